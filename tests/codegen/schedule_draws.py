@@ -28,6 +28,8 @@ from xlac_sdk.target import Target
 
 NUMBERS = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 48, 64, 128, 256, 512)
 
+ORDERS = ((0, 1), (1, 0), (0, 1, 2, 3), (1, 0, 3, 2), (2, 0, 1, 3))  # of axes
+
 Parts = Mapping[str, Schedule]
 Field = tuple[str, ...]
 """The names of fields that lead to a value, places in lists left out."""
@@ -143,6 +145,7 @@ def _values(kind: Any, data: Any) -> Iterator[tuple[Field, Any]]:
         if get_origin(arguments[0]) is tuple:  # loops of merged axes
             yield from (((), loops) for loops in _regrouped(data))
         elif arguments[-1] is Ellipsis:
+            yield from (((), order) for order in _reordered(data))
             for place in range(len(data)):
                 yield (), [*data[:place], *data[place + 1 :]]
 
@@ -150,7 +153,11 @@ def _values(kind: Any, data: Any) -> Iterator[tuple[Field, Any]]:
 def _whole(kind: Any) -> Iterator[Any]:
     """Some values of what is not there."""
     yield from (0, 1) if get_origin(kind) is Annotated else ()
-    if is_dataclass(kind):
+    if get_origin(kind) is tuple:
+        yield from ORDERS
+    if is_dataclass(kind) and "order" in kinds(kind):
+        yield from ({"dtype": "f32", "order": order} for order in ORDERS)
+    elif is_dataclass(kind):
         for across in (0, 1):
             for flag in (False, True):
                 words = {int: across, bool: flag}
@@ -167,6 +174,15 @@ def _regrouped(loops: list[list[int]]) -> Iterator[list[list[int]]]:
             yield [*loops[:place], axes[:cut], axes[cut:], *loops[place + 1 :]]
         if place:
             yield [*loops[: place - 1], loops[place - 1] + axes, *loops[place + 1 :]]
+
+
+def _reordered(items: list[Any]) -> Iterator[list[Any]]:
+    """Two of them changed round."""
+    for one in range(len(items)):
+        for other in range(one):
+            found = list(items)
+            found[one], found[other] = items[other], items[one]
+            yield found
 
 
 def every_field(of: type, before: Field = ()) -> Iterator[Field]:

@@ -13,6 +13,7 @@ import pytest
 from contraction_harness import TARGETS, TOLERANCE, compute, conv, group, meaning, values
 from gpu_schedule_cases import GPU_CASES
 from kind_schedule_cases import KIND_CASES
+from operand_schedule_cases import OPERAND_CASES
 from schedule_draws import (
     Drawn,
     Field,
@@ -186,6 +187,7 @@ CASES: dict[str, Drawn] = {
     "gemm_column": Drawn(column, SSE, "gemm", starts=(SINGLE,)),
     **KIND_CASES,
     **GPU_CASES,
+    **OPERAND_CASES,
 }
 
 

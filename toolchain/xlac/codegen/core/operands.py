@@ -12,6 +12,7 @@ import numpy as np
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction.contraction import is_constant
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch, Value
+from xlac.codegen.schedules.operands import OperandCopy
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_pointwise
 from xlac.fusion.group import Group, Kind
@@ -20,7 +21,6 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops.scalar import convert
 from xlac.ops.tensor import leaf, view
-from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
 
@@ -39,14 +39,6 @@ class OperandView:
     compute: Callable[[Array], Array] | None = None
     key: str = ""
     computed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class OperandCopy:
-    """How an operand is copied before a kernel reads it: as what, and in which order of its axes."""
-
-    dtype: DType
-    order: tuple[int, ...]
 
 
 def resolve(node: Node, group: Group, *, prologue: bool = False) -> OperandView | None:

@@ -13,6 +13,7 @@ from xlac.codegen.schedules.gpu.gemm import GPU_CONTRACTIONS
 from xlac.codegen.schedules.gpu.order import GPU_ORDER
 from xlac.codegen.schedules.gpu.reduction import GPU_REDUCTIONS
 from xlac.codegen.schedules.gpu.threads import GPU_BY_THREAD
+from xlac.codegen.schedules.operands import OPERANDS
 from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.scatter import SCATTERS
@@ -28,6 +29,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         ElementwiseSchedule,
         *CONTRACTIONS,
         PackSchedule,
+        *OPERANDS,
         *REDUCTIONS,
         *GPU_CONTRACTIONS,
         GpuElementwiseSchedule,

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from xlac.codegen.core import epilogue, operands
+from xlac.codegen.core.contraction import conv_input_choice
 from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, Edge, OperandSource
-from xlac.codegen.core.contraction.conv_input import reached, windowed_input
+from xlac.codegen.core.contraction.conv_input import windowed_input
+from xlac.codegen.core.contraction.conv_input_choice import InputReads, reached
 from xlac.codegen.core.contraction.phases import AxisPhase, Phase, phases_of
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
@@ -85,12 +88,10 @@ that the kernel came from.
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
-    """A kernel template for convolutions whose channels stand alone. `masks`: it reads x as it
-    lies, and zeros where windows leave it; other templates want x copied with its padding.
-    """
+    """A kernel template for convolutions whose channels stand alone, and what it can read."""
 
     launches: Launches
-    masks: bool
+    reads: InputReads
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +99,10 @@ class Templates:
     """What a device has for convolutions."""
 
     contraction: LowerContraction
-    masks: Callable[[Node], bool]
-    """Whether a contraction's kernels read x as it lies, and zeros where windows leave it."""
+    reads: Callable[[Node], InputReads]
+    """What a contraction's kernels can read."""
     depthwise: Callable[[Group, Target, Epilogue], Depthwise | None]
     """The template for a convolution whose channels stand alone; None where it is a contraction."""
-    phases: bool
-    """Whether an input that is spread is convolved phase by phase; else it is copied, spread."""
 
 
 TAPS = 1024  # of a kernel of one channel that are added in a row
@@ -124,9 +123,15 @@ def lower(
 
         return operands.apart(group, anchor, alone, target, name, lower_part)
     depthwise = templates.depthwise(group, target, after) if _short(anchor) else None
-    masked = depthwise.masks if depthwise else templates.masks(anchor)
-    phases = phases_of(anchor) if templates.phases else []
-    x, edges, launches = windowed_input(group, target, name, lower_part, not masked, phases)
+    reads = depthwise.reads if depthwise else templates.reads(anchor)
+    schedule = lower_part.decisions.settle(
+        f"{name}_input",
+        conv_input_choice.choose(group, reads),
+        partial(conv_input_choice.check, group=group, reads=reads),
+    )
+    phases = phases_of(anchor) if schedule.phases else []
+    x, edges, before = windowed_input(group, target, name, lower_part, schedule, phases)
+    launches = list(before)
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
     if kernel is None:
         kernel, made = operands.materialize(

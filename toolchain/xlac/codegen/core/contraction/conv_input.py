@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from xlac.codegen.core import operands
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction.contraction import Edge
+from xlac.codegen.core.contraction.conv_input_choice import Borders, borders
 from xlac.codegen.core.contraction.phases import Phase
 from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart
 from xlac.codegen.core.operands import OperandView
+from xlac.codegen.schedules.operands import ConvInputSchedule
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import Dim, size_hint, upper_bound, volume
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops.checks import extent
-from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor import leaf, view
 from xlac.ops.tensor.extend import Pad
 from xlac_sdk.target import Target
@@ -26,88 +27,40 @@ def windowed_input(
     target: Target,
     name: str,
     lower_part: LowerPart,
-    padded: bool,
-    phases: Sequence[Phase] = (),
-) -> tuple[OperandView, dict[str, Edge], list[KernelLaunch]]:
+    schedule: ConvInputSchedule,
+    phases: Sequence[Phase],
+) -> tuple[OperandView, dict[str, Edge], tuple[KernelLaunch, ...]]:
     """x as the window moves over it, where windows leave it, and the kernels that copy it, if it
     needs a copy.
-
-    When `padded`, it is copied with its padding where windows leave it, and spread, unless its
-    windows go over it in `phases`.
     """
-    anchor, (x, _) = group.anchor, group.anchor.inputs
-    op = anchor.op
-    assert isinstance(op, Conv)
-    letters, shape = op.layout[0], x.shape
-    taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
-    result = dict(zip(op.layout[2], anchor.shape, strict=True))
-    low, high, gaps = [0] * len(shape), [0] * len(shape), [0] * len(shape)
-    edges: dict[str, Edge] = {}
-    for axis, letter in enumerate(op.spatial):
-        at = letters.index(letter)
-        low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
-        high[at] = op.high[axis]
-        if phases and letter in phases[0]:
-            low[at], stop = reached(letter, phases)
-            gaps[at], high[at] = 0, stop - upper_bound(shape[at])
-            if low[at] > 0 or high[at] > 0:
-                edges[letter] = Edge(low[at], shape[at])
-            continue
-        size, places, many = shape[at], result[letter], taps[letter]
-        # no more than windows see
-        if isinstance(size, int) and isinstance(places, int) and isinstance(many, int):
-            spread = size + max(0, size - 1) * gaps[at]
-            seen = (places - 1) * op.strides[axis] + (many - 1) * op.rhs_dilation[axis] + 1
-            high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
-        if low[at] > 0 or high[at] > 0:
-            edges[letter] = Edge(low[at], shape[at])
-    found = operands.resolve(x, group)
-    launches: list[KernelLaunch] = []
-    if not padded:
-        if found is None:
-            found, made = operands.materialize(x, group, target, f"{name}_x", lower_part)
-            launches += made
-    elif edges or any(gaps) or x.type.size == 0 or _crosses(anchor, found):
-        found = None
-    if found is not None:
-        start = found.offset
-        for n, stride in zip(low, found.strides, strict=True):
-            start = start - stride * n
-        return OperandView(found.value, found.strides, start), edges, launches
-    found, made = _padded(group, low, high, gaps, target, f"{name}_pad", lower_part)
-    return found, {}, [*launches, *made]
-
-
-def reached(letter: str, phases: Sequence[Phase]) -> tuple[int, int]:
-    """How far before x the first window begins along an axis, and where the last one stops."""
-    along = [p[letter] for p in phases if p[letter].taps]
-    if not along:
-        return 0, 0
-    return -min(a.start for a in along), max(a.stop for a in along)
+    x, around = group.anchor.inputs[0], borders(group.anchor, phases)
+    if schedule.order is not None:
+        found, made = _padded(group, schedule.order, around, target, f"{name}_pad", lower_part)
+        return found, {}, made
+    made = ()
+    seen = operands.resolve(x, group)
+    if seen is None:
+        seen, made = operands.materialize(x, group, target, f"{name}_x", lower_part)
+    start = seen.offset
+    for n, stride in zip(around.low, seen.strides, strict=True):
+        start = start - stride * n
+    return OperandView(seen.value, seen.strides, start), around.edges, made
 
 
 def _padded(
     group: Group,
-    before: list[int],
-    after: list[int],
-    spread: list[int],
+    perm: tuple[int, ...],
+    around: Borders,
     target: Target,
     name: str,
     lower_part: LowerPart,
 ) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
-    """A copy of x with its padding, its axes in the order in which x lies so that rows are copied
-    as rows.
-    """
+    """A copy of x with its padding, its axes in an order."""
     x = group.anchor.inputs[0]
-    found = operands.resolve(x, group)
-    perm = _memory_order(found, len(x.shape))
-    if _crosses(group.anchor, found):
-        letters, spatial = group.anchor.op.layout[0], group.anchor.op.spatial  # type: ignore[attr-defined]
-        perm = tuple(letters.index(letter) for letter in f"NC{spatial}")
     shape = [x.shape[axis] for axis in perm]
-    low: list[Dim] = [before[axis] for axis in perm]
-    high: list[Dim] = [after[axis] for axis in perm]
-    gaps = [spread[axis] for axis in perm]
+    low: list[Dim] = [around.low[axis] for axis in perm]
+    high: list[Dim] = [around.high[axis] for axis in perm]
+    gaps = [around.gaps[axis] for axis in perm]
     steps = row_major(
         tuple(
             n + extent(n - 1) * g + (a + b)
@@ -144,30 +97,3 @@ def _padded(
     return OperandView(
         found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))
     ), made
-
-
-LONG = 64  # places of a window from which its rows repay to be turned around
-
-
-def _crosses(anchor: Node, found: OperandView | None) -> bool:
-    """Whether each product of a long sum would read another line of memory: a window of many places
-    over an x whose neighbours in memory are summed apart, as in gradients for weights of maps whose
-    channels come last. Then x is copied with its rows as lines.
-    """
-    op = anchor.op
-    assert isinstance(op, Conv)
-    if found is None or not op.spatial:
-        return False
-    letters = op.layout[0]
-    taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
-    lines = found.strides[letters.index(op.spatial[-1])]
-    channels = found.strides[letters.index("C")] if taps["I"] != 1 else 0
-    many = size_hint(volume(tuple(taps[letter] for letter in op.spatial))) >= LONG
-    return many and lines != 1 and channels != 1 and size_hint(taps[op.spatial[-1]]) > 1
-
-
-def _memory_order(found: OperandView | None, rank: int) -> tuple[int, ...]:
-    """The axes of a view from the one with the longest stride to the one with the shortest."""
-    return tuple(
-        sorted(range(rank), key=lambda axis: -size_hint(found.strides[axis]) if found else axis)
-    )

@@ -5,21 +5,30 @@ kernels.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
-from xlac.codegen.core.operands import OperandCopy, OperandView
+from xlac.codegen.core.operands import OperandView
+from xlac.codegen.schedules.operands import DotOperandsSchedule
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.target import Target
 
-ChooseCopy = Callable[[Node, OperandView | None, Target], OperandCopy | None]
-"""A dot product and how its left operand lies -> the copy of it that pays, if one does."""
+
+@dataclass(frozen=True, slots=True)
+class ChooseOperands:
+    """For devices that may copy operands of a dot product before: `choose` from how the left one
+    lies, None where it is computed first; `check` raises Misfit for what cannot be.
+    """
+
+    choose: Callable[[Node, OperandView | None, Target], DotOperandsSchedule]
+    check: Callable[[DotOperandsSchedule, Group], None]
 
 
 def lower(
@@ -30,13 +39,13 @@ def lower(
     contraction: LowerContraction,
     *,
     prologue: bool = False,
-    choose_copy: ChooseCopy = lambda *_: None,
+    choose_operands: ChooseOperands | None = None,
 ) -> LoweredGroup:
     """Launches for a dot product with what follows it: kernels that make operands, if any, then
     those of the contraction.
 
     With `prologue`, operands that are computed element by element are computed where the kernel
-    reads them. `choose_copy` says how the left one is copied before.
+    reads them.
     """
     anchor = group.anchor
     after = epilogue.of(group, anchor)
@@ -45,7 +54,7 @@ def lower(
         def alone(part: Group) -> LoweredGroup:
             return lower(
                 part, target, name, lower_part, contraction,
-                prologue=prologue, choose_copy=choose_copy,
+                prologue=prologue, choose_operands=choose_operands,
             )  # fmt: skip
 
         return operands.apart(group, anchor, alone, target, name, lower_part)
@@ -53,12 +62,15 @@ def lower(
     views: list[OperandView] = []
     for side, node in zip(("left", "right"), anchor.inputs, strict=True):
         found = operands.resolve(node, group, prologue=prologue)
-        how = choose_copy(anchor, found, target) if side == "left" else None
-        if how is not None:
-            found, made = operands.copy(node, how, group, target, f"{name}_left", lower_part)
-            launches += made
-            views.append(found)
-            continue
+        if side == "left" and choose_operands is not None:
+            how = lower_part.decisions.settle(
+                f"{name}_operands",
+                choose_operands.choose(anchor, found, target),
+                lambda asked: choose_operands.check(asked, group),
+            ).left
+            if how is not None:
+                found, made = operands.copy(node, how, group, target, f"{name}_left", lower_part)
+                launches += made
         if found is None and side == "right":
             found = operands.folded(node, group)
         if found is None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from xlac.codegen.core.contraction import conv
 from xlac.codegen.core.contraction.conv import Depthwise
+from xlac.codegen.core.contraction.conv_input_choice import InputReads
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc, nchw_choice
@@ -20,6 +21,7 @@ from xlac.codegen.schedules.schedule import Schedule
 from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
+from xlac.ops.reduction.conv import Conv
 from xlac_sdk.target import Target
 
 
@@ -49,10 +51,15 @@ def _none(group: Group, target: Target, after: Epilogue) -> None:
 
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
     if nchw_choice.pays(group, target, after):
-        return Depthwise(depthwise_nchw.launches, nchw_choice.masks(group, target))
+        masks, op = nchw_choice.masks(group, target), group.anchor.op
+        assert isinstance(op, Conv)
+        reads = InputReads(masks, masks, phases=False, beside=op.spatial[-1])
+        return Depthwise(depthwise_nchw.launches, reads)
     if conv.is_depthwise_nhwc(group, phases=True) and not target.size:
-        return Depthwise(depthwise_nhwc.launches, masks=True)
+        return Depthwise(depthwise_nhwc.launches, InputReads(True, True, phases=True, beside="C"))
     return None
 
 
-TEMPLATES = conv.Templates(launches, lambda anchor: False, _depthwise, phases=True)
+TEMPLATES = conv.Templates(
+    launches, lambda anchor: InputReads(masks=False, pays=False, phases=True), _depthwise
+)

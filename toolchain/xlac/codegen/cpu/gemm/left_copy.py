@@ -13,7 +13,10 @@ from collections.abc import Sequence
 from math import gcd
 
 from xlac.codegen.core.contraction.contraction import is_constant
-from xlac.codegen.core.operands import OperandCopy, OperandView
+from xlac.codegen.core.operands import OperandView
+from xlac.codegen.schedules.operands import DotOperandsSchedule, OperandCopy, check_order
+from xlac.codegen.schedules.schedule import Misfit
+from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot
@@ -27,10 +30,30 @@ LINE, PAGE = 64, 4096
 page has lines: x86-64, and AArch64 with small pages."""
 
 
-def chosen(anchor: Node, view: OperandView | None, target: Target) -> OperandCopy | None:
-    """The copy of the left operand of a dot product that pays; `view` is how it lies, None where
-    it is computed first.
+def choose(anchor: Node, view: OperandView | None, target: Target) -> DotOperandsSchedule:
+    """The schedule with the copy of the left operand of a dot product that pays, if one does;
+    `view` is how it lies, None where it is computed first.
     """
+    return DotOperandsSchedule(_copy(anchor, view, target))
+
+
+def check(schedule: DotOperandsSchedule, group: Group) -> None:
+    """Raises Misfit for a copy that the left operand of a dot product cannot have."""
+    copy, node = schedule.left, group.anchor.inputs[0]
+    left = node.type
+    if copy is None:
+        return
+    check_order(copy.order, left.rank, ("left", "order"))
+    able = {left.dtype, left.dtype.compute} if left.dtype.is_half else {left.dtype}
+    if copy.dtype not in able:
+        words = " or ".join(sorted(d.value for d in able))
+        raise Misfit(("left", "dtype"), f"it can be {words}")
+    same = copy.dtype is left.dtype and copy.order == tuple(range(left.rank))
+    if same and node not in group.members:
+        raise Misfit(("left",), "the copy would be what it is a copy of: it is null")
+
+
+def _copy(anchor: Node, view: OperandView | None, target: Target) -> OperandCopy | None:
     left, op = anchor.inputs[0], anchor.op
     assert isinstance(op, Dot)
     rows, columns = op.free(left.type.rank, anchor.inputs[1].type.rank)

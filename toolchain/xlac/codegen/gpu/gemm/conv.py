@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from xlac.codegen.core.contraction import conv
 from xlac.codegen.core.contraction.conv import Depthwise
+from xlac.codegen.core.contraction.conv_input_choice import InputReads
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu import depthwise
@@ -25,13 +26,13 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
     if conv.is_depthwise_nhwc(group) and not target.size:
-        return Depthwise(depthwise.launches, masks=True)
+        return Depthwise(depthwise.launches, InputReads(True, True, phases=False, beside="C"))
     return None
 
 
-def _masks(anchor: Node) -> bool:
-    """Whether x is not spread, and no product of few columns, which reads x a few elements at a
-    time.
+def _reads(anchor: Node) -> InputReads:
+    """Zeros around x are read where they are, unless x is spread, or the product has few columns,
+    which reads x a few elements at a time.
     """
     op = anchor.op
     assert isinstance(op, Conv)
@@ -39,8 +40,9 @@ def _masks(anchor: Node) -> bool:
         op.feature_groups * op.batch_groups
     )
     pixels = size_hint(anchor.type.size) // max(1, channels)
-    whole = all(step == 1 for step in op.lhs_dilation) and anchor.inputs[0].type.size != 0
-    return whole and min(channels, pixels) > skinny_tile.FEW
+    there = anchor.inputs[0].type.size != 0
+    whole = there and all(step == 1 for step in op.lhs_dilation)
+    return InputReads(there, whole and min(channels, pixels) > skinny_tile.FEW, phases=False)
 
 
-TEMPLATES = conv.Templates(launches, _masks, _depthwise, phases=False)
+TEMPLATES = conv.Templates(launches, _reads, _depthwise)

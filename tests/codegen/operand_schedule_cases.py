@@ -1,0 +1,69 @@
+"""Groups whose operands are copied, or could be, before they are multiplied: that is drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from contraction_harness import TARGETS, conv, group
+from gpu_schedule_cases import GPU
+from schedule_draws import Drawn, dot, x
+
+from xlac.fusion.group import Group, Kind
+from xlac.ir.graph import Node
+from xlac.ops.reduction.contraction import Dot
+from xlac_sdk.dtypes import DType
+
+AVX512, AVX2, SSE = TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"]
+
+
+def halves() -> Group:
+    """A left operand that is widened."""
+    a, b = (x(n, *s, dtype=DType.F16) for n, s in (("a", (9, 12)), ("b", (12, 128))))
+    return group(Kind.DOT, Node.of(Dot(contract_lhs=(1,), contract_rhs=(0,)), a, b))
+
+
+def upright() -> Group:
+    """A left operand whose sums cross more lines than the first cache has."""
+    op = Dot(contract_lhs=(0,), contract_rhs=(0,))
+    return group(Kind.DOT, Node.of(op, x("a", 16, 64), x("b", 16, 128)))
+
+
+def spread(groups: int = 1) -> Callable[[], Group]:
+    """A convolution over an input with zeros between its elements."""
+    given = {"low": (1, 2), "high": (2, 1), "lhs_dilation": (2, 2), "groups": groups}
+    kernel = (3, 3, 4 // groups, 6 if groups == 1 else 4)
+    return lambda: group(Kind.CONV, conv((1, 4, 5, 4), kernel, **given))
+
+
+def padded(layout: tuple[str, str, str]) -> Callable[[], Group]:
+    shapes = (2, 3, 5, 6), (8, 3, 3, 3)
+    if layout[0] == "NHWC":
+        shapes = (2, 5, 6, 3), (3, 3, 3, 8)
+    return lambda: group(Kind.CONV, conv(*shapes, pad=1, layout=layout))
+
+
+def whole_maps() -> Group:
+    """A gradient for weights: windows as large as maps, whose channels come last."""
+    layout = ("CHWN", "IHWO", "HWNC")
+    return group(Kind.CONV, conv((3, 9, 9, 2), (3, 8, 8, 4), layout=layout, kind="input"))
+
+
+def channels() -> Group:
+    return group(Kind.CONV, conv((1, 5, 6, 12), (3, 3, 1, 12), pad=1, groups=12))
+
+
+MAPS, LAST = ("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")
+OPERAND_CASES: dict[str, Drawn] = {
+    "operands_half": Drawn(halves, AVX2, "dot_operands"),
+    "operands_upright": Drawn(upright, replace(AVX2, l1_bytes=4 << 10), "dot_operands"),
+    "operands_left": Drawn(dot(13, 40, 19), SSE, "dot_operands"),
+    "input_padded": Drawn(padded(MAPS), AVX2, "conv_input"),
+    "input_last": Drawn(padded(LAST), AVX512, "conv_input"),
+    "input_spread": Drawn(spread(), AVX2, "conv_input"),
+    "input_spread_channels": Drawn(spread(4), AVX512, "conv_input"),
+    "input_channels": Drawn(channels, replace(AVX2, masked=True), "conv_input"),
+    "input_turned": Drawn(whole_maps, AVX2, "conv_input"),
+    "input_gpu": Drawn(padded(LAST), GPU, "conv_input"),
+    "input_gpu_channels": Drawn(channels, GPU, "conv_input"),
+}

@@ -1,0 +1,71 @@
+"""Copies of operands are scheduled: they are asked for and left out, and refused where they cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from operand_schedule_cases import OPERAND_CASES
+from schedule_draws import Parts, lowered
+
+from xlac.codegen.lower import lower
+from xlac.codegen.schedules.decisions import Decisions, PartMisfit
+from xlac.codegen.schedules.operands import ConvInputSchedule, DotOperandsSchedule, OperandCopy
+from xlac.codegen.schedules.schedule import from_data
+from xlac.codegen.schedules.templates import TEMPLATES
+from xlac_sdk.dtypes import DType
+
+COPIED = DotOperandsSchedule(OperandCopy(DType.F32, (1, 0)))
+
+
+def kernels(name: str, asked: Parts) -> list[str]:
+    """The kernels of a case without the group's own name."""
+    found = lowered(OPERAND_CASES[name].made(), OPERAND_CASES[name].target, asked)
+    assert found is not None
+    return [launch.kernel.name.removeprefix("kernel") for launch in found.launches]
+
+
+def test_a_copy_is_asked_for_or_left_out() -> None:
+    assert kernels("operands_half", {}) == ["_left", ""]
+    assert kernels("operands_half", {"operands": DotOperandsSchedule(None)}) == [""]
+    assert kernels("operands_left", {}) == [""]
+    assert kernels("operands_left", {"operands": COPIED}) == ["_left", ""]
+
+
+def test_padding_is_copied_or_masked() -> None:
+    copied = ConvInputSchedule(phases=False, order=(0, 1, 2, 3))
+    assert kernels("input_gpu_channels", {}) == [""]
+    assert kernels("input_gpu_channels", {"input": copied}) == ["_pad", ""]
+    assert kernels("input_spread", {})[0] == "_pad"
+    assert len(kernels("input_spread", {})) == 5 and len(kernels("input_spread", {"input": copied})) == 2  # fmt: skip
+
+
+def dot_with(left: object) -> dict[str, Any]:
+    return {"template": "dot_operands", "left": left}
+
+
+def conv_with(order: object, phases: bool = False) -> dict[str, Any]:
+    return {"template": "conv_input", "phases": phases, "order": order}
+
+
+MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
+    ("operands_left", dot_with({"dtype": "f32", "order": [0, 2]}), ("left", "order"), "each of the 2"),
+    ("operands_left", dot_with({"dtype": "f16", "order": [1, 0]}), ("left", "dtype"), "can be f32"),
+    ("operands_left", dot_with({"dtype": "f32", "order": [0, 1]}), ("left",), "it is null"),
+    ("input_padded", conv_with(None), ("order",), "windows leave the input"),
+    ("input_padded", conv_with([0, 1, 2]), ("order",), "each of the 4 axes"),
+    ("input_padded", conv_with([0, 1, 2, 3], True), ("phases",), "not spread"),
+    ("input_spread", conv_with(None), ("order",), "convolved in phases"),
+    ("input_channels", conv_with([0, 3, 1, 2]), ("order",), "neighbours along axis 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "asked", "path", "said"), MISFITS)
+def test_what_does_not_fit_is_said_with_its_field(
+    name: str, asked: dict[str, Any], path: tuple[str | int, ...], said: str
+) -> None:
+    case, part = OPERAND_CASES[name], name.partition("_")[0]
+    schedules = {part: from_data(asked, TEMPLATES)}
+    with pytest.raises(PartMisfit, match=said) as error:
+        lower(case.made(), case.target, "kernel", Decisions("kernel", schedules))
+    assert (error.value.part, error.value.misfit.path) == (part, path)

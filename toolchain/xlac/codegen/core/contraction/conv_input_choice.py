@@ -1,0 +1,148 @@
+"""Whether the input of a convolution is copied before its windows go over it, and how the copy lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xlac.codegen.core import operands
+from xlac.codegen.core.contraction.contraction import Edge
+from xlac.codegen.core.contraction.phases import Phase, phases_of
+from xlac.codegen.core.operands import OperandView
+from xlac.codegen.schedules.operands import ConvInputSchedule, check_order
+from xlac.codegen.schedules.schedule import Misfit
+from xlac.fusion.group import Group
+from xlac.ir.dims import size_hint, upper_bound, volume
+from xlac.ir.graph import Node
+from xlac.ops.reduction.conv import Conv
+
+LONG = 64  # places of a window from which its rows repay to be turned around
+
+
+@dataclass(frozen=True, slots=True)
+class InputReads:
+    """What the kernels of a convolution can read: `masks`, an input that windows leave, with zeros
+    around it, which `pays` where it is chosen; `phases`, one that is spread, without the zeros
+    between. Neighbours along the axis with letter `beside`, if there is one, are to lie side by side.
+    """
+
+    masks: bool
+    pays: bool
+    phases: bool
+    beside: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Borders:
+    """How windows of a convolution see x: zeros before and after each of its axes, zeros between its
+    elements, and the axes along which windows leave it, by letter.
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    gaps: tuple[int, ...]
+    edges: dict[str, Edge]
+
+
+def borders(anchor: Node, phases: Sequence[Phase]) -> Borders:
+    """The borders of x where windows go over it in `phases`, or as a whole."""
+    op, x = anchor.op, anchor.inputs[0]
+    assert isinstance(op, Conv)
+    letters, shape = op.layout[0], x.shape
+    taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
+    result = dict(zip(op.layout[2], anchor.shape, strict=True))
+    low, high, gaps = [0] * len(shape), [0] * len(shape), [0] * len(shape)
+    edges: dict[str, Edge] = {}
+    for axis, letter in enumerate(op.spatial):
+        at = letters.index(letter)
+        low[at], gaps[at] = op.low[axis], op.lhs_dilation[axis] - 1
+        high[at] = op.high[axis]
+        size, places, many = shape[at], result[letter], taps[letter]
+        if phases and letter in phases[0]:
+            low[at], stop = reached(letter, phases)
+            gaps[at], high[at] = 0, stop - upper_bound(size)
+        # no more than windows see
+        elif isinstance(size, int) and isinstance(places, int) and isinstance(many, int):
+            spread = size + max(0, size - 1) * gaps[at]
+            seen = (places - 1) * op.strides[axis] + (many - 1) * op.rhs_dilation[axis] + 1
+            high[at] = min(op.high[axis], seen - low[at] - spread) if seen > 0 else op.high[axis]
+        if low[at] > 0 or high[at] > 0:
+            edges[letter] = Edge(low[at], size)
+    return Borders(tuple(low), tuple(high), tuple(gaps), edges)
+
+
+def reached(letter: str, phases: Sequence[Phase]) -> tuple[int, int]:
+    """How far before x the first window begins along an axis, and where the last one stops."""
+    along = [p[letter] for p in phases if p[letter].taps]
+    if not along:
+        return 0, 0
+    return -min(a.start for a in along), max(a.stop for a in along)
+
+
+def choose(group: Group, reads: InputReads) -> ConvInputSchedule:
+    """A copy with its padding where windows leave x, unless kernels read zeros there, and where it is
+    spread, unless windows go over it in phases; its rows as they lie, so that they are copied as
+    rows.
+    """
+    anchor, x = group.anchor, group.anchor.inputs[0]
+    phases = phases_of(anchor) if reads.phases else []
+    found = operands.resolve(x, group)
+    if reads.masks and reads.pays:
+        return ConvInputSchedule(bool(phases), None)
+    around, crosses = borders(anchor, phases), _crosses(anchor, found)
+    if found is not None and not crosses and not _padded(around) and x.type.size != 0:
+        return ConvInputSchedule(bool(phases), None)
+    order = _memory_order(found, len(x.shape))
+    if crosses:
+        letters, spatial = anchor.op.layout[0], anchor.op.spatial  # type: ignore[attr-defined]
+        order = tuple(letters.index(letter) for letter in f"NC{spatial}")
+    return ConvInputSchedule(bool(phases), order)
+
+
+def check(schedule: ConvInputSchedule, group: Group, reads: InputReads) -> None:
+    """Raises Misfit for an input that windows cannot go over."""
+    anchor, x = group.anchor, group.anchor.inputs[0]
+    op = anchor.op
+    assert isinstance(op, Conv)
+    phases = phases_of(anchor) if reads.phases else []
+    if schedule.phases and not phases:
+        raise Misfit(("phases",), "its input is not spread, or has no phases here")
+    if schedule.order is not None:
+        check_order(schedule.order, len(x.shape), ("order",))
+        if reads.beside and schedule.order[-1] != op.layout[0].index(reads.beside):
+            axis = op.layout[0].index(reads.beside)
+            raise Misfit(("order",), f"neighbours along axis {axis} are to lie side by side")
+        return
+    around = borders(anchor, phases if schedule.phases else [])
+    if any(around.gaps) or (x.type.size == 0 and not reads.masks):
+        raise Misfit(("order",), "its input is spread: it is copied, or convolved in phases")
+    if around.edges and not reads.masks:
+        raise Misfit(("order",), "windows leave the input, which is copied with its padding")
+
+
+def _padded(around: Borders) -> bool:
+    return bool(around.edges) or any(around.gaps)
+
+
+def _crosses(anchor: Node, found: OperandView | None) -> bool:
+    """Whether each product of a long sum would read another line of memory: a window of many places
+    over an x whose neighbours in memory are summed apart, as in gradients for weights of maps whose
+    channels come last. Then x is copied with its rows as lines.
+    """
+    op = anchor.op
+    assert isinstance(op, Conv)
+    if found is None or not op.spatial:
+        return False
+    letters = op.layout[0]
+    taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
+    lines = found.strides[letters.index(op.spatial[-1])]
+    channels = found.strides[letters.index("C")] if taps["I"] != 1 else 0
+    many = size_hint(volume(tuple(taps[letter] for letter in op.spatial))) >= LONG
+    return many and lines != 1 and channels != 1 and size_hint(taps[op.spatial[-1]]) > 1
+
+
+def _memory_order(found: OperandView | None, rank: int) -> tuple[int, ...]:
+    """The axes of a view from the one with the longest stride to the one with the shortest."""
+    return tuple(
+        sorted(range(rank), key=lambda axis: -size_hint(found.strides[axis]) if found else axis)
+    )
