@@ -56,7 +56,6 @@ LONG_FILES: dict[str, int] = {
     "tests/onnx/test_onnx_sizes.py": 325,
     "tests/onnx/test_onnx_windows_fuzz.py": 325,
     "tests/ops/test_ops_build.py": 336,
-    "tests/passes/test_passes_attention.py": 334,
     "tests/pytorch/test_torch_archive.py": 472,
     "tests/sdk/test_sdk_interpret.py": 354,
     "tests/sdk/test_sdk_verify.py": 329,
