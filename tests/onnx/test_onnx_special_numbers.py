@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_onnx_windows_fuzz import Array, backend, model, normal
+from one_node import Array, backend
+from window_models import model, normal
 
 ODD = [np.nan, np.inf, -np.inf, 1e30]
 
