@@ -9,8 +9,8 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 import pytest
 from gpu_harness import LARGE, SMALL, agree, apply, given, graph_of, lowered, param
+from library_products import TARGET as LIBRARY
 from loops_harness import MASKED, SCALAR
-from test_gpu_library import TARGET as LIBRARY
 
 from xlac.codegen.claims import kind_taken
 from xlac.codegen.core.lowered_group import LoweredGroup, PackedConstant, Scratch

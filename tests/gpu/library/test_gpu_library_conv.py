@@ -1,5 +1,6 @@
 """Convolutions that a target's library computes: which become one call, which do not and why, and
-that the call means what the group does."""
+that the call means what the group does.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_harness import LARGE, agree, lowered, param, run
+from gpu_harness import agree, lowered, param, run
+from library_convolutions import (
+    BF16,
+    BOTH,
+    DTYPES,
+    F32,
+    TARGET,
+    conv,
+    known,
+    note,
+    only,
+    primitive,
+    relu,
+    residual,
+    sums,
+)
 
 from xlac.debug.report import fused
 from xlac.debug.story import tell
@@ -18,95 +34,12 @@ from xlac.fusion.group import Kind
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
-from xlac_sdk.libraries.convolution import CONVOLUTION, Convolution
-from xlac_sdk.libraries.product import GELU, PRODUCT, RELU, Product, Products
+from xlac_sdk.libraries.convolution import Convolution
+from xlac_sdk.libraries.product import PRODUCT, RELU, Product
 from xlac_sdk.programs import portable
-from xlac_sdk.programs.program import Call, Program
+from xlac_sdk.programs.program import Call
 from xlac_sdk.source import Origin
-
-F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
-DTYPES = (F32, F16, BF16)
-
-
-def known(dtype: DType, **more: Any) -> Products:
-    return Products(
-        "DNN",
-        dtype,
-        frozenset({dtype}),
-        frozenset({RELU, GELU}),
-        1,
-        1,
-        1 << 12,
-        frozenset({RELU}),
-        wide=True,
-        **more,
-    )
-
-
-TARGET = replace(LARGE, convolutions=frozenset(map(known, DTYPES)))
-BOTH = replace(
-    TARGET,
-    products=frozenset(
-        Products("BLAS", d, frozenset({d, F32}), frozenset({RELU}), 2, 1, 1 << 12) for d in DTYPES
-    ),
-)
-
-
-def conv(
-    *shape: Any,
-    dtype: DType = F32,
-    filters: int = 6,
-    kernel: Any = 3,
-    constant: bool = False,
-    bias: bool = True,
-    of: Node | None = None,
-    **given: Any,
-) -> Node:
-    """A convolution of x, (batch, channels, spatial…) unless `channels_last`."""
-    rank = len(shape) - 2
-    channels = shape[-1 if given.get("channels_last") else 1]
-    taps = (kernel,) * rank if isinstance(kernel, int) else tuple(kernel)
-    weights = (filters, channels // given.get("groups", 1), *taps)
-    w = (
-        build.constant(np.random.default_rng(1).standard_normal(weights), dtype)
-        if constant
-        else param("w", weights, dtype)
-    )
-    learned = (w, param("b", (filters,), dtype)) if bias else (w,)
-    x = (
-        param("x", shape, dtype)
-        if of is None
-        else build.apply1("slice", of, starts=[0] * len(shape), stops=list(shape))
-    )
-    return build.apply1(
-        f"conv{rank}d", x, *learned, filters=filters, kernel=kernel, bias=bias, **given
-    )
-
-
-def relu(node: Node) -> Node:
-    return build.apply1("relu", node)
-
-
-def residual(node: Node, name: str = "c") -> Node:
-    return build.add(node, param(name, node.shape, node.type.dtype))
-
-
-def only(program: Program, name: str = CONVOLUTION) -> Any:
-    """What the one step, a call, is to compute."""
-    (call,) = program.steps
-    assert isinstance(call, Call) and call.name == name
-    return call.attributes[name]
-
-
-def note(output: Node, precision: str = "default", **facts: Any) -> str:
-    """Why the one convolution is what it is."""
-    target = replace(TARGET, convolutions=frozenset(known(d, **facts) for d in DTYPES))
-    made = lowered(output, target=target, precision=precision)
-    (group,) = (g for g in made.partition.groups if g.kind is Kind.CONV)
-    return made.schedules(group).note
-
 
 CALLED: dict[str, Callable[[DType], Node]] = {
     "plain": lambda d: conv(2, 4, 7, 9, dtype=d, bias=False),
@@ -184,25 +117,6 @@ def test_filters_of_weights_have_their_channels_side_by_side() -> None:
     found = only(lowered(CALLED["a weight"](BF16), target=TARGET).program)
     assert found.kernel.extents == (6, 4, 3, 3) and found.kernel.strides == (36, 1, 12, 4)
     assert found.x.strides == (7 * 7 * 4, 1, 28, 4)
-
-
-def sums() -> Node:
-    """Of bf16, f32 before they are rounded: (2, 3, 3, 6)."""
-    channels_last = {"layout": ("NHWC", "OIHW", "NHWC"), "out_dtype": F32}
-    return primitive(BF16, x=(2, 5, 5, 4), **channels_last)
-
-
-def primitive(dtype: DType = F32, x: tuple[int, ...] = (1, 4, 5, 5), **given: Any) -> Node:
-    """Of x by [6, 4, 3, 3]."""
-    ones, zeros = (1, 1), (0, 0)
-    known: dict[str, Any] = {
-        "strides": ones,
-        "low": zeros,
-        "high": zeros,
-        "lhs_dilation": ones,
-        "rhs_dilation": ones,
-    }
-    return Node.of(Conv(**(known | given)), param("x", x, dtype), param("w", (6, 4, 3, 3), dtype))
 
 
 REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
@@ -292,8 +206,6 @@ def test_explain_and_inspect_tell_what_is_called_and_why_not() -> None:
 def _named(node: Node) -> tuple[Any, ...]:
     return node.op, node.inputs, node.types, Origin("y")
 
-
-# ---- one tap: products of matrices ---------------------------------------------------------------
 
 TAPS: dict[str, tuple[Callable[[DType], Node], tuple[int, int, int, int]]] = {
     "channels last": (
