@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "math"))
 
+from function_cases import CASES, pairs, points
 from math_compiled import EXACT, executable, run, worst
 from math_harness import ulps
-from test_math_functions import CASES, pairs, points
 
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType

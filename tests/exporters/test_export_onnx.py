@@ -8,24 +8,22 @@ Runtime cannot run; `make test` runs a few of each.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from graphs import make
+from onnx_runs import F32, I32, SPECS, agree, inputs_of, of, ort, run
 from shipped import MODELS
 
 from xlac.cli import status
-from xlac.debug.conformance import OperationCase, cases, difference, model_of
 from xlac.exporters.onnx import model as exporter
 from xlac.exporters.onnx import proto, write
 from xlac.ir.dims import symbol
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Node
 from xlac.ir.interpret import interpret
-from xlac.ir.op import OPS, Array
+from xlac.ir.op import OPS
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
@@ -37,13 +35,8 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 
 onnx = pytest.importorskip("onnx")
-ort = pytest.importorskip("onnxruntime")
-ort.set_default_logger_severity(4)
 
 ALL = bool(os.environ.get("XLAC_EXPORT_ALL"))
-SOME = 2  # samples of each operation that `make test` runs
-LISTED = Path(__file__).with_name("onnx_unsupported.txt")
-SPECS = Path(__file__).parents[2] / "specs"
 LARGE = {
     "resnet50",
     "mobilenet_v2",
@@ -54,132 +47,6 @@ LARGE = {
     "bert_layer",
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def run(made: Any, feeds: Mapping[str, Array]) -> tuple[dict[str, Array], str]:
-    """The outputs of an ONNX model, and why ONNX Runtime did not give them, if it did not."""
-    names = [o.name for o in made.graph.output]
-    feeds = {i.name: feeds[i.name] for i in made.graph.input}
-    bf16 = [
-        v.name
-        for v in (*made.graph.input, *made.graph.output)
-        if v.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
-    ]
-    why = "NumPy has no bf16 to hand over" if bf16 else ""
-    if not why:
-        try:
-            session = ort.InferenceSession(
-                made.SerializeToString(), providers=["CPUExecutionProvider"]
-            )
-            return dict(zip(names, session.run(None, feeds), strict=True)), ""
-        except Exception as error:
-            why = (
-                str(error)
-                .split(" : ", 3)[-1]
-                .split(" with name")[0]
-                .split(" node '")[0]
-                .strip()[:120]
-            )
-    from onnx.reference import ReferenceEvaluator
-
-    with np.errstate(all="ignore"):
-        found = ReferenceEvaluator(made).run(None, feeds)
-    return {n: np.asarray(v) for n, v in zip(names, found, strict=True)}, why
-
-
-def compared(chosen: list[OperationCase]) -> str:
-    """Exports a model of some cases and runs it. Gives the reason that ONNX Runtime did not."""
-    model, given, expected = model_of(chosen)
-    made = proto(model)
-    onnx.checker.check_model(made)
-    found, why = run(made, given)
-    for name, want in expected.items():
-        got = (
-            found[name].astype(want.dtype) if found[name].dtype.name == "bfloat16" else found[name]
-        )
-        case = chosen[int(name[3:].split("_")[0])]
-        assert not (wrong := difference(got, want, case.bound)), f"{case.name}: {wrong}"
-    return why
-
-
-KNOWN = {
-    "custom_call": "only who wrote the function knows it",
-    "rng_bits": "ONNX draws random numbers by no rule",
-    "erf f64": "ONNX's evaluator computes it in f32, and ONNX Runtime has none",
-    "gelu f64": "by erf",
-    "gelu_exact f64": "by erf",
-    "gelu_slope f64": "by erf",
-    "erfc f64": "by erf",
-    "dropout f64": "",
-}
-
-
-def is_known(name: str, case: OperationCase) -> bool:
-    return name in KNOWN or any(f"{name} {t.dtype}" in KNOWN for t in case.sample.inputs)
-
-
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_samples(name: str) -> None:
-    found = [c for c in cases(OPS[name]) if not is_known(name, c)]
-    plain = [c for c in found if all(a.dtype.name != "bfloat16" for a in (*c.inputs, *c.expected))]
-    if plain:
-        compared(plain if ALL else plain[:: max(1, len(plain) // SOME)][:SOME])
-    for case in [c for c in found if c not in plain] if ALL else ():
-        compared([case])
-
-
-@pytest.mark.skipif(not ALL, reason="make test-export runs every sample by itself")
-def test_what_onnx_runtime_cannot_run_is_listed(golden: Any) -> None:
-    lines = [
-        f"{name}: not exported, {why}" if name in OPS else f"{name}: {why}"
-        for name, why in KNOWN.items()
-        if why
-    ]
-    for name in sorted(OPS):
-        for case in cases(OPS[name]):
-            if not is_known(name, case) and (why := compared([case])):
-                types = ", ".join(
-                    dict.fromkeys(
-                        str(t.dtype)
-                        for t in (
-                            *case.sample.inputs,
-                            *(Type(DType.of(a.dtype)) for a in case.expected),
-                        )
-                    )
-                )
-                lines.append(f"{name} of {types}: {why}")
-    golden.check_file(LISTED, "".join(f"{line}\n" for line in dict.fromkeys(lines)))
-
-
-# ---- whole models ------------------------------------------------------------------------------
-
-
-def inputs_of(model: Model, seed: int = 0) -> dict[str, Array]:
-    rng = np.random.default_rng(seed)
-    found = {}
-    for node in model.graph.inputs:
-        shape, dtype = tuple(int(s) for s in node.shape), node.type.dtype  # type: ignore[arg-type]
-        kind = rng.integers(0, 2, shape) if not dtype.is_float else rng.normal(0, 1, shape)
-        found[node.op.name] = np.asarray(kind).astype(dtype.numpy)  # type: ignore[attr-defined]
-    return found
-
-
-def agree(
-    model: Model, given: Mapping[str, Array], tolerance: float = 2e-5, made: Any = None
-) -> None:
-    made = made if made is not None else proto(model)
-    onnx.checker.check_model(made)
-    found, why = run(made, given)
-    assert not why
-    for name, want in interpret(model.graph, given, model.weights).items():
-        scale = (
-            max(1.0, float(np.abs(np.asarray(want, np.float64)).max(initial=0.0)))
-            if want.dtype.kind == "f"
-            else 1.0
-        )
-        np.testing.assert_allclose(
-            found[name] / scale, want / scale, rtol=0, atol=tolerance, err_msg=name
-        )
 
 
 @pytest.mark.parametrize(
@@ -237,13 +104,6 @@ def test_random_graphs(batch: int) -> None:
 
 # of the largest value
 RELATIVE = {DType.F64: 1e-9, DType.F32: 2e-4, DType.F16: 4e-2, DType.BF16: 2.5e-1}
-
-
-def of(outputs: Mapping[str, Node], *inputs: Node, **more: Any) -> Model:
-    return Model(Graph("made", tuple(inputs), dict(outputs)), {}, **more)
-
-
-F32, I32 = Type(DType.F32), Type(DType.I32)
 
 
 def test_loops_and_choices() -> None:

@@ -7,8 +7,6 @@ back.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,16 +15,16 @@ import numpy as np
 import pytest
 from graphs import make
 from shipped import MODELS
+from stablehlo_runs import F32, I32, agree, inputs_of, of, read_back, run
 
 from xlac.cli import status
-from xlac.debug.conformance import OperationCase, bound_of, cases, difference, model_of
 from xlac.exporters.stablehlo import text, write
 from xlac.exporters.stablehlo.erf import erf
 from xlac.exporters.stablehlo.literals import constant_text
 from xlac.frontends.loader import load
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
-from xlac.ir.op import OPS, Array
+from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
@@ -37,10 +35,7 @@ from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 
-jax = pytest.importorskip("jax")
-
 ALL = bool(os.environ.get("XLAC_EXPORT_ALL"))
-SOME = 1
 SPECS = Path(__file__).parents[2] / "specs"
 LARGE = {
     "resnet50",
@@ -52,104 +47,6 @@ LARGE = {
     "bert_layer",
     "gpt2_decode",
 }
-F32, I32 = Type(DType.F32), Type(DType.I32)
-
-
-def run(module: str, arrays: list[Array]) -> list[Array]:
-    """The results of a module that XLA compiles for this CPU."""
-    from jax._src import xla_bridge
-    from jax._src.interpreters import mlir
-    from jax._src.lib import xla_client
-    from jax._src.lib.mlir import ir
-
-    with jax.enable_x64(True):
-        backend = xla_bridge.get_backend("cpu")
-        device = backend.local_devices()[0]
-        context = mlir.make_ir_context()
-        with context, ir.Location.unknown(context):
-            parsed = ir.Module.parse(module)
-            options = xla_client.CompileOptions()
-            made = backend.compile_and_load(parsed, xla_client.DeviceList((device,)), options, [])
-        given = [jax.device_put(a, device) for a in arrays]
-        return [
-            np.asarray(r[0])
-            for r in made.execute_sharded(given).disassemble_into_single_device_arrays()
-        ]
-
-
-def flushed(case: OperationCase) -> OperationCase:
-    """The case without denormals, which XLA's CPU client takes for 0."""
-    least = {DType.F32: np.finfo(np.float32).tiny, DType.BF16: np.finfo(np.float32).tiny}
-    inputs = []
-    for array in case.inputs:
-        tiny = least.get(DType.of(array.dtype), 0.0)
-        small = np.abs(array.astype(np.float64)) < tiny
-        inputs.append(np.where(small, np.zeros_like(array), array) if small.any() else array)
-    if all(a is b for a, b in zip(inputs, case.inputs, strict=True)):
-        return case
-    with np.errstate(all="ignore"):
-        found = case.op.evaluate(*inputs)
-    expected = tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
-    return replace(
-        case, inputs=tuple(inputs), expected=expected, bound=bound_of(case.op, tuple(inputs))
-    )
-
-
-def compared(chosen: list[OperationCase], again: Path | None = None) -> None:
-    """Exports a model of some cases, runs it, and reads it back where a folder is given."""
-    model, given, expected = model_of(chosen)
-    module = text(model)
-    found = run(module, [given[n.op.name] for n in model.graph.inputs])  # type: ignore[attr-defined]
-    for got, (name, want) in zip(found, expected.items(), strict=True):
-        case = chosen[int(name[3:].split("_")[0])]
-        assert not (wrong := difference(got, want, case.bound)), f"{case.name}: {wrong}"
-    if again is not None:
-        read_back(module, model, given, again)
-
-
-def read_back(module: str, model: Model, given: Mapping[str, Array], folder: Path) -> None:
-    """What our importer makes of a module computes what the model does."""
-    (folder / "m.mlir").write_text(module)
-    found = load(folder / "m.mlir")
-    arrays = [given[n.op.name] for n in model.graph.inputs]  # type: ignore[attr-defined]
-    names = [n.op.name for n in found.graph.inputs]  # type: ignore[attr-defined]
-    with np.errstate(all="ignore"):
-        results = interpret(found.graph, dict(zip(names, arrays, strict=True)), found.weights)
-        wanted = interpret(model.graph, given, model.weights)
-    for got, want in zip(results.values(), wanted.values(), strict=True):
-        assert not (wrong := difference(np.asarray(got), np.asarray(want))), wrong
-
-
-@pytest.mark.parametrize("name", sorted(set(OPS) - {"custom_call"}))
-def test_samples(name: str, tmp_path: Path) -> None:
-    found = [flushed(c) for c in cases(OPS[name])]
-    if found:
-        compared(found if ALL else found[:: max(1, len(found) // SOME)][:SOME], tmp_path)
-
-
-def inputs_of(model: Model) -> dict[str, Array]:
-    rng = np.random.default_rng(0)
-    found = {}
-    for node in model.graph.inputs:
-        shape, dtype = tuple(int(str(s)) for s in node.shape), node.type.dtype
-        kind = rng.integers(0, 2, shape) if not dtype.is_float else rng.normal(0, 1, shape)
-        found[node.op.name] = np.asarray(kind).astype(dtype.numpy)  # type: ignore[attr-defined]
-    return found
-
-
-def agree(model: Model, given: Mapping[str, Array], tolerance: float = 2e-5) -> None:
-    found = run(text(model), [given[n.op.name] for n in model.graph.inputs])  # type: ignore[attr-defined]
-    wanted = interpret(model.graph, given, model.weights)
-    for got, (name, want) in zip(found, wanted.items(), strict=True):
-        assert got.shape == want.shape and got.dtype == want.dtype
-        scale = max(1.0, float(np.abs(np.asarray(want, np.float64)).max(initial=0.0)))
-        np.testing.assert_allclose(
-            got.astype(np.float64) / scale,
-            np.asarray(want).astype(np.float64) / scale,
-            rtol=0,
-            atol=tolerance,
-            err_msg=name,
-        )
 
 
 @pytest.mark.parametrize(
@@ -173,10 +70,6 @@ def test_random_graphs() -> None:
             default=0.0,
         )
         agree(Model(case.graph, case.weights), case.inputs, most)
-
-
-def of(outputs: Mapping[str, Node], *inputs: Node) -> Model:
-    return Model(Graph("made", tuple(inputs), dict(outputs)), {})
 
 
 def test_loops_and_choices(tmp_path: Path) -> None:

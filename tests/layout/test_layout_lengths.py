@@ -44,15 +44,7 @@ LONG_FILES: dict[str, int] = {
     "tests/codegen/test_loops_shapes.py": 375,
     "tests/cuda/test_cuda_build.py": 306,
     "tests/cuda/test_cuda_text.py": 302,
-    "tests/exporters/test_export_onnx.py": 375,
-    "tests/exporters/test_export_spec.py": 357,
-    "tests/exporters/test_export_stablehlo.py": 323,
-    "tests/math/test_math_functions.py": 304,
-    "tests/ops/test_ops_build.py": 336,
     "tests/pytorch/test_torch_archive.py": 472,
-    "tests/sdk/test_sdk_interpret.py": 354,
-    "tests/sdk/test_sdk_verify.py": 329,
-    "tests/sizes/test_sizes_variants.py": 320,
 }
 LONG_FUNCTIONS_LEFT: dict[str, int] = {
     "toolchain/xlac/codegen/cpu/row_reduction.py: _row": 62,

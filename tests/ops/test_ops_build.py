@@ -1,42 +1,21 @@
-"""Making nodes as users write them, interpreting graphs, and what mistakes are told."""
+"""Making nodes as users write them, and what mistakes are told."""
 
 from __future__ import annotations
 
 import itertools
-import weakref
 from typing import Any
 
 import numpy as np
 import pytest
+from op_values import BF16, BOOL, F16, F32, I8, I32, I64, U8, U32, U64, value
 
 from xlac.ir.dims import symbol
-from xlac.ir.graph import Graph, Node
-from xlac.ir.interpret import interpret
-from xlac.ir.op import OPS, Array, ShapeError
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.scalar.convert import Cast
-from xlac.ops.tensor.regroup import regroup
-from xlac.ops.tensor.view import Reshape
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir import build as kernels
-from xlac_sdk.kernel_ir.kernel import Const
-
-F32, F16, BF16, I8, I32, I64, U8, U32, U64, BOOL = (
-    DType(n) for n in "f32 f16 bf16 i8 i32 i64 u8 u32 u64 bool".split()
-)
-
-
-def value(node: Node, **inputs: Any) -> Array:
-    params = tuple(
-        n for n in Graph("g", (), {"y": node}).nodes() if not n.inputs and n.op.mnemonic == "param"
-    )
-    return interpret(
-        Graph("g", params, {"y": node}), {k: np.asarray(v) for k, v in inputs.items()}
-    )["y"]
-
-
-# ---- element types and shapes ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -211,119 +190,6 @@ def test_several_results_are_a_tuple() -> None:
     found = build.apply("split", x, parts=3)
     assert isinstance(found, tuple) and [n.shape for n in found] == [(2,)] * 3
     assert isinstance(build.apply("split", x, parts=1), Node)
-
-
-# ---- the interpreter ---------------------------------------------------------------------------
-
-
-def test_deep_graphs_do_not_recurse_and_let_go() -> None:
-    x = build.param("x", I64, ())
-    node = x
-    for _ in range(20_000):
-        node = build.add(node, 1)
-    assert value(node, x=np.int64(5)) == 20_005
-
-
-def test_values_are_dropped_after_their_last_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    alive: list[weakref.ref[Any]] = []
-    most = 0
-
-    def evaluate(self: Any, *arrays: Array) -> Array:
-        nonlocal most
-        result = arrays[0] + 1.0
-        alive.append(weakref.ref(result))
-        most = max(most, sum(r() is not None for r in alive))
-        return result
-
-    monkeypatch.setattr(OPS["exp"], "evaluate", evaluate)
-    node = build.param("x", DType.F64, (10,))
-    for _ in range(20):
-        node = build.exp(node)
-    value(node, x=np.zeros(10))
-    assert most <= 3
-
-
-def test_float64_shows_the_meaning_apart_from_rounding() -> None:
-    x = build.param("x", F16, (3,))
-    y = build.cast(build.add(build.cast(x, F32), 1e-5), F16)
-    graph = Graph("g", (x,), {"y": y, "bits": Node.of(OPS["bitcast"](DType.U16), x)})
-    inputs = {"x": np.ones(3, np.float16)}
-    assert (
-        interpret(graph, inputs)["y"].dtype == np.float16
-        and (interpret(graph, inputs)["y"] == 1).all()
-    )
-    wide = interpret(graph, inputs, float64=True)
-    np.testing.assert_allclose(wide["y"], 1.00001, 1e-9)
-    assert wide["bits"].tolist() == [0x3C00] * 3
-    total = build.reduce(build.param("x", F32, (1000,)), "add")
-    tenths = np.full(1000, 0.1, np.float32)
-    assert (
-        interpret(Graph("g", (total.inputs[0],), {"y": total}), {"x": tenths}, float64=True)["y"]
-        == float(np.float32(0.1)) * 1000
-    )
-
-
-def test_wrong_inputs() -> None:
-    x = build.param("x", F32, (3,))
-    graph = Graph("g", (x,), {"y": build.add(x, 1)})
-    with pytest.raises(KeyError, match="x"):
-        interpret(graph, {})
-    with pytest.raises(ValueError, match=r"parameter 'x' is f32\[3\], got float64\[3\]"):
-        interpret(graph, {"x": np.zeros(3)})
-    w = build.param("w", F32, (3,), "weight")
-    found = interpret(
-        Graph("g", (x,), {"y": build.add(x, w)}),
-        {"x": np.ones(3, np.float32)},
-        {"w": np.ones(3, np.float32)},
-    )
-    assert found["y"].tolist() == [2, 2, 2]
-
-
-# ---- index maps --------------------------------------------------------------------------------
-
-
-def shapes_of(count: int, rank: int) -> list[tuple[int, ...]]:
-    """Every shape of a rank with `count` elements."""
-    if rank == 0:
-        return [()] if count == 1 else []
-    return [
-        (d, *rest)
-        for d in range(1, count + 1)
-        if count % d == 0
-        for rest in shapes_of(count // d, rank - 1)
-    ]
-
-
-@pytest.mark.parametrize("count", [1, 6, 12])
-def test_reshaped_indices(count: int) -> None:
-    shapes = [s for rank in range(4) for s in shapes_of(count, rank)]
-    for new, old in itertools.product(shapes, shapes):
-        for position in {0, count // 2, count - 1}:
-            at = tuple(kernels.index(int(i)) for i in np.unravel_index(position, new))
-            found = regroup(at, new, old)
-            assert all(isinstance(i, Const) for i in found)
-            assert tuple(int(i.value) for i in found if isinstance(i, Const)) == tuple(
-                np.unravel_index(position, old)
-            ), (new, old)
-
-
-def test_matching_axes_keep_their_counters() -> None:
-    from xlac_sdk.kernel_ir.kernel import Apply, Var
-
-    def counters(shape: tuple[int, ...]) -> tuple[Any, ...]:
-        return tuple(
-            Var(f"i{n}", kernels.INDEX, low=0, high=size - 1) for n, size in enumerate(shape)
-        )
-
-    at = counters((8, 1, 3, 5))
-    found = regroup(at, (8, 1, 3, 5), (8, 15))
-    assert found[0] is at[0]
-    split = regroup(counters((8, 15)), (8, 15), (8, 3, 5))
-    divisions = [
-        e for e in split if isinstance(e, Apply) and e.primitive in (kernels.P.DIV, kernels.P.REM)
-    ]
-    assert len(divisions) == 2
-    assert Node.of(Reshape((8, 15)), build.param("x", F32, (8, 1, 3, 5))).type == Type(F32, (8, 15))
 
 
 def test_constants_are_equal_by_their_bits() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_sdk_verify import A, B, T, U, copy, program
+from verify_pieces import A, B, T, U, copy, program
 
 from xlac_sdk.programs.program import Repeat
 from xlac_sdk.programs.verify import verify_program

@@ -1,0 +1,86 @@
+"""Exported StableHLO modules run by XLA, and read again by our importer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xlac.debug.conformance import difference
+from xlac.exporters.stablehlo import text
+from xlac.frontends.loader import load
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import interpret
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac_sdk.dtypes import DType
+
+jax = pytest.importorskip("jax")
+F32, I32 = Type(DType.F32), Type(DType.I32)
+
+
+def run(module: str, arrays: list[Array]) -> list[Array]:
+    """The results of a module that XLA compiles for this CPU."""
+    from jax._src import xla_bridge
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+
+    with jax.enable_x64(True):
+        backend = xla_bridge.get_backend("cpu")
+        device = backend.local_devices()[0]
+        context = mlir.make_ir_context()
+        with context, ir.Location.unknown(context):
+            parsed = ir.Module.parse(module)
+            options = xla_client.CompileOptions()
+            made = backend.compile_and_load(parsed, xla_client.DeviceList((device,)), options, [])
+        given = [jax.device_put(a, device) for a in arrays]
+        return [
+            np.asarray(r[0])
+            for r in made.execute_sharded(given).disassemble_into_single_device_arrays()
+        ]
+
+
+def read_back(module: str, model: Model, given: Mapping[str, Array], folder: Path) -> None:
+    """What our importer makes of a module computes what the model does."""
+    (folder / "m.mlir").write_text(module)
+    found = load(folder / "m.mlir")
+    arrays = [given[n.op.name] for n in model.graph.inputs]  # type: ignore[attr-defined]
+    names = [n.op.name for n in found.graph.inputs]  # type: ignore[attr-defined]
+    with np.errstate(all="ignore"):
+        results = interpret(found.graph, dict(zip(names, arrays, strict=True)), found.weights)
+        wanted = interpret(model.graph, given, model.weights)
+    for got, want in zip(results.values(), wanted.values(), strict=True):
+        assert not (wrong := difference(np.asarray(got), np.asarray(want))), wrong
+
+
+def inputs_of(model: Model) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    found = {}
+    for node in model.graph.inputs:
+        shape, dtype = tuple(int(str(s)) for s in node.shape), node.type.dtype
+        kind = rng.integers(0, 2, shape) if not dtype.is_float else rng.normal(0, 1, shape)
+        found[node.op.name] = np.asarray(kind).astype(dtype.numpy)  # type: ignore[attr-defined]
+    return found
+
+
+def agree(model: Model, given: Mapping[str, Array], tolerance: float = 2e-5) -> None:
+    found = run(text(model), [given[n.op.name] for n in model.graph.inputs])  # type: ignore[attr-defined]
+    wanted = interpret(model.graph, given, model.weights)
+    for got, (name, want) in zip(found, wanted.items(), strict=True):
+        assert got.shape == want.shape and got.dtype == want.dtype
+        scale = max(1.0, float(np.abs(np.asarray(want, np.float64)).max(initial=0.0)))
+        np.testing.assert_allclose(
+            got.astype(np.float64) / scale,
+            np.asarray(want).astype(np.float64) / scale,
+            rtol=0,
+            atol=tolerance,
+            err_msg=name,
+        )
+
+
+def of(outputs: Mapping[str, Node], *inputs: Node) -> Model:
+    return Model(Graph("made", tuple(inputs), dict(outputs)), {})

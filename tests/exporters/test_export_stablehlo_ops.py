@@ -1,0 +1,58 @@
+"""Samples of every operation, exported, give what ours give when XLA compiles them, and when our
+own importer reads them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stablehlo_runs import read_back, run
+
+from xlac.debug.conformance import OperationCase, bound_of, cases, difference, model_of
+from xlac.exporters.stablehlo import text
+from xlac.ir.op import OPS
+from xlac_sdk.dtypes import DType
+
+ALL = bool(os.environ.get("XLAC_EXPORT_ALL"))
+SOME = 1
+
+
+def flushed(case: OperationCase) -> OperationCase:
+    """The case without denormals, which XLA's CPU client takes for 0."""
+    least = {DType.F32: np.finfo(np.float32).tiny, DType.BF16: np.finfo(np.float32).tiny}
+    inputs = []
+    for array in case.inputs:
+        tiny = least.get(DType.of(array.dtype), 0.0)
+        small = np.abs(array.astype(np.float64)) < tiny
+        inputs.append(np.where(small, np.zeros_like(array), array) if small.any() else array)
+    if all(a is b for a, b in zip(inputs, case.inputs, strict=True)):
+        return case
+    with np.errstate(all="ignore"):
+        found = case.op.evaluate(*inputs)
+    expected = tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
+    return replace(
+        case, inputs=tuple(inputs), expected=expected, bound=bound_of(case.op, tuple(inputs))
+    )
+
+
+def compared(chosen: list[OperationCase], again: Path | None = None) -> None:
+    """Exports a model of some cases, runs it, and reads it back where a folder is given."""
+    model, given, expected = model_of(chosen)
+    module = text(model)
+    found = run(module, [given[n.op.name] for n in model.graph.inputs])  # type: ignore[attr-defined]
+    for got, (name, want) in zip(found, expected.items(), strict=True):
+        case = chosen[int(name[3:].split("_")[0])]
+        assert not (wrong := difference(got, want, case.bound)), f"{case.name}: {wrong}"
+    if again is not None:
+        read_back(module, model, given, again)
+
+
+@pytest.mark.parametrize("name", sorted(set(OPS) - {"custom_call"}))
+def test_samples(name: str, tmp_path: Path) -> None:
+    found = [flushed(c) for c in cases(OPS[name])]
+    if found:
+        compared(found if ALL else found[:: max(1, len(found) // SOME)][:SOME], tmp_path)
