@@ -96,3 +96,24 @@ def test_gradients_are_told_of_by_the_nodes_that_they_are_of(
     assert {"h", "out", "train.loss", "h.weight.sgd.w"} <= told.keys()
     assert "dot" in told["out"] and "exp" in told["train.loss"]
     assert not any("exp" in line for name, line in told.items() if "sgd" in name)
+
+
+def test_a_micro_batch_is_run_where_steps_have_several(
+    spec: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its loss is that of a step that begins as it does; without micro-batches it says what to do."""
+    part = ("run", spec, "--entry", "accumulate", "-i", "y=zeros")
+    assert status([*part]) == 2
+    assert "train: {accumulate: 4}" in capsys.readouterr().err
+    Path(spec).write_text(SPEC + "  accumulate: 2\n")
+    whole = ("run", spec, "--entry", "step", "--number", "length=9", "-i", "y=zeros")
+    assert said(capsys, *part) == said(capsys, *whole)
+    assert "accumulate.gradient.h.weight" in said(capsys, "inspect", spec, *part[2:4], "--stage", "graph")  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ["lr=nan", "lr=-1", "lr=inf", "lr=1e39", "length=nan"])
+def test_a_number_that_is_none(
+    number: str, spec: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert status(["run", spec, "--entry", "step", "--number", number]) == 2
+    assert "is a number of at least 0" in capsys.readouterr().err

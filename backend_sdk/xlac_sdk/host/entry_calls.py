@@ -94,12 +94,14 @@ class ProgramState:
             self[name] = array
 
     def set_number(self, name: str, value: float) -> None:
-        """Sets a number that calls depend on, the learning rate for example."""
+        """Sets a number that calls depend on, the learning rate for example. Raises SourceError for
+        what is no number of at least 0 that f32 has.
+        """
         if name not in self._settings:
             raise unknown("setting", name, tuple(self._settings))
-        setting = self._settings[name]
+        setting, number = self._settings[name], setting_number(name, value)
         for slot, factor in setting.slots:
-            self[slot.name] = np.asarray(value * factor / setting.base, slot.dtype.numpy)
+            self[slot.name] = np.asarray(number * factor / setting.base, slot.dtype.numpy)
 
     def _fitting(self, name: str, value: Any) -> Array:
         """A value as a dense array of a tensor's type."""
@@ -133,6 +135,18 @@ def asked(entries: Mapping[str, EntryCall], name: str) -> EntryCall:
     if name not in entries:
         raise unknown("entry", name, ("run", *entries))
     return entries[name]
+
+
+def setting_number(name: str, value: Any) -> float:
+    """A number for a setting: a rate, or how many steps a run takes. Raises SourceError."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = -1.0
+    if not 0 <= number <= float(np.finfo(np.float32).max):
+        problem = f"'{name}' is a number of at least 0, found {value!r}"
+        raise SourceError(Diagnostic("XL6051", problem))
+    return number
 
 
 def not_finite() -> SourceError:

@@ -13,6 +13,8 @@ import pytest
 from logistic import LogisticSteps, Told, samples, trained
 
 from xlac.training.loop import checkpoint
+from xlac.training.loop.description import described
+from xlac.training.loop.options import RunOptions
 from xlac_sdk.source import LimitError, SourceError
 
 
@@ -171,3 +173,60 @@ def test_a_checkpoint_says_what_it_is(tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 
     assert load_file(path)["w"].shape == (8, 4)
+
+
+HOSTILE: dict[str, Any] = {
+    "target": [7, "../c", "c\n"], "threads": [0, -1, 1e9, "2", True], "dim": ["batch=1", [3], ["a\0b"]],
+    "epochs": [-1, 2.5, "9", 2**63, True], "batch": [0, -3, 2**64], "keep": [0, None], "seed": [-1, "0"],
+    "data": ["a", ["relative.npz"], ["x=../y.npy"], ["/a\0b"], [None], {}], "validate": [[7]],
+    "columns": [[[]]], "best": [3], "merge": ["yes", 1], "accumulate": [0, 2**40], "spec": ["m.yaml", 1],
+    "max_memory": [7, "a b"], "precision": ["wild"], "allow_outside": [True], "shell": ["rm"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+@pytest.mark.sampled(3)
+def test_a_run_json_of_somebody_else(key: str, tmp_path: Path) -> None:
+    """Every option has its type and bounds, and is named with its place."""
+    file = tmp_path / "run.json"
+    for value in HOSTILE[key]:
+        file.write_text(json.dumps({"tensorboard": False, key: value}, indent=2))
+        with pytest.raises(SourceError, match=r"run\.json:[34]:\d+: error: .*\[XL6339\]"):
+            described(file)
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("{", r"run\.json:1:2: error: this is no JSON"), ("[]", "expected a mapping"),
+    ('{"seed": NaN}', "NaN is no number"), ("[" * 10**5, "nested too deeply|no JSON"), ("é", "no JSON|cannot be read"),
+    (" " * (1 << 20) + "{}", "more than 1,048,576 bytes"),
+])  # fmt: skip
+def test_a_run_json_that_is_none(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(text, encoding="utf-16" if text == "é" else "utf-8")
+    with pytest.raises(SourceError, match=told):
+        described(file)
+    assert described(tmp_path / "another.json") == {}
+
+
+@pytest.mark.parametrize(
+    "change", [{"step": -1}, {"step": "9"}, {"sums": {"loss": [1]}}, {"epoch": 2**64}]
+)
+def test_a_position_of_somebody_else(change: dict[str, Any], tmp_path: Path) -> None:
+    """A checkpoint whose digest is right, and whose numbers are none."""
+    trained(tmp_path / "run", epochs=1)
+    newest, *_ = checkpoint.listed(tmp_path / "run" / "checkpoints")
+    found = checkpoint.read(newest)
+    for name, value in change.items():
+        setattr(found.position, name, value)
+    checkpoint.write(newest, found, "")
+    with pytest.raises(checkpoint.BadCheckpoint):
+        checkpoint.read(newest)
+
+
+@pytest.mark.parametrize("options", [
+    {"epochs": 2.5}, {"epochs": True}, {"epochs": 2**63}, {"epochs": 1, "seed": -1}, {"epochs": 1, "seed": None},
+    {"epochs": 1, "keep": float("nan")}, {"epochs": 1, "batch": "3"},
+])  # fmt: skip
+def test_options_that_are_none(options: dict[str, Any]) -> None:
+    with pytest.raises(SourceError, match="XL6337"):
+        RunOptions(**options)

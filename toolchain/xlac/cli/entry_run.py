@@ -111,14 +111,15 @@ def begin(
     from xlac.training.entries import state_block
     from xlac.training.settings import settings
     from xlac_sdk.host.call_binding import unknown
-    from xlac_sdk.host.entry_calls import no_length
+    from xlac_sdk.host.entry_calls import no_length, setting_number
 
     state = {tensor.name: tensor.initial() for tensor in graphs.state}
     known = settings(graphs)
     for name, text in numbers.items():
         if name not in known:
             raise unknown("setting", name, tuple(known))
-        for tensor, value in known[name].values(number_of(name, text)).items():
+        number = setting_number(name, number_of(name, text))
+        for tensor, value in known[name].values(number).items():
             state[tensor] = np.asarray(value, state[tensor].dtype)
     if entry == "step" and "length" in known and "length" not in numbers:
         raise no_length()

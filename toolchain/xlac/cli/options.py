@@ -184,9 +184,9 @@ def entry_option(function: Command) -> Command:
     """--entry, of commands that take specs with a section `train`."""
     return click.option(
         "--entry",
-        type=click.Choice(["step", "evaluate", "run", "evaluate_ema", "run_ema"]),
+        type=click.Choice(["step", "accumulate", "evaluate", "run", "evaluate_ema", "run_ema"]),
         default=None,
-        help="Of a spec that trains: its step, its evaluation or the model itself.",
+        help="Of a spec that trains: its step, its evaluation or the model itself; accumulate is a micro-batch before the last.",
     )(function)
 
 

@@ -20,6 +20,7 @@ from xlac.spec.training.objective import Objective
 from xlac.spec.training.section import Training
 from xlac.training.state import TrainingState
 from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, SourceError
 
 NUMBER = "accumulate.number"  # micro-batches of the present step that came before
 APART = 40  # bits: what is drawn counts steps below, and micro-batches above
@@ -100,6 +101,12 @@ class MicroBatch:
         if not self.last:
             self.following[param(before).name] = added
         return added
+
+
+def no_micro_batches() -> SourceError:
+    """What is said where a micro-batch is asked for, and a step has one only."""
+    problem = "a step takes its whole batch at once, so there are no micro-batches to add up"
+    return SourceError(Diagnostic("XL6045", problem, hint="train: {accumulate: 4}, or --entry step"))  # fmt: skip
 
 
 def _weighed(value: Node, number: Node, count: Node | None) -> Node:

@@ -7,6 +7,7 @@ from typing import Any
 
 from xlac.ir.dims import Symbol
 from xlac.ir.types import Type
+from xlac.spec.schema.training import MOST_PARTS
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, SourceError
 
@@ -63,6 +64,6 @@ class MicroBatches:
 
 def checked_number(number: Any) -> int:
     """How many micro-batches a caller asks for. Raises SourceError for what is no number of them."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_PARTS:
         raise SourceError(Diagnostic("XL6045", f"a step of {number!r} micro-batches", hint="accumulate=4"))  # fmt: skip
     return number

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.training.state import LENGTH
 from xlac.training.step import TrainingGraphs
+from xlac_sdk.host.entry_calls import setting_number
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -44,9 +44,7 @@ def rate_of(
     """The setting that is to be a learning rate: of one loss, where there are several. Raises
     SourceError, also for what is no rate.
     """
-    if not 0 <= rate < math.inf:
-        problem = f"a learning rate is a number of at least 0, found {rate!r}"
-        raise SourceError(Diagnostic("XL6051", problem, hint="set_rate(1e-3)"))
+    setting_number("lr", rate)
     if (loss is None and len(losses) > 1) or loss not in (None, *losses):
         problem = f"there is no loss {loss!r}" if loss else "each loss has a rate of its own"
         hint = f"set_rate(1e-3, loss={losses[0]!r}); there are {', '.join(losses)}"

@@ -21,7 +21,7 @@ from xlac.spec.summary import statistics
 from xlac.spec.training.objective import BatchMean
 from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training
-from xlac.training.accumulate import Accumulation, MicroBatch
+from xlac.training.accumulate import Accumulation, MicroBatch, no_micro_batches
 from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
 from xlac.training.row_updates import chosen
@@ -64,8 +64,14 @@ class TrainingGraphs:
     rates: Mapping[str, Mapping[str, Rate]]
 
     def entry(self, name: str) -> Model:
-        """The model of an entry. Raises SourceError for averages where none are kept."""
+        """The model of an entry. Raises SourceError for averages where none are kept, and for a
+        micro-batch where a step has one only.
+        """
         found = {"step": self.step, "evaluate": self.evaluate, "run": self.run, **self.averaged}
+        if self.accumulate is not None:
+            found["accumulate"] = self.accumulate
+        if name == "accumulate" and name not in found:
+            raise no_micro_batches()
         if name not in found:
             raise no_averages()
         return found[name]

@@ -33,6 +33,7 @@ from xlac.training.shared_state import TrainingPrograms
 from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric
 from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
+from xlac_sdk.host.entry_calls import setting_number
 from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, float]]
@@ -172,10 +173,11 @@ class Trainer:
         return int(self._programs.tensor(STEP))
 
     def set_length(self, steps: int) -> None:
-        """Says how many steps the run takes, for learning rates that cover it."""
+        """Says how many steps the run takes, for learning rates that cover it. Raises SourceError."""
+        length = setting_number("length", steps)
         if self._covers:
-            self._set("length", float(steps))
-            self._length = float(steps)
+            self._set("length", length)
+            self._length = length
 
     def set_rate(self, rate: float, loss: str | None = None) -> None:
         """Sets the learning rate, or the peak of one that changes; those of groups in proportion.

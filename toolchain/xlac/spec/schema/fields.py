@@ -12,6 +12,8 @@ from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 MAX_NAME = 256
+LARGEST = 3.4028234663852886e38
+"""The largest number of f32, in which programs keep rates and scales."""
 
 
 def shown(value: Any) -> str:
@@ -34,6 +36,13 @@ def _fail(expected: str, value: Any) -> PydanticCustomError:
     return PydanticCustomError(
         "kind", f"expected {expected}, found {shown(value)}".replace("{", "{{").replace("}", "}}")
     )
+
+
+def normal(value: float) -> float:
+    """A number more than 0, if it is no smaller than normal numbers of f32 are."""
+    if value < 2**-126:
+        raise _fail(f"at least {2**-126:.3g}", value)
+    return value
 
 
 def _computed(value: Any) -> bool:

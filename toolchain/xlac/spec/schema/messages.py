@@ -53,7 +53,6 @@ def explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
 def _explain_value(fault: Any, path: Path_, place: Place, in_key: bool, report: Report) -> None:
     """Reports a value, or the name that is a key, which the schema does not take."""
     kind, value = fault["type"], fault.get("input")
-    expected = _EXPECTED.get(kind)
     if path == ("xlac",):
         report.add(
             "XL1013",
@@ -72,19 +71,15 @@ def _explain_value(fault: Any, path: Path_, place: Place, in_key: bool, report: 
             nearest(str(value), choices) if len(choices) > 1 else "",
         )
     elif kind in _BOUNDS:
-        report.add(
-            "XL1012",
-            f"expected {_BOUNDS[kind]} {next(iter(fault['ctx'].values()))}, found {value}",
-            place.span,
-        )
+        report.add("XL1012", in_words(fault), place.span)
     elif kind in ("too_short", "too_long"):
         report.add(
             "XL1012",
             f"expected {fault['ctx'].get('min_length', fault['ctx'].get('max_length'))} entry",
             place.span,
         )
-    elif expected:
-        report.add("XL1012", f"expected {expected}, found {shown(value)}", place.span)
+    elif kind in _EXPECTED:
+        report.add("XL1012", in_words(fault), place.span)
     elif kind in ("kind", "entry"):
         hint = ""
         if kind == "entry" and isinstance(value, dict):
@@ -93,7 +88,17 @@ def _explain_value(fault: Any, path: Path_, place: Place, in_key: bool, report: 
         code = "XL1015" if fault["msg"].startswith("a name") else "XL1012"
         report.add(code, fault["msg"], place.key if kind == "entry" else place.span, hint)
     else:
-        report.add("XL1012", fault["msg"][0].lower() + fault["msg"][1:], place.span)
+        report.add("XL1012", in_words(fault), place.span)
+
+
+def in_words(fault: Any) -> str:
+    """What is wrong with a value of any document that is checked by a schema."""
+    kind, value = fault["type"], fault.get("input")
+    if kind in _BOUNDS:
+        return f"expected {_BOUNDS[kind]} {next(iter(fault['ctx'].values()))}, found {shown(value)}"
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind]}, found {shown(value)}"
+    return str(fault["msg"][0].lower() + fault["msg"][1:])
 
 
 _BOUNDS = {

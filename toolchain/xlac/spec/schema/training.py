@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from xlac.spec.schema.fields import Expression, Name, Names, Param, Text
+from xlac.spec.schema.fields import LARGEST, Expression, Name, Names, Param, Text, normal
 from xlac.spec.schema.strict import Strict
 from xlac.spec.schema.weights import InitSpec
 
 if TYPE_CHECKING:
     from xlac.spec.schema.schema import GraphEntry
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False), AfterValidator(normal)]
+"""A number more than 0 that is one in f32, too: neither 0 nor infinite there."""
+Steps = Annotated[int, Field(lt=2**63)]
+"""A number of steps, which programs count in 64 bits."""
+
+
+MOST_PARTS = 2**20
+"""Micro-batches of a step: what is drawn counts them beside the steps, in one number."""
 
 
 class MeanSpec(Strict):
@@ -44,7 +51,7 @@ class LoraSpec(Strict):
     """Low-rank factors that learn in the place of a weight: W + alpha / rank * B A."""
 
     rank: Annotated[int, Field(ge=1)] = Field(default=8, description="the size between the factors")
-    alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    alpha: Positive | None = Field(
         default=None, description="over rank what the change is multiplied by; rank unless given"
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
@@ -77,10 +84,10 @@ class EmaSpec(Strict):
         default=False,
         description="at first less: (1 + n) / (10 + n) after n steps, until that is more than `decay`",
     )
-    after: Annotated[int, Field(ge=0)] = Field(
+    after: Annotated[Steps, Field(ge=0)] = Field(
         default=0, description="for how many steps the averages are the weights themselves"
     )
-    every: Annotated[int, Field(ge=1)] = Field(
+    every: Annotated[Steps, Field(ge=1)] = Field(
         default=1, description="after how many steps averages change"
     )
 
@@ -99,13 +106,13 @@ class LossScaleSpec(Strict):
     """A factor of the loss that grows while gradients are finite, as torch.amp.GradScaler's."""
 
     init: Positive = Field(default=65536.0, description="the first")
-    growth: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(
+    growth: Annotated[float, Field(gt=1, le=LARGEST, allow_inf_nan=False)] = Field(
         default=2.0, description="times so much after `interval` steps"
     )
-    backoff: Annotated[float, Field(gt=0, lt=1)] = Field(
+    backoff: Annotated[Positive, Field(lt=1)] = Field(
         default=0.5, description="times so much after gradients that are not finite"
     )
-    interval: Annotated[int, Field(ge=1)] = Field(
+    interval: Annotated[Steps, Field(ge=1)] = Field(
         default=2000, description="steps in a row with finite gradients"
     )
 
@@ -166,7 +173,7 @@ class TrainSpec(Strict):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(
         default=0, description="of what is drawn in a step, such as what dropout leaves out"
     )
-    accumulate: Annotated[int, Field(ge=1)] = Field(
+    accumulate: Annotated[int, Field(ge=1, le=MOST_PARTS)] = Field(
         default=1, description="how many micro-batches a batch is cut into, one after another"
     )
     loss_scale: LossScaleLike | None = Field(
@@ -198,7 +205,8 @@ class SlotSpec(Strict):
 
 
 SlotLike = Annotated[
-    Annotated[float, Tag("<number>")] | Annotated[SlotSpec, Tag("<slot>")],
+    Annotated[float, Field(allow_inf_nan=False), Tag("<number>")]
+    | Annotated[SlotSpec, Tag("<slot>")],
     Discriminator(lambda value: "<slot>" if isinstance(value, dict) else "<number>"),
 ]
 
@@ -233,6 +241,10 @@ class RateSpec(Strict):
 
     doc: str = ""
     params: dict[Name, Param] = Field(description="parameters and defaults; the first is the rate")
+    needs: dict[Text, Text] = Field(
+        default={},
+        description="arithmetic over the parameters that must hold, and what is wrong where it does not",
+    )
     factor: Expression = Field(
         description="by `step`, and `steps`: how many the whole run takes, as a scalar"
     )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from math import isfinite
+from typing import Any
+
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops.nn.class_loss import Classes
 from xlac.ops.reduction.statistics import Mean, count
+from xlac.ops.tensor.leaf import Const
+from xlac.spec.report import Fault, Place
 
+LARGEST_COUNT = 2**53  # beyond, numbers are not counted one by one
 LINEAR = ("cast", "add", "sub", "neg", "mul", "div")
 
 
@@ -36,3 +42,26 @@ def mean_count(value: Node, batch: Dim) -> Dim | Node:
             seen.update(new)
             pending += new
     return next(iter(found.values())) if len(found) == 1 else batch
+
+
+def _constant(node: Node) -> Any:
+    """The number that a scalar always is; None for one that depends on something."""
+    while node.op.mnemonic == "cast":
+        node = node.inputs[0]
+    return node.op.value.item() if isinstance(node.op, Const) else None
+
+
+def check_count(number: Node, place: Place) -> None:
+    """Raises Fault for a count that is no number of anything, whatever the data are."""
+    value = _constant(number)
+    if value is not None and (isinstance(value, bool) or not 0 < value <= LARGEST_COUNT):
+        shown = str(value).lower() if isinstance(value, bool) else value
+        problem = f"a count is a number more than 0, found {shown}"
+        raise Fault("XL1012", problem, place.span, "count: sum(f32(mask)); mean(…) counts by itself")  # fmt: skip
+
+
+def check_finite(value: Node, place: Place) -> None:
+    """Raises Fault for what is not finite, whatever the data are."""
+    number = _constant(value)
+    if isinstance(number, float) and not isfinite(number):
+        raise Fault("XL1012", f"this is {number} for any data", place.span)

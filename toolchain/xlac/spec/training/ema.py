@@ -14,6 +14,7 @@ from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Scope
 from xlac.spec.report import Fault, Place, Poisoned
 from xlac.spec.schema.training import EmaSpec
+from xlac.spec.training.needs import ANY, check_steps
 from xlac_sdk.dtypes import DType
 
 PREFIX = "ema."
@@ -49,6 +50,13 @@ class ExponentialAverage:
         if node.shape:
             raise Fault("XL2009", f"a decay is a scalar, and this is {node.type}", at.span)
         return build.cast(node, step.type.dtype)
+
+    def check(self, context: Elaboration) -> None:
+        """Sees that a decay is one at any step. Raises Fault, or Poisoned."""
+        if isinstance(self.decay, str):
+            problem = "a decay is from 0 to 1"
+            hint = "decay: min((1 + step) / (10 + step), 0.999)"
+            check_steps(lambda step: self._computed(context, step), ANY, 1.0, problem, self.place.at("decay"), hint)  # fmt: skip
 
     def following(self, average: Node, weight: Node, share: Node, count: Node) -> Node:
         """The next value of an average from that of the weight; `count` is the number of steps
@@ -86,6 +94,7 @@ def read_average(
             decay if isinstance(decay, str) else float(decay), spec, constants, place
         )
         found.share(context, build.param("step", DType.F32))  # for what is wrong in an expression
+        found.check(context)
         return found
     except Fault as fault:
         context.report.fault(fault)

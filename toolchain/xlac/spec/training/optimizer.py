@@ -19,7 +19,9 @@ from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Scope
 from xlac.spec.report import Fault, Place, Report, nearest
 from xlac.spec.schema.document import Merged, SpecEntry, read_document
+from xlac.spec.schema.fields import LARGEST
 from xlac.spec.schema.training import OptimizerSpec, RateSpec, SlotSpec
+from xlac.spec.training.needs import FIRST, check_steps, finite, unmet
 from xlac_sdk.dtypes import DType
 
 
@@ -47,6 +49,13 @@ class Rate:
     def covers_run(self) -> bool:
         """Whether it depends on how many steps the whole run takes."""
         return self.entry is not None and self.params.get("steps") == 0
+
+    def check(self, context: Elaboration) -> None:
+        """Sees that the first steps have a rate. Raises Fault, or Poisoned."""
+        if self.entry is None:
+            problem = "a learning rate is a number of at least 0"
+            made = lambda step: self.factor(context, step, build.like(1000.0, step))
+            check_steps(made, FIRST, LARGEST, problem, self.place, "max(…, 0.0); step counts the steps before")  # fmt: skip
 
     def factor(self, context: Elaboration, step: Node, steps: Node) -> Node:
         """The factor at a step, of the type of `step`. Raises Fault, or Poisoned."""
@@ -87,13 +96,15 @@ class Optimizer:
         parameters.
         """
         constants = self._constants(weight)
-        for text, problem in self.entry.spec.needs.items():
-            if not computed(text, constants, self.entry.place.at("needs", text)):
-                pattern = f"*.{name.rpartition('.')[2]}" if "." in name else name
-                hint = f'another optimizer for it, such as groups: {{"{pattern}": {{adamw: {{lr: 1e-3}}}}}}'
-                fits = any(word in text for word in ("shape", "rank"))
-                told = f"{problem}, and {name!r} is {weight}" if fits else problem
-                raise Fault("XL2048", told, self.place.key, hint if fits else "")
+        wrong = unmet(self.entry.spec.needs, constants, self.params, self.entry.place, self.place)
+        if wrong is None:
+            return
+        text, problem, place = wrong
+        if not any(word in text for word in ("shape", "rank")):
+            raise Fault("XL2048", problem, place.key if place is self.place else place.span)
+        pattern = f"*.{name.rpartition('.')[2]}" if "." in name else name
+        hint = f'another optimizer for it, such as groups: {{"{pattern}": {{adamw: {{lr: 1e-3}}}}}}'
+        raise Fault("XL2048", f"{problem}, and {name!r} is {weight}", self.place.key, hint)
 
     def slots(self, weight: Type) -> dict[str, tuple[Type, float]]:
         """What is kept for a weight of a type: types and first values. Raises Fault."""
@@ -228,6 +239,9 @@ def filled(
             if isinstance(default, list):
                 kind = f"a list of {len(default)} numbers"
             raise Fault("XL1012", f"{key!r} of {owner} is {kind}, found {value!r}", place.at(key).span)  # fmt: skip
+        if not finite(value):
+            problem = f"{key!r} of {owner} is {value!r}, which is no finite number of f32"
+            raise Fault("XL1012", problem, place.at(key).span)
         params[key] = value
     return params
 
@@ -260,9 +274,18 @@ def rate_of(merged: Merged, asked: Any, constants: Constants, place: Place) -> R
             raise Fault("XL2001", f"unknown schedule {name!r}", at.key, nearest(name, known))
         if not isinstance(given, dict):
             given, at = {next(iter(known[name].spec.params)): given}, place
-        params = filled(f"schedule {name!r}", known[name].spec.params, given, constants, at)
+        entry = known[name]
+        params = filled(f"schedule {name!r}", entry.spec.params, given, constants, at)
+        for key, default in entry.spec.params.items():
+            if default is None and (isinstance(params[key], bool) or not isinstance(params[key], int | float)):  # fmt: skip
+                problem = f"{key!r} of schedule {name!r} is a number, found {params[key]!r}"
+                raise Fault("XL1012", problem, at.at(key).span)
         first = next(iter(params))
-        return Rate(positive(params[first], at), known[name], params, None, at)
+        base = positive(params[first], at.at(first))
+        wrong = unmet(entry.spec.needs, Constants(params, {}), params, entry.place, at)
+        if wrong is not None:
+            raise Fault("XL2048", wrong[1], wrong[2].span)
+        return Rate(base, entry, params, None, at)
     value = arithmetic.value(asked, constants, place)
     if isinstance(value, str):
         return Rate(1.0, None, dict(constants.params), value, place)
@@ -271,6 +294,6 @@ def rate_of(merged: Merged, asked: Any, constants: Constants, place: Place) -> R
 
 def positive(value: Any, place: Place) -> float:
     """A rate as a number. Raises Fault for any other value, and for less than 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):  # fmt: skip
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:  # fmt: skip
         raise Fault("XL1012", f"a learning rate is a number of at least 0, found {value!r}", place.span)  # fmt: skip
     return float(value)

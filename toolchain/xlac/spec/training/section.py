@@ -19,7 +19,7 @@ from xlac.spec.schema.document import Merged, SpecEntry
 from xlac.spec.schema.settings import DimValue
 from xlac.spec.schema.training import ClipSpec, MeanSpec, TrainSpec
 from xlac.spec.summary import statistics
-from xlac.spec.training.counts import mean_count
+from xlac.spec.training.counts import check_count, check_finite, mean_count
 from xlac.spec.training.ema import ExponentialAverage, read_average
 from xlac.spec.training.lora import LowRank, low_rank, with_factors
 from xlac.spec.training.loss_scale import LossScale, loss_scale
@@ -33,7 +33,7 @@ from xlac.spec.training.objective import (
     learning,
     losses,
 )
-from xlac.spec.training.optimizer import Optimizer
+from xlac.spec.training.optimizer import Optimizer, built_in
 from xlac.spec.training.products import multiplies
 from xlac.spec.weights.initial import draw, scheme_of
 from xlac_sdk.dtypes import DType
@@ -206,8 +206,10 @@ class _Section:
                     self.scalar(part, f"{name}.{key}", at.at(key))
                     for key, part in (("sum", text.sum), ("count", text.count))
                 )
+                check_count(number, at.at("count"))
                 return BatchMean(build.div(total, build.cast(number, total.type.dtype)), number)
             value = self.scalar(text, name, at)
+            check_finite(value, at)
             return BatchMean(value, mean_count(value, self.scope.constants.dims.get(self.batch, 1)))
         except Fault as fault:
             self.context.report.fault(fault)
@@ -264,14 +266,23 @@ def _check_optimizers(training: Training) -> None:
         step, rate = (build.param(n, wide) for n in ("step", "lr"))
         try:
             one.rate.factor(context, step, step)
+            one.rate.check(context)
             kept = {n: build.param(n, t.dtype, t.shape) for n, (t, _) in one.slots(weight.type).items()}  # fmt: skip
             gradient = build.param("g", weight.type.dtype, weight.shape)
             one.update(context, weight, gradient, rate, step, kept)
         except Fault as fault:
-            training.report.fault(fault)
+            training.report.fault(_asked(fault, one))
             wrong.add(one)
         except Poisoned:
             wrong.add(one)
+
+
+def _asked(fault: Fault, one: Optimizer) -> Fault:
+    """A fault in what is built in, for numbers of the spec, where the spec asks for it."""
+    found = fault.diagnostic
+    if found.span is None or found.span.file != built_in().place.span.file:
+        return fault
+    return Fault(found.code, f"optimizer {one.name!r}: {found.message}", one.place.key, found.hint)
 
 
 def scalar_type(training: Training) -> DType:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from errno import ENOENT
+from itertools import islice
 from pathlib import Path
 
 from xlac.training.data.array_files import npy, npz, safetensors
@@ -138,6 +139,8 @@ def _named(text: str) -> tuple[str, list[Path]]:
     """The name that a text gives a file, or "", and the files that it means, in order. Raises
     OSError and SourceError.
     """
+    if "\0" in text:
+        raise fault("XL6301", f"{text!r} names no file")
     match = NAMED.fullmatch(text)
     name = ""
     if match is not None and not Path(text).exists():
@@ -146,11 +149,12 @@ def _named(text: str) -> tuple[str, list[Path]]:
         return name, [Path(text)]
     if not glob.has_magic(text):
         raise FileNotFoundError(ENOENT, "No such file or directory", text)
-    paths = [Path(found) for found in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207 text may be absolute
+    named = islice(glob.iglob(text, recursive=True), MOST_FILES + 1)  # noqa: PTH207 text may be absolute
+    paths = [Path(found) for found in sorted(named)]
     if not paths:
         raise fault("XL6301", f"no file is named as '{text}'")
     if len(paths) > MOST_FILES:
-        raise fault("XL6301", f"{len(paths):,} files are named as '{text}', at most {MOST_FILES:,}")
+        raise fault("XL6301", f"more than {MOST_FILES:,} files are named as '{text}'")
     return name, paths
 
 

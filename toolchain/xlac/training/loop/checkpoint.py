@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, TypeAdapter
 
 from xlac.ir.types import Type
 from xlac.spec.weights.safetensors import SafetensorsFile, TensorSource, write_tensors
@@ -22,12 +23,14 @@ from xlac.spec.weights.tensor_files import BadFile
 from xlac.support.digest import BYTES
 from xlac.training.loop.files import replacing
 from xlac.training.loop.loader_state import LoaderState
+from xlac.training.loop.options import MOST
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.hashing import blake2b
 
 FORMAT, VERSION = "xlac training checkpoint", "1"
 LOADER = "loader/"  # what names of its arrays begin with
+Counted = Annotated[int, Field(ge=0, le=MOST)]
 NAME = re.compile(r"checkpoint-(\d{10})\.safetensors")
 
 
@@ -38,14 +41,14 @@ class RunPosition:
     better one.
     """
 
-    step: int = 0
-    epoch: int = 0
-    batches: int = 0
+    step: Counted = 0
+    epoch: Counted = 0
+    batches: Counted = 0
     sums: dict[str, tuple[float, float]] = field(default_factory=dict)
     seconds: float = 0.0
     best: float | None = None
-    best_step: int = -1
-    waited: int = 0
+    best_step: Annotated[int, Field(ge=-1, le=MOST)] = -1
+    waited: Counted = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +123,10 @@ def read(path: Path) -> Checkpoint:
             arrays = [state.pop(name) for name in _loaders(state)]
             loader = LoaderState(told["loader"], arrays)
             loader.value()  # whether it is one
-        position = RunPosition(**json.loads(told["position"]))
-        position.sums = {name: (one[0], one[1]) for name, one in position.sums.items()}
-        return Checkpoint(json.loads(told["identity"]), position, state, loader)
-    except (BadFile, KeyError, TypeError, ValueError) as error:
+        position = TypeAdapter(RunPosition).validate_json(told["position"], strict=True)
+        chosen = TypeAdapter(dict[str, Any]).validate_json(told["identity"])
+        return Checkpoint(chosen, position, state, loader)
+    except (BadFile, KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadCheckpoint(str(error)) from None
 
 

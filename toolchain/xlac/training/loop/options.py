@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 from xlac.ir.dims import bounds, symbols
 from xlac.training.data.batches import EpochOrder, TrainingData
@@ -13,6 +14,7 @@ from xlac.training.data.column import TrainingInput, fault
 from xlac.training.loop.steps import TrainingSteps
 
 VALIDATE = "validate_"
+MOST = 2**63 - 1  # of steps, rows and what else is counted
 AVERAGED = "validate_ema_"  # with averages of the weights
 """What the names of metrics of validation data begin with."""
 
@@ -43,11 +45,26 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.epochs is None and self.max_steps is None:
             raise fault("XL6337", "how long to train is not said", "--epochs N, or --max-steps N")
-        for name in ("epochs", "batch", "max_steps", "patience", "keep", "checkpoint_every"):
-            value = getattr(self, name)
-            least = 0 if name in ("epochs", "max_steps") else 1
-            if value is not None and value < least:
-                raise fault("XL6337", f"{name.replace('_', '-')} is {value}, and at least {least}")
+        for name in (
+            "epochs",
+            "batch",
+            "max_steps",
+            "patience",
+            "keep",
+            "checkpoint_every",
+            "seed",
+        ):
+            value, told = getattr(self, name), name.replace("_", "-")
+            least = 0 if name in ("epochs", "max_steps", "seed") else 1
+            whole = isinstance(value, Integral) and not isinstance(value, bool)
+            if value is None and name not in ("keep", "seed"):
+                continue
+            if not whole:
+                raise fault("XL6337", f"{told} is {value!r}, and a whole number")
+            if value < least:
+                raise fault("XL6337", f"{told} is {value}, and at least {least}")
+            if value > MOST:
+                raise fault("XL6337", f"{told} is {value}, and at most {MOST}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +96,9 @@ def best_metric(
             hint = f"--best {losses[0]}:min"
             raise fault("XL6337", "which of the losses is to be patient about is not said", hint)
         return None
-    match = re.fullmatch(r"(.+?)(?::(min|max))?", text or f"{VALIDATE * validates}{losses[0]}:min")
+    match = re.fullmatch(
+        r"(.+?)(?::(min|max))?", text or f"{VALIDATE * validates}{losses[0]}:min", re.DOTALL
+    )
     assert match is not None
     name, way = match[1], match[2]
     if name not in columns:

@@ -15,6 +15,7 @@ from typing import Any
 from xlac.training.data.column import fault
 from xlac.training.loop import checkpoint
 from xlac.training.loop.checkpoint import BadCheckpoint, Checkpoint
+from xlac.training.loop.description import described
 from xlac.training.loop.files import clear_temporary, replacing
 from xlac.training.loop.steps import TrainingSteps
 
@@ -141,9 +142,5 @@ class RunFolder:
 
 
 def about(path: Path) -> dict[str, Any]:
-    """What run.json says of a run; nothing where it cannot be read."""
-    try:
-        found = json.loads((path / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    """What run.json says of a run; nothing where there is none. Raises SourceError."""
+    return described(path / ABOUT)

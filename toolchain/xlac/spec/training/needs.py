@@ -1,0 +1,68 @@
+"""What must hold of the parameters of optimizers and rates, and of the rates that come of them."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import interpret
+from xlac.ops import build
+from xlac.spec.elaborate.arithmetic import Constants, compute, parsed
+from xlac.spec.report import Fault, Place
+from xlac.spec.schema.fields import LARGEST
+from xlac_sdk.dtypes import DType
+
+FIRST = range(10)
+"""The steps whose rates are looked at before there is a run, which nearly every run takes."""
+ANY = (*range(17), *(n for k in range(5, 41) for n in (2**k - 1, 2**k, 3 * 2**k)))
+"""Steps of runs of any length."""
+
+
+def unmet(
+    needs: Mapping[str, str],
+    constants: Constants,
+    params: Mapping[str, Any],
+    declared: Place,
+    asked: Place,
+) -> tuple[str, str, Place] | None:
+    """The first of the `needs`, arithmetic and what is wrong where it does not hold, that is not
+    met: both, and where the spec says the one parameter that it is about. Raises Fault.
+    """
+    for text, problem in needs.items():
+        expression = parsed(text, declared.at("needs", text))
+        if compute(expression, constants, declared.at("needs", text)):
+            continue
+        named = {node.id for node in ast.walk(expression.tree) if isinstance(node, ast.Name)}
+        about = sorted(named & params.keys())
+        if len(about) != 1:
+            return text, problem, asked
+        (name,) = about
+        return text, f"{problem}, found {params[name]!r}", asked.at(name)
+    return None
+
+
+def finite(value: Any) -> bool:
+    """Whether all numbers of a parameter are finite, in f32 too."""
+    if isinstance(value, list):
+        return all(map(finite, value))
+    return not isinstance(value, int | float) or -LARGEST <= value <= LARGEST
+
+
+def check_steps(
+    made: Callable[[Node], Node], steps: Iterable[int], most: float, problem: str, place: Place, hint: str = ""
+) -> None:  # fmt: skip
+    """Sees that a scalar made of `step` is from 0 to `most` at each of some steps. Raises Fault,
+    and what `made` raises.
+    """
+    step = build.param("step", DType.F64)
+    graph = Graph("at a step", (step,), {"found": made(step)})
+    for number in steps:
+        with np.errstate(all="ignore"):
+            found = float(interpret(graph, {"step": np.asarray(float(number))})["found"])
+        if math.isnan(found) or not 0 <= found <= most:
+            raise Fault("XL1012", f"{problem}, and at step {number} this is {found:g}", place.span, hint)  # fmt: skip

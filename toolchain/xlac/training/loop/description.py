@@ -1,0 +1,126 @@
+"""run.json: the options that a run goes on with. It is read as somebody else's: what is no option, or
+has another type or bounds than it, is an error with its place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import AfterValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from xlac.spec.report import Place
+from xlac.spec.schema.fields import shown
+from xlac.spec.schema.messages import in_words
+from xlac.spec.schema.strict import Strict
+from xlac.spec.schema.training import MOST_PARTS
+from xlac.spec.text.yaml import read
+from xlac.training.data.column import fault
+from xlac.training.loop.options import MOST
+from xlac_sdk.source import Diagnostic, SourceError, Span
+
+MAX_BYTES, MAX_TEXTS = 1 << 20, 10_000
+
+
+def _plain(text: str) -> str:
+    """A text that names something: no end of a C string, no line."""
+    if not text or any(ord(c) < 32 for c in text):
+        raise PydanticCustomError("kind", "expected text of one line, without control characters")
+    return text
+
+
+def _absolute(text: str) -> str:
+    """The text of a file as `absolute` of `xlac.training.data.files` makes it."""
+    if not Path(re.sub(r"^[A-Za-z_]\w*=", "", text)).is_absolute():
+        raise PydanticCustomError("kind", "expected an absolute path")
+    return text
+
+
+Line = Annotated[str, Field(max_length=4096), AfterValidator(_plain)]
+Word = Annotated[str, Field(max_length=256, pattern=r"^[\w.+,:-]*$")]
+Lines = Annotated[list[Line], Field(max_length=MAX_TEXTS)]
+Paths = Annotated[list[Annotated[Line, AfterValidator(_absolute)]], Field(max_length=MAX_TEXTS)]
+AtLeast0 = Annotated[int, Field(ge=0, le=MOST)]
+AtLeast1 = Annotated[int, Field(ge=1, le=MOST)]
+
+
+class RunDescription(Strict):
+    """What run.json may say: options of `xlac train` by name, what is not given left out."""
+
+    spec: Annotated[Line, AfterValidator(_absolute)] = ""
+    module: Line | None = None
+    target: Word = "cpu"
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    dim: Lines = []
+    sets: Lines = []
+    cpu: Word = ""
+    triple: Word = ""
+    arch: Word = ""
+    precision: Literal["default", "fast"] | None = None
+    checked: bool = False
+    checks: Word | None = None
+    max_memory: Word | None = None
+    data: Paths = []
+    validate_on: Paths = Field(default=[], alias="validate")
+    columns: Lines = []
+    resize: bool | None = None
+    accumulate: Annotated[int, Field(ge=1, le=MOST_PARTS)] | None = None
+    epochs: AtLeast0 | None = None
+    max_steps: AtLeast0 | None = None
+    batch: AtLeast1 | None = None
+    seed: AtLeast0 = 0
+    drop_last: bool = False
+    shuffle: bool = True
+    patience: AtLeast1 | None = None
+    best: Annotated[str, Field(max_length=4096)] = ""
+    keep: AtLeast1 = 3
+    checkpoint_every: AtLeast1 | None = None
+    tensorboard: bool = False
+    merge: bool = True
+    identity: dict[str, Any] = {}
+
+
+def described(file: Path) -> dict[str, Any]:
+    """What a run.json says; nothing where there is none. Raises SourceError."""
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise fault("XL6339", f"{file} cannot be read: {error.strerror}") from None
+    if len(raw) > MAX_BYTES:
+        raise fault("XL6339", f"{file} has more than {MAX_BYTES:,} bytes")
+    try:
+        found = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
+        return RunDescription.model_validate(found).model_dump(exclude_unset=True, by_alias=True)
+    except json.JSONDecodeError as error:
+        span = Span(file, error.lineno, error.colno)
+        raise SourceError(Diagnostic("XL6339", f"this is no JSON: {error.msg}", span)) from None
+    except ValidationError as error:
+        raise SourceError(*(_diagnostic(file, one) for one in error.errors(include_url=False)[:20])) from None  # fmt: skip
+    except (ValueError, RecursionError) as error:
+        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise fault("XL6339", f"{file} cannot be read: {told}") from None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _diagnostic(file: Path, wrong: Any) -> Diagnostic:
+    """One fault, at its place."""
+    path = tuple(key for key in wrong["loc"])
+    try:
+        place = Place(read(file), path)
+        span = place.key if wrong["type"] == "extra_forbidden" else place.span
+    except SourceError:  # JSON that is no YAML
+        span = Span(file, 1, 1)
+    if wrong["type"] == "extra_forbidden":
+        told = f"a run has no option {shown(path[-1])[9:]}"
+        return Diagnostic("XL6339", told, span, "it may be of a newer xlac")
+    name = next((key for key in reversed(path) if isinstance(key, str)), "run.json")
+    return Diagnostic("XL6339", f"{name}: {in_words(wrong)}", span)
