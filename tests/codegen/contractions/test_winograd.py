@@ -247,7 +247,7 @@ def test_a_gemm_may_be_asked_for_in_its_place_and_the_other_way_round() -> None:
     assert gemm is not None and winograd is not None
     first, second = gemm.schedules["main"], winograd.schedules["main"]
     assert isinstance(first, GemmSchedule) and isinstance(second, WinogradSchedule)
-    with pytest.raises(PartMisfit, match="it is 2 at this precision"):
+    with pytest.raises(PartMisfit, match="it must be 2 at this precision"):
         lower(made, target, "kernel", Decisions("kernel", {"main": replace(second, results=4)}))
     tile = replace(second.tile, rows=(1, 5), vectors=1)
     small = replace(second, results=2, block=1, chunk=16, tile=tile)

@@ -1,1 +1,1 @@
-"""From a fused group to kernels: `lower` is the dispatcher."""
+"""Lowers fused groups to kernels: `lower` is the dispatcher."""

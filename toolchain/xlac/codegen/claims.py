@@ -1,8 +1,9 @@
-"""Composites that lowerings take whole: one kernel does better than those of the definition.
+"""Composites that lowerings implement whole, where one kernel is faster than those of the
+expansion.
 
-`TAKEN` says for a composite which kind of group it founds, and for which nodes and targets. The
-pass that expands composites asks here, and fusion; `lower.py` finds the lowering by the kind, as
-for any other group.
+`TAKEN` says, for each composite, the kind of group of which it becomes the anchor, and for which
+nodes and targets. The pass that expands composites uses it, and fusion; `lower.py` finds the
+lowering by the kind, as for any other group.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ ATTENTION = {
     "cpu": "xlac.codegen.cpu.attention_choice",
     "gpu": "xlac.codegen.gpu.attention.attention",
 }
-"""The module whose `takes` says it, imported when a device asks."""
+"""The module whose `takes` decides, imported when first needed."""
 
 
 def attention(node: Node, target: Target) -> bool:
-    """Where a GPU's threads share the queries, or the scores would not stay in a CPU's caches."""
+    """Whether a GPU kernel supports the attention, or on a CPU its scores would not stay in the
+    caches.
+    """
     module: Any = import_module(ATTENTION[target.device])
     return bool(module.takes(node, target))
 
@@ -35,7 +38,7 @@ WINDOW_CHOICE = "xlac.codegen.cpu.window_choice.axes"
 
 
 def window_choice(node: Node, target: Target) -> bool:
-    """Where a CPU goes through the windows in order."""
+    """Whether a CPU kernel walks the windows in order."""
     if target.device != "cpu":
         return False
     module: Any = import_module(WINDOW_CHOICE)
@@ -50,7 +53,7 @@ TAKEN: dict[str, tuple[Kind, Takes]] = {
 
 
 def kind_taken(node: Node, target: Target) -> Kind | None:
-    """The kind of group that a composite founds when it is taken whole, or None where it is to be
+    """The kind of group that a composite becomes when it is lowered whole, or None if it is to be
     expanded.
     """
     kind, takes = TAKEN.get(node.op.mnemonic, (None, None))
@@ -58,5 +61,7 @@ def kind_taken(node: Node, target: Target) -> Kind | None:
 
 
 def is_kept(node: Node, target: Target) -> bool:
-    """Whether a composite stays what it is: the target claims it, or a lowering takes it whole."""
+    """Whether a composite is not expanded: the target claims it, or a lowering
+    implements it whole.
+    """
     return node.op.mnemonic in target.claims or kind_taken(node, target) is not None

@@ -1,8 +1,8 @@
-"""How a group's elements are reached: a dry run over symbolic indices that finds every stride.
+"""Access analysis of a group: a dry run over symbolic indices that finds the strides of every
+access.
 
-Lowerings ask for the loops that a space of elements needs: neighbouring axes that every access
-crosses as one become one loop, and the axis along which most accesses are contiguous becomes the
-vector axis.
+Lowerings use it to choose loops: adjacent axes that every access traverses contiguously are merged
+into one loop, and the axis along which most accesses are contiguous becomes the vector axis.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from xlac_sdk.kernel_ir.kernel import (
 
 @dataclass(frozen=True, slots=True)
 class ElementAccess:
-    """One load or store: its element stride along each axis; `opaque` are axes that move it in no
-    fixed stride.
+    """One load or store: its element stride along each axis; `opaque` are axes along which the
+    address is not affine.
 
-    Strides over the kernel's sizes are expressions, equal ones written alike.
+    Strides that depend on the kernel's sizes are expressions; equal ones have the same form.
     """
 
     buffer: Buffer
@@ -57,8 +57,8 @@ class ElementAccess:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one element of a group's work costs and touches. `opaque` are axes whose counter is
-    itself a value.
+    """Cost and accesses of one element of a group's work. `opaque` are axes whose counter is used
+    as a value.
     """
 
     accesses: tuple[ElementAccess, ...]
@@ -74,7 +74,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Neighbouring axes that one loop covers. Compared by identity."""
+    """Adjacent axes merged into one loop. Compared by identity."""
 
     extent: Dim
     axes: tuple[int, ...]
@@ -86,7 +86,7 @@ class Run:
 
 
 def axes_of(shape: Sequence[Dim]) -> Index:
-    """One symbolic counter an axis; an extent of 1 is the constant 0."""
+    """One symbolic counter for each axis; the constant 0 for an axis of extent 1."""
     return tuple(_counter(a, n) if n != 1 else build.index(0) for a, n in enumerate(shape))
 
 
@@ -96,7 +96,9 @@ def _counter(axis: int, extent: Dim) -> Var:
 
 
 class Surveyor:
-    """Reads elements dry, then says how they were reached. `elements` may be bound before use."""
+    """Performs a dry run: reads and stores elements symbolically, then reports the accesses.
+    `elements` may be bound before use.
+    """
 
     def __init__(self, group: Elements, shape: Shape) -> None:
         self.elements = Elements(Builder(), group.group, group.target)
@@ -106,15 +108,15 @@ class Surveyor:
         self._sizes = {build.lift(size) for size in open_sizes(group.group)}
 
     def read(self, node: Node, index: Index | None = None) -> None:
-        """Reads an element, at an index or at the axes' own counters."""
+        """Reads an element, at an index or at the axes' counters."""
         self.elements.at(node, self.index if index is None else index)
 
     def store(self, node: Node, index: Index | None = None) -> None:
-        """Stores an element of an output, at an index or at the axes' own counters."""
+        """Stores an element of an output, at an index or at the axes' counters."""
         self.elements.store(node, self.index if index is None else index)
 
     def survey(self) -> Survey:
-        """What everything that was read and stored costs and touches."""
+        """The cost and accesses of everything read and stored so far."""
         found = _Scan(len(self.shape), self._axis, self._sizes)
         for stmt in self.elements.builder.body():
             found.statement(stmt)
@@ -122,7 +124,7 @@ class Surveyor:
 
 
 class _Scan:
-    """Goes through the statements of a dry run, and finds the strides of every access."""
+    """Walks the statements of a dry run, and computes the strides of every access."""
 
     def __init__(self, rank: int, axis: Mapping[Var, int], sizes: AbstractSet[Expr]) -> None:
         self.rank, self.axis, self.sizes = rank, axis, sizes
@@ -133,7 +135,7 @@ class _Scan:
         self.dtypes: set[DType] = set()
 
     def survey(self) -> Survey:
-        """What was found."""
+        """The result."""
         return Survey(
             tuple(self.accesses),
             frozenset(self.opaque),
@@ -143,7 +145,7 @@ class _Scan:
         )
 
     def statement(self, stmt: Stmt) -> None:
-        """Takes in one statement."""
+        """Processes one statement."""
         self.statements += 1
         match stmt:
             case Let(var, value) | Assign(var, value):
@@ -153,7 +155,7 @@ class _Scan:
                 self.accesses.append(self._address(buffer, index))
 
     def _scan(self, expr: Expr) -> frozenset[int]:
-        """The axes that an expression depends on; loads inside are recorded."""
+        """The axes that an expression depends on; loads inside it are recorded."""
         match expr:
             case Const():
                 return frozenset()
@@ -175,7 +177,7 @@ class _Scan:
                 return frozenset().union(*map(self._scan, values))
 
     def _address(self, buffer: Buffer, index: Expr) -> ElementAccess:
-        """How far a step along each axis moves in a buffer."""
+        """The strides of an access along each axis."""
         strides = [build.Terms() for _ in range(self.rank)]
         constant, unknown = build.Terms(), frozenset[int]()
         for term, factor in build.terms(index).items():
@@ -191,7 +193,7 @@ class _Scan:
         return ElementAccess(buffer, tuple(map(_stride, strides)), _stride(constant), unknown)
 
     def _inner(self, term: Expr) -> frozenset[int]:
-        """The axes inside an opaque part of an address, which is not a value of its own."""
+        """The axes inside a non-affine part of an address, which is not a value of its own."""
         match term:
             case Var(name=name):
                 return self.depends.get(name, frozenset())
@@ -203,13 +205,14 @@ class _Scan:
 
 
 def _stride(parts: build.Terms) -> int | Expr:
-    """A sum of sizes, its terms in one order; a number where there is none."""
+    """A sum of sizes with its terms in canonical order; a number if it is constant."""
     known = build.total({term: parts[term] for term in sorted(parts, key=str)})
     return int(known.value) if isinstance(known, Const) else known
 
 
 def runs(shape: Shape, survey: Survey, apart: Iterable[int] = ()) -> list[Run]:
-    """Axes of more than one element, neighbours merged where every access crosses them as one.
+    """The axes of more than one element, with adjacent ones merged if every access traverses them
+    contiguously.
 
     `apart` are axes that are not merged with the axis before them.
     """
@@ -227,8 +230,8 @@ def runs(shape: Shape, survey: Survey, apart: Iterable[int] = ()) -> list[Run]:
 
 
 def merged(shape: Shape, survey: Survey, wanted: Sequence[Sequence[int]]) -> list[Run]:
-    """The loops that cover these axes each. Raises Misfit where they are not all axes of more than
-    one element in order, or some cannot be crossed as one.
+    """Loops that merge the given lists of axes. Raises Misfit unless these are all axes of more
+    than one element in order, and those of each list can be merged.
     """
     every = [a for a, n in enumerate(shape) if n != 1]
     if [a for axes in wanted for a in axes] != every or not all(wanted):
@@ -237,7 +240,8 @@ def merged(shape: Shape, survey: Survey, wanted: Sequence[Sequence[int]]) -> lis
         for before, axis in pairwise(axes):
             if not _as_one(before, axis, shape[axis], survey):
                 raise Misfit(
-                    ("loops", number), f"axes {before} and {axis} do not lie as one everywhere"
+                    ("loops", number),
+                    f"axes {before} and {axis} cannot be merged: an access does not traverse them contiguously",
                 )
     return [Run(_extent(shape, axes), tuple(axes)) for axes in wanted]
 
@@ -265,9 +269,7 @@ def _times(stride: int | Expr, extent: Dim) -> int | Expr:
 
 
 def contiguous(run: Run, survey: Survey, shape: Shape) -> int:
-    """How many elements are reached by accesses that move by one element along the run's last
-    axis.
-    """
+    """The number of elements reached by accesses with stride 1 along the run's last axis."""
     axis = run.axes[-1]
     found = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
     return sum(
@@ -279,13 +281,15 @@ def contiguous(run: Run, survey: Survey, shape: Shape) -> int:
 
 
 def strided(run: Run, survey: Survey) -> int:
-    """How many accesses jump from element to element along the run's last axis."""
+    """The number of accesses with a stride other than 0 and 1 along the run's last axis."""
     axis = run.axes[-1]
     return sum(a.strides[axis] not in (0, 1) or axis in a.opaque for a in survey.accesses)
 
 
 def expand(counters: Mapping[Run, Expr], shape: Shape) -> Index:
-    """The index, one entry an axis, for counters of runs; axes of one element are 0."""
+    """The index with an entry for each axis, from counters of merged loops; axes of one element are
+    0.
+    """
     entries: list[Expr] = [build.index(0)] * len(shape)
     for run, counter in counters.items():
         for axis in reversed(run.axes[1:]):

@@ -1,4 +1,4 @@
-"""Accumulators: how one reduction gathers its elements inside a kernel."""
+"""Accumulators of a reduction inside a kernel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from xlac_sdk.kernel_ir.kernel import Const, Expr, Let, Shuffle, Var
 
 
 class Accumulator:
-    """Partial results of one reduction: `copies` sets of variables of `lanes` lanes, and scalars
-    for a tail.
+    """Partial results of one reduction: `copies` independent sets of variables of `lanes` lanes,
+    and scalars for a tail.
 
-    Named combinations start from the identity and may meet in any order. A body starts from its
-    initial values, so it has one set, and each lane must be a result of its own (or there is one
-    lane). A `long` one takes its elements in blocks: sums of floats then keep what adding these
-    loses.
+    Named combinations start from the identity and are combined in any order. A reducer with a body
+    starts from its initial values, so it has one set, and each lane must be a separate result (or
+    there is one lane). With `long`, elements are added in blocks and sums of floats are
+    compensated.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Accumulator:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is taken in inside is added up by itself, and its sum then joins those of the blocks
-        before.
+        """A block: elements added inside are summed separately, and the block's sum is then added
+        to the compensated total.
         """
         if not self.pairs:
             yield
@@ -72,10 +72,9 @@ class Accumulator:
         return self.builder.variable("acc", build.splat(start, lanes))
 
     def add(self, copy: int, values: Sequence[Expr], lanes: int, mask: Expr | None = None) -> None:
-        """Takes in one vector (or scalar, for the tail) of each operand; masked lanes leave no
-        trace.
+        """Combines one vector (or scalar, for the tail) of each operand; masked lanes are ignored.
 
-        Vectors longer than those of a set are shared out among the sets from `copy` on.
+        Vectors longer than a set are split among the sets from `copy` on.
         """
         into = self.sets[copy]
         width = into[0].lanes
@@ -101,13 +100,11 @@ class Accumulator:
             self.builder.assign(var, value)
 
     def result(self, copy: int | None) -> list[Expr]:
-        """The values of one set, or of all of them with their lanes folded together; rounded to the
-        node's types.
-        """
+        """The values of one set, or of all sets and lanes combined, rounded to the node's types."""
         return rounded(self.elements, self.node, self.exact(copy))
 
     def exact(self, copy: int | None) -> list[Expr]:
-        """The same in the types of the accumulators."""
+        """As `result`, in the types of the accumulators."""
         if copy is not None:
             return (
                 [fixed(self.elements, self.pairs[copy].total())]
@@ -134,13 +131,13 @@ class Accumulator:
 
 
 def sums(node: Node) -> bool:
-    """Whether a reduction is a sum that rounds."""
+    """Whether a reduction is a sum of floats, which rounds."""
     op = node.op
     return isinstance(op, Reduce) and op.body is None and compensated(op.combine, node.type.dtype)
 
 
 def rounded(elements: Elements, node: Node, values: Sequence[Expr]) -> list[Expr]:
-    """Accumulated values as the results of a reduction: halves are rounded, once."""
+    """Accumulated values as the results of a reduction: 16-bit floats are rounded once."""
     return [
         elements.builder.let("r", convert_element(v, t.dtype)) if t.dtype.is_half else v
         for v, t in zip(values, node.results, strict=True)
@@ -148,7 +145,9 @@ def rounded(elements: Elements, node: Node, values: Sequence[Expr]) -> list[Expr
 
 
 def fixed(elements: Elements, value: Expr) -> Expr:
-    """A name for what a value is now: a mutable name may change later."""
+    """The current value of an expression, named so that later assignments to mutable variables do
+    not affect it.
+    """
     var = Var(elements.builder.fresh("r"), value.dtype, value.lanes)
     elements.builder.emit(Let(var, value))
     return var

@@ -1,4 +1,4 @@
-"""Addresses of elements: strides of a dense tensor, and the place of an index in a flat buffer."""
+"""Addresses of elements: strides of dense tensors, and offsets of indices in flat buffers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ def row_major(shape: Sequence[Dim]) -> Shape:
 
 
 def linear(index: Index, strides: Sequence[Dim], shape: Sequence[Dim] | None = None) -> Expr:
-    """The place of an index in a flat buffer. An axis of extent 1 does not count, whatever its
-    entry.
-    """
+    """The offset of an index in a flat buffer. The entry of an axis of extent 1 is ignored."""
     where: Expr = build.index(0)
     for axis, (entry, step) in enumerate(zip(index, strides, strict=True)):
         if step and (shape is None or shape[axis] != 1):
@@ -28,16 +26,14 @@ def linear(index: Index, strides: Sequence[Dim], shape: Sequence[Dim] | None = N
 
 
 def alignment(buffer: Buffer, where: Expr) -> int:
-    """Bytes that the address of a consecutive access is known to be a multiple of; 0 for any other
-    access.
-    """
+    """The known alignment in bytes of a consecutive access; 0 for any other access."""
     if not (isinstance(where, Ramp) and where.stride == 1):
         return 0
     return gcd(build.multiple(where.base) * buffer.dtype.nbytes, buffer.align)
 
 
 def plain(index: Index) -> Index:
-    """An index whose entries that do not vary over the lanes are scalars."""
+    """An index whose entries are scalars unless they vary over the lanes."""
     return tuple(
         [_scalar(entry) if isinstance(entry, (Splat, Const)) else entry for entry in index]
     )

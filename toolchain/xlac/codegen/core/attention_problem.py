@@ -1,5 +1,5 @@
-"""Attention as lowerings compute it, on CPUs and GPUs: for every batch and key head, rows of
-queries, each with its weights over the keys.
+"""Attention in the form that CPU and GPU lowerings use: for every batch and key head, rows of
+queries, each with weights over the keys.
 
 Query heads that share a key head are rows of one product, so that keys and values are read once for
 all of them.
@@ -28,14 +28,15 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 P = Primitive
 LOG2E = math.log2(math.e)
 LOWEST = {DType.F32: float(np.finfo(np.float32).min), DType.F64: float(np.finfo(np.float64).min)}
-"""The greatest score of none, and what hidden ones are if the operation does not say."""
+"""The maximum of no scores, and the score of masked keys unless the operation states one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionProblem:
     """One attention. `queries` has its rows as axes (heads that share keys, time); `keys` and
-    `values` are summed over time, their own axis is the width. All are batched over (batch, key
-    heads)."""
+    `values` are summed over time, and their own axis is the width. All are batched over (batch, key
+    heads).
+    """
 
     node: Node
     queries: MatrixOperand
@@ -43,7 +44,7 @@ class AttentionProblem:
     values: MatrixOperand
     batch: Shape
     time: Dim
-    length: Dim  # keys
+    length: Dim  # number of keys
     shared: int  # query heads of each key head
     widths: tuple[int, int]  # of queries and keys, and of values
 
@@ -75,8 +76,8 @@ class AttentionProblem:
 
     @property
     def gap(self) -> int | None:
-        """How many more keys than queries there are, where later keys are hidden: query i sees keys
-        up to i + gap.
+        """The number of keys minus the number of queries, for causal attention: query i sees keys
+        up to i + gap. None if it is not causal.
         """
         if not self.op.causal:
             return None
@@ -88,8 +89,8 @@ class AttentionProblem:
 
     @property
     def sees_start(self) -> bool:
-        """Whether later keys are hidden, and without any weight, from queries that all see some:
-        then they need not be read.
+        """Whether causal masking gives later keys no weight, and every query sees at least one key;
+        then blocks of masked keys need not be read.
         """
         return (
             self.gap is not None
@@ -99,7 +100,9 @@ class AttentionProblem:
         )
 
     def place(self, batch: Counters, row: Expr, column: Expr) -> Index:
-        """The index in the result of one row's element, or as many as the column has lanes."""
+        """The index in the result of an element of a row, or of as many elements as the column has
+        lanes.
+        """
         head, time = self._apart(batch, row)
         if self.node.type.rank == 4:
             return batch[0], head, time, column
@@ -123,8 +126,9 @@ class AttentionProblem:
         product: Expr,
         end: Expr | None,
     ) -> Expr:
-        """The scaled and masked score of a row and as many keys as `key` has lanes; minus infinity
-        from `end` on, where there are such keys."""
+        """The scaled and masked score of a row and the key (or vector of keys) `key`; minus
+        infinity from `end` on, if given.
+        """
         dtype = product.dtype
         score = build.apply(P.MUL, product, Const(self.scale, dtype))
         head, time = self._apart(batch, row)
@@ -160,7 +164,7 @@ def exponential(value: Expr) -> Expr:
 def attention_problem(
     node: Node, views: tuple[OperandView, OperandView, OperandView]
 ) -> AttentionProblem:
-    """The attention that a node is, its operands lying where the views say."""
+    """The attention problem of a node, with its operands in the given views."""
     op = node.op
     assert isinstance(op, Attention)
     shapes = op.shapes(*(i.type for i in node.inputs[:3]))
@@ -184,5 +188,5 @@ def attention_problem(
 
 
 def _split(strides: Shape, width: Dim) -> Shape:
-    """Strides with heads apart."""
+    """Strides with the heads axis split from the width."""
     return strides[0], strides[2] * width, strides[1], strides[2]

@@ -1,5 +1,5 @@
-"""Computes elements of a group's nodes inside a kernel being built: what every lowering reads
-values with.
+"""Computes elements of a group's nodes inside a kernel being built; every lowering reads values
+through it.
 
     builder = Builder()
     elements = Elements(builder, group, target)
@@ -9,17 +9,16 @@ values with.
     return LoweredGroup((elements.launch(name, work, note),))
 
 * `at(node, index)` is one element, or as many as the index has lanes, in the node's *compute* dtype
-  (f32 for halves). An index has one scalar or vector entry an axis; all vectors have one lane count.
+  (f32 for 16-bit floats). An index has a scalar or vector entry for each axis; all vectors have one lane count.
   A result that does not vary over the lanes is a scalar: `build.apply` and `store` widen it.
-* A node's value comes from, in this order: what the lowering bound (`bind` a buffer, `bind_value` a
-  function); for a group input, its parameter, or an immediate for a constant of equal numbers; for a
-  node of the group that is Elementwise, its operation. Anything else must be bound first.
-* Every value is named by `let` in the block open at that time and reused there and in blocks inside
-  it. So bind a node before anything that depends on it is read in that block.
+* A node's value comes from, in this order: the binding by the lowering (`bind` to a buffer,
+  `bind_value` to a function); for a group input, its parameter, or an immediate for a constant of
+  equal elements; for an Elementwise node of the group, its operation. Other nodes must be bound first.
+* Every value is named by `let` in the current block and reused there and in nested blocks. So bind a
+  node before reading anything that depends on it in that block.
 * `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it
   is true; `with guarded(condition)`: loads read only where it is.
-* Parameters are made when first asked for; `launch` collects those used, in the order inputs,
-  outputs, others.
+* Parameters are created on first use; `launch` collects them in the order inputs, outputs, others.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ from xlac_sdk.target import Target
 
 Read = Callable[[Index], Expr]
 
-DEPTH = 40  # nested `element` calls before the walk starts again from the node it had reached
+DEPTH = 40  # nested calls of `element` before the walk restarts from the node that it had reached
 
 
 class _TooDeep(Exception):
-    """Unwinds Python's stack; the value that was wanted is computed first, on a stack of its
-    own.
+    """Unwinds Python's stack when it gets too deep; the wanted value is then computed from a
+    shallow stack.
     """
 
     def __init__(self, node: Node, index: Index, guard: Expr | None) -> None:
@@ -61,8 +60,8 @@ class Elements:
     def __init__(self, builder: Builder, group: Group, target: Target) -> None:
         self.builder, self.group, self.target = builder, group, target
         self.mask: Expr | None = None
-        self.guard: Expr | None = None  # where there is anything to read
-        self._wider: list[Expr | None] = []  # the guards around it
+        self.guard: Expr | None = None  # by node and index
+        self._wider: list[Expr | None] = []  # the conditions in scope
         self._reads: dict[Node, Read] = {}
         self._parameters: dict[Value, Buffer] = {}
         self._local: dict[Value, Buffer] = {}
@@ -92,8 +91,8 @@ class Elements:
         return found
 
     def local(self, value: Scratch) -> Buffer:
-        """A buffer of the block open now in place of a parameter: what reads the value reads it
-        there.
+        """Replaces a parameter by a local buffer of the current block, which is then
+        read instead.
         """
         assert isinstance(value.size, int)
         self._local[value] = self.builder.local("t", value.dtype, value.size)
@@ -115,7 +114,7 @@ class Elements:
         )
         return KernelLaunch(kernel, tuple(used), sizes)
 
-    # ---- where values come from --------------------------------------------------------------
+    # ---- sources of values -------------------------------------------------------------------
 
     def bind(
         self,
@@ -124,8 +123,8 @@ class Elements:
         strides: Sequence[Dim] | None = None,
         offset: build.Number = 0,
     ) -> None:
-        """From now on the node's elements are read from a buffer: element strides, row-major when
-        not given.
+        """Binds a node to a buffer, from which its elements are read with these element strides
+        (default: row-major).
         """
         steps = tuple(strides) if strides is not None else row_major(node.shape)
 
@@ -135,7 +134,7 @@ class Elements:
         self._rebind(node, read)
 
     def bind_value(self, node: Node, read: Read) -> None:
-        """From now on the node's elements are what `read` returns, in the compute dtype."""
+        """Binds a node to a function that returns its elements, in the compute dtype."""
         self._rebind(node, read)
 
     def _rebind(self, node: Node, read: Read) -> None:
@@ -144,7 +143,7 @@ class Elements:
 
     @contextmanager
     def masked(self, mask: Expr | None) -> Iterator[None]:
-        """Vector loads and stores inside touch only lanes where the mask is true."""
+        """A scope in which vector loads and stores access only lanes where the mask is true."""
         outer, self.mask = self.mask, mask
         try:
             yield
@@ -153,8 +152,8 @@ class Elements:
 
     @contextmanager
     def guarded(self, condition: Expr | None) -> Iterator[None]:
-        """Loads inside read only where the condition is true, and are 0 elsewhere. A scalar, or as
-        many lanes as an access.
+        """A scope in which loads read only where the condition is true, and give 0 elsewhere. The
+        condition is a scalar, or has as many lanes as an access.
         """
         outer = self.guard
         if condition is None:
@@ -194,7 +193,7 @@ class Elements:
         found = known.get(key)
         if found is not None:
             return found
-        for guard in self._wider:  # what was read where there is more is there too
+        for guard in self._wider:  # a value read under a weaker condition is valid here
             found = known.get((index, self.mask, guard))
             if found is not None:
                 return found
@@ -224,14 +223,14 @@ class Elements:
         return node.op.element(index, node.type, *operands)
 
     def _when(self, node: Node, index: Index, when: Expr | None) -> Expr:
-        """Elements of a node that are there where a condition says so."""
+        """Elements of a node that exist only where a condition holds."""
         if when is None:
             return self._value(node, index)
         with self.guarded(when):
             return self._value(node, index)
 
     def load(self, buffer: Buffer, where: Expr) -> Expr:
-        """Reads a buffer under the mask in scope, in the compute dtype."""
+        """Loads from a buffer under the mask in scope, in the compute dtype."""
         if self.guard is not None:
             where = build.splat(where, max(where.lanes, self.guard.lanes))
         mask = self.mask if self.mask is not None and where.lanes == self.mask.lanes > 1 else None
@@ -246,7 +245,7 @@ class Elements:
     def store(
         self, node: Node, index: Index, value: Expr | None = None, *, streaming: bool = False
     ) -> None:
-        """Writes elements of an output to its parameter (row-major), rounding halves."""
+        """Stores elements of an output to its parameter (row-major), rounding 16-bit floats."""
         value = self.at(node, index) if value is None else value
         where = linear(plain(index), row_major(node.shape), node.shape)
         self.store_to(self.parameter(node), where, value, streaming=streaming)
@@ -254,7 +253,7 @@ class Elements:
     def store_to(
         self, buffer: Buffer, where: Expr, value: Expr, *, streaming: bool = False
     ) -> None:
-        """Writes a value of the compute dtype to a buffer under the mask in scope."""
+        """Stores a value of the compute dtype to a buffer under the mask in scope."""
         mask = self.mask if self.mask is not None and where.lanes == self.mask.lanes > 1 else None
         rounded = build.cast(value, buffer.dtype)
         self.builder.store(
@@ -264,7 +263,7 @@ class Elements:
     # ---- bodies ------------------------------------------------------------------------------
 
     def inline(self, body: Graph, arguments: Sequence[Expr]) -> tuple[Expr, ...]:
-        """The outputs of a closed graph of scalars for argument values (vectors are worked on lane
+        """The outputs of a closed graph of scalars for argument values (vectors are processed lane
         by lane).
         """
         values: dict[Node, Expr] = dict(zip(body.inputs, arguments, strict=True))

@@ -22,13 +22,13 @@ POINTWISE = (Scalar, Compare, Select, Cast)
 MOVING = (view.Reshape, view.Transpose)
 
 Path = tuple[Node, ...]
-"""The views between the contraction's index and a node's, in order."""
+"""The views between the contraction's index space and a node's, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What happens to one result element. `paths` gives, for every node after the contraction, its
-    views.
+    """The computation on one result element. `paths` gives, for every node after the contraction,
+    its views.
     """
 
     group: Group
@@ -37,7 +37,7 @@ class Epilogue:
 
     @property
     def weight(self) -> int:
-        """Operations an element."""
+        """Operations for each element."""
         return sum(weight(n.op) for n in self.paths if n is not self.anchor)
 
     def store(self, elements: Elements, at: Index, value: Expr) -> None:
@@ -66,7 +66,7 @@ class Epilogue:
         return at
 
     def _after(self) -> list[Node]:
-        """The nodes that the outputs need besides the contraction and what feeds it."""
+        """The nodes that the outputs need besides the contraction and its operands."""
         found: dict[Node, None] = {}
         stack = list(self.group.outputs)
         while stack:
@@ -77,10 +77,10 @@ class Epilogue:
         return list(found)
 
     def keeps(self, axes: frozenset[int]) -> bool:
-        """True when these neighbouring axes of the contraction may be counted as one, in the last
-        of them.
+        """Whether these adjacent axes of the contraction may be merged, with one counter in the
+        last of them.
 
-        That holds while nothing tells them apart: every node is pointwise, or broadcasts along all
+        That holds if no node distinguishes them: every node is pointwise, or broadcasts along all
         of them or none.
         """
         for node in self._after():
@@ -98,11 +98,9 @@ class Epilogue:
 
 
 def of(group: Group, anchor: Node) -> Epilogue | None:
-    """The epilogue of a group, or None when something in it cannot be computed element by
-    element.
-    """
+    """The epilogue of a group, or None if a node of it cannot be computed element by element."""
     found = Epilogue(group, anchor, {anchor: ()})
-    same: dict[object, Node] = {}  # moves that lead to the same indices, by the first of them
+    same: dict[object, Node] = {}  # the first of several views that map to the same indices
     for node in group.nodes:
         paths = {found.paths[i] for i in node.inputs if i in found.paths}
         if not paths or node is anchor:
@@ -120,8 +118,8 @@ def of(group: Group, anchor: Node) -> Epilogue | None:
 
 
 def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node], ...]:
-    """Outputs that may overwrite an input: one that is read only at the element that is being
-    written.
+    """Pairs of an output and an input that it may overwrite: the input is read only at the element
+    being written.
     """
     group = epilogue.group
     found = []
@@ -139,10 +137,10 @@ def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node]
 
 
 def _read_along(epilogue: Epilogue, node: Node, path: tuple[Node, ...]) -> bool:
-    """True when a value is read only for elements of its own index, by nodes at the end of `path`:
-    at once, or through others that are computed element by element.
+    """Whether a value is read only at its own index by nodes at the end of `path`: directly, or
+    through other elementwise nodes.
     """
-    read = {node}  # what is an element of `node`, or computed from it before the contraction is
+    read = {node}  # elements of `node`, and of nodes computed from it before the contraction
     for user in epilogue.group.nodes:
         if read.isdisjoint(user.inputs):
             continue

@@ -1,6 +1,4 @@
-"""Loop nests that lowerings share: loops that threads share, loops inside them, and pieces of
-extents.
-"""
+"""Loop nests: parallel loops, the serial loops inside them, and loops over pieces of extents."""
 
 from __future__ import annotations
 
@@ -17,18 +15,18 @@ from xlac_sdk.kernel_ir.kernel import Const, Expr, Let, LoopKind, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-SERIAL_WORK = 1 << 16  # operations below which a kernel is not worth splitting over threads
-THREAD_WORK = 1 << 15  # operations worth a thread of their own
-CHUNKS = 8  # pieces a thread of a split loop, so that threads finish together
+SERIAL_WORK = 1 << 16  # operations below which a kernel is not run in parallel
+THREAD_WORK = 1 << 15  # operations for each piece of work that a thread takes
+CHUNKS = 8  # pieces per thread of a parallel loop, to balance the load
 
 
 def pieces_of(extent: Dim, size: int) -> Run:
-    """The loop over the pieces of at most `size` elements that an extent is cut into."""
+    """The loop over pieces of at most `size` elements of an extent."""
     return Run(ceil_div(extent, size), ())
 
 
 def piece(builder: Builder, start: Expr, extent: Dim, size: int) -> build.Number:
-    """How long the piece is that begins at `start`: the last may be shorter."""
+    """The length of the piece that begins at `start`; the last may be shorter."""
     if divisor(extent) % size == 0:
         return size
     left = build.apply(Primitive.MIN, build.index(size), build.sub(extent, start))
@@ -36,16 +34,16 @@ def piece(builder: Builder, start: Expr, extent: Dim, size: int) -> build.Number
 
 
 def chunk_of(block: int, each: int) -> int:
-    """Elements of a vector loop that are worth a thread: a power of two of blocks, so that it tends
-    to divide extents.
+    """Elements of a vector loop that are enough work for a thread: a power of two times `block`, so
+    that it tends to divide extents.
     """
     wanted = THREAD_WORK // max(1, each) // block
     return block << max(0, wanted.bit_length() - 1)
 
 
 def bounded(builder: Builder, value: Expr, high: Dim | None, low: int = 0, by: int = 1) -> Expr:
-    """A name for an index that is known to lie in a range, and to be a multiple of `by`, which its
-    form does not show.
+    """Names an index with a known range, and divisor `by`, that analysis could not derive from its
+    expression.
     """
     if isinstance(value, Const):
         return value
@@ -64,8 +62,8 @@ def bounded(builder: Builder, value: Expr, high: Dim | None, low: int = 0, by: i
 
 
 def share(target: Target, loops: Sequence[Run], cost: int) -> Threads:
-    """How many of the leading loops threads share, as one, and how much of them at once: none where
-    there is too little work. `cost` is the operations of one iteration of the innermost.
+    """How many leading loops are fused into a parallel one, and its grain: none if there is too
+    little work. `cost` is the operations of one iteration of the innermost loop.
     """
     count = size_hint(volume(tuple(run.extent for run in loops)))
     if count * cost < SERIAL_WORK or count < 2:
@@ -79,8 +77,9 @@ def share(target: Target, loops: Sequence[Run], cost: int) -> Threads:
 
 @contextmanager
 def nest(builder: Builder, loops: Sequence[Run], threads: Threads) -> Iterator[dict[Run, Expr]]:
-    """Loops over runs, those that threads share fused into one PARALLEL loop. Yields the counter of
-    each run. Must be the first statement of the kernel, and the only one, when threads share it.
+    """A nest of loops, of which those that threads share are fused into one PARALLEL loop. Yields
+    the counter of each. Must be the first statement of the kernel, and the only one if it is
+    parallel.
     """
     counters: dict[Run, Expr] = {}
     leading = threads.loops
@@ -101,7 +100,7 @@ def nest(builder: Builder, loops: Sequence[Run], threads: Threads) -> Iterator[d
 
 
 def check_threads(threads: Threads, loops: int) -> None:
-    """Raises Misfit for threads that would share more than so many loops."""
+    """Raises Misfit if more loops are parallel than there are."""
     if threads.loops > loops:
         raise Misfit(("threads", "loops"), f"there are {loops} loops to share")
 
@@ -110,7 +109,7 @@ def check_threads(threads: Threads, loops: int) -> None:
 def serial_loops(
     builder: Builder, loops: Sequence[Run], counters: dict[Run, Expr]
 ) -> Iterator[None]:
-    """Loops over runs, one inside the other, their counters added to `counters`."""
+    """Nested serial loops, whose counters are added to `counters`."""
     if not loops:
         yield
         return

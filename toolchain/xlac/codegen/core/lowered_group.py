@@ -1,4 +1,4 @@
-"""What lowerings hand to the memory planner: the launches of a group, before memory is planned."""
+"""The result of lowering a group: its launches, before memory is planned."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scratch:
-    """Memory that a lowered group needs between its own launches; the planner places it in the
+    """Memory that a lowered group needs between its launches; the planner allocates it in the
     arena.
 
-    `persistent` memory is zero at first and the group's own from call to call.
+    `persistent` memory is initialized to zero and keeps its contents between calls.
     """
 
     dtype: DType
@@ -32,9 +32,9 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedConstant:
-    """A constant computed at compile time from other constants (prepacked weights, say).
+    """A constant computed at compile time from other constants (such as prepacked weights).
 
-    `key` names the transformation, so that equal packings of one source are made once.
+    `key` identifies the transformation, so that equal packings of one source are shared.
     """
 
     dtype: DType
@@ -49,11 +49,10 @@ Value = Node | Scratch | PackedConstant
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """One kernel launch of a lowered group, before memory is planned: a value for each parameter
-    and size.
+    """One kernel launch, before memory is planned: a value for each parameter and size.
 
-    `backward` makes the kernel that goes through its largest constant from the end to the start,
-    where there is one.
+    `backward` makes a variant of the kernel that reads its largest constant from the end to the
+    start, if there is one.
     """
 
     kernel: Kernel
@@ -64,10 +63,9 @@ class KernelLaunch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LibraryCall:
-    """A whole group as one operation of the target's own: a `Call` before memory is planned.
+    """A whole group as one operation of the target's library: a `Call` before memory is planned.
 
-    Arguments are dense and row-major, each of its shape: what is read, the outputs, memory to be
-    used meanwhile.
+    Arguments are dense and row-major, with their shapes: inputs, outputs, workspace.
     """
 
     name: str
@@ -79,8 +77,8 @@ class LibraryCall:
 
 @dataclass(frozen=True, slots=True)
 class BufferCopy:
-    """The target begins as a copy of the source; nothing to do when the planner gives them one
-    memory.
+    """The target is initialized with a copy of the source; a no-op if the planner gives both the
+    same memory.
     """
 
     source: Node
@@ -89,13 +87,13 @@ class BufferCopy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoweredGroup:
-    """The launches that compute the outputs of a group, and the copies that are made before the
-    first of them.
+    """The launches that compute the outputs of a group, and the copies made before the first of
+    them.
 
     `in_place` lists (output, input) pairs that may share memory: each element of the input is read
     only before, or in the same step as, the output's element of the same index is written. `call`
-    stands in place of launches; `note` says, where there was a choice between kernels and a
-    library, how it fell and why. `schedules` are what the kernels were written from, by part.
+    replaces the launches; `note` explains a choice between kernels and a library. `schedules` are
+    those from which the kernels were written, by part.
     """
 
     launches: tuple[KernelLaunch, ...]
@@ -107,20 +105,20 @@ class LoweredGroup:
 
     @property
     def alone(self) -> tuple[KernelLaunch, ...]:
-        """The launches, for a lowering of more than this: there are no copies to make before, and
-        no call in their place.
+        """The launches, for a lowering of a larger group; there must be no copies and no library
+        call.
         """
         if self.copies or self.call is not None:
-            raise AssertionError("a lowering that is part of another has more than launches")
+            raise AssertionError("a lowering that is part of another must consist of launches only")
         return self.launches
 
 
 @dataclass(frozen=True, slots=True)
 class LowerPart:
-    """Lowers a part of a group, as a group of its own, under a name of its own.
+    """Lowers a part of a group, as a group of its own with its own name.
 
-    Every lowering is given one, which finds the lowering of the part's kind: so no lowering imports
-    another. `decisions` are those of the whole group: every lowering settles its schedule there.
+    Every lowering is passed one, so that lowerings need not import each other. `decisions` are
+    those of the whole group, in which every lowering settles its schedule.
     """
 
     lower: Callable[[Group, Target, str, Decisions], LoweredGroup]

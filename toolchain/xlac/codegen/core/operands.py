@@ -1,5 +1,5 @@
-"""Finds where the operands of a contraction lie: a view of a buffer, a constant to be computed, or
-a copy to be made.
+"""Resolves the operands of a contraction: a view of a buffer, a constant computed at compile time,
+or a copy.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class OperandView:
-    """A strided window on a value. `compute` and `key` say how to get its elements from the
-    value's, for constants.
+    """A strided view of a value. `compute` and `key` describe how a constant's elements are
+    computed from the value's.
 
-    Where it is `computed`, the value is a node of the group, whose elements are computed as they
-    are read, by so many operations each.
+    If it is `computed`, the value is a node of the group, whose elements are computed as they are
+    read, by `computed` operations each.
     """
 
     value: Value
@@ -42,8 +42,9 @@ class OperandView:
 
 
 def resolve(node: Node, group: Group, *, prologue: bool = False) -> OperandView | None:
-    """The view that a node of the group (or an input) is; None when its elements have to be
-    computed first. With `prologue`, pointwise nodes are views too, of what they compute."""
+    """The view that a node of the group (or an input) is; None if its elements must be computed
+    first. With `prologue`, pointwise nodes are views of computed values.
+    """
     if node not in group.members:
         return OperandView(node, row_major(node.shape))
     if prologue and is_pointwise(node):
@@ -59,8 +60,8 @@ def resolve(node: Node, group: Group, *, prologue: bool = False) -> OperandView 
 
 
 def through(found: OperandView, node: Node) -> OperandView | None:
-    """What a node that moves elements makes of the view that its operand is; None when no strides
-    say it.
+    """The view of a node that moves elements, given its operand's view; None if strides cannot
+    express it.
     """
     match node.op:
         case view.Transpose(perm=perm):
@@ -82,7 +83,7 @@ def through(found: OperandView, node: Node) -> OperandView | None:
 
 
 def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
-    """The strides of a reshaped view, or None when no strides say it."""
+    """The strides of a reshaped view, or None if strides cannot express it."""
     if volume(old) == 0:
         return row_major(new)
     axes = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
@@ -105,7 +106,9 @@ def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
 
 
 def folded(node: Node, group: Group) -> OperandView | None:
-    """An operand made from one constant by nodes of the group, to be computed while compiling."""
+    """An operand that nodes of the group compute from one constant, to be folded at
+    compile time.
+    """
     if node not in group.members:
         return None
     chain = part(group, (node,), frozenset())
@@ -129,8 +132,8 @@ def folded(node: Node, group: Group) -> OperandView | None:
 
 
 def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Group:
-    """The nodes of a group that `outputs` need, as a group of its own; `given` are taken as
-    inputs.
+    """The nodes of a group that `outputs` need, as a group of its own; `given` nodes
+    become inputs.
     """
     needed: dict[Node, None] = {}
     stack = list(outputs)
@@ -147,7 +150,7 @@ def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Gro
 def with_scratch(
     launches: tuple[KernelLaunch, ...], places: dict[Node, Scratch]
 ) -> tuple[KernelLaunch, ...]:
-    """Launches that find some nodes in scratch memory instead."""
+    """Launches with some nodes replaced by scratch memory."""
     return tuple(
         replace(
             launch,
@@ -172,7 +175,7 @@ def materialize(
 def copy(
     node: Node, how: OperandCopy, group: Group, target: Target, name: str, lower_part: LowerPart
 ) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
-    """A kernel that copies an operand into scratch memory, and the view of the operand there."""
+    """A kernel that copies an operand into scratch memory, and the operand's view there."""
     converted = node if how.dtype is node.type.dtype else Node.of(convert.Cast(how.dtype), node)
     moves = how.order != tuple(range(len(how.order)))
     moved = Node.of(view.Transpose(how.order), converted) if moves else converted
@@ -194,7 +197,7 @@ def apart(
     name: str,
     lower_part: LowerPart,
 ) -> LoweredGroup:
-    """The anchor by itself, then everything after it: for groups whose epilogue does not fuse."""
+    """The anchor by itself, then everything after it: for groups whose epilogue cannot be fused."""
     kernel = part(group, (anchor,), frozenset())
     first = alone(replace_kind(kernel, group.kind, anchor))
     rest = tuple(n for n in group.outputs if n is not anchor)
@@ -207,5 +210,5 @@ def apart(
 
 
 def replace_kind(group: Group, kind: Kind, anchor: Node) -> Group:
-    """The same nodes as a group of another kind and anchor."""
+    """The same nodes as a group with another kind and anchor."""
     return Group(kind, anchor, group.nodes, group.inputs, group.outputs, group.reason)

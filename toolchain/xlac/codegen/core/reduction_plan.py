@@ -1,4 +1,4 @@
-"""Plans a group around reductions: its space, which pass computes what, and what is kept between
+"""Plans a group around reductions: its space, the passes and the values that are kept between
 passes.
 """
 
@@ -16,7 +16,8 @@ from xlac.ops.control.control import Pick
 from xlac.ops.reduction.reduction import Reduce
 from xlac_sdk.kernel_ir.kernel import Expr
 
-DEAR = 6  # operations an element above which a value is kept for a later pass, not computed again
+# operations for each element above which a value is kept for later passes instead of recomputed
+DEAR = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +29,19 @@ class ReductionSpace:
 
     @staticmethod
     def of(group: Group) -> ReductionSpace:
-        """The space of a group: the shape that its reductions go over."""
+        """The space of a group: the shape that its reductions read."""
         first = next(node for node in group.nodes if isinstance(node.op, Reduce))
         assert isinstance(first.op, Reduce)
         return ReductionSpace(first.inputs[0].shape, frozenset(first.op.axes))
 
     @property
     def kept(self) -> Shape:
-        """Extents of the axes that are not reduced."""
+        """Sizes of the axes that are not reduced."""
         return tuple(n for a, n in enumerate(self.shape) if a not in self.reduced)
 
     @property
     def count(self) -> Dim:
-        """Elements that one reduction combines."""
+        """The number of elements that one reduction combines."""
         return volume(tuple(self.shape[a] for a in self.reduced))
 
     def is_full(self, node: Node) -> bool:
@@ -50,8 +51,8 @@ class ReductionSpace:
         return _dense(node.shape) == _dense(self.shape)
 
     def index(self, node: Node, full: tuple[Expr, ...], zero: Expr) -> tuple[Expr, ...]:
-        """An index of the space as one of a node that lies in it: axes of one element may come or
-        go.
+        """The index of a node for an index of the space; axes of one element may be added or
+        removed.
         """
         source = (
             range(len(self.shape))
@@ -68,18 +69,19 @@ def _dense(shape: Iterable[Dim]) -> Shape:
 
 @dataclass(slots=True)
 class ReductionPass:
-    """One crossing of the reduced axes."""
+    """One traversal of the reduced axes."""
 
     reductions: list[Node] = field(default_factory=list)
     stores: list[Node] = field(default_factory=list)  # outputs with a value for every element
-    keep: list[Node] = field(default_factory=list)  # computed here, read by later passes
-    # computed from its results, once for each of them
+    # values computed in this pass and kept for later ones
+    keep: list[Node] = field(default_factory=list)
+    # nodes computed from its results, once for each result
     after: list[Node] = field(default_factory=list)
-    size: int = 0  # nodes that it computes for each element
+    size: int = 0  # the number of nodes computed for each element
 
     @property
     def roots(self) -> list[Node]:
-        """What the pass computes for every element."""
+        """The nodes that the pass computes for every element."""
         return [x for r in self.reductions for x in reduced_inputs(r)] + self.stores
 
 
@@ -92,13 +94,13 @@ class ReductionPlan:
 
 
 def reduced_inputs(node: Node) -> tuple[Node, ...]:
-    """The operands of a reduction that are crossed; the others are initial values."""
+    """The operands of a reduction that are reduced; the others are initial values."""
     assert isinstance(node.op, Reduce)
     return node.inputs if node.op.body is None else node.inputs[: len(node.inputs) // 2]
 
 
 def plan(group: Group, space: ReductionSpace) -> ReductionPlan:
-    """Every value in the first pass that can compute it."""
+    """Assigns every node to the first pass that can compute it."""
     level: dict[Node, int] = {}
     for node in group.nodes:
         before = max((level.get(i, 0) for i in node.inputs), default=0)
@@ -127,8 +129,8 @@ def plan(group: Group, space: ReductionSpace) -> ReductionPlan:
 def _keep(
     group: Group, space: ReductionSpace, passes: list[ReductionPass], level: dict[Node, int]
 ) -> None:
-    """Marks values that a later pass needs again and that are dear to compute."""
-    first: dict[Node, int] = {}  # the pass that first computes a value of the full space
+    """Marks expensive values that a later pass needs again."""
+    first: dict[Node, int] = {}  # the pass that first computes each value of the full space
     for number, one in enumerate(passes):
         stack, seen = list(one.roots), set[Node]()
         while stack:
@@ -150,8 +152,8 @@ def _keep(
 
 
 def subtree_cost(group: Group, root: Node, limit: int = 64) -> int:
-    """Operations for one element of a node, all that it needs inside the group included; stops
-    counting at `limit`.
+    """Operations for one element of a node, including its operands inside the group; stops counting
+    at `limit`.
     """
     stack, seen, total = [root], {root}, 0
     while stack and total < limit:

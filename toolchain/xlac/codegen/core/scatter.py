@@ -1,4 +1,6 @@
-"""Scatter: the operand copied, unless it lies there already, then updates combined into it."""
+"""Scatter: a copy of the operand, unless it is updated in place, then the updates
+combined into it.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-FAR = 2**40  # far outside is outside however the window offsets it
+FAR = 2**40  # an index far outside stays outside whatever offset the window adds
 
 
 Combine = Callable[[Group, Target, str, LowerPart, Sequence[Value]], list[KernelLaunch]]
-"""The launches that combine the updates of a group into its results, which hold the operands
-already.
+"""Builds the launches that combine a group's updates into its results, which already contain the
+operands.
 """
 
 
@@ -74,7 +76,7 @@ def lower(
 def _computed(
     group: Group, x: Node, result: Value, target: Target, name: str, lower_part: LowerPart
 ) -> tuple[KernelLaunch, ...]:
-    """A kernel that computes what is updated where the result goes."""
+    """A kernel that computes an operand into the result's memory."""
     same = Node.of(view.Reshape(shape=x.shape), x)
     wide = Group(
         Kind.ELEMENTWISE,
@@ -92,7 +94,7 @@ def _computed(
 
 
 class Updates:
-    """What combines an element, or a vector, of the updates into the result, and where it goes."""
+    """The element computation of a scatter: an update's value and its position in the result."""
 
     def __init__(self, elements: Elements, results: Sequence[Value]) -> None:
         anchor = elements.group.anchor
@@ -110,7 +112,7 @@ class Updates:
 
     @property
     def buffers(self) -> list[Buffer]:
-        """What is updated."""
+        """The buffers that are updated."""
         return [self.elements.parameter(r, Access.UPDATE) for r in self.results]
 
     def update(self, at: tuple[Expr, ...], mask: Expr | None) -> None:
@@ -127,7 +129,7 @@ class Updates:
             self.combine(place, [self.elements.at(u, at) for u in self.updates])
 
     def combine(self, place: Expr, news: Sequence[Expr]) -> None:
-        """Takes in what is new at a place, an element or a vector."""
+        """Combines new values into the result at an offset; elements or vectors."""
         if self.op.combine != "assign":
             olds = [self.builder.let("old", self.elements.load(b, place)) for b in self.buffers]
             if self.op.body is not None:
@@ -138,7 +140,7 @@ class Updates:
             self.elements.store_to(buffer, place, value)
 
     def place(self, at: tuple[Expr, ...]) -> tuple[Expr, list[Expr]]:
-        """The row-major place in x of an element of the updates, and what must hold for it to be
+        """The row-major offset in x of an element of the updates, and the conditions for it to be
         inside.
         """
         where, inside = self.where(at)
@@ -148,7 +150,7 @@ class Updates:
         return place, inside
 
     def where(self, at: tuple[Expr, ...]) -> tuple[list[Expr], list[Expr]]:
-        """The index into x of an element of the updates, and what must hold for it to be inside."""
+        """The index into x of an element of the updates, and the conditions for it to be inside."""
         op, builder = self.op, self.builder
         batch = [counter for a, counter in enumerate(at) if a not in op.update_window_dims]
         where: list[Expr] = [build.index(0)] * len(self.shape)
@@ -173,8 +175,8 @@ class Updates:
 
 
 def _start(value: Expr) -> Expr:
-    """An integer from a tensor as an index that no offset brings back into range if it is far
-    outside.
+    """An index from a tensor, clamped so that no offset can bring an index that is far outside back
+    into range.
     """
     if value.dtype is DType.U64:
         value = build.apply(P.MIN, value, Const(FAR, DType.U64))
@@ -185,7 +187,7 @@ def _start(value: Expr) -> Expr:
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
-    """True where every condition is."""
+    """The conjunction of conditions."""
     found = conditions[0]
     for condition in conditions[1:]:
         found = build.apply(P.AND, found, condition)

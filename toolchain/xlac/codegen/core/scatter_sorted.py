@@ -1,5 +1,6 @@
-"""Scattered updates sorted by their place: those of one place follow each other, in their order, and one
-thread combines them."""
+"""Scatter by sorting: updates are sorted by position (stably), and one thread combines those of
+each position.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-NOWHERE = 2**62  # the place of updates that are out of range: after all others
+NOWHERE = 2**62  # the position of updates out of range: after all others
 
 
 class SortedScatter:
-    """The launches that sort updates by place and combine those of each.
+    """The launches that sort updates by position and combine those of each position.
 
-    An update is a window where windows of different places have nothing in common, else an element.
+    An update is a whole window if windows at different positions never overlap, else an element.
     """
 
     def __init__(self, group: Group, target: Target, results: Sequence[Value]) -> None:
@@ -51,29 +52,29 @@ class SortedScatter:
         )
 
     def launches(self, name: str) -> list[KernelLaunch]:
-        """Those of the sort, then one."""
+        """The launches of the sort, then one that combines."""
         found = self.order(f"{name}_order")
         elements = Elements(Builder(), self.group, self.target)
         self.combine(elements, Updates(elements, self.results))
         return [*found, elements.launch(name, cost.work(self.group))]
 
     def order(self, name: str) -> list[KernelLaunch]:
-        """The launches that leave the places in order, and which update each is of."""
+        """The launches that produce the sorted positions, and the update number of each."""
         raise NotImplementedError
 
     def combine(self, elements: Elements, updates: Updates) -> None:
-        """Writes the kernel that goes through the updates of each place."""
+        """Writes the kernel that loops over the updates of each position."""
         raise NotImplementedError
 
     def place(self, elements: Elements, number: Expr) -> Expr:
-        """Where an update goes."""
+        """The position of an update."""
         place, inside = Updates(elements, self.results).place(self.at(number))
         place = elements.builder.let("place", place)
         return build.select(all_of(inside), place, build.index(NOWHERE)) if inside else place
 
     def at(self, number: Expr, columns: Sequence[Expr] | None = None) -> tuple[Expr, ...]:
-        """The index into the updates of one of them, at its first element or at some counters of
-        its window.
+        """The index into the updates tensor of one update, at its first element or at counters
+        within its window.
         """
         found: list[Expr] = [build.index(0)] * len(self.sizes)
         for axis, counter in zip(self.columns, columns or (), strict=False):
@@ -85,7 +86,7 @@ class SortedScatter:
 
     @contextmanager
     def first_of_its_place(self, elements: Elements, rank: Expr) -> Iterator[Expr]:
-        """What is done at ranks whose update is the first of its place; yields the place."""
+        """A scope executed at ranks where a new position begins; yields the position."""
         builder = elements.builder
         places = elements.parameter(self.places, Access.READ)
         place = builder.let("place", build.load(places, rank))
@@ -100,7 +101,7 @@ class SortedScatter:
             yield place
 
     def stop(self, elements: Elements, rank: Expr, place: Expr) -> Expr:
-        """Where the updates of the place end that begin at a rank, by binary search."""
+        """One past the last rank with the position that begins at `rank`, by binary search."""
         builder = elements.builder
         places = elements.parameter(self.places, Access.READ)
         low, high = (
@@ -125,7 +126,7 @@ class SortedScatter:
         place: Expr,
         columns: Sequence[Expr],
     ) -> None:
-        """Combines the updates of one place, in their order; sums of floats in blocks."""
+        """Combines the updates of one position in their order; sums of floats in blocks."""
         builder, op = elements.builder, updates.op
         numbers = elements.parameter(self.numbers, Access.READ)
         where = builder.let("where", build.add(place, self._inside(updates, columns)))
@@ -166,7 +167,7 @@ class SortedScatter:
             elements.store_to(buffer, where, fixed(elements, state))
 
     def _inside(self, updates: Updates, columns: Sequence[Expr]) -> Expr:
-        """How far an element of a window lies from its first."""
+        """The offset of an element of a window from its first."""
         strides = row_major(updates.shape)
         axes = {spot: axis for axis, spot in updates.window.items()}
         return linear(tuple(columns), tuple(strides[axes[spot]] for spot in self.columns))

@@ -1,5 +1,5 @@
-"""Strip mining: a loop as vectors, how wide they are and how many are worked on at once, and the tail
-that fills none.
+"""Strip mining: splits a loop into vectors; chooses their width, how many are unrolled, and the
+tail.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-UNROLLED = 32  # vectors written out at most: more are a matter of patience
+UNROLLED = 32  # the most unrolled vectors, which bounds compile time
 
 
 Strip = Callable[[Sequence[Expr], int, Expr | None], None]
-"""Writes the work at vector counters: their bases (one a copy), lanes, and a mask for all of them
-or None.
+"""Writes the loop body for vector counters: their first indices (one for each copy), lanes, and a
+mask for all of them or None.
 """
 
 
 def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent: Dim) -> int:
-    """Lanes for a loop over `extent` elements of values of these types: no more than it can usually
-    fill.
+    """Lanes for a loop over `extent` elements of values of these types, no more than the extent
+    usually fills.
     """
     if not target.vector_bytes:
         return 1
@@ -40,16 +40,17 @@ def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent
     return down
 
 
-# operations an element, about one exp: from here on a processor waits for results more than for
-# units
+# operations for each element, about one exp, above which latency limits a loop more than the number
+# of execution units
 DEEP = 16
 
 
 def joins(target: Target, flops: int) -> bool:
-    """Whether the vectors worked on at once are written as one long vector.
+    """Whether unrolled vectors are written as one long vector.
 
-    Its parts take turns, instruction by instruction. Written one after the other, the chain of
-    operations of each fills the processor's window before the next begins.
+    Its parts are interleaved instruction by instruction. If the vectors were written one after the
+    other, the dependence chain of each would fill the processor's reorder window before the next
+    begins.
     """
     return (
         flops >= DEEP
@@ -60,8 +61,8 @@ def joins(target: Target, flops: int) -> bool:
 
 
 def unroll_for(target: Target, statements: int, flops: int = 0) -> int:
-    """Vectors worked on at once, to hide latency without running out of registers or of
-    patience.
+    """The unroll factor in vectors, which hides latency without spilling registers or bloating the
+    code.
     """
     if not target.vector_bytes or target.size:
         return 1
@@ -82,10 +83,10 @@ def strip_mine(
     body: Strip,
     join: bool = False,
 ) -> None:
-    """Covers `length` elements from `start` by vectors: `copies` at a time, one by one, then a
-    masked or scalar tail.
+    """Covers `length` elements from `start` by vectors: `copies` at a time, then single vectors,
+    then a masked or scalar tail.
 
-    Those at a time are one long vector when they `join`, and so are those that are left.
+    Vectors processed together form one long vector if they `join`, including the remaining ones.
     """
     if isinstance(length, int):
         _strip_mine_known(builder, target, start, length, lanes, copies, body, join)
@@ -112,7 +113,7 @@ def strip_mine(
 
 
 def _several(body: Strip, first: Expr, lanes: int, copies: int, join: bool) -> None:
-    """The work at as many vectors as are worked on at once."""
+    """The body for the vectors that are processed together."""
     if join:
         body([first], lanes * copies, None)
     else:
@@ -129,7 +130,7 @@ def _strip_mine_known(
     body: Strip,
     join: bool,
 ) -> None:
-    """The same for a known length: what is left over is known too."""
+    """The same for a static length, whose remainder is static too."""
     block = lanes * copies
     main = length // block * block
     single = length // lanes * lanes
@@ -167,7 +168,7 @@ def _strip_mine_open(
     body: Strip,
     join: bool,
 ) -> None:
-    """The same for a length that the call decides: what is left over is tested for."""
+    """The same for a dynamic length, whose remainder is tested at run time."""
     block = lanes * copies
     main, single = length // block * block, length // lanes * lanes
     stop, masks = build.add(start, length), target.masked and lanes > 1
@@ -206,13 +207,13 @@ def _below(counter: Expr, stop: Expr, lanes: int) -> Expr:
 
 
 def check_vectors(lanes: int, unroll: int, join: bool, target: Target) -> None:
-    """Raises Misfit for vectors that a target has not: of more lanes than a register has bytes, or
-    of a number that is no power of two.
+    """Raises Misfit for vectors that a target does not have: more lanes than a register has bytes,
+    or not a power of two.
     """
     if lanes & (lanes - 1) or lanes > max(1, target.vector_bytes):
         most = max(1, target.vector_bytes)
-        raise Misfit(("lanes",), f"it is a power of two, at most {most} on this target")
+        raise Misfit(("lanes",), f"it must be a power of two, at most {most} on this target")
     if unroll > UNROLLED:
-        raise Misfit(("unroll",), f"it is at most {UNROLLED}")
+        raise Misfit(("unroll",), f"it must be at most {UNROLLED}")
     if join and unroll & (unroll - 1):
         raise Misfit(("unroll",), "vectors that join are a power of two")

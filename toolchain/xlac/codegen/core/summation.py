@@ -1,11 +1,11 @@
-"""How long sums keep their digits: terms are added in blocks, and what adding the blocks' sums
-loses is kept beside them.
+"""Compensated summation: terms are summed in blocks, and the rounding errors of adding block sums
+are kept.
 
-One accumulator that takes term after term loses up to a rounding for each. A **block** is as many
-terms as an accumulator takes in a row. The block's sum goes to a pair: a sum, and the sum of what
-the roundings of that lost, which is found exactly (Knuth's two-sum). So the error is bounded by the
-length of a block and not by that of the sum. Where blocks begin depends on sizes and on the lanes
-of vectors only: never on caches, threads or what was measured. docs/SPEC.md states the bounds.
+A single accumulator loses up to one rounding for each term. A **block** is the terms that one
+accumulator sums in sequence. The block's sum is added to a pair: a running sum, and the sum of the
+rounding errors of its additions, which are computed exactly (Knuth's two-sum). So the error is
+bounded by the length of a block and not by that of the sum. Block boundaries depend only on sizes
+and on vector lanes, never on caches, threads or measurements. docs/SPEC.md states the bounds.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from xlac_sdk.kernel_ir.kernel import Const, Expr, Let, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-BLOCK = 16  # terms that an accumulator of a reduction takes in a row
-UNEVEN = 2  # a block may be this much shorter than it could be, where such blocks come out even
+BLOCK = 16  # terms of a reduction that an accumulator sums in sequence
+UNEVEN = 2  # a block may be this much shorter than its limit if blocks then divide the extent
 
 
 def compensated(combine: str, dtype: DType) -> bool:
-    """Whether combining elements loses digits that can be kept: sums of floats."""
+    """Whether a combination has rounding errors that can be compensated: sums of floats."""
     return combine == "add" and dtype.is_float
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Which of nested loops is cut into blocks (0: the outermost), and how many of its turns a
-    block has.
+    """Which of several nested loops is split into blocks (0: the outermost), and the iterations of
+    a block.
     """
 
     loop: int
@@ -41,11 +41,10 @@ class Blocks:
 
 
 def blocks(extents: Sequence[Dim], limit: int = BLOCK, whole: int = 0) -> Blocks | None:
-    """How to cut nested loops, outermost first, so that no accumulator takes more than about
-    `limit` terms in a row.
+    """How to split nested loops, outermost first, so that no accumulator sums more than about
+    `limit` terms in sequence.
 
-    Loops that together have no more than that, or than `whole`, are left as they are; None where
-    these are all.
+    Loops with no more terms than that, or than `whole`, are not split; None if that is all of them.
     """
     terms = 1
     for number in reversed(range(len(extents))):
@@ -57,8 +56,8 @@ def blocks(extents: Sequence[Dim], limit: int = BLOCK, whole: int = 0) -> Blocks
 
 
 def turns(extent: Dim, limit: int) -> int:
-    """How many of `extent` turns a block has: at most `limit`, fewer where blocks then are of one
-    length.
+    """The iterations of a block, of `extent` in total: at most `limit`, fewer if blocks then have
+    equal lengths.
     """
     by = divisor(extent)
     even = next((n for n in range(limit, limit // UNEVEN, -1) if by % n == 0), None)
@@ -71,7 +70,7 @@ def turns(extent: Dim, limit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A sum and the sum of what its roundings lost, in two mutable names."""
+    """A sum and the sum of its rounding errors, in two mutable variables."""
 
     builder: Builder
     high: Var
@@ -79,22 +78,22 @@ class Pair:
 
     @staticmethod
     def of(builder: Builder, high: Var) -> Pair:
-        """A pair whose sum is a name that there is already; nothing is lost so far."""
+        """A pair for an existing variable, with no error so far."""
         return Pair(builder, high, builder.variable("lost", Const(0.0, high.dtype, high.lanes)))
 
     def add(self, value: Expr) -> None:
-        """Takes in a value."""
+        """Adds a value."""
         high, lost = two_sum(self.builder, _now(self.builder, self.high), value)
         self.builder.assign(self.high, high)
         self.builder.assign(self.low, build.apply(P.ADD, self.low, lost))
 
     def total(self) -> Expr:
-        """What both are together."""
+        """The sum including its error."""
         return whole(self.builder, _now(self.builder, self.high), _now(self.builder, self.low))
 
 
 def two_sum(builder: Builder, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """a + b rounded, and exactly what the rounding lost (NaN where anything is not finite)."""
+    """a + b rounded, and its exact rounding error (NaN unless everything is finite)."""
     b = builder.let("part", b)
     high = builder.let("high", build.apply(P.ADD, a, b))
     other = builder.let("other", build.apply(P.SUB, high, a))
@@ -103,15 +102,13 @@ def two_sum(builder: Builder, a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 def whole(builder: Builder, high: Expr, low: Expr) -> Expr:
-    """A sum with what it lost: the sum alone where that is no number, which an infinite sum makes
-    it.
-    """
+    """A sum plus its error; the sum alone if the error is NaN, as it is for an infinite sum."""
     finite = build.apply(P.EQ, low, low)
     return build.select(builder.let("finite", finite), build.apply(P.ADD, high, low), high)
 
 
 def _now(builder: Builder, var: Var) -> Expr:
-    """A name for what a mutable one is now."""
+    """Names the current value of a mutable variable."""
     now = Var(builder.fresh("r"), var.dtype, var.lanes)
     builder.emit(Let(now, var))
     return now

@@ -1,8 +1,8 @@
-"""Windows that move over tensors (pooling): every result combines the elements under its window.
+"""Windowed reductions (pooling): every result combines the elements under its window.
 
-The last axis of the result is the vector axis. Where the window hangs over the edge along any other
-axis, the loops over its positions are cut short, so nothing is tested for each element; along the
-vector axis, and where x is spread, the padding is put into a copy first.
+The last axis of the result is the vector axis. Where the window extends beyond the edge along
+another axis, the loops over its positions are clipped, so no element is tested; along the vector
+axis, and where x is dilated, a padded copy is made first.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from xlac_sdk.target import Target
 def lower(
     group: Group, target: Target, name: str, lower_part: LowerPart, windows: type[WindowLoops]
 ) -> LoweredGroup:
-    """The copies with padding, if any, then one kernel for the windows and what follows them,
-    written by `windows`.
+    """The padded copies, if any, then one kernel for the windows and their epilogue, written by
+    `windows`.
     """
     anchor = group.anchor
     op = anchor.op
@@ -103,8 +103,8 @@ def _copies(
 def _results_apart(
     group: Group, target: Target, name: str, lower_part: LowerPart, windows: type[WindowLoops]
 ) -> LoweredGroup:
-    """A window of several results whose epilogue is not just those results: they are stored, then
-    worked on.
+    """For a window with several results and a further epilogue: the results are stored, then the
+    epilogue is applied.
     """
     picks = tuple(n for n in group.nodes if isinstance(n.op, Pick) and n.inputs[0] is group.anchor)
     alone = operands.part(group, picks, frozenset())

@@ -1,5 +1,5 @@
-"""The loops of a window that moves over a tensor: a strip of results, and the positions of the
-window.
+"""The loops of a windowed reduction: over strips of results, and over the positions of
+the window.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-UNROLLED = 16  # positions of a window up to which they are written out
+UNROLLED = 16  # window positions up to which they are unrolled
 
 
 @dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """One axis of the window: its positions, how they lie in x, and whether they may lie outside of
-    it.
-    """
+    """One axis of the window: its geometry, and whether windows may extend beyond x."""
 
     extent: int
     size: Dim  # of x
@@ -47,8 +45,8 @@ class WindowLoops:
 
     @staticmethod
     def direct(op: Window, axis: int) -> bool:
-        """True when x need not be copied for this axis: it is not spread, and padding is where
-        loops can be cut short.
+        """Whether x need not be copied for this axis: it is not dilated, and there is padding only
+        where loops can be clipped.
         """
         padded = op.low[axis] > 0 or op.high[axis] > 0
         if op.base_dilation[axis] > 1:
@@ -84,17 +82,17 @@ class WindowLoops:
             )
 
     def write(self, shape: Shape, name: str, decisions: Decisions) -> None:
-        """The loops over results of this shape, by what is decided for the kernel of this name."""
+        """The loops over results of this shape, by the schedule of the kernel of this name."""
         raise NotImplementedError
 
     @property
     def positions(self) -> int:
-        """Of the window."""
+        """The number of positions of the window."""
         return prod(self.op.window)
 
     def several(self, ats: Sequence[Index], lanes: int, written_out: bool) -> None:
-        """The results at some indices that differ in the last axis only; their loops over the
-        window are shared, or its positions are `written_out`.
+        """The results at several indices that differ only in the last axis; they share the loops
+        over the window, or its positions are unrolled if `written_out`.
         """
         builder, elements = self.builder, self.elements
         starts: list[Expr]
@@ -153,13 +151,13 @@ class WindowLoops:
             self._store(at, state)
 
     def _place(self, tap: WindowAxis, at: Expr, position: Expr) -> Expr:
-        """Where in x a position of the window lies."""
+        """The index in x of a position of the window."""
         return build.add(
             build.add(build.mul(at, tap.stride), build.mul(position, tap.dilation)), -tap.low
         )
 
     def _inside(self, tap: WindowAxis, at: Expr) -> tuple[Expr, Expr]:
-        """The positions of the window that lie inside x along an axis of dilation 1."""
+        """The positions of the window that are inside x along an axis with dilation 1."""
         first = build.sub(tap.low, build.mul(at, tap.stride))
         start = build.apply(Primitive.MAX, build.index(0), first)
         stop = build.apply(Primitive.MIN, build.index(tap.extent), build.add(first, tap.size))
@@ -167,7 +165,7 @@ class WindowLoops:
         return named, bounded(self.builder, stop, tap.extent, -upper_bound(tap.size) - tap.extent)
 
     def _combine(self, state: Sequence[Var], at: Index) -> None:
-        """Takes in the elements at one position of the window."""
+        """Combines the elements at one position of the window."""
         values = [self.elements.at(x, at) for x in self.xs]
         if self.op.body is None:
             primitive = numeric.COMBINE[self.op.combine]

@@ -1,10 +1,9 @@
-"""Attention without its scores in memory: blocks of queries go over the keys, a tile of them at a
-time.
+"""Attention without storing its scores: blocks of queries iterate over tiles of keys.
 
-Keys are packed once, turned around, as the right operand of any product. Then a block of queries of
-one head multiplies them with a tile of keys, makes weights of the scores while they are in the
-first cache, and adds the weighted values (`online_softmax.py`). Few queries or keys are left to three
-kernels, as the definition says: their scores stay in a cache anyway.
+Keys are packed once, transposed, as the right operand of a matrix product. Then a block of queries
+of one head multiplies them with a tile of keys, computes softmax weights while the scores are in
+the first-level cache, and adds the weighted values (`online_softmax.py`). For few queries or keys
+the composite is expanded to three kernels, since the scores stay in a cache anyway.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Launches for an attention with what follows it: kernels that make operands, if any, one that
-    packs the keys, its own.
+    """Launches for an attention with its epilogue: kernels that compute operands, if any, one that
+    packs the keys, and the attention itself.
     """
 
     anchor = group.anchor
@@ -77,7 +76,7 @@ def packed(
     tile: RegisterTile,
     dtype: DType,
 ) -> tuple[KernelLaunch, Panels]:
-    """The keys of every head in panels, their columns."""
+    """The keys of every head packed as columns of panels."""
     keys = h.keys
     (step,), (along,) = keys.depth, keys.strides
     outer = tuple(Axis(n, 0, s) for n, s in zip(h.batch, keys.batch, strict=True))

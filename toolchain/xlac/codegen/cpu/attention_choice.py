@@ -1,4 +1,4 @@
-"""Chooses whether attention is one kernel on a CPU, and the blocks that it is cut into."""
+"""Chooses whether attention is lowered whole on a CPU, and its blocking."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from xlac.ir.graph import Node
 from xlac.ops.nn.attention import Attention
 from xlac_sdk.target import Target
 
-VECTORS = 4  # of scores that are worked on at once
-LEAST = 32  # queries of a head
-NEAR = 8  # scores that take less than such a part of the second cache are near enough
-STACK = 1 << 20  # bytes of a block at most: it lies on a thread's stack
+VECTORS = 4  # vectors of scores that are processed at once
+LEAST = 32  # the most queries of a block
+NEAR = 8  # scores below such a fraction of the second-level cache are left to the expansion
+STACK = 1 << 20  # the most bytes of a block, which is on a thread's stack
 
 
 def takes(node: Node, target: Target) -> bool:
-    """True for many queries and keys, of which a tile is full, whose values' width is one of
-    vectors.
+    """Whether there are enough queries and keys to fill a tile, and the values' width is a multiple
+    of a vector.
     """
     op = node.op
     assert isinstance(op, Attention)
@@ -51,13 +51,13 @@ def takes(node: Node, target: Target) -> bool:
 
 
 def vector(width: int, most: int) -> int:
-    """The longest vectors, a power of two of lanes, that divide a width."""
+    """The widest vector, with a power of two of lanes, that divides a width."""
     return min(most, width & -width)
 
 
 def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
-    """Blocks whose queries and sums take half the first cache, tiles of keys and values that take a
-    quarter of the second.
+    """Blocks whose queries and sums take half the first-level cache, tiles of keys and values that
+    take a quarter of the second-level cache.
     """
     dtype, (width, wide) = h.dtype.compute, h.widths
     rows, length, lanes = (
@@ -79,7 +79,7 @@ def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
 
 
 def _threads(h: AttentionProblem, rows: int) -> Threads:
-    """How threads share the blocks of so many rows of all heads."""
+    """The parallel loop over blocks of `rows` rows of all heads."""
     items = size_hint(volume((*h.batch, ceil_div(h.rows, rows))))
     flops = 2 * size_hint(volume(h.batch) * h.rows * h.length) * sum(h.widths)
     parallel = items > 1 and flops >= 2 * PARALLEL_FLOPS
@@ -88,13 +88,13 @@ def _threads(h: AttentionProblem, rows: int) -> Threads:
 
 
 def check(schedule: OnlineSoftmaxSchedule, h: AttentionProblem, target: Target) -> None:
-    """Raises Misfit for blocks that an attention cannot be cut into."""
+    """Raises Misfit for a blocking that an attention cannot have."""
     tile, dtype, (width, wide) = schedule.tile, h.dtype.compute, h.widths
     full, rows = target.lanes(dtype), max(1, size_hint(h.rows))
     if tile.lanes & (tile.lanes - 1) or tile.lanes > full:
-        raise Misfit(("tile", "lanes"), f"it is a power of two, at most {full} on this target")
+        raise Misfit(("tile", "lanes"), f"it must be a power of two, at most {full} on this target")
     if tile.rows[0] != 1 or tile.rows[1] > rows:
-        raise Misfit(("tile", "rows"), f"it is 1 and at most the {rows} queries of a head")
+        raise Misfit(("tile", "rows"), f"it must be 1 and at most the {rows} queries of a head")
     used = register_tile.registers(tile.rows[1], tile.vectors, target)
     if used > target.vector_registers and (tile.rows[1], tile.vectors) != (1, 1):
         raise Misfit(
@@ -103,13 +103,14 @@ def check(schedule: OnlineSoftmaxSchedule, h: AttentionProblem, target: Target) 
     if schedule.tiles > -(-rows // tile.rows[1]):
         raise Misfit(("tiles",), f"{rows} queries have {-(-rows // tile.rows[1])}")
     if schedule.score_vectors & (schedule.score_vectors - 1):
-        raise Misfit(("score_vectors",), "it is a power of two")
+        raise Misfit(("score_vectors",), "it must be a power of two")
     if schedule.keys % tile.width or schedule.keys % schedule.wide:
         words = f"{tile.width} keys of a panel and of {schedule.wide} scores at once"
-        raise Misfit(("keys",), f"it is a multiple of the {words}")
+        raise Misfit(("keys",), f"it must be a multiple of the {words}")
     if schedule.value_lanes not in (1 << n for n in range(vector(wide, full).bit_length())):
         raise Misfit(
-            ("value_lanes",), f"it is a power of two, at most {vector(wide, full)} for these widths"
+            ("value_lanes",),
+            f"it must be a power of two, at most {vector(wide, full)} for these widths",
         )
     kept = schedule.rows * (width + wide + tile.lanes) + tile.rows[1] * schedule.keys
     if kept * dtype.nbytes > STACK:

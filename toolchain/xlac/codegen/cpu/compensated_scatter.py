@@ -1,8 +1,7 @@
-"""Scattered sums of floats that keep their digits: a second array holds what the roundings of each
-place's sum have lost.
+"""Compensated scatter-add: a second array holds the rounding errors of each element's sum.
 
-Updates of one place meet in their order: the result is the same every time and for any number of
-threads. Halves are summed in f32 and rounded once.
+Updates of one element are added in their order, so the result is the same every time and for any
+number of threads. 16-bit floats are summed in f32 and rounded once.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def launches(
     results: Sequence[Value],
     schedule: CompensatedScatterSchedule,
 ) -> list[KernelLaunch]:
-    """The second array cleared, the updates in their order, and both arrays made one."""
+    """Clears the second array, adds the updates in order, and adds both arrays."""
     (result,), (type_,) = results, group.anchor.results
     dtype, size = type_.dtype.compute, type_.size
     low = Scratch(dtype, size, "lost")
@@ -79,7 +78,7 @@ def launches(
 
 
 class _CompensatedUpdates(OrderedUpdates):
-    """Adds the updates in their order, with what every addition loses."""
+    """Adds the updates in their order, with the rounding error of every addition."""
 
     def __init__(self, elements: Elements, results: Sequence[Value], low: Scratch) -> None:
         super().__init__(elements, results)

@@ -1,8 +1,8 @@
-"""Running combinations along an axis, and the positions of true elements (a running count).
+"""Cumulative operations along an axis, and the positions of true elements (by a running count).
 
-Along the axis elements follow each other; across the axes after it they are vectors, across those
-before it threads. A kernel runs forwards or backwards over each line with the total so far in a
-variable.
+A line along the axis is computed sequentially; lines along the axes after it are the lanes of
+vectors, those along the axes before it are shared by threads. A kernel runs forwards or backwards
+over each line with the total so far in a variable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-PIECE = 4  # vectors of lines that a thread takes, where there are so many
+PIECE = 4  # vectors of lines in a piece of work for a thread
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
@@ -45,7 +45,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 def _choose(anchor: Node, axis: int, target: Target) -> CumulativeSchedule:
-    """Vectors of lines, a few of them a thread where there are many."""
+    """Vectors of lines, several in a piece of work if there are many."""
     shape = anchor.shape
     across = volume(shape[axis + 1 :])
     lanes = lanes_for(target, [anchor.type.dtype], across)
@@ -57,7 +57,7 @@ def _choose(anchor: Node, axis: int, target: Target) -> CumulativeSchedule:
 
 
 def _loops(shape: Shape, axis: int, block: int) -> list[Run]:
-    """The loops around lines: the axes before, and pieces of the lines side by side."""
+    """The loops around lines: over the axes before, and over pieces of adjacent lines."""
     before = [Run(n, (a,)) for a, n in enumerate(shape[:axis])]
     return [*before, pieces_of(volume(shape[axis + 1 :]), block)]
 
@@ -97,7 +97,9 @@ def _lines(elements: Elements, name: str, decisions: Decisions) -> None:
 
 
 def _compact(elements: Elements) -> None:
-    """One pass that counts, storing each position found, and a pass that fills what is left."""
+    """One pass that counts and stores each position of a true element, then one that fills the
+    remainder.
+    """
     group, builder = elements.group, elements.builder
     anchor = group.anchor
     (mask,) = anchor.inputs

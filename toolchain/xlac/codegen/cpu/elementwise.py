@@ -1,9 +1,8 @@
-"""Elementwise groups: loops over the outputs' elements, each computed alone.
+"""Elementwise groups: loops over the outputs' elements, each computed independently.
 
-Axes collapse where every operand allows it, the innermost loop is a vector loop over the axis along
-which the output is contiguous, and the outermost is split over threads when there is work for them.
-An output that is a concatenation is written piece by piece, so that no element has to find out
-which piece it is from.
+Axes are merged where every operand allows it, the innermost loop is a vector loop over the axis
+along which the output is contiguous, and the outermost is parallel if there is enough work. A
+concatenation is written piece by piece, so that no element has to test which piece it is from.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """One launch for a group of one shape; a large group of several shapes takes one for each, a
-    small one for every few.
+    """One launch for a group of one shape; in a group of several shapes, one for each large nest
+    and one for every few small ones.
     """
     found = [job for job in jobs(group) if volume(job.shape) != 0]
     dry = [_surveyed(group, target, job) for job in found]
@@ -58,7 +57,7 @@ def _surveyed(group: Group, target: Target, job: Job) -> tuple[Elements, Survey]
 
 
 class _Writer:
-    """Writes one nest as its schedule says."""
+    """Writes one loop nest by its schedule."""
 
     def __init__(self, elements: Elements, job: Job, survey: Survey, how: Nest) -> None:
         self.elements, self.builder, self.job, self.how = elements, elements.builder, job, how
@@ -85,7 +84,7 @@ class _Writer:
             self._strip(counters, 0, inner.extent)
 
     def _strip(self, counters: dict[Run, Expr], start: build.Number, length: build.Number) -> None:
-        """A stretch of the vector loop."""
+        """A range of the vector loop."""
         elements, how, shape = self.elements, self.how, self.job.shape
         inner = self.loops[how.vector]
 
@@ -103,8 +102,8 @@ class _Writer:
     def _blocked(
         self, inner: Run, crossed: Run, around: Sequence[Run], blocks: TransposedBlocks
     ) -> None:
-        """A transposition, in square blocks that stay in the cache: some operands run along one
-        axis, some along the other.
+        """A transposition, in square blocks that stay in the cache: some operands are contiguous
+        along one axis, some along the other.
         """
         builder, side = self.builder, blocks.side
         rest = [run for run in around if run is not crossed]
@@ -133,9 +132,7 @@ class _Writer:
     def _square(
         self, counters: dict[Run, Expr], crossed: Run, row: Expr, inner: Run, column: Expr
     ) -> None:
-        """Moves so many rows by so many columns as a vector has lanes, turned around in
-        registers.
-        """
+        """Transposes a square of as many rows and columns as a vector has lanes, in registers."""
         elements, shape, lanes = self.elements, self.job.shape, self.how.lanes
         ((value, output, shift),) = self.job.stores
         along = {**counters, crossed: build.ramp(row, 1, lanes)}
@@ -152,7 +149,7 @@ class _Writer:
 
 
 def _end(builder: Builder, start: Expr, extent: Dim, side: int) -> Expr:
-    """The end of a block, which may be cut short by the end of the axis."""
+    """The end of a block, clipped at the end of the axis."""
     stop = build.add(start, side)
     if divisor(extent) % side == 0:
         return stop

@@ -1,4 +1,4 @@
-"""Chooses how the loops of elementwise groups are vectors, and how threads share them."""
+"""Chooses the vector loop, blocks and threads of elementwise groups."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from xlac.ir.dims import size_hint, volume
 from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
-TILE = 32  # elements a side of the blocks in which a transposition is done
-# of one kernel: compilers take longer than linear over long stretches of loads and stores
+TILE = 32  # rows and columns of the blocks of a transposition
+# statements of one kernel, as compile time grows superlinearly with straight-line code
 NESTS = 32
-STREAM = 4  # times the last cache that outputs must exceed before they are written past it
+# outputs larger than this multiple of the last-level cache are written with streaming stores
+STREAM = 4
 
 
 Surveyed = Sequence[tuple[Job, Survey]]
 
 
 def choose(jobs: Surveyed, group: Group, target: Target) -> ElementwiseSchedule:
-    """A kernel for each nest that has much to do; those that have little share a few."""
+    """A kernel for each nest with much work; nests with little work share kernels."""
     work = cost.work(group)
     parallel = any(
         size_hint(volume(job.shape)) * operations(survey) >= SERIAL_WORK for job, survey in jobs
@@ -48,7 +49,7 @@ def choose(jobs: Surveyed, group: Group, target: Target) -> ElementwiseSchedule:
 
 
 def operations(survey: Survey) -> int:
-    """Operations an element."""
+    """Operations for each element."""
     return survey.flops + len(survey.accesses)
 
 
@@ -85,7 +86,9 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
 def _blocks(
     job: Job, survey: Survey, loops: Sequence[Run], lanes: int, target: Target
 ) -> TransposedBlocks | None:
-    """Blocks where some operands run along the vectors and some along another loop, both long."""
+    """Block sizes if some operands are contiguous along the vector loop and others along another
+    long loop; else 0.
+    """
     *around, inner = loops
     if not strided(inner, survey):
         return None
@@ -97,8 +100,8 @@ def _blocks(
 
 
 def turns(job: Job, survey: Survey, crossed: Run, inner: Run, lanes: int) -> bool:
-    """Whether squares of vectors can be turned around in registers: one operand that runs along
-    `crossed` is moved and no more.
+    """Whether squares of vectors can be transposed in registers: a single operand, contiguous along
+    `crossed`, is copied without computation.
     """
     accesses = survey.accesses
     whole = all(isinstance(run.extent, int) and run.extent % lanes == 0 for run in (crossed, inner))
@@ -122,7 +125,9 @@ def check(schedule: ElementwiseSchedule, jobs: Surveyed, target: Target) -> None
         try:
             _check_nest(nest, job, survey, target)
             if nest.threads.loops and schedule.nests_per_kernel > 1 < len(jobs):
-                raise Misfit(("threads", "loops"), "threads share a nest alone in its kernel")
+                raise Misfit(
+                    ("threads", "loops"), "only a kernel with a single nest can be parallel"
+                )
         except Misfit as misfit:
             raise Misfit(("nests", number, *misfit.path), misfit.problem, misfit.hint) from None
 
@@ -135,18 +140,24 @@ def _check_nest(nest: Nest, job: Job, survey: Survey, target: Target) -> None:
     outside = len(loops) - 1
     if nest.blocks:
         if nest.blocks.across >= len(loops) or nest.blocks.across == nest.vector:
-            raise Misfit(("blocks", "across"), "it is another loop than the vector's")
+            raise Misfit(("blocks", "across"), "it must be another loop than the vector's")
         if nest.chunk:
             raise Misfit(("chunk",), "blocks are what threads share: it is 0 with them")
         crossed, inner = loops[nest.blocks.across], loops[nest.vector]
         if nest.blocks.in_registers and not turns(job, survey, crossed, inner, nest.lanes):
-            raise Misfit(("blocks", "in_registers"), "this is not moved in whole squares of lanes")
+            raise Misfit(
+                ("blocks", "in_registers"),
+                "the data is not a transposition in whole squares of vectors",
+            )
         if nest.blocks.in_registers and nest.blocks.side % nest.lanes:
-            raise Misfit(("blocks", "side"), f"it is a multiple of {nest.lanes} lanes")
+            raise Misfit(("blocks", "side"), f"it must be a multiple of {nest.lanes} lanes")
         outside += 1
     if nest.chunk % (nest.lanes * nest.unroll):
         block = nest.lanes * nest.unroll
-        raise Misfit(("chunk",), f"it is a multiple of {block}, what one turn of the loop takes")
+        raise Misfit(
+            ("chunk",),
+            f"it must be a multiple of {block}, what one iteration of the loop processes",
+        )
     if nest.chunk and not loops:
-        raise Misfit(("chunk",), "there is no loop to cut")
+        raise Misfit(("chunk",), "there is no loop to split")
     check_threads(nest.threads, max(0, outside) + (nest.chunk > 0))

@@ -1,10 +1,9 @@
-"""Weights of an attention as the scores come (online softmax), for a block of queries against tiles
-of keys.
+"""Online softmax of attention, for a block of queries against tiles of keys.
 
-Of each query are kept, while its keys go by, the greatest score, the sum of the weights relative to
-it (a vector, to be added up in the end), and the weighted values. A greater score makes what was
-summed before smaller. Keys that causal attention hides from a whole block are not looked at, so an
-infinity among their values is not either.
+While its keys are processed, each query keeps the maximum score, the sum of the weights relative to
+it (a vector, reduced at the end), and the weighted values. When the maximum grows, the sums are
+rescaled. Keys that causal masking hides from a whole block are not read, so infinities among their
+values have no effect.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ class OnlineSoftmax(SoftmaxRows):
     """Writes the kernel's body with the builder of `elements`; `panels` has the keys."""
 
     def write(self) -> None:
-        """A block of queries of one head at a time; those that see most keys first."""
+        """Loops over blocks of queries of one head; those that attend to the most keys
+        come first.
+        """
         h, builder = self.h, self.builder
         count, threads = ceil_div(h.rows, self.schedule.rows), self.schedule.threads
         extents = [*h.batch, count]
@@ -65,9 +66,11 @@ class OnlineSoftmax(SoftmaxRows):
         self._store(batch, first, count)
 
     def _end(self, first: Expr) -> Expr:
-        """Where the block's keys end: at the last, or the last that its last row sees."""
+        """The end of the block's keys: the last key, or the last that its last row may
+        attend to.
+        """
         h, builder, whole = self.h, self.builder, build.lift(self.h.length)
-        # all rows are of one head
+        # all rows of the block are of one head
         within = h.shared == 1 or divisor(h.time) % self.schedule.rows == 0
         if h.gap is None or not h.sees_start or not within:
             return whole
@@ -125,8 +128,8 @@ class OnlineSoftmax(SoftmaxRows):
             each_panel(builder, h.length, tile, p, panel)
 
     def _panels(self, stop: Expr) -> Expr:
-        """How many panels hold the keys before `stop`: of an open length those that are left have
-        one vector each.
+        """The number of panels that hold the keys before `stop`; in a dynamic length, the remainder
+        is in panels of one vector.
         """
         tile, length = self.schedule.tile, self.h.length
         count = build.div(build.add(stop, tile.width - 1), tile.width)
@@ -139,9 +142,7 @@ class OnlineSoftmax(SoftmaxRows):
         )
 
     def _mask(self, batch: Counters, first: Expr, k: Expr, here: Expr) -> None:
-        """Scales the scores and finds each row's greatest; hides what may not be seen, where there
-        is any such thing.
-        """
+        """Scales the scores and updates each row's maximum; masks scores, if there is any mask."""
         h, builder = self.h, self.builder
         stop = build.add(
             k,
@@ -154,7 +155,7 @@ class OnlineSoftmax(SoftmaxRows):
         if self.ragged:
             edges.append(build.apply(P.LT, build.lift(h.length), stop))
         if h.gap is not None:
-            time = build.index(0) if h.shared > 1 else first  # no row of the tile is earlier
+            time = build.index(0) if h.shared > 1 else first  # the tile's first row is the earliest
             edges.append(build.apply(P.LT, build.add(time, h.gap + 1), stop))
         if h.mask is not None or not edges:
             self._scale(batch, first, k, here, masked=h.mask is not None)
@@ -192,9 +193,7 @@ class OnlineSoftmax(SoftmaxRows):
         return build.select(there, score, Const(-math.inf, self.dtype))
 
     def _weigh(self, slot: Expr, start: Expr, here: Expr) -> None:
-        """Makes weights of the scores, relative to the greatest so far, and scales the sum of those
-        before.
-        """
+        """Computes weights relative to the new maximum, and rescales the sum of weights."""
         builder, wide, lanes, dtype = (
             self.builder,
             self.schedule.wide,
@@ -231,7 +230,7 @@ class OnlineSoftmax(SoftmaxRows):
             )
 
     def _add_values(self, batch: Counters, k: Expr, here: Expr, start: Expr) -> None:
-        """Adds the values of the tile's keys, weighted, to what was summed before."""
+        """Adds the weighted values of the tile's keys, and rescales the earlier sums."""
         builder, side, wide, lanes = (
             self.builder,
             self.h.values,

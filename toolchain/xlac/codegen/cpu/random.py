@@ -1,4 +1,4 @@
-"""Random bits: a vector of blocks of the cipher at a time, their words interleaved in registers."""
+"""Random bits: a vector of cipher blocks at a time, whose words are interleaved in registers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-ROUNDS = 100  # operations a block, about
-BATCH = 16  # vectors of blocks that a thread takes at a time
+ROUNDS = 100  # operations of a cipher block, approximately
+BATCH = 16  # vectors of cipher blocks in a piece of work for a thread
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
@@ -37,7 +37,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 class _BitsInVectors(RandomBits):
-    """On a CPU: vectors of blocks."""
+    """The kernel for CPUs: vectors of cipher blocks."""
 
     def write(self, name: str, decisions: Decisions) -> None:
         schedule: RandomSchedule = decisions.settle(name, self._choose(), self._check, RANDOM)
@@ -48,7 +48,7 @@ class _BitsInVectors(RandomBits):
                 self._planes(schedule)
 
     def _choose(self) -> RandomSchedule:
-        """Rows where the generator's layout has neighbours of one block, else planes."""
+        """Rows if the words of a cipher block are contiguous in the result, else planes."""
         layout, target = self.layout, self.target
         if layout.inner != 1:
             lanes = lanes_for(target, [DType.U32], layout.inner)
@@ -62,7 +62,9 @@ class _BitsInVectors(RandomBits):
         return RandomRowsSchedule(lanes, BATCH, threads)
 
     def _check(self, schedule: RandomSchedule) -> None:
-        """Raises Misfit for a schedule of another layout, or for vectors that the target has not."""
+        """Raises Misfit for a schedule of another layout, or for vectors that the target does not
+        have.
+        """
         rows = isinstance(schedule, RandomRowsSchedule)
         if rows != (self.layout.inner == 1):
             words = "neighbours" if self.layout.inner == 1 else "a row apart"
@@ -71,12 +73,14 @@ class _BitsInVectors(RandomBits):
         check_threads(schedule.threads, 2 if rows else 1)
 
     def _row_loops(self, lanes: int, batch: int) -> list[Run]:
-        """The loops over rows, and over pieces of `batch` vectors of one."""
+        """The loops over rows, and over pieces of `batch` vectors of a row."""
         vectors = ceil_div(self.layout.steps, lanes)
         return [Run(self.layout.outer, ()), Run(ceil_div(vectors, batch), (1,))]
 
     def _rows(self, schedule: RandomRowsSchedule) -> None:
-        """Neighbours are adjacent in memory: vectors of blocks, their elements interleaved."""
+        """Words of a block are contiguous in memory: vectors of cipher blocks, whose elements are
+        interleaved.
+        """
         builder, count, each = self.builder, self.layout.count, self.layout.each
         blocks, lanes, size = self.layout.steps, schedule.lanes, schedule.batch
         wide = lanes * each
@@ -112,8 +116,8 @@ class _BitsInVectors(RandomBits):
                     builder.store(self.out, at, value, within)
 
     def _planes(self, schedule: RandomPlanesSchedule) -> None:
-        """Neighbours are `inner` elements apart: vectors along the inner axes, an element of each
-        block a plane.
+        """Words of a block are `inner` elements apart: vectors along the inner axes, and one plane
+        for each word.
         """
         builder, layout = self.builder, self.layout
         step = Run(layout.outer * layout.steps, ())
@@ -144,11 +148,13 @@ class _BitsInVectors(RandomBits):
 
 
 def _interleaved(parts: Sequence[Expr]) -> Expr:
-    """The first elements of all parts, the second ones, and so on: two by two, as registers do it."""
+    """Interleaves vectors: the first elements of all parts, then the second ones, and so on, by
+    pairwise shuffles.
+    """
     while len(parts) > 1:
         half, lanes = len(parts) // 2, parts[0].lanes
-        # part k meets part k + half, so that the last step brings the even and the odd ones
-        # together
+        # part k is paired with part k + half, so that the last step interleaves even and odd
+        # elements
         picks = tuple(k // 2 + (k % 2) * lanes for k in range(2 * lanes))
         parts = [Shuffle((parts[k], parts[k + half]), picks) for k in range(half)]
     return parts[0]

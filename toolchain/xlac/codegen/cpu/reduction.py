@@ -1,9 +1,9 @@
 """Reductions over any axes: rows, columns, middle axes or everything.
 
-The loops are those of `rows`. What is added here: a reduction with few results and many elements is
-split over threads. A first launch writes partial results of stretches to scratch memory, a second
-combines them; the stretches depend on sizes alone, also where there is one thread, so results are
-the same for any number of them.
+The loops are those of `row_reduction`. This module adds split reductions: one with few results and
+many elements is split over threads. A first launch writes partial results of pieces to scratch
+memory, a second combines them. The pieces depend on sizes alone, even with one thread, so results
+do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """One launch, or two for a reduction that is split."""
+    """One launch, or two for a split reduction."""
     rows = Rows(Elements(Builder(), group, target), ReductionSpace.of(group))
     schedule: ReductionSchedule = lower_part.decisions.settle(
         name, choose(rows), partial(check, rows=rows), REDUCTIONS
@@ -61,10 +61,10 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 class _Partial(Rows):
-    """Reduces stretches of one reduced run each, into scratch memory."""
+    """Reduces one piece of a reduced loop into scratch memory."""
 
     def write_parts(self, schedule: SplitReductionSchedule) -> None:
-        """One parallel loop over stretches; inside it the loops over the kept axes."""
+        """A parallel loop over pieces, with the loops over the kept axes inside."""
         self.follow(schedule)
         self.homes_of = {}
         self.run, self.length = self.loops[schedule.cut], schedule.stretch
@@ -111,17 +111,17 @@ class _Partial(Rows):
         self.elements.store_to(buffer, _place(self.space, self.piece, index), value)
 
     def _settle(self, one: object, index: Index) -> None:
-        """Nothing follows from a part."""
+        """No node is computed from a partial result."""
 
     def _store_results(self, index: Index) -> None:
-        """The second launch does."""
+        """Left to the second launch."""
 
 
 class _CombineParts(Rows):
-    """Combines the stretches, and computes what follows."""
+    """Combines the partial results, and computes the nodes that follow."""
 
     def write_results(self, schedule: SplitReductionSchedule, parts: _Partial) -> None:
-        """The results of all stretches, along vectors of the last axis that is kept."""
+        """The combined results, along vectors of the last kept axis."""
         self.follow(schedule)
         self.parts = parts
         last, lanes = self.kept[-1] if self.kept else None, schedule.combine_lanes
@@ -159,7 +159,7 @@ class _CombineParts(Rows):
 
 
 def _place(space: ReductionSpace, piece: Expr, index: Index) -> Expr:
-    """Where a partial result lies: pieces one after another, each with all results."""
+    """The offset of a partial result: pieces are consecutive, each with all results."""
     kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
     return build.add(
         build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept)

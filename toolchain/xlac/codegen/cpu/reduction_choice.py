@@ -1,5 +1,5 @@
-"""Chooses the loops around reductions: along which axis vectors are, what threads share, and what is
-kept from one pass to the next.
+"""Chooses the loops around reductions: the vector axis, the parallel loops, and the values kept
+between passes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import ceil_div, size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 
-KEEP_BYTES = 32 << 10  # of values kept between passes on a thread's stack
-RESULTS = 32  # at most: more are shared by threads as they are
-PIECES = 512  # at most, for any number of threads: the order of a sum depends on sizes alone
-PIECE_WORK = 3 << 15  # operations of a piece at least: a claim costs a tenth of a microsecond
+KEEP_BYTES = 32 << 10  # bytes of values kept between passes on a thread's stack
+# the most results of a split reduction; more results are shared by threads without a split
+RESULTS = 32
+# the most pieces, independent of the number of threads, as the order of a sum may depend on sizes
+# alone
+PIECES = 512
+# the fewest operations of a piece: claiming one takes a tenth of a microsecond
+PIECE_WORK = 3 << 15
 
 
 def choose(rows: Rows) -> ReductionSchedule:
@@ -73,7 +77,7 @@ def choose(rows: Rows) -> ReductionSchedule:
 
 
 def operations(rows: Rows) -> int:
-    """Operations an element."""
+    """Operations for each element."""
     return rows.survey.flops + len(rows.survey.accesses)
 
 
@@ -89,7 +93,9 @@ def _unroll(one: ReductionPass, rows: Rows, vector: Run | None, lanes: int) -> i
 
 
 def _kept(rows: Rows) -> list[KeptValue]:
-    """What passes keep on the stack, or in a row of an output where it does not fit there."""
+    """Values kept between passes on the stack, or in a row of an output if the stack is
+    too small.
+    """
     found: list[KeptValue] = []
     borrowed: set[Node] = set()
     size = upper_bound(rows.space.count)
@@ -111,29 +117,27 @@ def _kept(rows: Rows) -> list[KeptValue]:
 
 
 def holds(rows: Rows, output: Node, node: Node) -> bool:
-    """Whether the rows of an output, written last, can hold a value for a while."""
+    """Whether the rows of an output, which is written last, can temporarily hold a value."""
     stores, dtype = rows.plan.passes[-1].stores, node.type.dtype.compute
     return output in stores and output.type.dtype is dtype and output.shape == rows.space.shape
 
 
 def _is_split(rows: Rows) -> bool:
-    """Whether threads, if there are any, would have too few results to share, and enough elements
-    to be worth it.
-    """
+    """Whether there are too few results for the threads to share, and enough elements to split."""
     results = size_hint(volume(rows.space.kept))
     work = operations(rows) * size_hint(volume(rows.space.shape))
     return splits(rows) and results <= RESULTS and work > 4 * SERIAL_WORK
 
 
 def splits(rows: Rows) -> bool:
-    """Whether a group is one pass of reductions in any order, with nothing for each element."""
+    """Whether a group is a single pass of reductions in any order, without elementwise outputs."""
     return len(rows.plan.passes) == 1 and not rows.plan.passes[0].stores and not rows.ordered
 
 
 def _split(
     rows: Rows, loops: Sequence[Run], made: SplitReductionSchedule, every: int
 ) -> SplitReductionSchedule:
-    """The stretches of a reduction that is split."""
+    """The pieces of a split reduction."""
     reduced = [run for run in loops if run.axes[0] in rows.space.reduced]
     kept = [run for run in loops if run not in reduced]
     vector = loops[made.vector]
@@ -160,7 +164,7 @@ def check(schedule: ReductionSchedule, rows: Rows) -> None:
     loops = merged(space.shape, rows.survey, schedule.loops)
     for number, run in enumerate(loops):
         if len({axis in space.reduced for axis in run.axes}) > 1:
-            raise Misfit(("loops", number), "axes that are reduced and that are not are apart")
+            raise Misfit(("loops", number), "reduced axes and others cannot be merged")
     if schedule.vector >= max(1, len(loops)):
         raise Misfit(("vector",), f"there are {len(loops)} loops, counted from 0")
     by_row = not loops or loops[schedule.vector].axes[0] in space.reduced
@@ -170,15 +174,17 @@ def check(schedule: ReductionSchedule, rows: Rows) -> None:
         raise Misfit(("lanes",), "elements are combined in order, one at a time")
     wanted = len(rows.plan.passes) if by_row else 1
     if len(schedule.unroll) != wanted:
-        raise Misfit(("unroll",), f"it is a list of {wanted}")
+        raise Misfit(("unroll",), f"it must be a list of {wanted}")
     kept = sum(run.axes[0] not in space.reduced for run in loops)
     if isinstance(schedule, SplitReductionSchedule):
         _check_split(schedule, rows, loops)
         return
     if schedule.chunk and by_row:
-        raise Misfit(("chunk",), "only vectors of results are cut into pieces: it is 0 here")
+        raise Misfit(("chunk",), "only vectors of results are split into pieces: it must be 0 here")
     if schedule.chunk % (schedule.lanes * schedule.unroll[0] if schedule.unroll else 1):
-        raise Misfit(("chunk",), "it is a multiple of what one turn of the loop takes")
+        raise Misfit(
+            ("chunk",), "it must be a multiple of what one iteration of the loop processes"
+        )
     check_threads(schedule.threads, kept if by_row else kept - (not schedule.chunk))
     _check_kept(schedule, rows, by_row)
 
@@ -206,11 +212,11 @@ def _check_split(schedule: SplitReductionSchedule, rows: Rows, loops: Sequence[R
     if not splits(rows):
         raise Misfit(("template",), "it is not one pass, in any order, of reductions alone")
     if schedule.cut >= len(loops) or loops[schedule.cut].axes[0] not in rows.space.reduced:
-        raise Misfit(("cut",), "it is the number of a loop that is reduced")
+        raise Misfit(("cut",), "it must be the number of a loop that is reduced")
     if schedule.stretch > loops[schedule.cut].usual:
         raise Misfit(("stretch",), f"the loop has {loops[schedule.cut].usual} turns")
     if schedule.cut == schedule.vector and schedule.stretch % schedule.lanes:
-        raise Misfit(("stretch",), f"it is a multiple of {schedule.lanes} lanes")
+        raise Misfit(("stretch",), f"it must be a multiple of {schedule.lanes} lanes")
     check_threads(schedule.threads, 1)
     try:
         check_vectors(schedule.combine_lanes, 1, False, rows.target)

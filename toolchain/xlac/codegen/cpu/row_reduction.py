@@ -1,16 +1,17 @@
 """Groups around reductions: any number of passes over the reduced axes, with pointwise work before,
 between and after.
 
-A group lives in one *space*: the shape that its reductions read, some axes of which they reduce.
-For every position of the kept axes, each pass crosses the reduced ones; pass k computes what needs
+A group has one *space*: the shape that its reductions read, of which they reduce some axes. For
+every position of the kept axes, each pass traverses the reduced ones; pass k computes what needs
 the results of the reductions of the passes before it (so a softmax takes three, a two-pass variance
-two more than its scaling). Values that are dear to compute again are kept from the pass that
-computed them in a local buffer, or in the row of an output.
+two before its scaling). Values that are expensive to recompute are kept in a local buffer, or in
+the row of an output.
 
-The vector axis is the one along which most operands are contiguous. Where it is reduced, lanes hold
-partial results, several vectors of them, folded at the end: **sums of floats are reassociated into
-lanes**, so they round otherwise than a sum in order (closer to the truth, as a rule). Where it is
-kept, each lane is a result of its own. Reducers with a body run in order, one element at a time.
+The vector axis is the one along which most operands are contiguous. If it is reduced, lanes hold
+partial results, several vectors of them, which are combined at the end: **sums of floats are
+reassociated into lanes**, so they round differently than a sequential sum (usually with less
+error). If it is kept, each lane is a separate result. Reducers with a body run in order, one
+element at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Rows(ReductionValues):
     """Writes the loops of one group around reductions."""
 
     def follow(self, schedule: ReductionSchedule) -> None:
-        """From now on loops are as a schedule says."""
+        """Sets the loops from a schedule."""
         self.loops = merged(self.space.shape, self.survey, schedule.loops)
         self.reduced = [r for r in self.loops if r.axes[0] in self.space.reduced]
         self.kept = [r for r in self.loops if r.axes[0] not in self.space.reduced]
@@ -77,7 +78,7 @@ class Rows(ReductionValues):
     def _strip(
         self, counters: dict[Run, Expr], vector: Run, start: build.Number, length: build.Number
     ) -> None:
-        """A stretch of a loop along vectors of results."""
+        """A range of a loop over vectors of results."""
 
         def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             with self.elements.masked(mask):
@@ -87,7 +88,7 @@ class Rows(ReductionValues):
         strip_mine(self.builder, self.target, start, length, self.lanes, copies, body)
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
-        """Every pass for one position of the kept axes; the vector axis is a reduced one."""
+        """All passes for one position of the kept axes; the vector axis is a reduced one."""
         vector, builder = self.vector, self.builder
         kept = expand(counters, self.space.shape)
         for number, one in enumerate(self.plan.passes):
@@ -150,7 +151,7 @@ class Rows(ReductionValues):
         self._store_results(kept)
 
     def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
-        """Where the loop over a reduced run begins, and how far it goes."""
+        """The start and length of the loop over a reduced run."""
         return 0, run.extent
 
     @contextmanager
@@ -161,7 +162,7 @@ class Rows(ReductionValues):
         cut: Blocks | None = None,
         gathered: Sequence[Accumulator] = (),
     ) -> Iterator[None]:
-        """Loops over reduced runs, one inside the other; one of them may be cut into blocks."""
+        """Nested loops over reduced runs; one of them may be split into blocks for compensation."""
         if not loops:
             yield
             return
@@ -180,7 +181,7 @@ class Rows(ReductionValues):
     def _block(
         self, run: Run, size: int, gathered: Sequence[Accumulator]
     ) -> Iterator[tuple[build.Number, build.Number]]:
-        """A loop over the blocks of a reduced run: where one begins, and how long it is."""
+        """A loop over the blocks of a reduced run: the start and length of each."""
         start, length = self._stretch(run)
         with self.builder.loop("block", 0, length, size) as block, ExitStack() as inside:
             for accumulator in gathered:
@@ -196,8 +197,8 @@ class Rows(ReductionValues):
     def _blocks(
         self, one: ReductionPass, others: Sequence[Run], vector: Run | None = None, copies: int = 1
     ) -> Blocks | None:
-        """How the loops of a pass, the last of them along vectors, are cut so that no sum is taken
-        in one go that is long.
+        """How the loops of a pass, the innermost of them in vectors, are split so that no
+        accumulator takes a long sum.
         """
         if not any(sums(r) for r in one.reductions):
             return None
@@ -208,19 +209,19 @@ class Rows(ReductionValues):
         return blocks([*extents, ceil_div(extent, self.lanes * copies)])
 
     def _extent(self, run: Run) -> Dim:
-        """How far the loop over a reduced run goes."""
+        """The length of the loop over a reduced run."""
         return run.extent
 
     def _finish(
         self, reduction: Node, accumulator: Accumulator, copy: int | None, index: Index
     ) -> None:
-        """What becomes of one reduction's partial results when its loops are done."""
+        """Finishes the partial results of one reduction after its loops."""
         self._deliver(reduction, index, accumulator.result(copy))
 
     def _columns(
         self, counters: Mapping[Run, Expr], vector: Run, bases: Sequence[Expr], wide: int
     ) -> None:
-        """Every pass for vectors of positions of the kept axes: each lane is a result."""
+        """All passes for vectors of positions of the kept axes: each lane is a result."""
         at = [{**counters, vector: build.ramp(base, 1, wide)} for base in bases]
         for one in self.plan.passes:
             cut = self._blocks(one, self.reduced)
@@ -252,7 +253,7 @@ class Rows(ReductionValues):
         wide: int,
         mask: Expr | None,
     ) -> None:
-        """What one pass does with one vector of elements."""
+        """One pass on one vector of elements."""
         zero = build.index(0)
         for r, accumulator in gathered.items():
             values = [
@@ -267,7 +268,7 @@ class Rows(ReductionValues):
     # ---- values kept between passes ----------------------------------------------------------
 
     def _homes(self, one: ReductionPass) -> dict[Node, _Home]:
-        """Buffers for the values that this pass keeps, with the strides to reach them."""
+        """Buffers for the values that this pass keeps, with their strides."""
         found: dict[Node, _Home] = {}
         reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
         for node in one.keep:

@@ -1,4 +1,4 @@
-"""Scatter on a CPU: updates one after another, or by their places (`scatter_choice.py` says which)."""
+"""Scatter on a CPU: updates in order, or grouped by position (`scatter_choice.py` decides)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 def _launches(
     group: Group, target: Target, name: str, lower_part: LowerPart, results: Sequence[Value]
 ) -> list[KernelLaunch]:
-    """Those of the schedule that is settled for the group."""
+    """The launches by the group's schedule."""
     fits = partial(check, group=group, target=target, results=results)
     schedule: ScatterSchedule = lower_part.decisions.settle(
         name, choose(group, target, results), fits, SCATTERS

@@ -1,10 +1,10 @@
-"""Chooses how scattered updates are combined on a CPU: in their order, or by their places where sums
-of floats are to keep their digits.
+"""Chooses how scattered updates are combined on a CPU: in their order, or grouped by position for
+compensated sums of floats.
 
-Single elements, and many updates of a small operand: a second array holds what the roundings of
-each place's sum have lost. Windows: the updates are counted by place, so that those of one place
-follow each other, and each place adds its own in blocks. Where places are very many beside the
-updates these are sorted by place instead.
+For single elements, and for many updates of a small operand, a second array holds the rounding
+errors of each element's sum. For windows, updates are counted by position (a counting sort), and
+each position sums its own in blocks. If there are far more positions than updates, these are
+merge-sorted by position instead.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ from xlac.ir.dims import Dim, size_hint, upper_bound, volume
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.target import Target
 
-STEP = 8  # operations to place one update
-VECTORS = 16  # of columns that a thread takes
-SPARSE = 16  # places for each update beyond which their number is not to count in time or memory
-# elements of an operand that stays in a near cache with a second array, for so many updates each
+STEP = 8  # operations to combine one update
+VECTORS = 16  # vectors of columns in a piece of work for a thread
+SPARSE = 16  # positions per update above which counting them would dominate time and memory
+# elements, per update, of an operand that stays in a cache together with a second array
 NEAR, MANY = 1 << 14, 4
-# elements of a window in a row below which a second array is cheaper than going from place to place
+# contiguous elements of a window below which a second array is faster than grouping by position
 NARROW = 8
-PIECE = 1 << 13  # elements that a thread clears or finishes, updates whose places it finds
+# elements that a thread clears or finishes, or updates whose positions it computes, in a piece of
+# work
+PIECE = 1 << 13
 
 
 class Scattered:
-    """What is asked about the updates of a group."""
+    """Properties of a group's updates that the choice depends on."""
 
     def __init__(self, group: Group, target: Target, results: Sequence[Value]) -> None:
         self.group, self.target, self.results = group, target, results
@@ -55,19 +57,19 @@ class Scattered:
 
     @property
     def sums(self) -> bool:
-        """Whether these are sums of floats, of which any number may meet at a place."""
+        """Whether these are sums of floats to which any number of updates may contribute."""
         op, dtype = self.updates.op, self.group.anchor.results[0].dtype
         alone = len(self.results) == 1 and op.body is None and not op.unique
         return alone and compensated(op.combine, dtype)
 
     @property
     def many(self) -> bool:
-        """Whether more may meet at a place than are added in a row."""
+        """Whether more updates may share a position than are summed without compensation."""
         half = self.group.anchor.results[0].dtype.is_half
         return upper_bound(self.by_place.count) > (1 if half else BLOCK)
 
     def lanes(self) -> int:
-        """Of vectors along the last axis of the updates."""
+        """Lanes of vectors along the last axis of the updates."""
         if not self.updates.lies_dense(self.target):
             return 1
         dtypes = [u.type.dtype for u in self.updates.updates]
@@ -81,7 +83,7 @@ class Scattered:
 
 
 def choose(group: Group, target: Target, results: Sequence[Value]) -> ScatterSchedule:
-    """The schedule of the updates of a group."""
+    """The schedule of a group's updates."""
     s = Scattered(group, target, results)
     lanes, piece, threads = _in_order(s)
     if not s.sums or not s.many:
@@ -101,7 +103,7 @@ def choose(group: Group, target: Target, results: Sequence[Value]) -> ScatterSch
 
 
 def _in_order(s: Scattered) -> tuple[int, int, Threads]:
-    """The lanes, the vectors of a piece, and the threads of updates in their order."""
+    """The lanes, the vectors of a piece, and the threads of updates combined in order."""
     lanes = s.lanes()
     if lanes == 1:
         return 1, 0, share(s.target, s.updates.loops, STEP) if s.updates.op.unique else SERIAL
@@ -119,9 +121,9 @@ def check(
     s = Scattered(group, target, results)
     if isinstance(schedule, OrderedScatterSchedule):
         if s.sums and s.many:
-            raise Misfit(("template",), "sums of so many floats would lose their digits")
+            raise Misfit(("template",), "sums of so many floats need compensation")
     elif not s.sums:
-        raise Misfit(("template",), "these are not sums of floats whose places may meet")
+        raise Misfit(("template",), "these are not sums of floats with repeated positions")
     match schedule:
         case OrderedScatterSchedule() | CompensatedScatterSchedule():
             _check_order(schedule, s)
@@ -139,25 +141,31 @@ def _check_order(
     _check_lanes("lanes", schedule.lanes, target)
     if not schedule.piece:
         if schedule.lanes > 1:
-            raise Misfit(("piece",), "vectors are of pieces of the last axis: it is 1 or more")
+            raise Misfit(("piece",), "vectors need pieces of the last axis: it must be 1 or more")
         check_threads(schedule.threads, len(updates.loops) if updates.op.unique else 0)
         return
     if not updates.lies_dense(target):
-        raise Misfit(("piece",), "the last axis of the updates does not lie dense: it is 0")
+        raise Misfit(
+            ("piece",),
+            "the last axis of the updates is not contiguous in the operand: it must be 0",
+        )
     block = schedule.lanes * schedule.piece
     if updates.slides and upper_bound(pieces_of(updates.sizes[-1], block).extent) > 1:
-        raise Misfit(("piece",), "columns of different updates meet: one piece has all of them")
+        raise Misfit(
+            ("piece",),
+            "windows of different updates overlap along columns: one piece must have all columns",
+        )
     check_threads(schedule.threads, 1)
 
 
 def _check_by_place(schedule: CountedScatterSchedule | SortedScatterSchedule, s: Scattered) -> None:
     if isinstance(schedule, CountedScatterSchedule):
         if not s.by_place.columns:
-            raise Misfit(("template",), "the updates are no windows that rows have alone")
+            raise Misfit(("template",), "the updates are not windows of whole rows")
     else:
         _check_pieces("places", schedule.places)
     if schedule.lanes > 1 and not s.updates.lies_dense(s.target):
-        raise Misfit(("lanes",), "the last axis of the updates does not lie dense")
+        raise Misfit(("lanes",), "the last axis of the updates is not contiguous in the operand")
     _check_lanes("lanes", schedule.lanes, s.target)
     check_threads(schedule.threads, 1)
 

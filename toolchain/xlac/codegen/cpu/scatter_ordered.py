@@ -1,8 +1,8 @@
-"""Scattered updates one after another, on a CPU: the result is the same whatever the machine.
+"""Scattered updates combined in order, on a CPU: the result does not depend on the machine.
 
-The innermost axis is a vector where it is an axis of the window that lies contiguous in the
-operand; its pieces may be shared by threads, because no two of them meet. Where all places differ,
-threads may share the updates.
+The innermost axis is a vector if it is an axis of the window that is contiguous in the operand;
+threads may share pieces of it, because pieces never overlap. If all positions are unique, threads
+may share the updates.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from xlac_sdk.target import Target
 
 
 class OrderedUpdates(Updates):
-    """Writes the kernel that combines the updates, in their row-major order."""
+    """Writes the kernel that combines the updates in row-major order."""
 
     def write(self, schedule: OrderedScatterSchedule | CompensatedScatterSchedule) -> None:
-        """The loops over the updates, vectors along the last axis where there are pieces of it."""
+        """The loops over the updates, with vectors along the last axis if it is divided into
+        pieces.
+        """
         target, builder = self.elements.target, self.builder
         if not schedule.piece:
             with nest(builder, self.loops, schedule.threads) as counters:
@@ -54,20 +56,20 @@ class OrderedUpdates(Updates):
 
     @property
     def loops(self) -> list[Run]:
-        """Those over all elements of the updates."""
+        """The extents of the loops over all elements of the updates."""
         return [Run(n, (a,)) for a, n in enumerate(self.sizes)]
 
     @property
     def slides(self) -> bool:
-        """Whether indices move the window along its last axis: then columns of different updates
-        meet, and all of an update come before those of the next.
+        """Whether indices move the window along its last axis: then windows of different updates
+        overlap along columns, so all of one update must be combined before the next.
         """
         axis = self._along
         return axis is not None and axis in self.op.scatter_dims_to_operand_dims
 
     def lies_dense(self, target: Target) -> bool:
-        """Whether the last axis of the updates is one of the window that lies dense in x, and can be
-        a vector.
+        """Whether the last axis of the updates is an axis of the window, contiguous in x, and can
+        be vectorized.
         """
         axis = self._along
         if axis is None or volume(self.shape[axis + 1 :]) != 1:
@@ -76,6 +78,6 @@ class OrderedUpdates(Updates):
 
     @property
     def _along(self) -> int | None:
-        """The axis of x along which the last axis of the updates is."""
+        """The axis of x that corresponds to the last axis of the updates."""
         last = len(self.sizes) - 1
         return next((a for a, spot in self.window.items() if spot == last), None)

@@ -1,5 +1,6 @@
-"""Scattered updates by their place, on a CPU: sorted by it, or counted where places are not many more
-than updates. Threads share the places, vectors go along windows."""
+"""Scattered updates grouped by position, on a CPU: merge-sorted, or counted if there are not many
+more positions than updates. Threads share the positions, vectors go along windows.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +35,12 @@ P = Primitive
 
 
 def rows_of(updates: Updates) -> Dim:
-    """How many rows of the operand updates may go to."""
+    """The number of rows of the operand that can be positions of updates."""
     return volume(tuple(updates.shape[a] for a in _row_axes(updates)))
 
 
 def _row_axes(updates: Updates) -> list[int]:
-    """The axes of the operand along which indices say where an update goes."""
+    """The axes of the operand along which indices position an update."""
     return [
         a
         for a in range(len(updates.shape))
@@ -48,14 +49,14 @@ def _row_axes(updates: Updates) -> list[int]:
 
 
 class _WindowSums(SortedScatter):
-    """What both have: vectors of `lanes` go along windows."""
+    """Common to both: vectors of `lanes` lanes along windows."""
 
     lanes: int
 
     def windows(
         self, elements: Elements, updates: Updates, rank: Expr, stop: Expr, place: Expr
     ) -> None:
-        """Adds the updates of one place from a rank on, all elements of their windows."""
+        """Adds the updates of one position from a rank on, over all elements of their windows."""
         builder, loops = elements.builder, [Run(self.sizes[a], (a,)) for a in self.columns]
         found: dict[Run, Expr] = {}
         with serial_loops(builder, loops[:-1], found):
@@ -74,7 +75,7 @@ class _WindowSums(SortedScatter):
 
 
 class MergeSortedScatter(_WindowSums):
-    """Updates sorted by their places."""
+    """Updates merge-sorted by position."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class MergeSortedScatter(_WindowSums):
         self.schedule, self.lanes, self.lower_part = schedule, schedule.lanes, lower_part
 
     def order(self, name: str) -> list[KernelLaunch]:
-        """The places and numbers of updates, then a sort of both."""
+        """The positions and numbers of updates, then a sort of both."""
         elements = Elements(Builder(), self.group, self.target)
         each = self.schedule.places.piece
         pieces = pieces_of(self.count, each)
@@ -118,7 +119,7 @@ class MergeSortedScatter(_WindowSums):
         return [elements.launch(f"{name}_places"), *operands.with_scratch(made.launches, known)]
 
     def combine(self, elements: Elements, updates: Updates) -> None:
-        """A loop over updates in order, whose first of a place combines all of it."""
+        """A loop over sorted updates; the first of each position combines all of that position."""
         ranks = Run(self.count, ())
         with nest(elements.builder, [ranks], self.schedule.threads) as counters:
             rank = counters[ranks]
@@ -127,9 +128,7 @@ class MergeSortedScatter(_WindowSums):
 
 
 class CountedScatter(_WindowSums):
-    """Updates counted by the rows of the operand that they go to, of which there are not many more
-    than updates.
-    """
+    """Updates counting-sorted by the row of the operand that they update."""
 
     def __init__(
         self,
@@ -148,8 +147,8 @@ class CountedScatter(_WindowSums):
         self.homes = Scratch(DType.I64, self.count, "homes")
 
     def order(self, name: str) -> list[KernelLaunch]:
-        """One launch: how many updates each row has, where they begin, and the updates in that
-        order.
+        """One launch: the count of updates for each row, the start of each row's updates, and the
+        updates in that order.
         """
         elements = Elements(Builder(), self.group, self.target)
         builder, updates = elements.builder, Updates(elements, self.results)
@@ -174,7 +173,7 @@ class CountedScatter(_WindowSums):
         return [elements.launch(name)]
 
     def _home(self, updates: Updates, number: Expr) -> Expr:
-        """The row that an update goes to; one more than the last for those that are out of range."""
+        """The row of an update; the number of rows for updates out of range."""
         where, inside = updates.where(self.at(number))
         extents = [self.shape[a] for a in self.axes]
         row = linear(tuple(where[a] for a in self.axes), row_major(extents), extents)

@@ -1,5 +1,6 @@
-"""What an attention keeps of a block's queries while their keys go by: the queries, the greatest scores,
-the sums of weights and the weighted values."""
+"""The per-query state of a block in online softmax: queries, maximum scores, sums of weights, and
+weighted values.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ P = Primitive
 
 
 class SoftmaxRows:
-    """The buffers of a block's rows: how they begin, and the results that they are in the end."""
+    """The buffers of a block's rows: their initialization, and the final results."""
 
     def __init__(
         self,
@@ -45,9 +46,7 @@ class SoftmaxRows:
         self.ragged = divisor(h.length) % schedule.wide != 0
 
     def _begin(self, batch: Counters, first: Expr, tall: Expr) -> None:
-        """The block's queries side by side, and nothing summed. A row past the last is a copy of
-        it.
-        """
+        """Copies the block's queries and clears the sums. Rows past the last repeat it."""
         h, builder, (width, wide), lanes = (
             self.h,
             self.builder,
@@ -87,7 +86,7 @@ class SoftmaxRows:
             self._fill(self.scores, build.index(0), self.height * self.schedule.keys, lanes)
 
     def _row(self, row: Expr) -> Expr:
-        """A row; one past the last is looked at as the last, and not stored."""
+        """A row, clamped to the last; those past it are not stored."""
         if divisor(self.h.rows) % self.schedule.rows:
             row = bounded(
                 self.builder, build.apply(P.MIN, row, build.lift(self.h.rows - 1)), self.h.rows - 1
@@ -102,7 +101,7 @@ class SoftmaxRows:
             self._put(buffer, build.add(at, z), zero(self.dtype, lanes))
 
     def _store(self, batch: Counters, first: Expr, count: Expr) -> None:
-        """Weighted values, divided by the weights' sum, and what follows them."""
+        """Weighted values divided by the sum of weights, and the epilogue."""
         builder, wide, lanes = self.builder, self.h.widths[1], self.schedule.value_lanes
         with builder.loop("i", 0, count) as i:
             row = builder.let("row", build.add(first, i))

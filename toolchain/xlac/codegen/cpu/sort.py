@@ -1,9 +1,8 @@
-"""Sorting: a stable merge of ever longer runs, all operands moved together.
+"""Sorting: a stable bottom-up merge sort that moves all operands together.
 
-Each string along the axis is sorted in scratch memory of twice its length, from one half into the
-other and back; the last step writes the result. A merge takes the right element only if it goes
-strictly before the left, so equal keys keep their order. Strings are independent: threads share
-them.
+Each line along the axis is sorted in scratch memory of twice its length, from one half into the
+other and back; the last level writes the result. A merge takes the right element only if it sorts
+strictly before the left, so equal keys keep their order. Lines are independent: threads share them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-STEP = 12  # operations to move one element through one merge
+STEP = 12  # operations to move one element in one merge
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
@@ -52,7 +51,7 @@ class _Sorter:
         self.count = self.shape[op.axis]
         strings = volume(tuple(n for a, n in enumerate(self.shape) if a != op.axis))
         self.dtypes = [t.dtype for t in self.anchor.results]
-        # a string's two halves lie one after the other
+        # the two halves of a line's scratch memory are consecutive
         self.scratch = (
             [Scratch(d, strings * self.count * 2, "sort") for d in self.dtypes]
             if self.count not in (0, 1)
@@ -100,9 +99,7 @@ class _Sorter:
                 self._store(at(k), [self.elements.load(b, build.add(done, k)) for b in buffers])
 
     def _open_levels(self, buffers: Sequence[Buffer], base: Expr, count: Sym) -> Expr:
-        """All levels that a length which the call decides needs; where the sorted string is in the
-        end.
-        """
+        """The merge levels for a dynamic length; yields the half that holds the sorted line."""
         builder = self.builder
         done = builder.variable("done", build.index(0))
         with builder.loop("level", 0, max(1, upper_bound(count) - 1).bit_length()) as level:
@@ -118,7 +115,7 @@ class _Sorter:
             self.elements.store(node, at, values[number])
 
     def _level(self, buffers: Sequence[Buffer], base: Expr, level: Expr) -> None:
-        """Merges all pairs of runs of length 2^level, from the half that the level's parity says
+        """Merges all pairs of runs of length 2^level, from the half given by the level's parity
         into the other.
         """
         builder, count = self.builder, self.count
@@ -138,7 +135,7 @@ class _Sorter:
             left, right = builder.variable("left", low), builder.variable("right", middle)
             with builder.loop("k", low, high) as k:
                 i, j = fixed(self.elements, left), fixed(self.elements, right)
-                # past the end of a run its place is still read, and the choice ignores it
+                # the element past the end of a run is loaded too, and ignored
                 j_safe = builder.let("j", build.apply(P.MIN, j, build.lift(count - 1)))
                 i_safe = builder.let("i", build.apply(P.MIN, i, build.lift(count - 1)))
                 first = [

@@ -1,7 +1,7 @@
-"""A slice replaced: what is updated stays in its memory where nobody else needs it, and only the
+"""dynamic_update_slice: the operand is updated in place if nothing else needs it, so that only the
 slice is written.
 
-The starts are clamped once a thread; the innermost axis of the slice, which lies contiguous, is a
+The starts are clamped once per thread; the innermost axis of the slice, which is contiguous, is a
 vector.
 """
 
@@ -26,16 +26,16 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-PIECE = 64  # vectors of a row that a thread takes at once
+PIECE = 64  # vectors of a row in a piece of work for a thread
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """A copy of the operand, unless it is there already, then one launch for the slice."""
+    """A copy of the operand, unless it can be updated in place, then one launch for the slice."""
     return update.lower(group, target, name, lower_part, _write)
 
 
 def _choose(group: Group, new: Group, loops: Sequence[Run], target: Target) -> UpdateSchedule:
-    """Pieces of rows that are long enough for a thread."""
+    """Pieces of rows that are enough work for a thread."""
     _, value, *starts = group.anchor.inputs
     width = _width(value)
     dtypes = [n.type.dtype for n in (value, *new.nodes) if n not in starts]

@@ -1,4 +1,4 @@
-"""Windows that move over tensors, on a CPU: vectors of results along the last axis."""
+"""Windowed reductions on a CPU: vectors of results along the last axis."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.target import Target
 
-VECTORS = 4  # of results at once
-STATEMENTS = 1024  # at most, of positions that are written out for each vector at once
+VECTORS = 4  # vectors of results at once
+STATEMENTS = 1024  # the most window positions that are unrolled for each of several vectors
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """The copies with padding, if any, then one kernel for the windows and what follows them."""
+    """The padded copies, if any, then one kernel for the windows and their epilogue."""
     return window.lower(group, target, name, lower_part, _WindowVectors)
 
 
 class _WindowVectors(WindowLoops):
-    """Writes the kernel: loops over the axes before the last, and vectors along that."""
+    """Writes the kernel: loops over the other axes, and vectors along the last."""
 
     def write(self, shape: Shape, name: str, decisions: Decisions) -> None:
         builder, target = self.builder, self.elements.target
@@ -55,7 +55,7 @@ class _WindowVectors(WindowLoops):
             strip_mine(builder, target, 0, shape[-1], schedule.lanes, schedule.unroll, body)
 
     def _choose(self, shape: Shape, loops: Sequence[Run]) -> WindowSchedule:
-        """Several vectors at once where nothing but a sum or an extreme is computed."""
+        """Several vectors at once if only a sum or an extreme is computed."""
         target = self.elements.target
         written_out = self.positions <= UNROLLED and not target.size
         if not shape:
@@ -67,7 +67,9 @@ class _WindowVectors(WindowLoops):
         return WindowSchedule(lanes, VECTORS if several else 1, written_out, threads)
 
     def _check(self, schedule: WindowSchedule, shape: Shape, loops: int) -> None:
-        """Raises Misfit for vectors that the target has not, and for kernels that are too long."""
+        """Raises Misfit for vectors that the target does not have, and for kernels that are too
+        long.
+        """
         check_vectors(schedule.lanes, schedule.unroll, False, self.elements.target)
         if not shape and (schedule.lanes, schedule.unroll) != (1, 1):
             raise Misfit(("lanes",), "there is one result: lanes and unroll are 1")

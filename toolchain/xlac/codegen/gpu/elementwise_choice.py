@@ -132,18 +132,18 @@ def _check_nest(nest: GpuNest, one: SurveyedJob, target: Target) -> None:
         check_lanes(nest.lanes, inner, target, alone=len(loops) == 1)
         check_threads(nest.threads, target)
         if nest.copies > MOST_COPIES:
-            raise Misfit(("copies",), f"it is at most {MOST_COPIES}")
+            raise Misfit(("copies",), f"it must be at most {MOST_COPIES}")
         return
     tile = nest.tile
     if tile.across >= len(loops) - 1:
-        raise Misfit(("tile", "across"), "it is the number of a loop around the innermost")
+        raise Misfit(("tile", "across"), "it must be the number of a loop around the innermost")
     turned = turned_operands(one, loops[-1], loops[tile.across])
     if not turned:
         raise Misfit(("tile", "across"), "no operand is contiguous along this loop alone")
     for run in (loops[-1], loops[tile.across]):
         check_lanes(nest.lanes, run.extent, target, alone=nest.lanes == 1)
     if nest.copies != 1:
-        raise Misfit(("copies",), "it is 1 with a tile")
+        raise Misfit(("copies",), "it must be 1 with a tile")
     check_threads(nest.threads, target, target.warp)
     side = target.warp * nest.lanes
     if nest.threads > target.warp * side:

@@ -1,3 +1,3 @@
-"""Contractions in one canonical form: dot products and convolutions, their operands, packing and
-tiles.
+"""Contractions in canonical form: dot products and convolutions, their operands, packing
+and tiles.
 """

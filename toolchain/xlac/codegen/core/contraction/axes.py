@@ -1,5 +1,5 @@
-"""Sorts the loops of a contraction into outer, rows, columns and inner, and finds result indices
-from their counters.
+"""Classifies the loops of a contraction as outer, rows, columns and inner, and computes result
+indices from their counters.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from xlac_sdk.target import Target
 LowerContraction = Callable[
     [Group, Target, str, Decisions, Contraction, Epilogue, OperandView], list[KernelLaunch]
 ]
-"""The kernels that a device has for a contraction and its epilogue, which are those of a group;
-the view is where the right operand came from.
+"""A device's kernels for a contraction and its epilogue; the view says where the right operand came
+from.
 """
 
 
 class ContractionLoop(NamedTuple):
-    """Neighbouring axes of the result that one loop crosses; a step of the loop is `step` elements
-    of the last.
+    """Adjacent axes of the result covered by one loop; a step of the loop advances `step` elements
+    of the last axis.
     """
 
     loop: Axis
@@ -47,8 +47,9 @@ class ContractionLoop(NamedTuple):
 
 
 def runs(axes: Sequence[Axis], first: int = 0) -> list[ContractionLoop]:
-    """Result axes of more than one element, the first of them numbered `first`, neighbours merged
-    where both operands cross them as one."""
+    """Result axes of more than one element, numbered from `first`, with adjacent ones merged where
+    both operands traverse them contiguously.
+    """
     found: list[ContractionLoop] = []
     for axis, loop in enumerate(axes, first):
         if loop.extent == 1:
@@ -72,11 +73,11 @@ def arranged(
     borders: Sequence[Edge] = (),
     firsts: Mapping[int, int] | None = None,
 ) -> Contraction:
-    """The contraction whose tiles cover `rows` (up to two of the runs `around`) and `columns`. Axes
-    of the result begin at `firsts`, or at 0.
+    """The contraction whose tiles cover `rows` (up to two of the loops `around`) and `columns`.
+    Axes of the result start at `firsts`, or at 0.
     """
     shape = anchor.shape
-    chosen = [r for r in around if r in rows]  # in the order of the result
+    chosen = [r for r in around if r in rows]  # in the order of the result's axes
     outer = [r for r in around if r not in rows]
     while len(chosen) < 2:
         chosen.insert(0, ContractionLoop(Axis(1), ()))

@@ -1,12 +1,11 @@
-"""A contraction in one canonical form: what dot products and convolutions both become before they
-are tiled.
+"""The canonical form of a contraction, to which dot products and convolutions are converted before
+tiling.
 
-    result[outer…, row0, row1, column] = sum over inner of left[outer, rows, inner] * right[outer,
-    inner, column]
+result[outer…, row0, row1, column] = sum over inner of left[outer, rows, inner] * right[outer,
+inner, column]
 
-Every axis carries its element stride in each operand, so transposed operands, broadcast batches,
-sliced inputs and the sliding window of a convolution are all the same thing here: axes with other
-strides.
+Every axis has an element stride in each operand, so transposed operands, broadcast batches, sliced
+inputs and the sliding window of a convolution differ only in their strides.
 """
 
 from __future__ import annotations
@@ -27,19 +26,20 @@ from xlac_sdk.kernel_ir.kernel import Access, Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-PAIRED = 256  # elements from the first row that a load of a pair reaches, about
-SPARE = 3  # registers that a tile leaves free there
+PAIRED = 256  # elements; the reach of a load-pair instruction from the first row, approximately
+SPARE = 3  # registers that a register tile leaves free on such a machine
 
 Place = Callable[[Sequence[Expr], Sequence[Expr], Expr], Index]
-"""The index of a result element: from the counters of the outer axes, of the two row axes, and of
+"""The index of a result element, from the counters of the outer axes, of the two row axes, and of
 the column.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A loop: its extent, and how far one step moves in each operand, in elements; and along each
-    axis of the left operand that has a border."""
+    """A loop: its extent, its stride in each operand in elements, and its step along each axis of
+    the left operand that has a border.
+    """
 
     extent: Dim
     left: Dim = 0
@@ -54,8 +54,8 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Where windows leave x along an axis: the first begins `low` before it, and it has `extent`
-    places.
+    """The border of an axis of x: windows start at `low` before its first element, and it has
+    `extent` elements.
     """
 
     low: int
@@ -64,10 +64,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class OperandSource:
-    """Where an operand lies: a buffer's worth of elements and the place of its first one.
+    """Where an operand is stored: a buffer and the offset of its first element.
 
-    Where it is `computed`, nowhere: its elements, in row-major order, are those of a node of the
-    group, and take so many operations each.
+    A `computed` operand is not stored: its elements, in row-major order, are those of a node of the
+    group, and each takes `computed` operations.
     """
 
     value: Value
@@ -77,14 +77,15 @@ class OperandSource:
 
     @property
     def constant(self) -> bool:
-        """True when the elements are known while compiling."""
+        """Whether the elements are known at compile time."""
         return isinstance(self.value, Node) and not self.computed and is_constant(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The canonical form. `inner` goes from the outermost summed axis to the innermost. Beyond its
-    `borders` the left operand is zero."""
+    """The canonical form. `inner` lists summed axes from the outermost. Outside its `borders` the
+    left operand is zero.
+    """
 
     outer: tuple[Axis, ...]
     rows: tuple[Axis, Axis]
@@ -98,17 +99,17 @@ class Contraction:
 
     @property
     def depth(self) -> Dim:
-        """Products in each sum."""
+        """The number of products in each sum."""
         return volume(tuple(a.extent for a in self.inner))
 
     @property
     def row_count(self) -> Dim:
-        """Rows of both axes."""
+        """The number of rows over both row axes."""
         return self.rows[0].extent * self.rows[1].extent
 
     @property
     def flops(self) -> int:
-        """Operations, at the sizes to optimise for."""
+        """Operations at the sizes to optimise for."""
         return 2 * size_hint(
             self.depth
             * self.row_count
@@ -117,8 +118,8 @@ class Contraction:
         )
 
     def swapped(self) -> Contraction:
-        """With the operands' roles exchanged: the last row axis becomes the columns. Needs one
-        column.
+        """With the operands exchanged: the last row axis becomes the columns. Requires
+        one column.
         """
         assert self.columns.extent == 1
         place, row = self.place, self.rows[1]
@@ -143,19 +144,20 @@ class Contraction:
 
 
 def is_constant(node: Node) -> bool:
-    """A weight or a literal: its elements are known while compiling."""
+    """Whether a node is a weight or a literal, so that its elements are known at compile time."""
     return node.op.mnemonic == "const" or (node.op.mnemonic == "param" and node.op.kind == "weight")  # type: ignore[attr-defined]
 
 
 def merge(axes: Sequence[Axis]) -> tuple[Axis, ...]:
-    """Neighbouring axes that both operands cross as one become one; axes of one element
-    disappear.
+    """Merges adjacent axes that both operands traverse contiguously, and drops axes of
+    one element.
     """
     found: list[Axis] = []
     for axis in axes:
         if axis.extent == 1:
             continue
-        apart = any(axis.along) or (bool(found) and any(found[-1].along))  # each has its own border
+        # axes with different borders are not merged
+        apart = any(axis.along) or (bool(found) and any(found[-1].along))
         if (
             found
             and not apart
@@ -169,8 +171,8 @@ def merge(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 
 def accumulator(operand: DType, result: DType) -> DType:
-    """The type that products are summed in: f32 for halves; at least 32 bits for integers, which
-    wrap alike.
+    """The type in which products are summed: f32 for 16-bit floats; at least 32 bits for integers,
+    whose low bits are the same.
     """
     wide = result.compute
     if wide.is_integer and wide.bits < 32:
@@ -179,7 +181,7 @@ def accumulator(operand: DType, result: DType) -> DType:
 
 
 def multiply_add(target: Target, a: Expr, b: Expr, total: Expr) -> Expr:
-    """total + a * b, fused where the machine does that."""
+    """total + a * b, as a fused multiply-add if the target has it."""
     if total.dtype.is_float and target.fma:
         return build.apply(Primitive.FMA, a, b, total)
     return build.apply(Primitive.ADD, total, build.apply(Primitive.MUL, a, b))
@@ -193,8 +195,8 @@ def multiply(
     left: Callable[[Expr, int], Expr],
     right: Callable[[Expr, int], Expr],
 ) -> None:
-    """Adds the products of `left(step, row)`, a scalar, and `right(step, vector)` to sums, for
-    every step of a depth.
+    """Adds the products of `left(step, row)`, a scalar, and `right(step, vector)` to the sums, for
+    every step of an unrolled depth.
     """
     lanes = sums[0][0].lanes
 
@@ -238,7 +240,7 @@ def zero(dtype: DType, lanes: int) -> Const:
 
 
 def offset(axes: Sequence[Axis], counters: Sequence[Expr], side: str, start: Dim = 0) -> Expr:
-    """Where counters along axes lead in the "left" or "right" operand."""
+    """The offset of counters along axes in the "left" or "right" operand."""
     where: Expr = build.lift(start)
     for axis, counter in zip(axes, counters, strict=True):
         where = build.add(where, build.mul(counter, getattr(axis, side)))
@@ -246,12 +248,12 @@ def offset(axes: Sequence[Axis], counters: Sequence[Expr], side: str, start: Dim
 
 
 def crowds(axis: Axis, rows: Sequence[Dim], steps: int, target: Target) -> bool:
-    """Whether elements of the left operand would wait in registers that the sums need, were `steps`
-    written out together.
+    """Whether unrolling `steps` steps would keep elements of the left operand in registers that the
+    sums need.
 
-    What neighbouring rows read at other steps would be loaded once. And a machine that loads pairs
-    of scalars (AArch64: 32 registers of 16 bytes) would load two steps at once where its addresses
-    reach all rows from one.
+    Elements that neighbouring rows read at other steps would be loaded once and kept. And on a
+    machine with load-pair instructions (AArch64: 32 registers of 16 bytes) the compiler would load
+    two steps at once if all rows are in reach of one base address.
     """
     places = set(rows)
     if any(row + axis.left * step in places for row in rows for step in range(1, steps)):
@@ -263,7 +265,7 @@ def crowds(axis: Axis, rows: Sequence[Dim], steps: int, target: Target) -> bool:
 
 
 def unravel(builder: Builder, counter: Expr, extents: Sequence[Dim]) -> list[Expr]:
-    """The counters of nested loops that were fused into one."""
+    """The counters of nested loops that were fused into one loop."""
     found: list[Expr] = []
     for extent in reversed(extents[1:]):
         found.append(builder.let("p", build.mod(counter, extent)))

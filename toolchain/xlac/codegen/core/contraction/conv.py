@@ -1,9 +1,8 @@
-"""Convolutions as contractions over a sliding window: the rows are pixels, the columns output
-channels.
+"""Convolutions as contractions over a sliding window: rows are pixels, columns output channels.
 
-The window is nothing but summed axes whose strides in x are those of its pixels, so no patches are
-ever copied. x may lie in any layout; only where the window leaves it, or where it is spread, is it
-copied with its padding.
+The axes of the window are summed axes whose strides in x are those of its pixels, so there is no
+im2col copy. x may have any layout; it is copied with its padding only where windows leave it or the
+input is dilated.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class ConvGeometry:
-    """A convolution's sizes and strides by letter, or those of one phase of it."""
+    """Sizes and strides of a convolution by axis letter, or those of one of its phases."""
 
     op: Conv
-    x: dict[str, Dim]  # element strides of x, padded where needed
+    x: dict[str, Dim]  # element strides of x, including padding if it was copied
     kernel: dict[str, Dim]
-    taps: dict[str, Dim]  # extents of the kernel
-    result: dict[str, Dim]  # extents of the result
-    offset: Dim  # of the window's first place in x
-    # of the spatial axes along which windows leave x, when x is read as it lies
+    taps: dict[str, Dim]  # sizes of the kernel
+    result: dict[str, Dim]  # sizes of the result
+    offset: Dim  # of the first window's start in x
+    # the spatial axes along which windows leave x, if x is read without a padded copy
     edges: dict[str, Edge]
     phase: Mapping[str, AxisPhase] = field(default_factory=dict)
 
     def place(self, letter: str, counter: Expr) -> Expr:
-        """Where along an axis of the result the kernel's counter is."""
+        """The position along an axis of the result, from the counter of its loop in this phase."""
         if letter not in self.phase:
             return counter
         along = self.phase[letter]
@@ -55,15 +54,15 @@ class ConvGeometry:
 
     @property
     def groups(self) -> int:
-        """Groups of channels, or of the batch, that are convolved apart."""
+        """The number of groups, of channels or of the batch."""
         return self.op.feature_groups * self.op.batch_groups
 
     def moves(self, letter: str) -> Dim:
-        """How far a step of the result moves in x along a spatial axis."""
+        """The stride in x of one step of the result along a spatial axis."""
         return self.x[letter] * self.op.strides[self.op.spatial.index(letter)]
 
     def reaches(self, letter: str) -> Dim:
-        """How far a step of the kernel moves in x along a spatial axis."""
+        """The stride in x of one step of the kernel along a spatial axis."""
         return self.x[letter] * self.op.rhs_dilation[self.op.spatial.index(letter)]
 
 
@@ -81,8 +80,8 @@ Launches = Callable[
     ],
     list[KernelLaunch],
 ]
-"""The kernels of a convolution that is no contraction: x and the kernel as sources, and the view
-that the kernel came from.
+"""Builds the kernels of a convolution that is not a contraction, from x and the kernel as sources
+and the view that the kernel came from.
 """
 
 
@@ -96,7 +95,7 @@ class Depthwise:
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """What a device has for convolutions."""
+    """The convolution templates of a device."""
 
     contraction: LowerContraction
     reads: Callable[[Node], InputReads]
@@ -105,14 +104,14 @@ class Templates:
     """The template for a convolution whose channels stand alone; None where it is a contraction."""
 
 
-TAPS = 1024  # of a kernel of one channel that are added in a row
+TAPS = 1024  # taps of a one-channel kernel that are summed without blocks
 
 
 def lower(
     group: Group, target: Target, name: str, lower_part: LowerPart, templates: Templates
 ) -> LoweredGroup:
-    """Launches for a convolution with what follows it: the padded copy and packed weights, if any,
-    then the sums.
+    """Launches for a convolution with its epilogue: the padded copy and packed weights, if any,
+    then the convolution.
     """
     anchor = group.anchor
     after = epilogue.of(group, anchor)
@@ -158,8 +157,8 @@ def lower(
 
 
 def _short(anchor: Node) -> bool:
-    """Whether a kernel has so few taps that they may be added in a row; the general form adds more
-    of them in blocks.
+    """Whether a kernel has so few taps that they may be summed without blocks; the general form
+    sums more of them in blocks.
     """
     assert isinstance(anchor.op, Conv)
     taps = dict(zip(anchor.op.layout[1], anchor.inputs[1].shape, strict=True))
@@ -167,8 +166,8 @@ def _short(anchor: Node) -> bool:
 
 
 def is_depthwise_nhwc(group: Group, phases: bool = False) -> bool:
-    """One input and one output channel a group, channels next to each other in x and the result; x
-    not spread, or convolved in `phases`.
+    """Whether it is a depthwise convolution with channels contiguous in x and the result, whose
+    input is not dilated, or is convolved in `phases`.
     """
     op, x = group.anchor.op, operands.resolve(group.anchor.inputs[0], group)
     assert isinstance(op, Conv)
@@ -183,7 +182,7 @@ def is_depthwise_nhwc(group: Group, phases: bool = False) -> bool:
         *(n for n, letter in zip(group.anchor.shape, op.layout[2], strict=True) if letter != "N"),
     ]
     if not all(isinstance(n, int) for n in cut):
-        return False  # its rows are cut while compiling
+        return False  # rows are unrolled at compile time
     return (
         op.feature_groups == channels
         and op.feature_groups > 1
@@ -212,7 +211,7 @@ def _geometry(
 def _of_phase(
     whole: ConvGeometry, phase: Phase, phases: Sequence[Phase]
 ) -> tuple[ConvGeometry, Dim]:
-    """The geometry of one phase, and where in the kernel its first tap is."""
+    """The geometry of one phase, and the offset of its first tap in the kernel."""
     if not phase:
         return whole, 0
     op, spatial = whole.op, whole.op.spatial
@@ -223,7 +222,7 @@ def _of_phase(
     for letter, along in phase.items():
         axis = spatial.index(letter)
         strides[axis], reaches[axis], gaps[axis] = along.moves, along.reaches, 1
-        before = reached(letter, phases)[0]  # places before x at which the view of it begins
+        before = reached(letter, phases)[0]  # elements before x at which its view begins
         offset = offset + whole.x[letter] * (along.start + before)
         tap = tap + whole.kernel[letter] * along.first_tap
         kernel[letter] = whole.kernel[letter] * along.tap_step
@@ -239,7 +238,7 @@ def _of_phase(
 def canonical(
     anchor: Node, after: Epilogue, g: ConvGeometry, left: OperandSource, right: OperandSource
 ) -> Contraction:
-    """The convolution with its axes sorted into outer, rows, columns and inner."""
+    """The convolution with its axes classified as outer, rows, columns and inner."""
     letters = g.op.layout[2]
     per_group = g.result["C"] // g.groups
     axes = []
@@ -282,9 +281,10 @@ def canonical(
 
 
 def _rows(around: Sequence[ContractionLoop]) -> list[ContractionLoop]:
-    """The loops that tiles of rows cover: the last two; the longest and the last, where each step of
-    a longer one would read all of the right operand again for a few rows (a gradient for weights:
-    rows and columns of taps, and channels around them).
+    """The loops that row tiles cover: the last two; or the longest and the last, if tiles of the
+    last two would have few rows and every step of the longest loop would read the whole right
+    operand again (as in weight gradients, whose rows and columns are taps, with channels around
+    them).
     """
     if len(around) < 3:
         return list(around)
@@ -294,8 +294,8 @@ def _rows(around: Sequence[ContractionLoop]) -> list[ContractionLoop]:
 
 
 def _phase_run(axes: Sequence[Axis], axis: int, g: ConvGeometry) -> list[ContractionLoop]:
-    """The loop over an axis of the result along which results of a phase lie apart, if it is
-    one.
+    """The loop over an axis of the result along which the results of a phase are
+    strided, if any.
     """
     letter = g.op.layout[2][axis] if axis >= 0 else "C"
     if letter not in g.phase or axes[axis].extent == 1:

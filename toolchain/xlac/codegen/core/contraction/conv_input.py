@@ -1,4 +1,4 @@
-"""The input of a convolution as its windows move over it: a view, or a copy with its padding."""
+"""The input of a convolution as its windows read it: a view, or a padded copy."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def _padded(
             for a, b, g, n in zip(low, high, gaps, shape, strict=True)
         )
     )
-    # what is not padded joins its row
+    # axes without padding are merged with the row
     while len(shape) > 1 and not (low[-1] or high[-1] or gaps[-1] or gaps[-2]):
         if not isinstance(shape[-1], int) and (low[-2] or high[-2]):
-            break  # its padding would not be a number
+            break  # the padding of the merged axis would not be static
         size = shape.pop()
         shape[-1] = shape[-1] * size
         for n in (low, high):

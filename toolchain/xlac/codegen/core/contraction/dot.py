@@ -1,6 +1,4 @@
-"""Dot products: any dimension numbers become one canonical contraction, for which a device has
-kernels.
-"""
+"""Dot products: any dimension numbers become the canonical contraction."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ def lower(
     prologue: bool = False,
     choose_operands: ChooseOperands | None = None,
 ) -> LoweredGroup:
-    """Launches for a dot product with what follows it: kernels that make operands, if any, then
+    """Launches for a dot product with its epilogue: kernels that compute operands, if any, then
     those of the contraction.
 
     With `prologue`, operands that are computed element by element are computed where the kernel
@@ -84,7 +82,7 @@ def lower(
 
 
 def canonical(anchor: Node, after: Epilogue, left: OperandView, right: OperandView) -> Contraction:
-    """The dot product with its axes sorted into outer, rows, columns and inner, and merged where
+    """The dot product with its axes classified as outer, rows, columns and inner, and merged where
     strides allow.
     """
     op = anchor.op

@@ -1,6 +1,6 @@
-"""One operand of a matrix product, its own axes and those of the sum each flattened to one.
+"""One operand of a matrix product, with its own axes and the summed axes each flattened to one.
 
-What stands for several axes is one counter in loops, and several where an element is read or
+Several axes are one counter in loops, which is split into several where an element is read or
 written (`apart`).
 """
 
@@ -20,8 +20,9 @@ Counters = Sequence[Expr]
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """An axis of an operand that ends: it has `extent` places, begins `low` after where the
-    counters do, and a step along each axis moves so far along it."""
+    """Padding along an axis of an operand: the axis has `extent` elements from position `low` of
+    the counters on; `own`, `batch` and `depth` are the steps along it of each counter.
+    """
 
     low: int
     extent: Dim
@@ -32,32 +33,34 @@ class Padding:
 
 @dataclass(frozen=True, slots=True)
 class MatrixOperand:
-    """One operand: its own axes, outermost first, and how far a step along every axis moves in it,
-    in elements. Beyond its borders it is zero."""
+    """One operand: its own axes, outermost first, and its element stride along every axis. Outside
+    its borders it is zero.
+    """
 
     source: OperandSource
     extents: Shape
     strides: Shape
-    batch: Shape  # strides along the batch's axes
+    batch: Shape  # strides along the batch axes
     depth: Shape  # strides along the summed axes
     borders: tuple[Padding, ...] = ()
 
     @property
     def size(self) -> Dim:
-        """Elements along the operand's own axes."""
+        """The number of elements along the operand's own axes."""
         return volume(self.extents)
 
     def start(self, batch: Counters) -> Expr:
-        """Where the operand of one position of the batch begins."""
+        """The offset of the operand at one position of the batch."""
         return offset(build.lift(self.source.offset), batch, self.batch)
 
     def moved(self, where: Expr, counters: Counters) -> Expr:
-        """Where counters of its own axes lead from there."""
+        """The offset plus that of counters along its own axes."""
         return offset(where, counters, self.strides)
 
     def width(self, most: int, *, along_depth: bool, depth: Shape) -> int:
-        """Elements, a power of two up to `most`, that lie side by side and aligned along the
-        innermost axis of the sum or of the side; 1 where neighbours lie apart."""
+        """The vector width, a power of two up to `most`, of contiguous and aligned elements along
+        the innermost summed axis or the operand's own; 1 if neighbours are not contiguous.
+        """
         extents, strides, others = (
             (depth, self.depth, self.strides)
             if along_depth
@@ -76,15 +79,15 @@ class MatrixOperand:
 
 
 def offset(where: Expr, counters: Counters, strides: Shape) -> Expr:
-    """Where counters along axes of these strides lead from a place."""
+    """An offset plus that of counters along axes with these strides."""
     for counter, stride in zip(counters, strides, strict=True):
         where = build.add(where, build.mul(counter, stride))
     return where
 
 
 def apart(builder: Builder, counter: Expr, extents: Shape) -> list[Expr]:
-    """The counters of the axes that one counter, or a vector of neighbours along the last of them,
-    stands for.
+    """Splits one counter (or a vector that varies along the last axis) into the counters of several
+    axes.
     """
     if len(extents) < 2:
         return [counter] * len(extents)

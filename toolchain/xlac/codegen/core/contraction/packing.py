@@ -1,11 +1,11 @@
-"""Lays the right operand of a contraction out in panels: the order in which the micro-kernel reads
-it.
+"""Packs the right operand of a contraction into panels, in the order in which the micro-kernel
+reads it.
 
-Packed layout: for each position of the outer axes that move the operand, for each panel of columns,
-for each step of the sum, the panel's columns, filled up with zeros to whole vectors. A panel that
-begins at column c therefore begins at element `depth * c`, and consecutive reads are consecutive
-addresses. Constants are packed while compiling; anything else by a kernel of its own, when it will
-be read often enough.
+Packed layout: for each position of the outer axes that index the operand, for each panel of
+columns, for each step of the sum, the panel's columns, zero-padded to whole vectors. A panel that
+begins at column c therefore begins at element `depth * c`, and consecutive reads have consecutive
+addresses. Constants are packed at compile time; anything else by a kernel of its own, if it is read
+often enough.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from xlac_sdk.kernel_ir.kernel import Expr, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-TURNED = 16  # most lanes of a square that is turned around in registers
-# row tiles that do not repay packing panels: whatever their rows' distance, and where they stay in
-# a cache
+TURNED = 16  # most lanes of a square of vectors that is transposed in registers
+# row tiles up to which packing does not pay: for panels with any row stride, and for panels that
+# stay in a cache
 FEW, MANY = 8, 128
 
 
@@ -47,8 +47,7 @@ FEW, MANY = 8, 128
 class Panels:
     """How the right operand is read: at `base + step * stride + column` within a panel.
 
-    Packed panels are contiguous; `direct` reads the operand where it lies, its columns being
-    consecutive.
+    Packed panels are contiguous; `direct` reads the operand in place if its columns are contiguous.
     """
 
     source: OperandSource
@@ -57,24 +56,26 @@ class Panels:
     packed: bool
 
     def base(self, counters: list[Expr], column: Expr, depth: Dim) -> Expr:
-        """Where the panel that begins at a column begins."""
+        """The offset of the panel that begins at a column."""
         start = offset(self.outer, counters, "right", self.source.offset)
         return build.add(start, build.mul(column, depth) if self.packed else column)
 
     def strides(self, width: int) -> Shape:
-        """Elements between steps along each summed axis, for a panel of `width` columns."""
+        """The stride of each summed axis, for a panel of `width` columns."""
         if not self.packed:
             return tuple(a.right for a in self.inner)
         return tuple(s * width for s in row_major([a.extent for a in self.inner]))
 
     def merged(self, c: Contraction) -> tuple[Contraction, Panels]:
-        """Both with summed axes merged where the left operand allows: packed panels always do."""
+        """The contraction and panels with summed axes merged where the left operand allows; packed
+        panels always do.
+        """
         found = merged(c)
         return found, replace(self, inner=found.inner)
 
 
 def merged(c: Contraction) -> Contraction:
-    """A contraction whose right operand is packed: summed axes are merged where the left operand
+    """A contraction with packed right operand, and summed axes merged where the left operand
     allows.
     """
     steps = row_major([a.extent for a in c.inner])
@@ -83,12 +84,12 @@ def merged(c: Contraction) -> Contraction:
 
 
 def direct(c: Contraction) -> Panels:
-    """The operand as it lies."""
+    """The operand read in place."""
     return Panels(c.right, c.outer, c.inner, packed=False)
 
 
 def panel_count(columns: Dim, tile: RegisterTile) -> Dim:
-    """Panels of columns, those narrower than others included."""
+    """The number of panels of columns, including narrower ones."""
     if isinstance(columns, Sym):
         full = columns // tile.width
         return full + ceil_div(columns - full * tile.width, tile.lanes)
@@ -102,10 +103,10 @@ def each_panel(
     panel: Expr,
     emit: Callable[[Expr, int, build.Number], None],
 ) -> None:
-    """The code of one panel, whichever `panel` is: `emit(first column, vectors, columns of the last
-    if it is not full)`.
+    """Emits code that runs for whichever `panel` is given: `emit(first column, vectors, columns of
+    a partial last vector)`.
 
-    What is left of known columns is one narrower panel; of columns that the call decides, panels of
+    The remainder of a known number of columns is one narrower panel; of a dynamic number, panels of
     one vector.
     """
     if isinstance(columns, Sym):
@@ -167,11 +168,11 @@ def packed_layout(
 def packed_panels(
     c: Contraction, value: PackedConstant | Scratch, outer: tuple[Axis, ...]
 ) -> Panels:
-    """Panels that lie packed in a value, whose outer axes have such strides."""
+    """Panels stored packed in a value, whose outer axes have these strides."""
     return Panels(OperandSource(value, value.dtype), outer, c.inner, packed=True)
 
 
-# ---- while compiling -----------------------------------------------------------------------------
+# ---- at compile time -----------------------------------------------------------------------------
 
 
 def constant(
@@ -181,12 +182,12 @@ def constant(
     before: Callable[[Array], Array] | None = None,
     key: str = "",
 ) -> Panels:
-    """Panels of a constant operand. `before` computes the operand from its source, as `key`
-    says.
+    """Panels of a constant operand. `before` computes the operand from its source, and `key`
+    identifies that computation.
     """
     own, outer, room = packed_layout(c, tile, dtype)
     source, lanes, width = c.right, tile.lanes, tile.width
-    # as weights' shapes are
+    # weights have static shapes
     (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))
     shape = static((*(a.extent for a in own), *(a.extent for a in c.inner), extent))
     steps = static((*(a.right for a in own), *(a.right for a in c.inner), c.columns.right))
@@ -214,7 +215,9 @@ def constant(
 
 
 def is_packed_already(c: Contraction, tile: RegisterTile) -> bool:
-    """True when the operand as it lies is one panel: packing would copy it unchanged."""
+    """Whether the operand in place is one panel already, so that packing would copy it
+    unchanged.
+    """
     if c.columns.right != 1 or c.columns.extent != tile.width:
         return False
     own = [a for a in c.outer if a.right != 0]
@@ -224,11 +227,12 @@ def is_packed_already(c: Contraction, tile: RegisterTile) -> bool:
 
 
 def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -> bool:
-    """Whether `reuse` row tiles read panels where they lie at least as fast as packing and then
-    reading them takes.
+    """Whether `reuse` row tiles read panels in place at least as fast as packing and then reading
+    packed panels.
 
-    Few tiles do not repay packing. Many find a panel in the second cache again, unless its rows are
-    such a multiple of a power of two apart that they compete for a few of its sets.
+    Packing does not pay for few tiles. For more tiles, an unpacked panel still stays in the
+    second-level cache, unless its row stride is a multiple of a power of two so that rows compete
+    for a few cache sets.
     """
     nbytes = c.right.dtype.nbytes
     apart = gcd(target.l2_bytes, *(size_hint(a.right) * nbytes for a in c.inner))
@@ -237,9 +241,7 @@ def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -
 
 
 def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
-    """A square of vectors turned around: blocks off the diagonal change places, ever smaller
-    ones.
-    """
+    """Transposes a square of vectors in registers by recursively swapping off-diagonal blocks."""
     lanes = len(rows)
     found, size = list(rows), lanes // 2
     while size:

@@ -1,4 +1,4 @@
-"""A kernel that packs the right operand of a contraction in panels, on every run."""
+"""A kernel that packs the right operand of a contraction into panels at run time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def running(
     tile: RegisterTile,
     dtype: DType,
 ) -> tuple[KernelLaunch, Panels]:
-    """A kernel that packs the operand on every run, and the panels that it leaves."""
+    """A kernel that packs the operand in every call, and the panels that it writes."""
     own, outer, size = packed_layout(c, tile, dtype)
     scratch = Scratch(dtype, size, "panels")
     elements = Elements(Builder(), group, target)
@@ -54,7 +54,7 @@ def running(
 def _settled(
     name: str, target: Target, decisions: Decisions, transposes: bool, items: int, work: int
 ) -> PackSchedule:
-    """The schedule of so many panels that have `work` elements, or the one that was given."""
+    """The schedule for `items` panels with `work` elements in total, or the given schedule."""
     parallel = items > 1 and work >= SERIAL_WORK
     grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
     chosen = PackSchedule(
@@ -63,7 +63,7 @@ def _settled(
 
     def check(schedule: PackSchedule) -> None:
         if schedule.transposed and not transposes:
-            raise Misfit(("transposed",), "the operand does not lie along the sum")
+            raise Misfit(("transposed",), "the operand is not contiguous along the summed axis")
         check_threads(schedule.threads, 1)
 
     return decisions.settle(name, chosen, check)
@@ -88,12 +88,14 @@ class _PanelKernel:
 
     @property
     def transposes(self) -> bool:
-        """Whether squares of vectors can be read along the sum and transposed in registers."""
+        """Whether squares of vectors can be read along the summed axis and transposed in
+        registers.
+        """
         c, lanes = self.c, self.lanes
         return c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED
 
     def write(self, schedule: PackSchedule) -> None:
-        """A loop over panels, which threads may share."""
+        """A loop over panels, which may be parallel."""
         threads, trips = schedule.threads, volume(tuple(self.loops))
         self.schedule = schedule
         kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
@@ -108,7 +110,7 @@ class _PanelKernel:
     def _panel(
         self, counters: list[Expr], column: Expr, vectors: int, partial: build.Number
     ) -> None:
-        """One panel; `partial` columns of its last vector, 0 when it is full."""
+        """One panel; `partial` columns of its last vector are valid, 0 if all are."""
         c, own = self.c, self.own
         per_copy = c.depth * ceil_div(c.columns.extent, self.lanes) * self.lanes
         start = offset(own, counters[:-1], "right", c.right.offset)
@@ -145,8 +147,8 @@ class _PanelKernel:
             )
 
     def _transpose(self, where: Expr, to: Expr, vectors: int, partial: int) -> None:
-        """As many steps of the sum as a vector has lanes, at once: columns are read along the sum
-        and transposed in registers.
+        """Packs as many steps of the sum as a vector has lanes: columns are read along the sum and
+        transposed in registers.
         """
         builder, lanes, apart = self.builder, self.lanes, self.c.columns.right
         for j in range(vectors):
@@ -168,7 +170,7 @@ class _PanelKernel:
                 builder.store(self.to, build.ramp(place, 1, lanes), row)
 
     def _move(self, where: Expr, to: Expr, j: int, left: build.Number) -> None:
-        """One vector of one step: `left` of its columns, all when that is 0."""
+        """Copies one vector of one step: `left` of its columns, all if 0."""
         builder, lanes, dtype, apart = self.builder, self.lanes, self.dtype, self.c.columns.right
         at = build.add(where, apart * (j * lanes))
         place = build.add(to, j * lanes)

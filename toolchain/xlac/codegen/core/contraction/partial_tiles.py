@@ -1,5 +1,5 @@
-"""Sums of products that wait in memory: each block of a long contraction is added up in registers,
-and joins them.
+"""Partial sums in memory: the blocks of a long contraction are summed in registers, and added to
+sums in a local array.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-PRODUCTS = 128  # products that an accumulator takes in a row: a block
-WHOLE = 384  # products up to which loops are left as they are: cutting them costs registers
-# blocks that are added in a row where there are more than a few; what adding groups loses is kept
+PRODUCTS = 128  # products that an accumulator sums without compensation: one block
+WHOLE = 384  # products up to which the loops are not blocked, as blocks cost registers
+# blocks that are summed without compensation if there are more than FEW
 GROUP = 8
 FEW = 16
-UNROLLED = 32  # vectors of sums that are cleared without a loop
+UNROLLED = 32  # vectors up to which sums are cleared without a loop
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A stretch of memory for sums, vectors of so many lanes; three where groups of blocks are
-    added and what that loses is kept.
+    """A local array of partial sums, in vectors of `lanes` lanes. If blocks are compensated there
+    are three: sums of the current group of blocks, and the total and its lost low part.
     """
 
     builder: Builder
@@ -37,7 +37,9 @@ class Waiting:
 
     @staticmethod
     def of(builder: Builder, dtype: DType, size: int, lanes: int, blocks: int) -> Waiting:
-        """For `size` sums of so many blocks, all zero; `size` is a multiple of `lanes`."""
+        """An array for `size` sums (a multiple of `lanes`) of so many blocks,
+        initialized to zero.
+        """
         names = ("s", "high", "low") if blocks > FEW and dtype.is_float else ("s",)
         buffers = [builder.local(name, dtype, size) for name in names]
         whole = 0 if size > UNROLLED * lanes else size
@@ -50,15 +52,15 @@ class Waiting:
         return Waiting(builder, buffers[0], lanes, *buffers[1:])
 
     def add(self, place: Expr, value: Expr) -> None:
-        """Adds a vector to the sums at a place."""
+        """Adds a vector to the sums at an offset."""
         where = build.ramp(place, 1, self.lanes)
         self.builder.store(
             self.sums, where, build.apply(Primitive.ADD, build.load(self.sums, where), value)
         )
 
     def group(self, first: Expr, size: build.Number, number: Expr) -> None:
-        """Block `number` has been added to `size` sums from `first` on: after every few blocks what
-        was summed joins the pairs.
+        """To be called after block `number` was added to `size` sums from `first` on: after every
+        GROUP blocks, the sums are added to the compensated totals.
         """
         if self.high is None:
             return
@@ -67,8 +69,8 @@ class Waiting:
             self.join(first, size)
 
     def join(self, first: Expr, size: build.Number) -> None:
-        """What blocks were summed to since the last time joins the pairs, if there are any, for
-        `size` sums from `first` on.
+        """Adds the current sums to the compensated totals and clears them, for `size` sums from
+        `first` on.
         """
         builder, lanes = self.builder, self.lanes
         if self.high is None or self.low is None:
@@ -84,7 +86,7 @@ class Waiting:
             builder.store(self.sums, where, zero(self.sums.dtype, lanes))
 
     def finish(self, size: build.Number) -> Buffer:
-        """The sums, whole, in one buffer."""
+        """The final sums in one buffer."""
         if self.high is not None and self.low is not None:
             self.join(build.index(0), size)
             with self.builder.loop("z", 0, size, self.lanes) as z:
@@ -101,5 +103,5 @@ class Waiting:
 def places(
     first: Expr, width: int, rows: int, vectors: int, lanes: int
 ) -> Sequence[Sequence[Expr]]:
-    """Where the vectors of some rows lie, `width` elements apart."""
+    """The offsets of the vectors of some rows, which are `width` elements apart."""
     return [[build.add(first, i * width + v * lanes) for v in range(vectors)] for i in range(rows)]

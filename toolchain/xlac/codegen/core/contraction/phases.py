@@ -1,9 +1,10 @@
-"""The phases of a convolution whose input is spread: the results whose windows meet the same taps.
+"""The phases of a convolution with dilated input (lhs_dilation): sets of results whose windows use
+the same taps.
 
-Of an input with `d - 1` zeros between its elements every d-th tap of a window meets an element. Which
-ones depends on where the window begins: results `step` apart form a phase, a convolution of the input
-as it lies with the kernel's taps `tap_step` apart. No zero is ever multiplied. A strided
-convolution's gradient for its data is such, and a transposed convolution.
+With `d - 1` zeros between the input's elements, only every d-th tap of a window meets an element.
+Which ones depends on the start of the window: results `step` apart form a phase, which is a
+convolution of the undilated input with kernel taps `tap_step` apart. No zero is multiplied. Data
+gradients of strided convolutions and transposed convolutions have this form.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from xlac.ir.dims import upper_bound
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
 
-MOST = 64  # phases of a convolution: beyond, its input is copied with zeros between
+MOST = 64  # the most phases of a convolution; with more, the input is copied with its zeros
 
 
 @dataclass(frozen=True, slots=True)
 class AxisPhase:
     """Results `first`, `first + step`, … (`count` of them) of one spatial axis.
 
-    The window of the first begins at `start` of the input (before it where negative); the next
-    result's is `moves` further. It meets `taps` taps, `first_tap` and every `tap_step`-th from there,
-    which are `reaches` apart in the input. Without taps the results are sums of nothing.
+    The window of the first begins at element `start` of the input (before it if negative); that of
+    the next result `moves` further. It uses `taps` taps, `first_tap` and every `tap_step`-th from
+    there, which are `reaches` apart in the input. Without taps the results are empty sums.
     """
 
     first: int
@@ -41,16 +42,18 @@ class AxisPhase:
 
     @property
     def stop(self) -> int:
-        """The element after the last that a window sees."""
+        """One past the last element that a window reads."""
         return self.start + (self.count - 1) * self.moves + (self.taps - 1) * self.reaches + 1
 
 
 Phase = Mapping[str, AxisPhase]
-"""By the letter of a spatial axis along which the input is spread."""
+"""Phases by the letter of each spatial axis along which the input is dilated."""
 
 
 def phases_of(anchor: Node) -> list[Phase]:
-    """The phases of a convolution; none where its input is not spread, or sizes there are open."""
+    """The phases of a convolution; none if its input is not dilated, or those sizes
+    are symbolic.
+    """
     op = anchor.op
     assert isinstance(op, Conv)
     x, kernel, result = (
@@ -66,7 +69,7 @@ def phases_of(anchor: Node) -> list[Phase]:
     ):
         return []
     if not all(upper_bound(n) for n in (*x.values(), *kernel.values(), *result.values())):
-        return []  # nothing is summed, or nothing comes of it
+        return []  # a size is zero: the sum or the result is empty
     along = [
         _along(op, n, upper_bound(kernel[letter]), upper_bound(result[letter]))
         for n, letter in zip(spread, letters, strict=True)

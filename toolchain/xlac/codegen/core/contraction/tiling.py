@@ -1,6 +1,4 @@
-"""Extents cut into tiles, known ones and those that the call decides; and the tile of results that a
-micro-kernel keeps in registers.
-"""
+"""Splits extents into tiles, static and dynamic ones; and the register tile of a micro-kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from xlac.ir.dims import Dim, Sym, ceil_div, size_hint
 
 @dataclass(frozen=True, slots=True)
 class TileSplit:
-    """A known extent cut into `full` tiles of `step` and a last one of `rest` elements (0:
+    """A static extent split into `full` tiles of `step` and a last one of `rest` elements (0:
     none).
     """
 
@@ -21,43 +19,41 @@ class TileSplit:
 
     @property
     def full(self) -> int:
-        """Whole tiles."""
+        """The number of full tiles."""
         return self.extent // self.step
 
     @property
     def rest(self) -> int:
-        """Elements of the last tile, where it is not whole."""
+        """The size of the last tile if it is partial, else 0."""
         return self.extent % self.step
 
     @property
     def count(self) -> int:
-        """Tiles in all."""
+        """The number of tiles."""
         return self.full + bool(self.rest)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTileSplit:
-    """An extent that the call decides, cut into `full` tiles of `step`, and what is left into
-    smaller ones.
-    """
+    """A dynamic extent split into `full` tiles of `step`, and a remainder of smaller tiles."""
 
     extent: Sym
     step: int
 
     @property
     def full(self) -> Dim:
-        """Whole tiles."""
+        """The number of full tiles."""
         return self.extent // self.step
 
     @property
     def count(self) -> Dim:
-        """Tiles, when all that is left counts as one."""
+        """The number of tiles, with the remainder counted as one."""
         return ceil_div(self.extent, self.step)
 
     @property
     def smaller(self) -> tuple[int, ...]:
-        """Sizes of tiles for what is left, descending to 1: first the one that is usual, then
-        halves.
+        """Tile sizes for the remainder, descending to 1: the likely remainder first, then powers of
+        two.
         """
         sizes = {size_hint(self.extent) % self.step} | {
             self.step >> k for k in range(1, self.step.bit_length())
@@ -66,21 +62,19 @@ class OpenTileSplit:
 
 
 def split_of(extent: Dim, step: int) -> TileSplit | OpenTileSplit:
-    """An extent cut into tiles of `step`, whether it is known or the call decides it."""
+    """An extent split into tiles of `step`; static or dynamic."""
     return OpenTileSplit(extent, step) if isinstance(extent, Sym) else TileSplit(extent, step)
 
 
 def even_split(extent: int, most: int) -> TileSplit:
-    """An extent cut into as few tiles of at most `most` as there can be, as alike as they can
-    be.
-    """
+    """An extent split into the fewest tiles of at most `most`, of sizes as equal as possible."""
     count = -(-extent // most)
     return TileSplit(extent, -(-extent // count))
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile(Part):
-    """`rows` along each of the two row axes, and `vectors` of `lanes` columns."""
+    """`rows` along each of the two row axes, by `vectors` of `lanes` columns."""
 
     rows: tuple[Positive, Positive]
     vectors: Positive
@@ -88,13 +82,13 @@ class RegisterTile(Part):
 
     @property
     def width(self) -> int:
-        """Columns of a panel."""
+        """The number of columns of a panel."""
         return self.vectors * self.lanes
 
 
 def unroll(extent: int, wanted: int) -> int:
-    """Steps of a sum written out, where about so many are `wanted`: all of a short one, else a
-    divisor where one is near.
+    """The unroll factor of a summed loop, near `wanted`: the whole extent if it is short, else a
+    divisor if one is near.
     """
     if wanted == 1:
         return 1
@@ -106,4 +100,4 @@ def unroll(extent: int, wanted: int) -> int:
     return wanted
 
 
-FEW_PRODUCTS = 16  # of a tile: with more, counting a loop's turns hides behind them sooner
+FEW_PRODUCTS = 16  # of a tile: with more products per step, the loop overhead is hidden

@@ -1,1 +1,1 @@
-"""What the lowerings of one kind of group share on every device, by kind: all but the loops."""
+"""The device-independent part of lowerings, by kind of group: everything but the loops."""

@@ -1,7 +1,7 @@
-"""Running combinations along a line, which one thread goes along.
+"""Cumulative operations along a line, each computed by one thread.
 
-A sum of floats keeps what its roundings lost in another variable: every running sum is as good as
-if it were computed by itself in twice the digits.
+Sums of floats are compensated: every running sum is as exact as if it had been computed in twice
+the precision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xlac_sdk.kernel_ir.kernel import Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-RUN = 8  # elements whose running sums are added by themselves
+RUN = 8  # elements whose running sums start from zero and are added to the compensated total
 
 
 def line(
@@ -33,8 +33,8 @@ def line(
     inner: Expr,
     mask: Expr | None,
 ) -> None:
-    """The running combination of as many lines as `inner`, the linear index of the axes after, has
-    lanes.
+    """The cumulative operation along as many lines as `inner`, the linear index of the axes after,
+    has lanes.
     """
     builder, anchor = elements.builder, elements.group.anchor
     shape, dtype = anchor.shape, anchor.type.dtype
@@ -68,7 +68,7 @@ Put = Callable[[tuple[Expr, ...], Expr], None]
 def _running(
     elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put
 ) -> None:
-    """One combination after another."""
+    """Combines one element after another."""
     builder = elements.builder
     total = builder.variable("total", first)
     with builder.loop("k", 0, x.shape[op.axis]) as k:
@@ -82,8 +82,8 @@ def _running(
 def _sums(
     elements: Elements, op: Cumulative, x: Node, first: Const, place: Place, put: Put
 ) -> None:
-    """Sums of a few elements run from zero; what went before, with what its roundings lost, is
-    added to each.
+    """Compensated running sums: those within a block start from zero, and the compensated total
+    before the block is added to each.
     """
     builder, count = elements.builder, x.shape[op.axis]
     total, low = builder.variable("total", first), builder.variable("lost", first)
@@ -103,5 +103,5 @@ def _sums(
         new, more = two_sum(builder, high, fixed(elements, part))
         more = builder.let("lost", build.apply(P.ADD, lost, more))
         builder.assign(total, new)
-        # an infinite sum has lost nothing
+        # the error term of an infinite sum is NaN
         builder.assign(low, build.select(build.apply(P.EQ, more, more), more, first))

@@ -1,4 +1,4 @@
-"""Elementwise groups: which outputs share a loop nest, and how their elements are stored."""
+"""Elementwise groups: which outputs share a loop nest, and the stores of their elements."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from xlac_sdk.support.limits import went
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One nest: `value` at every index of its shape goes to `output` at that index plus `shift`."""
+    """One loop nest: `value` at every index of its shape is stored to `output` at that index plus
+    `shift`.
+    """
 
     shape: Shape
-    stores: tuple[tuple[Node, Node, Shape], ...]  # value, output, shift an axis
+    stores: tuple[tuple[Node, Node, Shape], ...]  # (value, output, shift along each axis)
 
 
 def jobs(group: Group) -> list[Job]:
@@ -44,7 +46,7 @@ def jobs(group: Group) -> list[Job]:
 def store(
     elements: Elements, index: Index, stores: Sequence[tuple[Node, Node, Shape]], *, streaming: bool
 ) -> None:
-    """All values before any store, so that an output may take the place of an input."""
+    """Computes all values before any store, so that an output may share memory with an input."""
     went()
     values = [elements.at(value, index) for value, _, _ in stores]
     for (_, output, shift), value in zip(stores, values, strict=True):
@@ -53,8 +55,8 @@ def store(
 
 
 def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, Node]]:
-    """Outputs that may overwrite an input: one nest alone reads it, only at the index that it is
-    writing.
+    """Pairs of an output and an input that it may overwrite: only one nest reads the input, and
+    only at the index being written.
     """
     found = []
     for node in nests[0][0].group.inputs if nests else ():
@@ -65,7 +67,7 @@ def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, No
             continue
         ((dry, survey),) = readers
         for output in dry.group.outputs:
-            written = survey.exact(dry.parameter(output))  # nothing, where an axis has no extent
+            written = survey.exact(dry.parameter(output))  # none if the output is empty
             same = all(
                 a.strides == w.strides and a.offset == w.offset and not a.opaque
                 for a in survey.exact(dry.parameter(node))

@@ -27,8 +27,8 @@ P = Primitive
 def lower(
     group: Group, target: Target, name: str, lower_part: LowerPart, bits: type[RandomBits]
 ) -> LoweredGroup:
-    """A launch for the bits, written by `bits`, and one for the new state, so that the first may be
-    split over threads.
+    """A launch that writes the bits by `bits`, and a separate one for the new state, so that the
+    first may run in parallel.
     """
     op = group.anchor.op
     assert isinstance(op, RngBits)
@@ -53,7 +53,7 @@ def _state(elements: Elements) -> Callable[[int], Expr]:
 
 
 class RandomBits:
-    """Writes the kernel for the bits."""
+    """Writes the kernel of the bits."""
 
     def __init__(self, elements: Elements, op: RngBits, pick: Node) -> None:
         self.elements, self.builder, self.target, self.op = (
@@ -66,11 +66,11 @@ class RandomBits:
         self.layout = random.layout(op.algorithm, op.shape, op.dtype)
 
     def write(self, name: str, decisions: Decisions) -> None:
-        """The loops over all results, by what is decided for the kernel of this name."""
+        """The loops over all results, by the schedule of the kernel of this name."""
         raise NotImplementedError
 
     def values(self, number: Expr) -> list[Expr]:
-        """The elements of blocks: one value, or vector, for each place in a block."""
+        """The elements of cipher blocks: one value, or vector, for each position in a block."""
         found = random.block(self.op.algorithm, number, _state(self.elements), self.builder.let)
         if self.op.dtype is DType.U64:
             found = tuple(_joined(*found[k : k + 2]) for k in range(0, len(found), 2))
@@ -80,7 +80,7 @@ class RandomBits:
 def scalars(
     builder: Builder, out: Buffer, parts: Sequence[Expr], base: Expr, place: Expr, count: Dim
 ) -> None:
-    """One block's elements, without those past the end of the row."""
+    """Stores one block's elements, except those past the end of the row."""
     for k, part in enumerate(parts):
         along = build.add(place, k)
         if divisor(count) % len(parts) == 0:
@@ -91,6 +91,6 @@ def scalars(
 
 
 def _joined(low: Expr, high: Expr) -> Expr:
-    """Two words as one of 64 bits."""
+    """Combines two 32-bit words into one of 64 bits."""
     upper = build.apply(P.SHL, build.cast(high, DType.U64), Const(32, DType.U64))
     return build.apply(P.OR, build.cast(low, DType.U64), upper)

@@ -1,5 +1,5 @@
-"""Groups around reductions: what one reads and computes, where results of its reductions are found,
-and what is stored when they are known.
+"""Groups around reductions: their element computations, the lookup of reduction results, and the
+stores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xlac_sdk.kernel_ir.kernel import Expr, Var
 
 
 class ReductionValues:
-    """The values of one group around reductions; whoever writes its loops inherits from it."""
+    """The element computations of one group around reductions; subclasses write the loops."""
 
     def __init__(self, elements: Elements, space: ReductionSpace) -> None:
         self.elements, self.space = elements, space
@@ -31,7 +31,7 @@ class ReductionValues:
         self.dry, self.survey = self._survey()
         reductions = [r for one in self.plan.passes for r in one.reductions]
         self.ordered = any(r.op.body is not None for r in reductions if isinstance(r.op, Reduce))
-        self.borrowed: set[Node] = set()  # outputs whose rows hold kept values for a while
+        self.borrowed: set[Node] = set()  # outputs whose rows temporarily hold kept values
         for r in reductions:
             self._bind_results(r)
 
@@ -51,14 +51,14 @@ class ReductionValues:
         return dry.elements, dry.survey()
 
     def _standing(self, reduction: Node) -> list[tuple[int, Node]]:
-        """The nodes that stand for the results of a reduction: itself, or a pick for each."""
+        """The nodes that represent the results of a reduction: itself, or a Pick for each."""
         if len(reduction.results) == 1:
             return [(0, reduction)]
         picks = [n for n in self.group.nodes if isinstance(n.op, Pick) and n.inputs[0] is reduction]
         return [(n.op.index, n) for n in picks if isinstance(n.op, Pick)]
 
     def borders(self) -> list[int]:
-        """Axes where kept and reduced ones meet."""
+        """Axes at which kept and reduced axes alternate, which are not merged."""
         moved = [a for a, n in enumerate(self.space.shape) if n != 1]
         reduced = self.space.reduced
         return [b for a, b in pairwise(moved) if (a in reduced) != (b in reduced)]
@@ -66,7 +66,7 @@ class ReductionValues:
     # ---- results of reductions ---------------------------------------------------------------
 
     def _key(self, index: Index) -> Index:
-        """The entries of an index of the space that tell results apart."""
+        """The entries of an index of the space that identify a result."""
         kept = (
             a for a in range(len(index)) if a not in self.space.reduced and self.space.shape[a] != 1
         )
@@ -84,13 +84,15 @@ class ReductionValues:
             def read(
                 index: Index, known: dict[Index, Expr] = known, moving: Sequence[int] = moving
             ) -> Expr:
-                # elsewhere: fusion put an unaligned reader here
+                # KeyError would mean that fusion put an unaligned reader here
                 return known[tuple(index[a] for a in moving)]
 
             self.elements.bind_value(standing, read)
 
     def _settle(self, one: ReductionPass, index: Index) -> None:
-        """Computes what follows from the results of a pass here, outside the loops of the next."""
+        """Computes the nodes that follow from a pass' results here, outside the loops of the next
+        pass.
+        """
         if one is not self.plan.passes[-1]:
             for node in one.after:
                 self.elements.at(node, self.space.index(node, index, build.index(0)))
@@ -104,8 +106,8 @@ class ReductionValues:
     # ---- memory ------------------------------------------------------------------------------
 
     def in_place(self) -> list[tuple[Node, Node]]:
-        """Outputs that may overwrite an input: those written last, where nothing reads the input
-        elsewhere.
+        """Pairs of an output and an input that it may overwrite: outputs of the last pass, if the
+        input is read only at the same element.
         """
         found = []
         written_last = [*self.plan.passes[-1].stores, *self.plan.results]

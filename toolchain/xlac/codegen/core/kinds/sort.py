@@ -1,4 +1,4 @@
-"""Sorts: which output is which operand, and which of two records goes first."""
+"""Sorts: which output is which operand, and the comparison of two records."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ P = Primitive
 
 
 def results(group: Group) -> list[tuple[Node, int]]:
-    """The outputs and which of the sorted tensors each is."""
+    """The outputs, and the number of the sorted tensor that each is."""
     return [(n, n.op.index if isinstance(n.op, Pick) else 0) for n in group.outputs]
 
 
 def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
-    """Whether a goes strictly before b."""
+    """Whether record a sorts strictly before b."""
     if op.body is not None:
         both = [value for pair in zip(a, b, strict=True) for value in pair]
         return elements.inline(op.body, both)[0]
@@ -40,7 +40,7 @@ def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Exp
 
 
 def _compared(x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    """Whether x is less than y, and whether they are equal, in the order that ends with NaN."""
+    """Whether x is less than y, and whether they are equal, in the order with NaN last."""
     if x.dtype is DType.BOOL:
         x, y = build.cast(x, DType.U8), build.cast(y, DType.U8)
     less, equal = build.apply(P.LT, x, y), build.apply(P.EQ, x, y)

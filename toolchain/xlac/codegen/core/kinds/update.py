@@ -1,4 +1,4 @@
-"""A slice replaced: what is updated stays in its memory where nobody else needs it, and only the
+"""dynamic_update_slice: the operand is updated in place if nothing else needs it, so that only the
 slice is written.
 """
 
@@ -22,16 +22,16 @@ from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Work
 from xlac_sdk.target import Target
 
 Write = Callable[[Elements, Group, str, Decisions], None]
-"""Writes the kernel of a name for the slice, as is decided; the group is the part of the whole one
-that computes the update and where it goes.
+"""Writes the kernel of the given name for the slice; the group is the part that computes the update
+and its position.
 """
 
 
 def lower(
     group: Group, target: Target, name: str, lower_part: LowerPart, write: Write
 ) -> LoweredGroup:
-    """A copy of the operand, unless it is there already, then one launch for the slice, written by
-    `write`.
+    """A copy of the operand, unless it can be updated in place, then one launch for the slice,
+    written by `write`.
     """
     anchor = group.anchor
     x, *others = anchor.inputs
@@ -47,7 +47,7 @@ def lower(
 
 
 def _work(group: Group, new: Group) -> Work:
-    """The update read and written; the operand is not touched."""
+    """Bytes of the update, read and written; the rest of the operand is not touched."""
     update = group.anchor.inputs[1]
     given = dict.fromkeys(
         (*new.inputs, *(i for i in group.anchor.inputs[1:] if i not in group.members))
@@ -57,8 +57,8 @@ def _work(group: Group, new: Group) -> Work:
 
 
 def updated(elements: Elements) -> Buffer:
-    """What the slice is written into; where it takes the place of the whole, what was there before
-    does not matter.
+    """The buffer that the slice is written to. If the slice covers the whole buffer, its former
+    contents are not needed.
     """
     anchor = elements.group.anchor
     x, update = anchor.inputs[:2]
@@ -66,7 +66,7 @@ def updated(elements: Elements) -> Buffer:
 
 
 def clamped_starts(elements: Elements, group: Group) -> list[Expr]:
-    """Where the slice begins along each axis."""
+    """The clamped start of the slice along each axis."""
     x, update, *starts = group.anchor.inputs
     found: list[Expr] = []
     for start, extent, size in zip(starts, x.shape, update.shape, strict=True):
@@ -80,7 +80,7 @@ def clamped_starts(elements: Elements, group: Group) -> list[Expr]:
 
 
 def place_in(spot: Index, firsts: Sequence[Expr], shape: Shape) -> Expr:
-    """The row-major place of an element of the slice in what is updated."""
+    """The row-major offset of an element of the slice in the updated operand."""
     place: Expr = build.index(0)
     for entry, first, stride in zip(spot, firsts, row_major(shape), strict=True):
         place = build.add(place, build.mul(build.add(entry, first), stride))

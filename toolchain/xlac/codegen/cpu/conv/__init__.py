@@ -1,1 +1,1 @@
-"""Convolutions that are not products of matrices: depthwise, and Winograd's."""
+"""Convolutions that are not matrix products: depthwise, and Winograd's."""

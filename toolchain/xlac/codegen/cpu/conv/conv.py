@@ -1,6 +1,4 @@
-"""Which kernels a convolution has on a CPU: Winograd's, those for channels that stand alone, or those
-of a contraction.
-"""
+"""Chooses the kernels of a convolution on a CPU: Winograd's, depthwise, or a contraction."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Launches for a convolution with what follows it."""
+    """Launches for a convolution with its epilogue."""
     wanted = lower_part.decisions.wanted(name)
     if isinstance(wanted, CONTRACTIONS):
         return conv.lower(group, target, name, lower_part, replace(TEMPLATES, depthwise=_none))
@@ -37,7 +35,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 def _tiling(anchor: Node, target: Target, wanted: Schedule | None) -> Tiling | None:
-    """Tiles of results that share products, where that pays or is asked for."""
+    """The Winograd tiling, if it pays or is asked for."""
     if isinstance(wanted, WinogradSchedule):
         able = sides(target)
         results = wanted.results if wanted.results in able else able[0]
@@ -46,7 +44,7 @@ def _tiling(anchor: Node, target: Target, wanted: Schedule | None) -> Tiling | N
 
 
 def _none(group: Group, target: Target, after: Epilogue) -> None:
-    """Where a contraction is asked for, channels that stand alone are one as well."""
+    """A schedule that asks for a contraction disables the depthwise templates."""
 
 
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:

@@ -1,8 +1,7 @@
-"""Depthwise convolutions of maps that lie channel by channel: the pixels of a row are the lanes of
-vectors.
+"""Depthwise convolutions of NCHW tensors: the pixels of a row are the lanes of vectors.
 
-A tile is some rows of a channel's result by one vector of pixels. A row of x that several of them
-see is loaded once for each tap along it, and a tap's weight is one number for all lanes.
+A tile is some rows of a channel's result by one vector of pixels. A row of x that several result
+rows read is loaded once for each tap along it; a tap's weight is a broadcast scalar.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def launches(
     right: OperandSource,
     kernel: OperandView,
 ) -> list[KernelLaunch]:
-    """The kernel, over an x whose windows stay inside it unless it `masks`."""
+    """The kernel, over an x whose windows stay inside it unless the template `masks`."""
     elements = Elements(Builder(), group, target)
     writer = _DepthwiseNchw(elements, after, g, left, right, kernel, target)
     fits = partial(nchw_choice.check, taps=writer)
@@ -61,7 +60,7 @@ def launches(
 
 class _DepthwiseNchw(PlaneTaps):
     def write(self) -> None:
-        """Loops over batches, channels and bands of rows, fused into one that may run in parallel."""
+        """Loops over batches, channels and bands of rows, fused into one that may be parallel."""
         builder, threads = self.builder, self.schedule.threads
         rows, extents = self.bands(self.schedule.rows)
         kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
@@ -78,7 +77,7 @@ class _DepthwiseNchw(PlaneTaps):
                 self._band(at, build.index(rows.full * rows.step), rows.rest)
 
     def _band(self, at: dict[str, Expr], first: Expr, rows: int) -> None:
-        """Some rows of a channel's result, from end to end."""
+        """A band of rows of a channel's result, over its whole width."""
         g, builder = self.g, self.builder
         start = build.add(build.mul(at["C"], g.x["C"]), self.left.offset)
         for letter in ("N", *self.outer):
@@ -126,8 +125,8 @@ class _DepthwiseNchw(PlaneTaps):
     def _row(
         self, at: dict[str, Expr], first: Expr, rows: int, base: Expr, weights: Expr, inside: bool
     ) -> None:
-        """A band from end to end, vector by vector; `inside` when all its windows are, from top to
-        bottom.
+        """A band over its whole width, vector by vector; `inside` if all its windows are inside x
+        vertically.
         """
         g = self.g
         (width,) = static((g.result[self.across],))
@@ -146,7 +145,7 @@ class _DepthwiseNchw(PlaneTaps):
         (size,) = static((edge.extent,))
         reach = (self.taps[self.across] - 1) * self._apart(self.across) + lanes
         starts = range(0, width, lanes)
-        # neighbours, all inside x
+        # adjacent vectors, all inside x
         whole = [n for n in starts if edge.low <= n <= min(size + edge.low - reach, width - lanes)]
         for pixel in starts:
             if pixel not in whole:
@@ -215,10 +214,10 @@ class _DepthwiseNchw(PlaneTaps):
         pixel: Expr,
         inside: bool,
     ) -> None:
-        """Every row of x that the tile sees, and of each what every tap along it sees."""
+        """Adds the products of every row of x that the tile reads, for each tap along the row."""
         g, builder = self.g, self.builder
         step, apart = (self._step(self.down), self._apart(self.down)) if self.down else (0, 0)
-        # the rows of x: which rows of the result, by which tap
+        # row of x -> the (result row, tap) pairs that use it
         seen: dict[int, list[tuple[int, int]]] = {}
         for row in range(len(sums)):
             for tap in range(self.taps[self.down] if self.down else 1):

@@ -1,8 +1,8 @@
-"""Depthwise convolutions: every channel by itself, so channels are the lanes of vectors and nothing
-is broadcast.
+"""Depthwise convolutions of NHWC tensors: channels are the lanes of vectors, so nothing is
+broadcast.
 
-A tile is some pixels of a row by some vectors of channels. Neighbouring pixels share the columns of
-x that their windows have in common, which are loaded once.
+A tile is some pixels of a row by some vectors of channels. The columns of x that the windows of
+neighbouring pixels share are loaded once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def launches(
     right: OperandSource,
     kernel: OperandView,
 ) -> list[KernelLaunch]:
-    """The kernel, after the one that lays out the weights by tap and channel when they are not
+    """The kernel, after the one that lays out the weights by tap and channel if they are not
     constant.
     """
     elements = Elements(Builder(), group, target)
@@ -155,8 +155,8 @@ class _DepthwiseNhwc(NhwcTaps):
                         )
 
     def _stretches(self, pixels: TileSplit) -> list[tuple[int, int, int]]:
-        """The tiles of a row as (first pixel, how many tiles, pixels of one); one whose windows
-        leave x is by itself.
+        """The tiles of a row as (first pixel, number of tiles, pixels of each); tiles whose windows
+        leave x are separate.
         """
         tiles = [(k * pixels.step, pixels.step) for k in range(pixels.full)]
         tiles += [(pixels.full * pixels.step, pixels.rest)] * bool(pixels.rest)

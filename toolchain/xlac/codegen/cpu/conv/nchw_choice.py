@@ -1,4 +1,4 @@
-"""Chooses tiles of depthwise convolutions of maps that lie channel by channel, and says where they pay."""
+"""Chooses the tiles of depthwise NCHW convolutions, and where this template pays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.view import Transpose
 from xlac_sdk.target import Target
 
-TALL = 7  # rows of a tile at most: as many sums as hide a multiply-add's latency
-FREE = 4  # registers beside sums and weights
+TALL = 7  # the most rows of a tile: enough independent sums to hide a multiply-add's latency
+FREE = 4  # registers besides sums and weights
 
 
 def choose(taps: PlaneTaps) -> DepthwiseNchwSchedule:
-    """Bands of rows that are alike; weights in registers where they fit there."""
+    """Bands of equally many rows; weights in registers if they fit there."""
     g, target = taps.g, taps.target
     rows = even_split(taps.height, TALL).step
     lanes = strip_mining.lanes_for(target, (taps.accumulate,), g.result[taps.across])
@@ -51,8 +51,8 @@ def check(schedule: DepthwiseNchwSchedule, taps: PlaneTaps) -> None:
 
 
 def pays(group: Group, target: Target, after: Epilogue) -> bool:
-    """One input and one output channel a group; x, its windows and the results go along the last
-    axis by ones.
+    """Whether the convolution is depthwise, and x, its windows and the results have stride 1 along
+    the last axis.
     """
     op, (x, kernel) = group.anchor.op, group.anchor.inputs
     assert isinstance(op, Conv)
@@ -85,8 +85,8 @@ def pays(group: Group, target: Target, after: Epilogue) -> bool:
 
 
 def masks(group: Group, target: Target) -> bool:
-    """Whether windows may leave x in the kernel, which then masks what it loads; elsewhere x is
-    copied with its padding.
+    """Whether windows may leave x, whose loads the kernel then masks; otherwise x is copied with
+    its padding.
     """
     op = group.anchor.op
     assert isinstance(op, Conv)
@@ -94,7 +94,7 @@ def masks(group: Group, target: Target) -> bool:
 
 
 def _last(op: Conv, after: Epilogue, output: Node) -> bool:
-    """Whether the last spatial axis is an output's last."""
+    """Whether the last spatial axis is the last axis of an output."""
     letters = list(op.layout[2])
     for moved in after.paths[output]:
         if not isinstance(moved.op, Transpose):

@@ -1,5 +1,6 @@
-"""The taps of a depthwise convolution of planes: their weights, and where a tap of a vector lies outside
-of x."""
+"""The taps of a depthwise NCHW convolution: their weights, and which lanes of a tap's vector are
+outside of x.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PlaneTaps:
-    """The sizes of a convolution of planes, and what a tap reads."""
+    """The sizes of a depthwise NCHW convolution, and the reads of its taps."""
 
     def __init__(
         self,
@@ -73,15 +74,17 @@ class PlaneTaps:
         self.weights = whole if right.constant else packing.direct(c)
         self.depth = c.depth
         (self.height,) = static((g.result[self.down] if self.down else 1,))
-        self.letters = ["N", "C", *self.outer]  # of the axes around bands of rows
-        self.held: dict[Dim, Expr] = {}  # weights in registers, by their place
+        self.letters = ["N", "C", *self.outer]  # counters of the axes around bands of rows
+        self.held: dict[Dim, Expr] = {}  # weights held in registers, by their offset
 
     def follow(self, schedule: DepthwiseNchwSchedule) -> None:
-        """From now on tiles are as a schedule says."""
+        """Sets the tile sizes from a schedule."""
         self.schedule, self.lanes = schedule, schedule.lanes
 
     def bands(self, rows: int) -> tuple[TileSplit, list[Dim]]:
-        """The result's rows in bands of so many, and the extents of the loops over bands."""
+        """The loop that covers the result's rows in bands, and the extents of all loops
+        over bands.
+        """
         split = TileSplit(self.height, rows)
         return split, [*(self.g.result[s] for s in self.letters), split.count]
 
@@ -92,18 +95,18 @@ class PlaneTaps:
         return self.g.op.rhs_dilation[self.g.op.spatial.index(letter)]
 
     def _weight(self, at: Expr, lanes: int) -> Expr:
-        """A tap's weight in every lane."""
+        """A tap's weight broadcast to every lane."""
         return build.splat(read(self.elements, self.weights.source, at, 1, self.accumulate), lanes)
 
     @property
     def holds(self) -> bool:
-        """Whether all weights of a channel can be read before its rows are."""
+        """Whether all weights of a channel can be loaded before its rows are computed."""
         return self.weights.packed and not self.outer
 
     def _mask(
         self, pixel: Expr, tap: int, lanes: int, mask: Expr | None, valid: Expr | None
     ) -> Expr | None:
-        """The lanes that a tap of a vector of pixels may load; None: all."""
+        """The lanes that a tap of a vector of pixels may load; None for all."""
         parts = [mask] if mask is not None else []
         if valid is not None:
             parts.append(build.splat(valid, lanes))
@@ -126,7 +129,7 @@ class PlaneTaps:
         )
 
     def _valid(self, letter: str, at: Expr, lanes: int) -> Expr:
-        """Whether places along an axis, counted from where the padding begins, are inside x."""
+        """Whether positions along an axis, counted from the start of the padding, are inside x."""
         edge = self.g.edges[letter]
         (size,) = static((edge.extent,))
         low, high = (build.splat(build.index(n), lanes) for n in (edge.low, edge.low + size))

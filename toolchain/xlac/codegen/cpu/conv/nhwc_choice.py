@@ -1,4 +1,4 @@
-"""Chooses tiles of depthwise convolutions whose channels lie side by side."""
+"""Chooses the tiles of depthwise NHWC convolutions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from xlac.codegen.schedules.depthwise import DepthwiseNhwcSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import size_hint, volume
 
-WIDE = 2  # vectors of channels where there are 32 registers
-PIXELS = 8  # of a tile at most
-NEAR = 3  # columns of x that are held at once
+WIDE = 2  # vectors of channels, on targets with 32 registers
+PIXELS = 8  # the most pixels of a tile
+NEAR = 3  # columns of x that are held in registers at once
 
 
 def choose(taps: NhwcTaps) -> DepthwiseNhwcSchedule:
-    """Tiles whose sums take half the registers that are left by what is loaded."""
+    """Tiles whose sums take half of the registers that are not used by loads."""
     g, target = taps.g, taps.target
     lanes = register_tile.lanes_for(target, taps.accumulate, taps.channels)
     several = taps.channels > lanes and target.vector_registers >= 32
@@ -33,7 +33,9 @@ def choose(taps: NhwcTaps) -> DepthwiseNhwcSchedule:
 
 
 def _loaded(taps: NhwcTaps, vectors: int) -> int:
-    """Registers of what a tile loads: columns of x that its windows have in common, and weights."""
+    """Registers of the values that a tile loads: columns of x shared by its windows,
+    and weights.
+    """
     return vectors * (min(taps.taps.get(taps.across, 1), NEAR) + 1)
 
 
@@ -42,7 +44,7 @@ def check(schedule: DepthwiseNhwcSchedule, taps: NhwcTaps) -> None:
     target = taps.target
     most = target.lanes(taps.accumulate)
     if schedule.lanes & (schedule.lanes - 1) or schedule.lanes > most:
-        raise Misfit(("lanes",), f"it is a power of two, at most {most} on this target")
+        raise Misfit(("lanes",), f"it must be a power of two, at most {most} on this target")
     if schedule.vectors > -(-taps.channels // schedule.lanes):
         raise Misfit(("vectors",), f"there are {taps.channels} channels")
     if schedule.pixels > taps.width:

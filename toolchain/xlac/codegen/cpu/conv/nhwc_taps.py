@@ -1,5 +1,4 @@
-"""The taps of a depthwise convolution whose channels lie side by side: which are inside, and their
-products."""
+"""The taps of a depthwise NHWC convolution: which are inside x, and their products."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class NhwcTaps:
-    """A tile of pixels by vectors of channels, and the taps that are inside of x for it."""
+    """A tile of pixels by vectors of channels, and its taps inside of x."""
 
     def __init__(
         self,
@@ -54,24 +53,25 @@ class NhwcTaps:
         (self.channels,) = static((g.result["C"],))
         self.across = g.op.spatial[-1] if g.op.spatial else ""
         (self.width,) = static((g.result.get(self.across, 1),))
-        self.letters = [s for s in g.op.layout[2] if s not in ("C", self.across)]  # around rows
+        # counters of the loops around rows
+        self.letters = [s for s in g.op.layout[2] if s not in ("C", self.across)]
 
     def follow(self, schedule: DepthwiseNhwcSchedule) -> None:
-        """From now on tiles are as a schedule says."""
+        """Sets the tile sizes from a schedule."""
         self.schedule, self.lanes = schedule, schedule.lanes
         self.ragged = self.channels % self.lanes
         self.row_tiles = TileSplit(self.width, schedule.pixels)
 
     def panels(self, vectors: int) -> TileSplit:
-        """All vectors of channels, in panels of so many."""
+        """All vectors of channels, in panels of `vectors`."""
         return TileSplit(-(-self.channels // self.lanes), vectors)
 
     def extents(self, vectors: int) -> list[Dim]:
-        """Those of the loops over panels of so many vectors of channels."""
+        """The extents of the loops over panels of `vectors` vectors of channels."""
         return [*(self.g.result[s] for s in self.letters), self.panels(vectors).count]
 
     def _inside(self, first: int, size: int) -> bool:
-        """Whether the windows of `size` pixels stay inside x along the row."""
+        """Whether the windows of `size` pixels are inside x along the row."""
         return all(
             self._column(first + i, tap)
             for i in (0, size - 1)
@@ -79,7 +79,7 @@ class NhwcTaps:
         )
 
     def _column(self, pixel: int, tap: int) -> bool:
-        """Whether what a tap of a pixel reads along the row is inside x."""
+        """Whether the column that a tap of a pixel reads is inside x; None if it always is."""
         edge = self.g.edges.get(self.across)
         if edge is None:
             return True
@@ -92,7 +92,7 @@ class NhwcTaps:
         )
 
     def _taps(self, letter: str, at: Expr) -> tuple[Expr, Expr]:
-        """The first tap of a window that is inside x along an axis, and the one after the last."""
+        """The first tap of a window that is inside x along an axis, and one past the last."""
         taps, edge = self.taps[letter], self.g.edges.get(letter)
         if edge is None:
             return build.index(0), build.index(taps)
@@ -119,7 +119,7 @@ class NhwcTaps:
         panels: Panels,
         width: int,
     ) -> None:
-        """`count` pixels by vectors of channels; the last vector is masked when there is a mask."""
+        """`count` pixels by vectors of channels; the last vector is masked if there is a mask."""
         builder, g = self.builder, self.g
         moves = g.moves(self.across) if self.across else 0
         base = builder.let("a", build.add(base, build.mul(pixel, moves)))
@@ -166,8 +166,8 @@ class NhwcTaps:
         mask: Expr | None,
         panels: Panels,
     ) -> None:
-        """Adds the products of the taps along `across`, whose weights are `step` apart; a pixel that
-        several results see is read once.
+        """Adds the products of the taps along `across`, whose weights are `step` apart; a column
+        that several results use is loaded once.
         """
         builder, g = self.builder, self.g
         moves = g.moves(self.across) if self.across else 0

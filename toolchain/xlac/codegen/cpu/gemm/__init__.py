@@ -1,1 +1,1 @@
-"""Products of matrices on CPUs: cache blocking, register tiles, packing, and the loops around them."""
+"""Matrix products on CPUs: cache blocking, register tiles, packing, and the loops around them."""

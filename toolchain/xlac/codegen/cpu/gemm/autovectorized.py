@@ -1,10 +1,10 @@
-"""Contractions for a compiler that makes vectors of counted loops itself: rows of sums in memory,
+"""Contractions for compilers that vectorize counted loops themselves: rows of sums in memory,
 columns innermost.
 
-Sums of a few rows by a panel of columns are kept in a local array. A turn of the summed loop takes
-a few steps at once, holds their elements of the left operand in registers and passes along the
-panel: every pass is a loop of known length over consecutive elements, which C compilers vectorise
-for whatever machine they aim at.
+Sums of a few rows by a panel of columns are kept in a local array. An iteration of the summed loop
+takes a few steps at once, holds their elements of the left operand in registers and iterates over
+the panel: a loop of static length over consecutive elements, which C compilers vectorize for any
+machine.
 """
 
 from __future__ import annotations
@@ -37,15 +37,13 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Expr
 from xlac_sdk.target import Target
 
 WIDEST = 128  # columns of a panel
-LEAST = 8  # columns for which a vector is worth while
-ROWS = 2  # at once
-STEPS = 4  # of the sum, at once
+LEAST = 8  # columns from which vectors pay
+ROWS = 2  # rows that are summed at once
+STEPS = 4  # steps of the sum that are taken at once
 
 
 def pays(c: Contraction, target: Target) -> bool:
-    """Whether the compiler behind the target makes vectors, and the right operand lies so that it
-    can.
-    """
+    """Whether the target's compiler vectorizes loops, and the right operand's layout allows it."""
     known = all(isinstance(a.extent, int) for a in (c.columns, *c.inner))
     readable = c.right.constant or c.columns.right == 1
     return target.vectorizes and not target.size and known and c.columns.usual >= LEAST and readable
@@ -62,11 +60,11 @@ def chosen(c: Contraction, swap: bool) -> AutovectorizedSchedule:
 def check(schedule: AutovectorizedSchedule, c: Contraction, view: OperandView) -> None:
     """Raises Misfit for a schedule that a contraction cannot have."""
     if not all(isinstance(a.extent, int) for a in (c.columns, *c.inner)):
-        raise Misfit(("template",), "its columns or its sum are of a size that calls decide")
+        raise Misfit(("template",), "the number of its columns or products is not static")
     if schedule.right == "constant" and not c.right.constant:
         raise Misfit(("right",), "it is known only when the program runs")
     if schedule.right == "direct" and (c.columns.right != 1 or view.compute is not None):
-        raise Misfit(("right",), "its columns do not lie side by side")
+        raise Misfit(("right",), "its columns are not contiguous")
     if schedule.width > max(1, c.columns.usual):
         raise Misfit(("width",), f"there are {c.columns.usual} columns")
     if schedule.rows > UNROLLED or schedule.steps > UNROLLED:
@@ -74,7 +72,7 @@ def check(schedule: AutovectorizedSchedule, c: Contraction, view: OperandView) -
 
 
 def tile(schedule: AutovectorizedSchedule) -> RegisterTile:
-    """A panel of columns, in elements."""
+    """A panel of columns as a register tile of single elements."""
     return RegisterTile((1, 1), schedule.width, 1)
 
 
@@ -92,11 +90,11 @@ class AutovectorizedGemm:
         self.elements, self.builder, self.epilogue = elements, elements.builder, epilogue
         self.c, self.right, self.target, self.schedule = c, panels, elements.target, schedule
         self.columns = TileSplit(c.columns.usual, schedule.width)
-        # of the row axes, the one of which several are taken at once
+        # the row axis along which several rows are taken at once
         self.axis = 1 if c.rows[1].usual > 1 else 0
 
     def write(self) -> None:
-        """Outer axes, panels of columns, rows."""
+        """Loops over outer axes, panels of columns, rows."""
         c, builder = self.c, self.builder
         with builder.loop("t", 0, volume(tuple(a.extent for a in c.outer))) as t:
             outer = unravel(builder, t, [a.extent for a in c.outer])
@@ -128,7 +126,9 @@ class AutovectorizedGemm:
                 sums(first, build.index(full), rows - full)
 
     def _sum(self, count: int, width: int, left: Expr, right: Expr) -> Buffer:
-        """Sums of all products: in one go, or in blocks which join sums that wait."""
+        """The sums of all products: in one loop nest, or in blocks that are added to sums in
+        memory.
+        """
         builder, c, strides = self.builder, self.c, self.right.strides(width)
         cut = (
             blocks([a.extent for a in c.inner], PRODUCTS, WHOLE) if c.accumulate.is_float else None
@@ -195,8 +195,8 @@ class AutovectorizedGemm:
         right: Expr,
         strides: Sequence[Dim],
     ) -> None:
-        """Adds every product to the sums: loops over the summed axes, several steps of the
-        innermost at once.
+        """Adds every product to the sums: loops over the summed axes, with the innermost unrolled
+        by several steps.
         """
         builder = self.builder
 
@@ -229,7 +229,7 @@ class AutovectorizedGemm:
         step: Dim,
         stride: Dim,
     ) -> None:
-        """A few steps of the sum, for all rows, along the panel."""
+        """Several steps of the sum, for all rows, over the columns of the panel."""
         builder, c = self.builder, self.c
         row = c.rows[self.axis].left
 
@@ -270,7 +270,7 @@ class AutovectorizedGemm:
         start: tuple[Expr, Expr],
         column: Expr,
     ) -> None:
-        """The epilogue, along the panel of each row."""
+        """The epilogue, over the columns of the panel for each row."""
         builder = self.builder
         for r in range(count):
             rows = (

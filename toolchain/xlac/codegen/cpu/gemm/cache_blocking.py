@@ -1,6 +1,4 @@
-"""How a contraction's result is cut: into tiles, blocks of them that stay in a cache, and pieces
-for threads.
-"""
+"""Divides a contraction's result into tiles, cache blocks, and pieces for threads."""
 
 from __future__ import annotations
 
@@ -27,53 +25,56 @@ from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import Dim, ceil_div, size_hint, upper_bound, volume
 from xlac_sdk.target import Target
 
-PARALLEL_FLOPS = 1 << 19  # operations of a kernel that repay waking another thread
-# pieces a thread of a contraction that is split: the last one is waited for, but each reads its
-# panel anew
+PARALLEL_FLOPS = 1 << 19  # operations of a kernel above which parallel execution pays
+# pieces per thread of a parallel contraction: more balance the load, but each piece reads its panel
+# again
 PIECES = 16
-AXES: tuple[Literal["first", "second"], ...] = ("first", "second")  # of rows
-PIECE_FLOPS = 1 << 18  # operations of such a piece at least
+AXES: tuple[Literal["first", "second"], ...] = ("first", "second")  # of row tiles
+PIECE_FLOPS = 1 << 18  # the fewest operations of a piece
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How the result is cut: row tiles on both row axes, panels of columns, and blocks of row tiles
-    on `axis`.
+    """How the result is divided: row tiles on both row axes, panels of columns, and blocks of row
+    tiles on `axis`.
 
-    A block's rows of the left operand stay in the second cache while all panels pass. Where a panel
-    crosses a block is cut once more, into `parts` pieces of `piece` tiles, which threads share.
+    A block's rows of the left operand stay in the second-level cache while all panels are
+    multiplied. The product of a block and a panel is divided further, into `parts` pieces of
+    `piece` row tiles, which threads share.
     """
 
     rows: tuple[TileSplit | OpenTileSplit, TileSplit | OpenTileSplit]
     panels: Dim
-    axis: int  # the row axis that blocks divide
-    piece: int  # tiles of that axis in a piece
-    parts: int = 1  # pieces in a block
-    # how a long sum is cut so that its digits are kept, by sizes alone
+    axis: int  # the row axis that is divided into blocks
+    piece: int  # row tiles of a piece
+    parts: int = 1  # pieces of a block
+    # the blocks of a compensated long sum, which depend on sizes alone
     blocks_of_sum: Blocks | None = None
-    block_count: int = 1  # of these
-    # steps of a long sum, whole blocks, that all tiles of a piece take before the next; 0: each
-    # takes all
+    block_count: int = 1  # the number of these blocks
+    # steps of a long sum, in whole blocks, that all tiles of a piece take before the next chunk; 0:
+    # each tile takes all steps at once
     chunk: int = 0
 
     @property
     def block(self) -> int:
-        """Tiles of the axis in a block."""
+        """The row tiles of a block."""
         return self.piece * self.parts
 
     @property
     def blocks(self) -> Dim:
-        """Blocks of row tiles."""
+        """The number of blocks of row tiles."""
         return ceil_div(self.rows[self.axis].count, self.block)
 
     @property
     def pieces(self) -> Dim:
-        """Along the axis, in all blocks; a last block may have fewer."""
+        """The number of pieces in all blocks; the last block may have fewer."""
         return ceil_div(self.rows[self.axis].count, self.piece)
 
 
 def choose(c: Contraction, tile: RegisterTile, target: Target) -> CacheBlocking:
-    """Blocks of rows as large as stay in half the second cache, and enough pieces for every thread."""
+    """The largest blocks of rows that stay in half the second-level cache, and enough pieces for
+    every thread.
+    """
     rows = _rows(c, tile)
     panels = panel_count(c.columns.extent, tile)
     axis = 0 if c.rows[0].extent != 1 else 1
@@ -85,7 +86,7 @@ def choose(c: Contraction, tile: RegisterTile, target: Target) -> CacheBlocking:
         else 0
     )
     near = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
-    if chunk:  # the sums of a block wait in memory
+    if chunk:  # the sums of a block are kept in memory
         near = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
     block = even_split(count, max(1, min(near, count))).step
     parts = 1
@@ -108,7 +109,7 @@ def check(blocking: CacheBlocking, c: Contraction, tile: RegisterTile, target: T
     if not isinstance(c.depth, int) or len(c.inner) != 1 or c.rows[0].extent != 1 or not blocks:
         raise Misfit(("blocking", "chunk"), "only a long sum along one axis is cut into chunks")
     if blocking.chunk % blocks.turns:
-        raise Misfit(("blocking", "chunk"), f"it is a multiple of {blocks.turns} steps")
+        raise Misfit(("blocking", "chunk"), f"it must be a multiple of {blocks.turns} steps")
     if blocking.axis != "second" or blocking.parts != 1:
         raise Misfit(("blocking", "parts"), "chunks take pieces of the second axis, one a block")
     waiting = blocking.piece * tile.rows[1] * tile.width * c.accumulate.nbytes
@@ -117,7 +118,7 @@ def check(blocking: CacheBlocking, c: Contraction, tile: RegisterTile, target: T
 
 
 def cut(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> Cut:
-    """The cut that a blocking is, of the axes of a contraction."""
+    """The division of a contraction's axes by a blocking."""
     blocks = _blocks(c) if blocking.chunk or c.accumulate.is_float else None
     return Cut(
         _rows(c, tile),
@@ -137,7 +138,7 @@ def loops(c: Contraction, cut: Cut) -> list[Dim]:
 
 
 def threads(c: Contraction, cut: Cut) -> Threads:
-    """How threads share the loops around tiles, as one."""
+    """How threads share the loops around tiles, fused into one."""
     items = size_hint(volume(tuple(loops(c, cut))))
     parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
     each = max(1, c.flops // max(1, items))
@@ -145,8 +146,8 @@ def threads(c: Contraction, cut: Cut) -> Threads:
 
 
 def shared(items: int, flops: int) -> Threads:
-    """How threads share one loop of so many turns, which have so many operations together, where
-    what a turn reads is near.
+    """How threads share one loop of `items` iterations with `flops` operations in total, whose data
+    is in caches.
     """
     parallel = items > 1 and flops >= PARALLEL_FLOPS
     grain = max(1, PARALLEL_FLOPS // 4 * items // max(1, flops))
@@ -160,13 +161,13 @@ def _rows(
 
 
 def _blocks(c: Contraction) -> Blocks | None:
-    """How a long sum is cut so that its digits are kept."""
+    """The blocks of a long sum, for compensation."""
     return summation.blocks([a.extent for a in c.inner], PRODUCTS, WHOLE)
 
 
 def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
-    """How many of `count` tiles of `step` rows along an axis read so much of the left operand that
-    it fits `room` bytes.
+    """How many of `count` tiles of `step` rows along an axis use at most `room` bytes of the left
+    operand.
     """
     others = [(a.usual, a.left) for a in (c.rows[1 - axis], *c.inner)]
 
@@ -177,10 +178,10 @@ def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
 
 
 def _distinct(loops: list[tuple[int, Dim]]) -> int:
-    """Elements that nested loops of (extent, stride) read, each counted once: windows that overlap
-    read the same ones.
+    """The number of distinct elements that nested loops of (extent, stride) read: overlapping
+    windows share elements.
     """
-    reaches = [(1, 1)]  # (stride, extent) of loops that no longer overlap
+    reaches = [(1, 1)]  # (stride, extent) of loops after merging those that overlap
     for stride, extent in sorted((abs(size_hint(stride)), extent) for extent, stride in loops):
         base, reach = reaches[-1]
         if stride == 0 or extent <= 1:
@@ -193,7 +194,7 @@ def _distinct(loops: list[tuple[int, Dim]]) -> int:
 
 
 def _count(c: Contraction, blocks: Blocks | None) -> int:
-    """In how many blocks a sum is added, at most."""
+    """The number of blocks of a sum, at most."""
     if blocks is None:
         return 1
     return -(-upper_bound(c.inner[blocks.loop].extent) // blocks.turns) * upper_bound(
@@ -204,8 +205,8 @@ def _count(c: Contraction, blocks: Blocks | None) -> int:
 def _chunk(
     c: Contraction, tile: RegisterTile, target: Target, row_tiles: int, blocks: Blocks
 ) -> int:
-    """Steps of a long sum, so that a panel's part stays in the second cache while every row tile
-    passes it.
+    """The steps of a chunk of a long sum, so that a panel's part stays in the second-level cache
+    while every row tile uses it.
     """
     if not isinstance(c.depth, int):
         return 0

@@ -1,5 +1,5 @@
-"""Decides how a canonical contraction is computed: by which kernel, how its right operand is read,
-and how it is cut.
+"""Chooses how a canonical contraction is computed on a CPU: the kernel template, how its right
+operand is read, and the blocking.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from xlac.ir.dims import divisor, size_hint
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
-# operations an element above which the epilogue is a loop over rows, not written out for each
+# operations for each element above which the epilogue is a loop over rows instead of unrolled
 LONG_EPILOGUE = 12
 
 
 def choose(
     c: Contraction, after: Epilogue, view: OperandView, target: Target
 ) -> ContractionSchedule:
-    """The schedule of a contraction and its epilogue. `view` is what its right operand came from."""
+    """The schedule of a contraction and its epilogue. `view` is the view that the right operand
+    came from.
+    """
     swap = swaps(c, view)
     c = c.swapped() if swap else c
     if view.compute is None and inner_product_choice.pays(c, target):
@@ -47,7 +49,7 @@ def choose(
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
     columns, depth = max(1, c.columns.usual), max(1, size_hint(c.depth))
     tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
-    # squares of vectors are turned around: tall tiles fill them
+    # tall tiles fill whole squares of vectors, which are transposed in registers
     if register_transpose.pays(after, c, tile, target):
         columns = min(columns, register_transpose.WIDE * tile.lanes)
         tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
@@ -64,7 +66,7 @@ def gemm(
     dtype: DType,
     target: Target,
 ) -> GemmSchedule:
-    """A gemm of this tile, whose right operand is read so."""
+    """The schedule of a gemm with this tile and this way of reading the right operand."""
     packed = right != "direct"
     axes = packing.merged(c) if packed else c
     blocking = cache_blocking.choose(axes, tile, target)
@@ -88,7 +90,7 @@ def gemm(
 
 
 def swaps(c: Contraction, view: OperandView) -> bool:
-    """Whether a product with one column is better computed as one with one row."""
+    """Whether a product with one column is faster as one with one row."""
     return (
         c.columns.extent == 1
         and c.row_count == c.rows[1].extent != 1
@@ -98,8 +100,8 @@ def swaps(c: Contraction, view: OperandView) -> bool:
 
 
 def streams(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> bool:
-    """True when the right operand is read once from end to end, and could as well be from the end
-    to the start.
+    """Whether the right operand is read once from end to end, so that it could also be read
+    backwards.
     """
     known = all(isinstance(a.extent, int) for a in (*c.outer, *c.rows, *c.inner, c.columns))
     extents = (c.rows[0].extent, c.rows[1].extent)
@@ -107,7 +109,7 @@ def streams(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> bool
 
 
 def _readable(c: Contraction, tile: RegisterTile, view: OperandView, target: Target) -> bool:
-    """Whether vectors of columns can be read where they lie."""
+    """Whether vectors of columns can be read in place."""
     whole = divisor(c.columns.extent) % tile.lanes == 0 or target.masked or tile.lanes == 1
     return c.columns.right == 1 and whole and view.compute is None
 
@@ -115,10 +117,10 @@ def _readable(c: Contraction, tile: RegisterTile, view: OperandView, target: Tar
 def _right(
     c: Contraction, tile: RegisterTile, view: OperandView, target: Target
 ) -> tuple[Operand, DType]:
-    """How the right operand is read, and as what."""
+    """How the right operand is read, and in which dtype."""
     readable = _readable(c, tile, view, target)
     reuse = -(-c.rows[0].usual // tile.rows[0]) * -(-c.rows[1].usual // tile.rows[1])
-    # stays so: small is what it is for
+    # constants of a narrow type are not widened, so that they stay small
     quantised = c.right.dtype is DType.I8 and c.accumulate.is_float
     dtype = c.accumulate if reuse > 2 and not quantised else c.right.dtype
     if c.right.constant:
@@ -161,12 +163,16 @@ def _check_gemm(
     axes = packing.merged(c) if schedule.right != "direct" else c
     cache_blocking.check(schedule.blocking, axes, tile, target)
     if schedule.threads.loops > 1:
-        raise Misfit(("threads", "loops"), "all loops around tiles are one: there is 1 to share")
+        raise Misfit(
+            ("threads", "loops"), "all loops around tiles are fused into one: there is 1 to share"
+        )
     if schedule.prefetch and (schedule.right == "direct" or not target.vector_bytes):
-        raise Misfit(("prefetch",), "only packed panels of vectors are read in order")
+        raise Misfit(("prefetch",), "only packed panels are read in consecutive order")
     known = isinstance(c.columns.extent, int)
     if schedule.transposed_store and not (known and register_transpose.able(after, c, tile)):
-        raise Misfit(("transposed_store",), "results do not lie along rows, or tiles have one row")
+        raise Misfit(
+            ("transposed_store",), "results are not contiguous along rows, or tiles have one row"
+        )
     if schedule.backward and not (c.right.constant and streams(axes, tile, schedule.blocking)):
         raise Misfit(("backward",), "only a constant that one row of tiles reads once can be")
 
@@ -174,7 +180,7 @@ def _check_gemm(
 def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:
     most = target.lanes(c.accumulate)
     if tile.lanes & (tile.lanes - 1) or tile.lanes > most:
-        raise Misfit(("tile", "lanes"), f"it is a power of two, at most {most} on this target")
+        raise Misfit(("tile", "lanes"), f"it must be a power of two, at most {most} on this target")
     height = tile.rows[0] * tile.rows[1]
     used = register_tile.registers(height, tile.vectors, target)
     if used > target.vector_registers and (height, tile.vectors) != (1, 1):
@@ -188,11 +194,11 @@ def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:
 
 def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, target: Target) -> None:
     if schedule.right == "direct" and not _readable(c, schedule.tile, view, target):
-        raise Misfit(("right",), "its columns do not lie as vectors of the tile")
+        raise Misfit(("right",), "its columns are not contiguous, or not whole vectors of the tile")
     if schedule.right == "constant" and not c.right.constant:
         raise Misfit(("right",), "it is known only when the program runs")
     if schedule.right == "running" and c.right.constant:
-        raise Misfit(("right",), "it is a constant, which is packed while compiling")
+        raise Misfit(("right",), "it is a constant, which is packed at compile time")
     able = {c.right.dtype} if schedule.right == "direct" else {c.right.dtype, c.accumulate}
     if schedule.dtype not in able:
         words = " or ".join(sorted(d.value for d in able))

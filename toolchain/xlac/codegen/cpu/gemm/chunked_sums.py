@@ -1,4 +1,6 @@
-"""Long sums of a panel: partial sums of its rows wait in memory while the next chunk of the sum is added."""
+"""Long sums of a panel: partial sums of its rows are kept in memory while the sum is computed chunk
+by chunk.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 
 class ChunkedSums(TileSums):
-    """Goes over the row tiles of a piece, and over the chunks of a long sum."""
+    """Loops over the row tiles of a piece, and over the chunks of a long sum."""
 
     def _cover(
         self,
@@ -25,7 +27,7 @@ class ChunkedSums(TileSums):
         piece: Expr | None,
         emit: Callable[[Expr, int], None],
     ) -> None:
-        """`emit(start, size)` for every tile of an axis, or of one piece of it."""
+        """Calls `emit(start, size)` for every tile of an axis, or of one piece of it."""
         builder = self.builder
         end = split.full * split.step
         if piece is None:
@@ -47,8 +49,8 @@ class ChunkedSums(TileSums):
     def _cover_rest(
         self, split: TileSplit | OpenTileSplit, emit: Callable[[Expr, int], None]
     ) -> None:
-        """What whole tiles leave of an axis: one smaller tile, or as many as the call's size asks
-        for.
+        """The remainder of an axis after full tiles: one smaller tile, or as many as a dynamic size
+        needs.
         """
         if isinstance(split, TileSplit):
             if split.rest:
@@ -73,8 +75,8 @@ class ChunkedSums(TileSums):
         number: Expr,
         length: int,
     ) -> None:
-        """Adds `blocks` blocks of a length, from a place in both operands on, to the sums of every
-        tile of a piece; the first block has a number.
+        """Adds `blocks` blocks of `length` steps, starting at an offset in both operands, to the
+        sums of every tile of a piece; `number` counts the blocks before.
         """
         c, builder, split, lanes = self.c, self.builder, self.cut.rows[1], self.tile.lanes
         cut, width = self.cut.blocks_of_sum, vectors * lanes
@@ -109,8 +111,8 @@ class ChunkedSums(TileSums):
         left: Expr,
         right: Expr,
     ) -> None:
-        """A panel whose sum is long: partial sums of the piece wait in memory while the next chunk
-        is added.
+        """A panel with a long sum: partial sums of the piece are kept in memory while the chunks
+        are added.
         """
         c, builder, split, lanes, cut = (
             self.c,
@@ -167,7 +169,7 @@ class ChunkedSums(TileSums):
         vectors: int,
         partial: build.Number,
     ) -> None:
-        """The epilogue of the rows of a piece, as many as there are."""
+        """The epilogue of the rows of a piece."""
         split = self.cut.rows[1]
         height = self.cut.piece * split.step
         rows: Expr | int = height

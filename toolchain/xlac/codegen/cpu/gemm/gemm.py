@@ -1,9 +1,9 @@
-"""The register-blocked outer product: the kernel that most contractions become.
+"""The register-blocked outer product, the template of most contractions.
 
 For every panel of columns and every tile of rows, one step of the sum loads the panel's vectors of
 the right operand, broadcasts one element of the left for each row, and adds their products to
-accumulators that stay in registers until the sum is complete. The epilogue then works on them
-directly.
+accumulators that stay in registers until the sum is complete. The epilogue then works on the
+registers.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 
 class Gemm(ChunkedSums):
-    """Writes the kernel's body with the builder of `elements`, or the one that goes backward."""
+    """Writes the kernel's body with the builder of `elements`, or its variant that reads
+    backwards.
+    """
 
     def write(self) -> None:
-        """The loops over outer axes, blocks of rows, panels and pieces, fused into one that may run
-        in parallel.
+        """The loops over outer axes, blocks of rows, panels and pieces, fused into one that may be
+        parallel.
         """
         c, builder = self.c, self.builder
         extents = loops(c, self.cut)
@@ -47,8 +49,8 @@ class Gemm(ChunkedSums):
     def _panel(
         self, outer: list[Expr], piece: Expr, column: Expr, vectors: int, partial: build.Number
     ) -> None:
-        """One panel of columns: all row tiles of a piece. `partial` columns of the last vector, 0
-        when it is full.
+        """One panel of columns: all row tiles of a piece. `partial` columns of the last vector are
+        valid, 0 if all are.
         """
         builder, c = self.builder, self.c
         right = builder.let("b", self.right.base(outer, column, c.depth))
@@ -112,7 +114,9 @@ class Gemm(ChunkedSums):
         partial: build.Number,
         after: PanelPrefetch | None,
     ) -> list[list[Expr]]:
-        """The sums of a tile where they are cut into blocks, which wait in memory for each other."""
+        """The sums of a tile if they are blocked: each block's sums are added to those
+        in memory.
+        """
         c, builder, lanes, inner = self.c, self.builder, self.tile.lanes, self.c.inner
         cut, width = self.cut.blocks_of_sum, vectors * self.tile.lanes
         assert cut is not None
@@ -160,4 +164,4 @@ class Gemm(ChunkedSums):
             for row in where
         ]
 
-    # ---- storing -----------------------------------------------------------------------------
+    # ---- stores ------------------------------------------------------------------------------

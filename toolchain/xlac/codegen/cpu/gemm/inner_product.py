@@ -1,8 +1,9 @@
-"""Contractions as inner products: vectors run along the sum, and each result folds its own
+"""Contractions as inner products: vectors run along the sum, and each result reduces its own
 accumulator.
 
-For operands whose summed axis is the contiguous one (a matrix times a vector, attention scores of
-one query): both are streamed as they lie, which beats turning one around when it is not read often.
+For operands that are contiguous along the summed axis (a matrix times a vector, attention scores of
+one query): both are read in place, which is faster than transposing one of them unless it is read
+often.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class InnerProduct:
     def _either(
         self, split: TileSplit | OpenTileSplit, counter: Expr, emit: Callable[[Expr, int], None]
     ) -> None:
-        """The code of a whole tile or of the last, smaller one, as the counter says."""
+        """Emits code for a full tile or for the last, smaller one, selected by the counter."""
         builder, start = self.builder, build.mul(counter, split.step)
         if isinstance(split, OpenTileSplit):
             self._any(split, counter, start, emit)
@@ -83,7 +84,7 @@ class InnerProduct:
     def _any(
         self, split: OpenTileSplit, counter: Expr, start: Expr, emit: Callable[[Expr, int], None]
     ) -> None:
-        """The same where the call decides how much is left for the last one."""
+        """The same for a dynamic size of the last tile."""
         builder, full = self.builder, split.full
         with builder.when(build.apply(Primitive.LT, counter, build.lift(full))):
             emit(start, split.step)
@@ -133,8 +134,8 @@ class InnerProduct:
         copies: int,
         size: int,
     ) -> list[list[Expr]]:
-        """The whole sums: blocks of `size` products join pairs, where there are several; lanes are
-        folded at the end.
+        """The complete sums: blocks of `size` products are added to compensated pairs, if there are
+        several; lanes are reduced at the end.
         """
         builder = self.builder
         if upper_bound(depth) <= size or not self.c.accumulate.is_float:
@@ -172,8 +173,8 @@ class InnerProduct:
         depth: Dim,
         copies: int,
     ) -> Sequence[Sequence[Var | None]]:
-        """Adds `depth` products from the first on. What is left of vectors goes to scalars where
-        lanes cannot be masked.
+        """Adds `depth` products from `first` on. The remainder of vectors is scalar if the target
+        has no masks.
         """
         builder, c, lanes = self.builder, self.c, self.lanes
         none: list[list[Var | None]] = [[None for _ in acrosses] for _ in downs]

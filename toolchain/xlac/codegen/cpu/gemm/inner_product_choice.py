@@ -1,4 +1,4 @@
-"""Whether a contraction is computed by inner products, and in which tiles."""
+"""Chooses whether a contraction is computed by inner products, and the tile."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from xlac.ir.dims import Dim, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
-FOLD = 6  # cycles that folding one accumulator takes
+FOLD = 6  # cycles to reduce the lanes of one accumulator
 
 
-TURN = 0.5  # cycles an element that turning the right operand around takes
+TURN = 0.5  # cycles for each element to transpose the right operand
 
 
 def pays(c: Contraction, target: Target) -> bool:
-    """True when streaming both operands along the sum is estimated to be faster than packing the
-    right one.
+    """Whether reading both operands along the sum is estimated to be faster than packing the right
+    one.
     """
     lanes = target.lanes(c.accumulate)
     if lanes == 1 or target.size or c.right.constant or len(c.inner) != 1 or c.columns.right == 1:
@@ -76,12 +76,12 @@ def check(
         raise Misfit(("template",), "the operands are not contiguous along the sum")
     most = target.lanes(c.accumulate)
     if schedule.lanes < 2 or schedule.lanes & (schedule.lanes - 1) or schedule.lanes > most:
-        raise Misfit(("lanes",), f"it is a power of two from 2 to {most} on this target")
+        raise Misfit(("lanes",), f"it must be a power of two from 2 to {most} on this target")
     used = schedule.rows * schedule.columns + schedule.rows + schedule.columns
     if used > target.vector_registers and (schedule.rows, schedule.columns) != (1, 1):
         raise Misfit(("rows",), f"{used} registers of {target.vector_registers} are taken")
     if schedule.unroll > UNROLLED:
-        raise Misfit(("unroll",), f"it is at most {UNROLLED}")
+        raise Misfit(("unroll",), f"it must be at most {UNROLLED}")
     check_threads(schedule.threads, 1)
 
 

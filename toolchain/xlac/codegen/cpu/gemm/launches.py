@@ -99,7 +99,7 @@ def _panels(
     view: OperandView,
     schedule: GemmSchedule,
 ) -> tuple[Panels, list[KernelLaunch]]:
-    """The right operand as the kernel will read it, and what has to run before."""
+    """The panels of the right operand, and the launches that pack them."""
     match schedule.right:
         case "direct":
             return packing.direct(c), []

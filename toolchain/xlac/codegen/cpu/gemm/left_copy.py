@@ -1,10 +1,10 @@
-"""Whether the left operand of a product is copied before it is multiplied: halves are widened, and
-what a sum would cross in long strides is laid out along the sum.
+"""Decides whether the left operand of a product is copied first: to widen 16-bit floats, or to make
+it contiguous along the sum.
 
-The left operand is read element by element, by every tile of the result anew. A row of a matrix is
-read from few cache lines; a column from a line for each element, and where rows are some multiple
-of a power of two apart, those lines share few sets of the cache and throw each other out before the
-next tile reads them.
+The left operand is read element by element, again by every tile of the result. A row of a matrix
+takes few cache lines; a column takes one line for each element, and if the row stride is a multiple
+of a power of two, those lines map to few cache sets and evict each other before the next tile reads
+them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.target import Target
 
-WIDE = 128  # columns of the result for which a copy of the left operand is little work
-HALVES = 8  # rows of the result from which halves are converted before
-TALL = 64  # rows side by side from which columns are laid out along the sum: some lines of them
+WIDE = 128  # columns of the result from which a copy of the left operand is relatively cheap
+HALVES = 8  # rows of the result from which 16-bit floats are converted first
+# contiguous rows from which columns are copied to be contiguous along the sum: several cache lines
+TALL = 64
 LINE, PAGE = 64, 4096
-"""Bytes. A first cache that is looked up beside the translation of an address has as many sets as a
-page has lines: x86-64, and AArch64 with small pages."""
+"""Bytes. The sets of a virtually-indexed, physically-tagged first-level cache cover one page:
+x86-64, and AArch64 with small pages.
+"""
 
 
 def choose(anchor: Node, view: OperandView | None, target: Target) -> DotOperandsSchedule:
@@ -74,8 +76,8 @@ def _copy(anchor: Node, view: OperandView | None, target: Target) -> OperandCopy
 def _crosses_lines(
     left: Node, view: OperandView, op: Dot, rows: Sequence[int], target: Target
 ) -> bool:
-    """True when the lines that a sum crosses do not stay in the first cache."""
-    constant = isinstance(view.value, Node) and is_constant(view.value)  # packed while compiling
+    """Whether the cache lines that a sum reads do not fit the first-level cache."""
+    constant = isinstance(view.value, Node) and is_constant(view.value)  # packed at compile time
     if constant or not target.vector_bytes or not left.type.dtype.is_float:
         return False
     summed = [(view.strides[a], left.shape[a]) for a in op.contract_lhs if left.shape[a] != 1]
@@ -89,7 +91,7 @@ def _crosses_lines(
 
 
 def lines_held(jump: int, target: Target) -> int:
-    """How many lines, so many bytes apart, the first cache holds at once."""
+    """How many lines, `jump` bytes apart, the first-level cache can hold at once."""
     sets = PAGE // LINE
     lines = max(target.l1_bytes // LINE, sets)
     return lines // (gcd(sets, jump // LINE) if jump % LINE == 0 else 1)

@@ -1,8 +1,8 @@
-"""Fetches packed panels into the second cache before they are read.
+"""Prefetches packed panels into the second-level cache.
 
-The first row tile that crosses a panel would otherwise read it at the speed of memory, and the
-tiles after it leave memory idle. So every tile fetches a part of what lies behind the panel while
-it crosses it.
+The first row tile that uses a panel would otherwise run at memory speed, while memory is idle
+during the tiles after it. So every tile prefetches a part of the next panel while it uses the
+current one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr
 from xlac_sdk.target import Target
 
 LINE = 64  # bytes of a cache line
-# row tiles that share a panel: fewer would have to fetch more lines a step than there is time for
+# row tiles that share a panel: with fewer, each step would have to prefetch too many lines
 LEAST = 4
 
 
 def pays(c: Contraction, dtype: DType, target: Target) -> bool:
-    """True when packed panels of a type are read by vectors, and all of them together do not stay
-    in the second cache.
+    """Whether packed panels of a type are read by vectors, and all of them together exceed the
+    second-level cache.
     """
     columns = size_hint(
         c.depth * c.columns.extent * volume(tuple(a.extent for a in c.outer if a.right != 0))
@@ -37,8 +37,8 @@ def pays(c: Contraction, dtype: DType, target: Target) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PanelPrefetch:
-    """One tile's part: as it moves through the panel from `begin`, `start` moves by a `share` of
-    that.
+    """The part prefetched by one tile: as the tile advances in the panel from `begin`, `start`
+    advances by `share` of that.
     """
 
     builder: Builder
@@ -48,7 +48,7 @@ class PanelPrefetch:
     share: int
 
     def fetch(self, here: Expr, step: int) -> None:
-        """The lines that belong to `step` elements of the panel, of which the first is `here`."""
+        """Prefetches the lines for `step` elements of the panel, from `here` on."""
         line = LINE // self.buffer.dtype.nbytes
         moved = build.div(build.sub(here, self.begin), self.share)
         for n in range(-(-step // (self.share * line))):
@@ -58,8 +58,8 @@ class PanelPrefetch:
 def panel_prefetch(
     elements: Elements, panels: Panels, begin: Expr, size: int, tile: Expr, tiles: Dim
 ) -> PanelPrefetch | None:
-    """What tile number `tile` of `tiles` fetches while it crosses `size` elements from `begin`;
-    None for too few tiles.
+    """The prefetch of tile number `tile` of `tiles` over `size` elements from `begin`; None if
+    there are too few tiles.
     """
     if size_hint(tiles) < LEAST:
         return None

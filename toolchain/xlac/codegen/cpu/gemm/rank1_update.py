@@ -1,5 +1,5 @@
-"""One step of the sum of a register tile: every row's element of the left operand times every
-vector of the right.
+"""One step of the sum of a register tile: a rank-1 update, every row's element of the left operand
+times every vector of the right.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xlac_sdk.kernel_ir.kernel import Expr, Var
 
 @dataclass(frozen=True, slots=True)
 class Rank1Update:
-    """Writes steps of a contraction, on vectors of so many lanes."""
+    """Writes steps of a contraction on vectors of `lanes` lanes."""
 
     elements: Elements
     c: Contraction
@@ -34,8 +34,8 @@ class Rank1Update:
         right: Expr,
         mask: Expr | None,
     ) -> None:
-        """Adds the products at a place of both operands; of the last vector only what the `mask`
-        says, where it is not packed.
+        """Adds the products at an offset of both operands; the last vector is loaded under `mask`
+        unless the right operand is packed.
         """
         down, across = range(len(rows)), range(len(sums[0]))
         if self.hold == "fewer" and len(down) < len(across):

@@ -1,15 +1,14 @@
-"""Chooses the block of results that the micro-kernel keeps in registers, from what the target says
-of itself.
+"""Chooses the register tile of the micro-kernel, from the target's description.
 
 A tile of R rows by V vectors holds R*V accumulators, V vectors of the right operand and one
-broadcast element of the left. One step of the sum costs as much as its busiest unit: two
-multiply-adds or two loads a cycle, what the second cache gives where a panel comes from it for
-every row tile again, and never less than the latency of a multiply-add; and a little more for each
-load. The tile that covers the result in the fewest cycles wins.
+broadcast element of the left. One step of the sum costs as much as its bottleneck: two
+multiply-adds or two loads per cycle, the bandwidth of the second-level cache if every row tile
+reads the panel from it, and never less than the latency of a multiply-add; plus a small cost for
+each load. The tile that covers the result in the fewest cycles is chosen.
 
-Without fused multiply-adds a product takes a register of its own and three instructions (a copy,
-since the product overwrites a factor, a multiplication, an addition), and how many instructions
-begin in a cycle decides. What is held then is the fewer of the two operands.
+Without fused multiply-adds a product takes its own register and three instructions (a copy, since
+the product overwrites a factor, a multiplication, an addition), and the issue width is the
+bottleneck. Then the smaller of the two operands is held in registers.
 """
 
 from __future__ import annotations
@@ -20,18 +19,17 @@ from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_s
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
-LATENCY = 4  # cycles until a multiply-add's result can be added to
-NEAR = 24  # bytes a cycle that the second cache gives
-LOOP = 0.25  # cycles that counting takes where instructions are what is short
-# cycles that a load costs though units for loads are free: few wide rows of a tile beat many narrow
-# ones
+LATENCY = 4  # latency of a multiply-add, in cycles
+NEAR = 24  # bandwidth of the second-level cache, in bytes per cycle
+LOOP = 0.25  # loop overhead in cycles, if the issue width is the bottleneck
+# cost of a load in cycles even if load units are idle: favours tiles with few wide rows
 LOAD = 0.08
-WIDEST = 8  # vectors a tile is wide at most
-ISSUE = 6  # instructions on vectors that begin in a cycle
+WIDEST = 8  # the most vectors of a tile's row
+ISSUE = 6  # vector instructions issued per cycle
 
 
 def lanes_for(target: Target, dtype: DType, columns: int) -> int:
-    """Lanes of a vector of columns: those of a register, fewer when there are fewer columns."""
+    """Lanes of a vector of columns: those of a register, fewer if there are fewer columns."""
     full = target.lanes(dtype)
     wide = 1 << max(0, columns - 1).bit_length()
     if wide >= full:
@@ -40,14 +38,14 @@ def lanes_for(target: Target, dtype: DType, columns: int) -> int:
 
 
 def apart(target: Target) -> bool:
-    """Whether vectors are multiplied by one instruction and added by another."""
+    """Whether multiplication and addition are separate instructions."""
     return target.vector_bytes > 0 and not target.fma
 
 
 def cycles(rows: int, vectors: int, apart: bool = False) -> float:
     """Estimated cycles of one step of the sum for a tile."""
     products = rows * vectors
-    # once more: the first product of a vector is what was loaded, the others are copies and wait
+    # the first product of a vector can overwrite it; the others need a copy first
     copied = (rows - 1) * vectors
     loads = rows + vectors
     if apart:
@@ -57,7 +55,7 @@ def cycles(rows: int, vectors: int, apart: bool = False) -> float:
 
 
 def registers(rows: int, vectors: int, target: Target) -> int:
-    """Registers that a step of the sum needs; products of their own take two in turn."""
+    """Registers used by a step of the sum; separate products use two in turn."""
     return rows * vectors + (min(rows, vectors) + 3 if apart(target) else vectors + 1)
 
 
@@ -102,5 +100,5 @@ def choose(
 
 
 def _parts(split: TileSplit) -> list[tuple[int, int]]:
-    """(size, how many) of the tiles of a split."""
+    """(size, count) of the tiles of a split."""
     return [(split.step, split.full)] + ([(split.rest, 1)] if split.rest else [])

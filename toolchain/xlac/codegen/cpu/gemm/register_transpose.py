@@ -1,9 +1,9 @@
-"""Results that lie along rows in memory while their columns are the lanes of vectors: turned around
-in registers.
+"""Stores of results that are contiguous along rows, while vectors are along columns: tiles are
+transposed in registers.
 
-Scattering a vector costs as many stores as it has lanes, and registers for their addresses. A
-square of vectors turned around in registers is stored by as many vectors as there are columns, each
-of neighbouring rows.
+A scattered store of a vector takes as many stores as it has lanes, and registers for their
+addresses. A square of vectors transposed in registers is stored by one vector for each column,
+along rows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from xlac_sdk.kernel_ir.kernel import Expr, Ramp, Shuffle, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-WIDE = 2  # vectors of columns of a tile whose results are turned around
+WIDE = 2  # vectors of columns of a tile whose results are transposed
 
 
 def pays(epilogue: Epilogue, c: Contraction, tile: RegisterTile, target: Target) -> bool:
-    """Whether every output lies along the last row axis, none along columns, and vectors of columns
-    fit a square.
+    """Whether every output is contiguous along the last row axis, none along columns, and vectors
+    of columns form squares.
     """
     if target.size or not able(epilogue, c, tile):
         return False
@@ -38,7 +38,9 @@ def pays(epilogue: Epilogue, c: Contraction, tile: RegisterTile, target: Target)
 
 
 def able(epilogue: Epilogue, c: Contraction, tile: RegisterTile) -> bool:
-    """Whether every output lies along the last row axis, and vectors of columns fit a square."""
+    """Whether every output is contiguous along the last row axis, and vectors of columns form
+    squares.
+    """
     if not 1 < tile.lanes <= TURNED or tile.rows[1] < 2:
         return False
     by_row, _ = _places(c, tile)
@@ -46,7 +48,7 @@ def able(epilogue: Epilogue, c: Contraction, tile: RegisterTile) -> bool:
 
 
 def _places(c: Contraction, tile: RegisterTile) -> tuple[Index, Index]:
-    """The indices of results along the last row axis, and along columns."""
+    """The result indices of neighbours along the last row axis, and along columns."""
     first, second, column = (Var(name, build.INDEX) for name in ("m", "m_1", "n"))
     outer = [Var(f"t_{number}", build.INDEX) for number in range(len(c.outer))]
     by_row = c.place(outer, (first, build.ramp(second, 1, tile.lanes)), column)
@@ -70,8 +72,8 @@ def store(
     partial: build.Number,
     mask: Expr | None,
 ) -> None:
-    """Stores a tile: for each of its rows, vectors of columns. Of the last, `partial` columns
-    count, under the mask; 0: all.
+    """Stores a tile: for each of its rows, vectors of columns. `partial` columns of the last vector
+    are valid, under the mask; 0: all.
     """
     vectors, lanes = len(sums[0]), sums[0][0].lanes
     for i, v, j in product(range(size[0]), range(vectors), range(0, size[1], lanes)):
@@ -95,8 +97,8 @@ def _square(
     columns: int,
     mask: Expr | None,
 ) -> None:
-    """Stores one vector of columns for each of some neighbouring rows from `row` on. The first
-    `columns` count: see `mask`.
+    """Stores one vector of columns for each of several consecutive rows from `row` on. The first
+    `columns` are valid: see `mask`.
     """
     lanes = sums[0].lanes
     results: dict[Node, list[Expr]] = {}
@@ -129,8 +131,8 @@ def _below(count: int, lanes: int) -> Expr:
 
 
 def _pieces(count: int, lanes: int, target: Target) -> list[tuple[int, int]]:
-    """What is stored of a vector as (first lane, lanes): all under a mask, or parts of a power of
-    two each.
+    """The parts in which a vector is stored, as (first lane, lanes): one under a mask, or several
+    of powers of two.
     """
     if count == lanes or target.masked:
         return [(0, lanes)]

@@ -1,4 +1,4 @@
-"""The results of a register tile: the epilogue works on them in registers, or in a loop over rows."""
+"""Stores of a register tile: the epilogue runs on registers, or in a loop over rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Expr, Space
 
 
 class TileStore:
-    """Stores a tile's sums: written out, transposed in registers, or from a local array."""
+    """Stores a tile's sums: unrolled, transposed in registers, or from a local array."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class TileStore:
         column: Expr,
         partial: build.Number,
     ) -> None:
-        """The epilogue: written out, or a loop over rows when it is long or the last vector is not
-        full.
+        """The epilogue: unrolled, or a loop over rows if it is long or the last vector
+        is partial.
         """
         vectors, lanes = len(sums[0]), self.tile.lanes
         scalars = partial if partial != 0 and self.mask is None else 0

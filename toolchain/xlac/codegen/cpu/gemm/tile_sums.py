@@ -15,7 +15,9 @@ class TileSums(TileStore):
     """Adds the products of a tile to accumulators that stay in registers."""
 
     def _turned(self, counter: Expr, stop: Dim, step: int) -> Expr:
-        """The counter of a loop from 0, by steps, or from the last step down to 0."""
+        """The counter of a loop that runs from 0 upwards, or from the last step down to 0 when
+        reading backwards.
+        """
         return (
             self.builder.let("back", build.sub(stop - step, counter)) if self.backward else counter
         )
@@ -31,7 +33,7 @@ class TileSums(TileStore):
         partial: build.Number,
         after: PanelPrefetch | None,
     ) -> list[list[Var]]:
-        """The sums of the products along some axes, in registers."""
+        """The sums of the products along some summed axes, in registers."""
         sums = [
             [
                 self.builder.variable("c", zero(self.c.accumulate, self.tile.lanes))
@@ -45,7 +47,7 @@ class TileSums(TileStore):
     def _ahead(
         self, right: Expr, depth: Dim, width: int, tile: Expr, tiles: Dim
     ) -> PanelPrefetch | None:
-        """What a tile fetches of what follows `depth` steps of a panel from `right`."""
+        """The prefetch of the panel data that follows `depth` steps from `right`, by one tile."""
         if not self.schedule.prefetch or not isinstance(depth, int):
             return None
         return panel_prefetch(self.elements, self.right, right, depth * width, tile, tiles)
@@ -64,7 +66,7 @@ class TileSums(TileStore):
         """Adds every product of the tile to its accumulators: loops over the summed axes, the
         innermost unrolled.
 
-        What comes `after` is fetched meanwhile.
+        Data `after` is prefetched meanwhile.
         """
         builder = self.builder
 

@@ -1,1 +1,1 @@
-"""What windows send to the elements that they choose: the gradient of pooling by the largest."""
+"""The gradient of max pooling: each window sends its gradient to the element that it selects."""

@@ -1,4 +1,4 @@
-"""The axes that a window which chooses moves along, and which of them are taken whole."""
+"""The axes along which windows of a max-pooling gradient move."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-PLACES = 64  # of a window, which are written out
-ROW = 4096  # windows along the last axis, whose choices wait in a buffer on the stack
+PLACES = 64  # elements of a window, whose comparisons are unrolled
+ROW = 4096  # windows along the last axis, whose selected indices are kept in a buffer on the stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +33,33 @@ class MovingAxis:
 
     @property
     def reach(self) -> int:
-        """From the first element of a window to its last."""
+        """The distance from the first element of a window to its last."""
         return (self.extent - 1) * self.dilation
 
     @property
     def hangs(self) -> bool:
-        """Whether a window sees padding."""
+        """Whether some window includes padding."""
         return self.low > 0 or (self.count - 1) * self.stride - self.low + self.reach >= self.size
 
     @property
     def inside(self) -> tuple[int, int]:
-        """The windows that see no padding, from the first to before the last."""
+        """The range of windows without padding, as (first, end)."""
         first = min(self.count, max(0, -(-self.low // self.stride)))
         stop = (self.size - 1 + self.low - self.reach) // self.stride + 1
         return first, max(first, min(self.count, stop))
 
     @property
     def fits(self) -> bool:
-        """Whether every window sees an element: the place nearest to one in padding does."""
+        """Whether every window contains an element: then a position in padding can be replaced by
+        the nearest element.
+        """
         last = (self.count - 1) * self.stride - self.low
         seen = self.low <= self.reach and last < self.size
         return not self.hangs or (self.dilation == 1 and seen)
 
     def at(self, window: Expr, place: int) -> Expr:
-        """What a place of a window sees; for one in padding the nearest element, which the window
-        sees as well.
+        """The element at a position of a window; for padding the nearest element, which the window
+        contains as well.
         """
         where = build.add(build.mul(window, self.stride), place * self.dilation - self.low)
         if not self.hangs:
@@ -66,7 +68,7 @@ class MovingAxis:
 
 
 def moving(node: Node) -> list[MovingAxis] | None:
-    """The axes that the window of a node moves along; None where their sizes are open."""
+    """The axes that the window of a node moves along; None if their sizes are symbolic."""
     op, (x, ct) = node.op, node.inputs
     assert isinstance(op, SelectAndScatter)
     found = []
@@ -81,8 +83,8 @@ def moving(node: Node) -> list[MovingAxis] | None:
 
 
 def takes(node: Node, target: Target) -> bool:
-    """Whether the kernel is written for a node: sums of f32 or f64 over windows of few places, which
-    see an element each.
+    """Whether this lowering supports a node: sums of f32 or f64 over small windows that each
+    contain an element.
     """
     axes = moving(node)
     if target.device != "cpu" or not axes or node.type.dtype not in (DType.F32, DType.F64):

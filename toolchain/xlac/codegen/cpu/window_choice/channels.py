@@ -1,4 +1,6 @@
-"""Windows that choose, channels last: lanes are elements of the last axis, which no window moves along."""
+"""Gradient of max pooling, channels last: lanes are elements of the last axis, along which windows
+do not move.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ from xlac_sdk.kernel_ir.kernel import Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-BATCH = 8  # turns of the loops around channels from which on threads share no pieces of these
-PIECE = 4  # vectors of a piece
+BATCH = 8  # iterations of the loops around channels from which channels are not shared by threads
+PIECE = 4  # vectors of channels in a piece
 
 
 class WindowsOfChannels(ChoosingWindows):
-    """Lanes are elements of the last axis, which the window does not move along."""
+    """Lanes are elements of the last axis, along which windows do not move."""
 
     def write(self, name: str, decisions: Decisions) -> None:
-        """Loops over the other axes and pieces of channels, and over windows inside."""
+        """Loops over the other axes and pieces of channels, with loops over windows inside."""
         target, width = self.elements.target, self.node.shape[-1]
         outer = [Run(self.node.shape[a], (a,)) for a in self.others[:-1]]
         chosen = self._choose(outer, len(self.others))
@@ -67,7 +69,7 @@ class WindowsOfChannels(ChoosingWindows):
                 strip(lambda lanes: self._window(index, windows, places, lanes))
 
     def _choose(self, outer: Sequence[Run], loops: int) -> WindowChoiceSchedule:
-        """All channels of an image together, unless threads have too few images."""
+        """All channels of an image together, unless there are too few images for the threads."""
         target, width = self.elements.target, self.node.shape[-1]
         lanes = lanes_for(target, [self.node.type.dtype, self.x.type.dtype], width)
         images = prod(size_hint(run.extent) for run in outer)
@@ -84,7 +86,7 @@ class WindowsOfChannels(ChoosingWindows):
         places: Sequence[tuple[Expr, ...]],
         lanes: Expr,
     ) -> None:
-        """What one window sends, for some channels."""
+        """The gradient contributions of one window, for some channels."""
         seen = []
         for place in places:
             at = [*index[:-1], lanes]

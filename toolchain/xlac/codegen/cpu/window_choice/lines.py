@@ -1,4 +1,4 @@
-"""Windows that choose, channels first: lanes are windows side by side along the last axis."""
+"""Gradient of max pooling, channels first: lanes are adjacent windows along the last axis."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ P = Primitive
 
 
 class LinesOfWindows(ChoosingWindows):
-    """Lanes are windows side by side: they choose, then each sends what it has."""
+    """Lanes are adjacent windows: all select their elements, then each adds its gradient."""
 
     def write(self, name: str, decisions: Decisions) -> None:
-        """Loops over the other axes, and over rows of windows inside."""
+        """Loops over the other axes, with loops over rows of windows inside."""
         target, last = self.elements.target, self.axes[-1]
         loops = [Run(self.node.shape[a], (a,)) for a in self.others]
         work = prod(axis.count * axis.extent for axis in self.axes) * 4
@@ -41,7 +41,7 @@ class LinesOfWindows(ChoosingWindows):
             if schedule.lanes > max(1, stop - first):
                 raise Misfit(("lanes",), f"{stop - first} windows of a row lie inside")
             if schedule.piece != 1:
-                raise Misfit(("piece",), "windows of a row are not cut into pieces")
+                raise Misfit(("piece",), "windows of a row are not split into pieces")
 
         chosen = WindowChoiceSchedule(widest, 1, share(target, loops, work))
         schedule = decisions.settle(name, chosen, check)
@@ -66,7 +66,7 @@ class LinesOfWindows(ChoosingWindows):
                 self._row_of_windows(index, windows, base, chosen_places, schedule.lanes)
 
     def _zeros(self, index: list[Expr]) -> None:
-        """Clears a line of the result."""
+        """Clears a row of the result."""
 
         def body(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             with self.elements.masked(mask):
@@ -82,7 +82,7 @@ class LinesOfWindows(ChoosingWindows):
     def _row_of_windows(
         self, index: list[Expr], windows: dict[int, Expr], base: Expr, chosen: Buffer, lanes: int
     ) -> None:
-        """The windows of a row: what they choose, then what they send there."""
+        """The windows of a row: first the elements that they select, then the additions."""
         builder, last = self.builder, self.axes[-1]
         steps = row_major(self.node.shape)
         rows = []
@@ -102,7 +102,7 @@ class LinesOfWindows(ChoosingWindows):
         if first < whole:
             with builder.loop("w", first, whole, lanes) as window:
                 self._choose(rows, build.ramp(window, 1, lanes), chosen)
-        if whole < stop:  # some choose again
+        if whole < stop:  # windows of the last vector that overlap the one before select again
             self._choose(rows, build.ramp(build.index(stop - lanes), 1, lanes), chosen)
         for axis in self.axes[:-1]:
             index = [*index[: axis.axis], windows[axis.axis], *index[axis.axis + 1 :]]
@@ -117,8 +117,8 @@ class LinesOfWindows(ChoosingWindows):
     def _choose(
         self, rows: Sequence[tuple[list[Expr], Expr]], window: Expr, chosen: Buffer
     ) -> None:
-        """What some windows choose, as places from the first element of the result that they are
-        over if there is no padding.
+        """The elements that a vector of windows selects, as offsets from the first element that
+        their positions would have without padding.
         """
         builder, last = self.builder, self.axes[-1]
         best: Expr | None = None
@@ -143,8 +143,8 @@ class LinesOfWindows(ChoosingWindows):
         builder.store(chosen, window, found)
 
     def _inside(self, at: Sequence[Expr], windows: Ramp, number: int) -> Expr:
-        """What a place of windows side by side sees. Of those two apart, every other element of two
-        vectors that lie side by side under the windows.
+        """The elements at one position of adjacent windows. With stride 2, every other element of
+        two adjacent vectors.
         """
         last, lanes = self.axes[-1], windows.lanes
 

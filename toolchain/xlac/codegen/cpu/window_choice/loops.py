@@ -1,4 +1,6 @@
-"""The loops over windows that choose, in order, and the zeros that sums begin with."""
+"""The loops over windows of a max-pooling gradient, in order, and the initialization
+of the sums.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ P = Primitive
 
 
 class ChoosingWindows:
-    """What both ways share: the loops over windows, and the zeros before them."""
+    """Shared by both layouts: the loops over windows, and the zeros before them."""
 
     def __init__(self, elements: Elements, axes: Sequence[MovingAxis]) -> None:
         self.elements, self.builder, self.axes = elements, elements.builder, axes
@@ -34,23 +36,23 @@ class ChoosingWindows:
         self.others = [a for a in range(self.node.type.rank) if a not in moved]
 
     def write(self, name: str, decisions: Decisions) -> None:
-        """The kernel, by what is decided for the kernel of this name."""
+        """The kernel, by the schedule of the kernel of this name."""
         raise NotImplementedError
 
     def place(self, index: Sequence[Expr]) -> Expr:
-        """Where an element of the result lies."""
+        """The offset of an element of the result."""
         return linear(tuple(index), row_major(self.node.shape), self.node.shape)
 
     def zero(self, lanes: Expr) -> Expr:
-        """As many zeros as an index has lanes."""
+        """Zeros with as many lanes as an index."""
         return build.splat(Const(0.0, self.node.type.dtype), lanes.lanes)
 
     def store(self, index: Sequence[Expr], value: Expr) -> None:
-        """Writes elements of the result."""
+        """Stores elements of the result."""
         self.elements.store_to(self.result, self.place(index), value)
 
     def better(self, value: Expr, best: Expr) -> Expr:
-        """Whether a value is chosen before what was the best so far: NaN is, but not after NaN."""
+        """Whether a value is selected over the best so far: a NaN is, except over another NaN."""
         order = (best, value) if self.op.combine == "min" else (value, best)
         beaten = build.apply(P.NOT, build.apply(P.LE, *order))
         return build.apply(P.AND, beaten, build.apply(P.EQ, best, best))
@@ -59,11 +61,12 @@ class ChoosingWindows:
     def windows(
         self, axes: Sequence[MovingAxis], zero: Callable[[Expr], None]
     ) -> Iterator[dict[int, Expr]]:
-        """Loops over the windows along some axes; `zero` clears a row of the first of them, which is
-        called for each before a window sees it. Yields the number of the window along each.
+        """Loops over the windows along some axes; `zero` clears a row of the first axis, and is
+        called for each row before the first window reaches it. Yields the number of the window
+        along each axis.
         """
         first, builder = axes[0], self.builder
-        after = first.reach + 1 - first.low  # where the rows end that the first window sees
+        after = first.reach + 1 - first.low  # the end of the rows that the first window covers
         self._clear(build.index(0), self._row(first, after - first.stride), zero)
         with builder.loop("w", 0, first.count) as window:
             start = build.mul(window, first.stride)
@@ -88,7 +91,7 @@ class ChoosingWindows:
             yield whole
 
     def _row(self, axis: MovingAxis, row: Expr | int) -> Expr:
-        """A row's number, from 0 to the number of rows."""
+        """A row's number, clamped to 0 and the number of rows."""
         if isinstance(row, int):
             return build.index(min(max(row, 0), axis.size))
         inside = build.apply(P.MIN, build.apply(P.MAX, row, build.index(0)), build.index(axis.size))
@@ -102,7 +105,7 @@ class ChoosingWindows:
 
     @contextmanager
     def rows(self, axes: Sequence[MovingAxis], index: list[Expr]) -> Iterator[None]:
-        """Loops over all elements along some axes, their counters put into an index."""
+        """Loops over all elements along some axes, whose counters are put into an index."""
         if not axes:
             yield
             return
@@ -112,7 +115,7 @@ class ChoosingWindows:
                 yield
 
     def named(self, axes: Sequence[MovingAxis], windows: dict[int, Expr]) -> list[tuple[Expr, ...]]:
-        """What the places of a window see along some axes, in row-major order."""
+        """The elements at the positions of a window along some axes, in row-major order."""
         seen = [
             [self.builder.let("at", axis.at(windows[axis.axis], k)) for k in range(axis.extent)]
             for axis in axes

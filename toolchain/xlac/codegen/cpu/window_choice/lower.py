@@ -1,9 +1,10 @@
-"""What windows send to the elements that they choose, on a CPU: the gradient of pooling by the largest.
+"""The gradient of max pooling on a CPU.
 
-Windows are gone through in order, and rows of the result are set to zero as the first window reaches
-them, so that sums are made in a cache. Where neighbours in memory are elements that the window does
-not move along (channels last), they are lanes: each place of the window takes what was sent to it.
-Else lanes are windows: a row of them chooses, and then each sends what it has to one element.
+Windows are processed in order, and rows of the result are cleared just before the first window
+reaches them, so that sums stay in a cache. If windows do not move along the contiguous axis
+(channels last), its elements are lanes: each position of the window gets what was sent to it.
+Otherwise lanes are windows: a row of windows selects elements, and then each adds its gradient to
+one element.
 """
 
 from __future__ import annotations

@@ -80,12 +80,12 @@ def check(schedule: SplitKvDecodeSchedule, h: AttentionProblem, target: Target) 
         ("warps", s.warps, target.block_threads // target.warp),
     ):  # fmt: skip
         if value & (value - 1) or value > limit:
-            raise Misfit((field,), f"it is a power of two, at most {limit} here")
+            raise Misfit((field,), f"it must be a power of two, at most {limit} here")
     if width % s.lanes or width > target.warp * s.lanes:
         raise Misfit(("lanes",), f"a row has {width} elements, a warp {target.warp} threads")
     for field, value, limit in (("splits", s.splits, MOST_SPLITS), ("ahead", s.ahead, MOST_AHEAD)):
         if value > limit:
-            raise Misfit((field,), f"it is at most {limit}")
+            raise Misfit((field,), f"it must be at most {limit}")
     columns = split_of(s, h).across * s.lanes
     nbytes = s.warps * s.few * (columns + 2) * h.dtype.compute.nbytes
     check_shared(nbytes, target, ("warps",))

@@ -87,12 +87,12 @@ def check(schedule: FlashAttentionSchedule, h: AttentionProblem, target: Target)
     if not takes(h.widths, h.dtype, target):
         raise Misfit(("template",), "nothing multiplies fragments of these types and widths")
     if schedule.warps & (schedule.warps - 1):
-        raise Misfit(("warps",), "it is a power of two")
+        raise Misfit(("warps",), "it must be a power of two")
     check_threads(schedule.warps * target.warp, target, path=("warps",))
     if schedule.keys & (schedule.keys - 1) or not KEYS[-1] <= schedule.keys <= 2 * KEYS[0]:
-        raise Misfit(("keys",), f"it is a power of two from {KEYS[-1]} to {2 * KEYS[0]}")
+        raise Misfit(("keys",), f"it must be a power of two from {KEYS[-1]} to {2 * KEYS[0]}")
     if not STAGES <= schedule.stages <= MOST_STAGES:
-        raise Misfit(("stages",), f"it is from {STAGES} to {MOST_STAGES}")
+        raise Misfit(("stages",), f"it must be from {STAGES} to {MOST_STAGES}")
     check_shared(tile_of(schedule, h).shared_bytes, target, ("keys",))
 
 

@@ -38,9 +38,9 @@ def check_lanes(
     `alone` may end with a vector that is cut short.
     """
     if lanes & (lanes - 1) or lanes > max(1, target.access_bytes):
-        raise Misfit(path, f"it is a power of two, at most {max(1, target.access_bytes)}")
+        raise Misfit(path, f"it must be a power of two, at most {max(1, target.access_bytes)}")
     if not alone and divisor(extent) % lanes:
-        raise Misfit(path, f"it divides the {extent} elements of the innermost loop")
+        raise Misfit(path, f"it must divide the {extent} elements of the innermost loop")
 
 
 def widest_lanes(target: Target, nbytes: int, extent: Dim) -> int:

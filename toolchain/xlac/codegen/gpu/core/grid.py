@@ -164,7 +164,7 @@ def at_least(value: int) -> int:
 def check_threads(threads: int, target: Target, least: int = 1, path: Path = ("threads",)) -> None:
     """Raises Misfit for blocks of so many threads: a power of two, of at least so many."""
     if threads & (threads - 1) or threads < least:
-        raise Misfit(path, f"it is a power of two, at least {least}")
+        raise Misfit(path, f"it must be a power of two, at least {least}")
     if threads > target.block_threads:
         raise Misfit(path, f"{threads} threads, of {target.block_threads} that a block has at most")
 

@@ -172,7 +172,7 @@ def _check_staging(
     target: Target,
 ) -> None:
     if not 2 <= schedule.stages <= MOST_STAGES:
-        raise Misfit(("stages",), f"it is from 2 to {MOST_STAGES}")
+        raise Misfit(("stages",), f"it must be from 2 to {MOST_STAGES}")
     if isinstance(tile, BlockTile):
         ways = staging.of_block(p, tile)
     else:
@@ -187,7 +187,7 @@ def _check_staging(
         for n, (pitch, one) in enumerate(zip(schedule.pitches, ways, strict=True)):
             lanes = max(tile.vector, (schedule.left, schedule.right)[n].lanes)
             if pitch < one.span or pitch % lanes:
-                problem = f"it is a multiple of {lanes}, at least the {one.span} of a tile"
+                problem = f"it must be a multiple of {lanes}, at least the {one.span} of a tile"
                 raise Misfit(("pitches", n), problem)
 
 
@@ -206,6 +206,6 @@ def _check_skinny(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target
         ("ahead", schedule.ahead, skinny_tile.MOST_AHEAD),
     ):
         if value & (value - 1) or value > max(1, limit):
-            raise Misfit((field,), f"it is a power of two, at most {max(1, limit)} here")
+            raise Misfit((field,), f"it must be a power of two, at most {max(1, limit)} here")
     if not along_depth and schedule.few * schedule.lanes > skinny_tile.SUMS:
         raise Misfit(("few",), f"few times lanes is at most {skinny_tile.SUMS}")

@@ -72,7 +72,7 @@ def check(how: OperandStaging, one: StagedTile, depths: Shape, target: Target, p
     widest = one.side.width(most, along_depth=deep, depth=depths)
     if how.lanes & (how.lanes - 1) or how.lanes > widest:
         raise Misfit(
-            (*path, "lanes"), f"it is a power of two, at most {widest} along its {how.along}"
+            (*path, "lanes"), f"it must be a power of two, at most {widest} along its {how.along}"
         )
     shape = TileShape(one.span, one.step, how.lanes, deep)
     if how.asynchronous and not copies(one.side, shape, one.dtype, one.layout(shape), target):

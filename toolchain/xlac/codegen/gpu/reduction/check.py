@@ -44,7 +44,7 @@ def check(schedule: GpuReductionSchedule, values: ReductionValues) -> None:
     if values.ordered and schedule.width > 1:
         raise Misfit(("width",), "elements are combined in order, by one thread: it is 1")
     if BLOCK % schedule.ahead:
-        raise Misfit(("ahead",), f"it divides {BLOCK}")
+        raise Misfit(("ahead",), f"it must divide {BLOCK}")
     parts = sum(
         _aligned(_partials(schedule, rows, target) * r.type.dtype.compute.nbytes * schedule.lanes)
         for one in values.plan.passes
@@ -76,17 +76,17 @@ def _rows(
         if values.ordered:
             raise Misfit(("template",), "elements are combined in order, by one thread")
         if vector is not None and vector.axes[0] not in reduced:
-            raise Misfit(("vector",), "it is the number of a loop that is reduced")
+            raise Misfit(("vector",), "it must be the number of a loop that is reduced")
         return RowSpace(values.space, loops, vector, schedule.lanes, True)
     by_row = vector is not None and vector.axes[0] in reduced
     if by_row and isinstance(schedule, GpuColumnReductionSchedule):
-        raise Misfit(("vector",), "it is null, or the number of a loop that is not reduced")
+        raise Misfit(("vector",), "it must be null, or the number of a loop that is not reduced")
     return RowSpace(values.space, loops, vector, schedule.lanes, by_row)
 
 
 def _check_width(width: int, threads: int, target: Target, by_row: bool, path: Path = ()) -> None:
     if width & (width - 1) or width > threads:
-        raise Misfit((*path, "width"), f"it is a power of two, at most the {threads} threads")
+        raise Misfit((*path, "width"), f"it must be a power of two, at most the {threads} threads")
     if by_row and width > target.warp:
         if width != threads:
             raise Misfit((*path, "width"), f"more than a warp's {target.warp} are a whole block")

@@ -86,7 +86,7 @@ def check(
     if schedule.threads > target.warp**2:
         raise Misfit(("threads",), f"a block has {target.warp**2} threads at most that share sums")
     if schedule.each & (schedule.each - 1) or schedule.each > MOST_EACH:
-        raise Misfit(("each",), f"it is a power of two, at most {MOST_EACH}")
+        raise Misfit(("each",), f"it must be a power of two, at most {MOST_EACH}")
 
 
 def _alone(elements: Elements, op: Cumulative, loops: Sequence[Run], threads: int) -> None:

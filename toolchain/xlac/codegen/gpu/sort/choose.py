@@ -34,7 +34,7 @@ def choose(target: Target, strings: Dim, count: Dim, each: int) -> GpuMergeSortS
 def check(schedule: GpuMergeSortSchedule, target: Target, each: int) -> None:
     """Raises Misfit for tiles of records of `each` bytes that a block cannot have."""
     if schedule.tile & (schedule.tile - 1):
-        raise Misfit(("tile",), "it is a power of two")
+        raise Misfit(("tile",), "it must be a power of two")
     total = schedule.strings * schedule.tile
     check_shared(2 * total * each, target, ("strings" if schedule.strings > 1 else "tile",))
     check_threads(schedule.threads, target)

@@ -1,1 +1,1 @@
-"""Winograd's convolution: transforms, the products between them, and a guard of their accuracy."""
+"""Winograd convolution: transforms, the products between them, and an accuracy guard."""

@@ -1,13 +1,12 @@
-"""Which tiles of a convolution may be multiplied at points without losing what the direct sum would
-give.
+"""Decides which tiles of a Winograd convolution are as accurate as the direct sum.
 
-A result at points is a sum over all pixels of its tile, in which those that it does not see cancel
-but for rounding. For C channels, the largest magnitude T of the tile's pixels and the sum W of the
-magnitudes of a filter's weights, its error is at most 16 (C + 12) T W 2^-24: pixels at points are
-at most 4 T, magnitudes of weights there times those of the matrix that brings products back add up
-to 4 W, and each term is rounded C times while channels are added and 12 times in transforms. The
-direct sum's is 9 C M W 2^-24, M being the largest magnitude in the window. So a tile is left to the
-direct sum unless T
+A Winograd result is a sum over all pixels of its tile, in which the pixels outside its window
+cancel except for rounding errors. For C channels, with T the largest magnitude of the tile's pixels
+and W the sum of the magnitudes of a filter's weights, its error is at most 16 (C + 12) T W 2^-24:
+transformed pixels are at most 4 T, magnitudes of transformed weights times those of the output
+transform add up to 4 W, and each term is rounded C times while channels are added and 12 times in
+transforms. The direct sum's error is at most 9 C M W 2^-24, M being the largest magnitude in the
+window. So a tile is computed directly unless T
 
 * is at most SPREAD times the largest of the pixels that all its results see, which M is not below;
 * and is at most a limit, a fact of the weights below which nothing can overflow on the way. No T
@@ -41,18 +40,19 @@ from xlac_sdk.kernel_ir.kernel import Access, Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 SPREAD = 8.0
-"""How much larger than its window's a pixel of the tile may be: three bits of the bound of a
-result.
+"""The largest allowed ratio of a tile's maximum to that of its shared pixels: costs three bits of
+the error bound.
 """
 
 GROWTH = 64
-"""No value on the way exceeds the largest pixel times the sum of a filter's magnitudes times this.
+"""An upper bound of every intermediate value, relative to the largest pixel times the sum of a
+filter's magnitudes.
 
-Bringing pixels to points adds four (F(2x2)), a weight at points is at most its filter's sum, and
-back nine products are added: 36.
+The input transform adds four pixels (F(2x2)), a transformed weight is at most its filter's sum, and
+the output transform adds nine products: 36.
 """
 
-MAGNITUDE = 0x7FFFFFFF  # the bits of an f32 without its sign
+MAGNITUDE = 0x7FFFFFFF  # mask of an f32's bits without the sign
 
 
 NEVER = -1.0  # a limit that no tile is below
@@ -60,7 +60,7 @@ NEVER = -1.0  # a limit that no tile is below
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is known of each tile, and of the weights."""
+    """The flag of each tile, and the limit from the weights."""
 
     most: Scratch  # the largest pixel of a tile; infinite where it must be summed directly
     terms: int
@@ -131,8 +131,8 @@ def noted(builder: Builder, largest: Var, value: Expr, lanes: int) -> None:
 
 
 class Extremes:
-    """The largest magnitude of a tile's pixels, and of those that all its results see, vector by
-    vector of channels.
+    """The largest magnitude of a tile's pixels, and of those that all its windows share, for each
+    lane of a vector of channels.
     """
 
     def __init__(self, builder: Builder, t: Tiling, lanes: int) -> None:
@@ -142,13 +142,13 @@ class Extremes:
         )
 
     def note(self, pixels: Mapping[tuple[int, int], Expr]) -> None:
-        """Takes a vector of channels of every pixel into account, by row and column."""
+        """Includes a vector of channels of every pixel, by row and column."""
         for (i, j), value in pixels.items():
             most = self._core if i in self.t.shared and j in self.t.shared else self._rim
             noted(self.builder, most, value, self.lanes)
 
     def found(self) -> tuple[Expr, Expr]:
-        """Both as f32: the largest of all, and of those that all results see."""
+        """Both maxima as f32: of all pixels, and of the shared ones."""
         most = build.apply(Primitive.MAX, self._rim, self._core)
         return self._float(most), self._float(self._core)
 

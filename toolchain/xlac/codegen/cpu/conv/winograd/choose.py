@@ -1,4 +1,4 @@
-"""Chooses whether a convolution of 3 by 3 taps is one of fewer products, and how that is blocked."""
+"""Chooses whether a 3x3 convolution is computed by Winograd's algorithm, and its blocking."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
-# bytes: a block and its weights lie on the stack, and take three quarters of this at most
+# bytes of a thread's stack; a block and its weights take at most three quarters of it
 STACK = 2 << 20
-PIECES = 8  # pieces a thread
-# tiles of a piece, where threads have one without cutting them smaller: each brings all weights to
-# points
+PIECES = 8  # pieces of work per thread
+# tiles of a piece, if there are enough for all threads: each piece transforms all weights
 LEAST = 48
-FAR = 4.5  # bytes a cycle of weights that no second cache holds
-MOVED = 12  # bytes a cycle of transformed pixels, written and read
-TRANSFORM = 2.5  # cycles a vector of a tile's transform takes, for each pair of points
-LOOK = 1.0  # cycles a vector of pixels takes to be compared with others of its tile
+FAR = 4.5  # bytes per cycle of weights from beyond the second-level cache
+MOVED = 12  # bytes per cycle of transformed pixels, written and read
+TRANSFORM = 2.5  # cycles of a vector of a tile's transform, for each Winograd point
+LOOK = 1.0  # cycles of the accuracy guard for a vector of pixels
 
 
 def chosen(anchor: Node, target: Target) -> Tiling | None:
-    """The tiling that takes the fewest cycles, or None where the direct sum does or the form is not
-    served.
+    """The tiling with the fewest estimated cycles; None if the direct sum has fewer, or the
+    convolution is not supported.
     """
     if target.size or not target.vector_bytes:
         return None
@@ -49,14 +48,12 @@ def chosen(anchor: Node, target: Target) -> Tiling | None:
 
 
 def sides(target: Target) -> tuple[int, ...]:
-    """Results a side that tiles may have: more are less exact."""
+    """The tile sizes (results per side) to consider; larger ones are less accurate."""
     return tuple(toom_cook.POINTS) if target.fast else (2,)
 
 
 def served(anchor: Node, results: int, target: Target) -> Tiling | None:
-    """The convolution as tiles of so many results a side; None for a form that is left to the
-    direct sum.
-    """
+    """The convolution in tiles of `results` by `results`; None if Winograd does not support it."""
     op, (x, kernel) = anchor.op, anchor.inputs
     assert isinstance(op, Conv)
     if (
@@ -109,8 +106,8 @@ def _products(target: Target, rows: int, columns: int, depth: int) -> float:
 
 
 def _cycles(t: Tiling, target: Target) -> float:
-    """Cycles that all threads take together. Weights come while they are brought to points, not
-    while there is arithmetic to do.
+    """Estimated cycles over all threads. Weights are loaded during their transform, which does not
+    overlap with arithmetic.
     """
     each = t.points / target.lanes(DType.F32)
     tile = tile_of(t, target)
@@ -125,7 +122,7 @@ def _cycles(t: Tiling, target: Target) -> float:
 
 
 def _direct(t: Tiling, target: Target) -> float:
-    """The same for the sum over taps and channels, which fetches weights meanwhile."""
+    """The same for the direct sum, in which loads of weights overlap with arithmetic."""
     depth = toom_cook.TAPS**2 * t.channels
     rows = t.batch * t.pixels[0] * t.pixels[1]
     return max(_products(target, rows, t.columns, depth), _waiting(t, target))
@@ -136,12 +133,12 @@ def _waiting(t: Tiling, target: Target) -> float:
     return target.threads * size / FAR if size > target.l2_bytes // 2 else 0.0
 
 
-# ---- how it is blocked -----------------------------------------------------------------------
+# ---- blocking ------------------------------------------------------------------------------------
 
 
 def choose(t: Tiling, after: Epilogue, target: Target) -> WinogradSchedule:
-    """Blocks of tiles whose products at all points stay in half the second cache, and pieces for
-    every thread; the weights of so many channels at a time, at all points, stay in a quarter.
+    """Blocks of tiles whose products at all points stay in half the second-level cache, with enough
+    pieces for every thread; and chunks of channels whose transformed weights stay in a quarter.
     """
     tile = tile_of(t, target)
     block, most = _block(t, tile, target), max(1, min(_room(t, tile, target), PRODUCTS))
@@ -169,14 +166,14 @@ def tile_loops(t: Tiling) -> list[Run]:
 
 
 def tile_of(t: Tiling, target: Target) -> RegisterTile:
-    """The block of products that stays in registers. A chunk's weights at one pair of points are
-    few enough for the first cache.
+    """The register tile of the products. A chunk's weights at one point fit the
+    first-level cache.
     """
     return register_tile.choose(target, DType.F32, (1, t.tiles), t.columns)
 
 
 def _room(t: Tiling, tile: RegisterTile, target: Target) -> int:
-    """Columns of a panel at all points that a quarter of the second cache holds."""
+    """Columns of a panel, at all points, that fit a quarter of the second-level cache."""
     return min(target.l2_bytes, STACK) // 4 // (t.points * tile.width * DType.F32.nbytes)
 
 
@@ -203,13 +200,13 @@ def check(schedule: WinogradSchedule, t: Tiling, target: Target) -> None:
     """Raises Misfit for a schedule that the convolution cannot have."""
     if schedule.results not in sides(target):
         words = " or ".join(map(str, sides(target)))
-        raise Misfit(("results",), f"it is {words} at this precision")
+        raise Misfit(("results",), f"it must be {words} at this precision")
     _check_tile(schedule.tile, t, target)
     count = _row_tiles(t, schedule.tile)
     if schedule.block > count:
         raise Misfit(("block",), f"there are {count} register tiles of rows")
     if t.channels % schedule.chunk or schedule.chunk > PRODUCTS:
-        raise Misfit(("chunk",), f"it divides {t.channels} channels, and is at most {PRODUCTS}")
+        raise Misfit(("chunk",), f"it must divide {t.channels} channels, and be at most {PRODUCTS}")
     rows, width = schedule.block * schedule.tile.rows[1], schedule.tile.width
     kept = t.points * (plane(rows * width) + plane(schedule.chunk * width) + t.channels)
     if kept * DType.F32.nbytes > STACK:
@@ -224,9 +221,9 @@ def check(schedule: WinogradSchedule, t: Tiling, target: Target) -> None:
 def _check_tile(tile: RegisterTile, t: Tiling, target: Target) -> None:
     most = target.lanes(DType.F32)
     if tile.lanes & (tile.lanes - 1) or tile.lanes > most:
-        raise Misfit(("tile", "lanes"), f"it is a power of two, at most {most} on this target")
+        raise Misfit(("tile", "lanes"), f"it must be a power of two, at most {most} on this target")
     if tile.rows[0] != 1 or tile.rows[1] > t.tiles:
-        raise Misfit(("tile", "rows"), f"it is 1 and at most the {t.tiles} tiles of results")
+        raise Misfit(("tile", "rows"), f"it must be 1 and at most the {t.tiles} tiles of results")
     used = register_tile.registers(tile.rows[1], tile.vectors, target)
     if used > target.vector_registers and (tile.rows[1], tile.vectors) != (1, 1):
         raise Misfit(

@@ -1,5 +1,5 @@
-"""The direct sum for tiles that may not be multiplied at points: see `accuracy_guard.py`. Small
-code, seldom run.
+"""The direct sum of tiles that the accuracy guard refuses: see `accuracy_guard.py`. Compact code,
+as it rarely runs.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class DirectSum:
         width: int,
         store: Callable[[list[list[Expr]], Expr], None],
     ) -> None:
-        """`store(results, column)` for each vector of the panel: those of the tile at (batch, row,
-        column), by rows.
+        """Calls `store(results, column)` for each vector of the panel, with the results of the tile
+        at (batch, row, column) by rows.
         """
         t, builder, lanes = self.t, self.builder, self.lanes
         pixels = self._pixels(at)
@@ -75,7 +75,7 @@ class DirectSum:
             store(rows, build.add(column, vector))
 
     def _pixels(self, at: tuple[Expr, Expr, Expr]) -> Buffer:
-        """All that the tile sees, row by row, 0 outside x."""
+        """All pixels that the tile reads, row by row; 0 outside x."""
         t, builder, lanes = self.t, self.builder, self.lanes
         source = self.elements.parameter(self.x.value, Access.READ)
         kept = builder.local("x", DType.F32, t.points * t.channels)

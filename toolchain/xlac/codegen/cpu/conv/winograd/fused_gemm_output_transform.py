@@ -1,5 +1,5 @@
-"""The second kernel of a convolution that multiplies at points: products there, and what they stand
-for. See `winograd.py`.
+"""The second kernel of a Winograd convolution: products at all points, and the output transform.
+See `winograd.py`.
 """
 
 from __future__ import annotations
@@ -50,14 +50,10 @@ def launch(
 
 
 class _Products(OutputTransform):
-    """Products of a block of tiles at every pair of points, and then the results that they stand
-    for.
-    """
+    """Products of a block of tiles at every point, followed by the output transform."""
 
     def write(self) -> None:
-        """Loops over blocks of tiles and panels of channels, fused into one that may run in
-        parallel.
-        """
+        """Loops over blocks of tiles and panels of columns, fused into one that may be parallel."""
         extents = [self.cut.blocks, self.cut.panels]
         threads = self.decided.threads
         kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
@@ -67,7 +63,7 @@ class _Products(OutputTransform):
             each_panel(self.builder, self.t.columns, self.tile, panel, partial(self._piece, block))
 
     def _piece(self, block: Expr, column: Expr, vectors: int, _: build.Number) -> None:
-        """A block of tiles by a panel of channels."""
+        """A block of tiles by a panel of columns."""
         builder, split, t, lanes = self.builder, self.cut.rows[1], self.t, self.tile.lanes
         width, most = vectors * lanes, self.cut.block * split.step
         apart = plane(most * width)
@@ -117,7 +113,7 @@ class _Products(OutputTransform):
             self._results(number, column, width, apart)
 
     def _weights(self, to: Buffer, start: Expr, width: int) -> None:
-        """Brings the panel's weights of a chunk of channels to all pairs of points."""
+        """Transforms the panel's weights for a chunk of channels."""
         t, builder, n, lanes, taps = (
             self.t,
             self.builder,

@@ -1,6 +1,4 @@
-"""The first kernel of a convolution that multiplies at points: it brings pixels there. See
-`winograd.py`.
-"""
+"""The first kernel of a Winograd convolution: the input transform. See `winograd.py`."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ def launch(
     guard: Guard | None,
     schedule: WinogradSchedule,
 ) -> tuple[KernelLaunch, Scratch]:
-    """The kernel, and where it leaves what every tile sees: for each pair of points, tiles by
-    channels.
+    """The kernel, and the scratch memory of transformed tiles: for each point, tiles
+    by channels.
     """
     seen = Scratch(DType.F32, t.points * plane(t.tiles * t.channels), "tiles")
     elements = Elements(Builder(), group, target)
@@ -48,7 +46,7 @@ def launch(
 
 
 class Pixels:
-    """Brings what every tile sees to pairs of points, a vector of channels at a time."""
+    """Transforms every input tile, one vector of channels at a time."""
 
     def __init__(
         self,
@@ -96,7 +94,7 @@ class Pixels:
                 self._tile(base, first, tile, edge=True)
 
     def _inside(self, first: tuple[Expr, ...]) -> Expr | None:
-        """Whether all that a tile sees is in x; None: always."""
+        """Whether all pixels of a tile are inside x; None if always."""
         found = None
         for at, size, low, grid in zip(first, self.t.x, self.t.low, self.t.grid, strict=True):
             last = build.sub(size, self.t.seen)
@@ -145,9 +143,7 @@ class Pixels:
 
 
 def line(builder: Builder, at: Expr, size: int) -> tuple[Expr, Expr | None]:
-    """The place of a row or column of pixels, moved to one of x where it is outside, and whether it
-    is inside.
-    """
+    """The position of a row or column of pixels, clamped to x, and whether it was inside."""
     valid = build.apply(
         Primitive.AND,
         build.apply(Primitive.LE, build.index(0), at),

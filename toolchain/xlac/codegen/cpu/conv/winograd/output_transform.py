@@ -1,4 +1,4 @@
-"""Products at points become results: the output transform of a tile, and the epilogue."""
+"""The output transform of a Winograd tile, and the epilogue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 
 def gemm_schedule(schedule: WinogradSchedule) -> GemmSchedule:
-    """The schedule of the products at one pair of points, whose weights are in a local array."""
+    """The schedule of the products at one point, whose weights are in a local array."""
     return GemmSchedule(
         False,
         schedule.tile,
@@ -46,7 +46,7 @@ def gemm_schedule(schedule: WinogradSchedule) -> GemmSchedule:
 
 
 class OutputTransform(Gemm):
-    """What turns the products of a tile into its results, and stores them."""
+    """Transforms the products of a tile to its results, and stores them."""
 
     place: Expr  # where the products of a pair of points begin
     largest: Var | None = None  # magnitudes of the panel's weights, where their limit is not known
@@ -84,7 +84,7 @@ class OutputTransform(Gemm):
         column: Expr,
         partial: build.Number,
     ) -> None:
-        """Products wait for those at other pairs of points, and of other channels."""
+        """Stores products in memory until those of all points and channels are complete."""
         assert self.kept is not None
         lanes, width = self.tile.lanes, len(sums[0]) * self.tile.lanes
         base = build.add(self.place, build.mul(build.sub(start[1], self.first), width))
@@ -106,8 +106,8 @@ class OutputTransform(Gemm):
         return batch, y, x
 
     def _results(self, number: Expr, column: Expr, width: int, apart: int) -> None:
-        """One tile's results for a panel: what its products stand for, or the direct sum where it
-        must be that.
+        """One tile's results for a panel: by the output transform, or the direct sum where the
+        guard requires it.
         """
         builder, at = self.builder, self._at(number)
         plain = None
@@ -127,7 +127,7 @@ class OutputTransform(Gemm):
                 )
 
     def _of_products(self, place: Expr, apart: int) -> list[list[Expr]]:
-        """The results that products stand for, of one tile and one vector of channels."""
+        """The output transform of one tile and one vector of channels."""
         assert self.kept is not None
         t, builder, n, lanes = self.t, self.builder, self.t.seen, self.tile.lanes
         columns = []
@@ -147,8 +147,8 @@ class OutputTransform(Gemm):
         ]
 
     def _stored(self, rows: list[list[Expr]], at: tuple[Expr, Expr, Expr], column: Expr) -> None:
-        """The epilogue of a tile's results: written out, or a loop where it is long or the result
-        ends inside the tile.
+        """The epilogue of a tile's results: unrolled, or a loop if it is long or the tile extends
+        beyond the result.
         """
         t, builder, (batch, y, x) = self.t, self.builder, at
         if self.schedule.epilogue_loop:
@@ -170,7 +170,7 @@ class OutputTransform(Gemm):
                 self._each(rows, at, column)
 
     def _each(self, rows: list[list[Expr]], at: tuple[Expr, Expr, Expr], column: Expr) -> None:
-        """Those pixels of a tile that the result has, in a loop."""
+        """The pixels of a tile that are inside the result, in a loop."""
         t, builder, lanes, (batch, y, x) = self.t, self.builder, self.tile.lanes, at
         kept = builder.local("y", DType.F32, t.results**2 * lanes)
         for number, value in enumerate(value for row in rows for value in row):

@@ -1,6 +1,4 @@
-"""How a convolution of 3 by 3 taps is cut into tiles of results that share their products: see
-`winograd.py`.
-"""
+"""The tiles of a Winograd convolution: see `winograd.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """A convolution as tiles of `results` by `results` pixels; where it is `guarded`, some are
+    """A convolution in tiles of `results` by `results` pixels; if it is `guarded`, some tiles are
     summed directly.
     """
 
@@ -28,36 +26,37 @@ class Tiling:
 
     @property
     def points(self) -> int:
-        """Pairs of points: products for each tile and each pair of channels."""
+        """Winograd points: products for each tile and each pair of channels."""
         return self.seen**2
 
     @property
     def seen(self) -> int:
-        """Pixels along an axis that a tile sees."""
+        """Pixels of an input tile along an axis."""
         return self.results + toom_cook.TAPS - 1
 
     @property
     def shared(self) -> range:
-        """Of those, the ones that every result of the tile sees."""
+        """Of those, the ones that the windows of all results share."""
         return range(self.results - 1, toom_cook.TAPS)
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Tiles down and across."""
+        """The number of tiles down and across."""
         return -(-self.pixels[0] // self.results), -(-self.pixels[1] // self.results)
 
     @property
     def tiles(self) -> int:
-        """Tiles of the whole batch."""
+        """The number of tiles of the whole batch."""
         return self.batch * self.grid[0] * self.grid[1]
 
     @property
     def whole(self) -> bool:
-        """Whether no tile goes beyond the result."""
+        """Whether no tile extends beyond the result."""
         return not any(n % self.results for n in self.pixels)
 
 
 def plane(size: int) -> int:
-    """Elements between those at one pair of points and at the next, where there are so many: a line
-    more, so that what belongs together, at all pairs, is not in one set of the first cache."""
+    """The stride between consecutive points for planes of `size` elements: one cache line more than
+    the plane, so that elements of all points do not map to the same set of the first-level cache.
+    """
     return size + LINE // DType.F32.nbytes

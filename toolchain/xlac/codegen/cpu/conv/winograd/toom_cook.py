@@ -1,13 +1,13 @@
-"""Short convolutions by fewer products: polynomials are multiplied at points (Toom, Cook;
-Winograd's are these).
+"""Short convolutions with fewer multiplications: polynomial products by evaluation at points
+(Toom-Cook; Winograd's algorithm is a case of it).
 
 `results` neighbouring results y of a filter g of three taps over the n = results + 2 values x that
-they see are y = A ((G g) * (B x)), with n products instead of 3 * results. In two dimensions rows
+they read are y = A ((G g) * (B x)), with n products instead of 3 * results. In two dimensions rows
 are transformed, then columns.
 
-Points come in pairs of p and -p, so that half of each transform is shared by the two. Those for
-four results are roots of 1/2 and 2, which lose less than 1 and 2: each other's inverses, they keep
-the entries of A, B and G small.
+Points come in pairs p and -p, so that each pair shares half of its transform. Those for four
+results are ±sqrt(1/2) and ±sqrt(2), which are more accurate than ±1 and ±2: as reciprocals of each
+other they keep the entries of A, B and G small.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xlac_sdk.target import Target
 
 TAPS = 3
 POINTS = {2: (0.0, 1.0, -1.0), 4: (0.0, sqrt(0.5), -sqrt(0.5), sqrt(2.0), -sqrt(2.0))}
-"""By the number of results. The last point is infinity."""
+"""The points for each number of results. The last point is infinity."""
 
 
 @cache
@@ -48,19 +48,19 @@ def matrices(results: int) -> tuple[Array, Array, Array]:
 
 
 def of_filters(builder: Builder, target: Target, results: int, taps: Sequence[Expr]) -> list[Expr]:
-    """G g: what a filter comes to at every point."""
+    """G g: the filter transform."""
     return _at_points(builder, target, matrices(results)[1], taps)
 
 
 def of_values(builder: Builder, target: Target, results: int, values: Sequence[Expr]) -> list[Expr]:
-    """B x: what the polynomial with coefficients x comes to at every point."""
+    """B x: the input transform."""
     return _at_points(builder, target, matrices(results)[2], values)
 
 
 def _at_points(
     builder: Builder, target: Target, matrix: Array, values: Sequence[Expr]
 ) -> list[Expr]:
-    """A matrix with a row for each point times values."""
+    """A matrix with a row for each point times a vector of values."""
     last = len(matrix) - 1
     found = {row: _combined(builder, target, matrix[row], values) for row in (0, last)}
     for i in range(1, last, 2):
@@ -73,7 +73,7 @@ def _at_points(
 def of_products(
     builder: Builder, target: Target, results: int, products: Sequence[Expr]
 ) -> list[Expr]:
-    """A y: the results that products at every point stand for."""
+    """A y: the output transform."""
     a = matrices(results)[0].copy()
     values = list(products)
     for i in range(1, len(values) - 1, 2):
@@ -89,7 +89,9 @@ def _butterfly(builder: Builder, one: Expr, other: Expr) -> tuple[Expr, Expr]:
 
 
 def _combined(builder: Builder, target: Target, factors: Array, values: Sequence[Expr]) -> Expr:
-    """The sum of values times numbers, of which many are 0 and 1; values times 1 come first."""
+    """A linear combination with many coefficients of 0 and 1; values with coefficient 1
+    come first.
+    """
     terms = [(float(f), v) for f, v in zip(np.round(factors, 12), values, strict=True) if f]
     terms.sort(key=lambda term: term[0] != 1)
     total: Expr | None = None

@@ -1,17 +1,18 @@
-"""Convolutions of 3 by 3 taps by fewer multiplications (Winograd).
+"""3x3 convolutions with fewer multiplications (Winograd).
 
-The result is cut into tiles of 2 by 2 or 4 by 4 pixels. A first kernel brings the 4 by 4 or 6 by 6
-pixels that a tile sees to pairs of points (`toom_cook.py`), for every channel. A second takes a
-block of tiles and a panel of columns: it brings the weights there too, multiplies at every pair of
-points tiles by channels with channels by columns, and turns the products, which are still in the
-second cache, into results: four or sixteen ninths as many pixels for each product as the direct
-sum. Weights are kept as they are given: at points they would take 16/9 or 4 times the memory.
+The result is divided into tiles of 2 by 2 or 4 by 4 pixels. A first kernel transforms the 4 by 4 or
+6 by 6 input pixels of each tile to Winograd points (`toom_cook.py`), for every channel. A second
+kernel takes a block of tiles and a panel of columns: it transforms the weights too, multiplies, at
+every point, tiles by channels with channels by columns, and applies the output transform to the
+products, which are still in the second-level cache. The products per result are 4/9 (2 by 2) or 1/4
+(4 by 4) of those of the direct sum. Weights are stored untransformed: transformed they would take
+16/9 or 4 times the memory.
 
-The error of a result is bounded by the largest pixel of its tile, and one that is infinite or NaN
-would spoil them all. So by default tiles are of 2 by 2 results, whose error on alike pixels is
-below that of the direct sum, and the first kernel looks for tiles whose pixels are not
-(`accuracy_guard.py`), which the second sums directly (`direct_tiles.py`). With `precision:
-fast`, tiles may be of 4 by 4 and nothing is looked for.
+The error of a result is bounded relative to the largest pixel of its tile, so one infinite or NaN
+pixel would spoil the whole tile. So by default tiles are 2 by 2, whose error is below that of the
+direct sum for pixels of similar magnitude, and the first kernel marks tiles with other pixels
+(`accuracy_guard.py`), which the second sums directly (`direct_tiles.py`). With `precision: fast`,
+tiles may be 4 by 4 and there is no guard.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def lower(
 
 
 def _dense(after: Epilogue, node: Node) -> bool:
-    """Whether neighbouring channels are neighbours in an output."""
+    """Whether channels are contiguous in an output."""
     at = (
         *(Var(name, build.INDEX) for name in ("n", "y", "x")),
         build.ramp(Var("c", build.INDEX), 1, 2),
