@@ -87,7 +87,7 @@ and the view that the kernel came from.
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
-    """A kernel template for convolutions whose channels stand alone, and what it can read."""
+    """A kernel template for depthwise convolutions, and what it can read."""
 
     launches: Launches
     reads: InputReads
@@ -99,9 +99,9 @@ class Templates:
 
     contraction: LowerContraction
     reads: Callable[[Node], InputReads]
-    """What a contraction's kernels can read."""
+    """What the contraction's kernels can read."""
     depthwise: Callable[[Group, Target, Epilogue], Depthwise | None]
-    """The template for a convolution whose channels stand alone; None where it is a contraction."""
+    """The template for a depthwise convolution; None if it is computed as a contraction."""
 
 
 TAPS = 1024  # taps of a one-channel kernel that are summed without blocks

@@ -30,8 +30,8 @@ def windowed_input(
     schedule: ConvInputSchedule,
     phases: Sequence[Phase],
 ) -> tuple[OperandView, dict[str, Edge], tuple[KernelLaunch, ...]]:
-    """x as the window moves over it, where windows leave it, and the kernels that copy it, if it
-    needs a copy.
+    """x as the windows read it, the borders where windows leave it, and the kernels that copy it,
+    if a copy is needed.
     """
     x, around = group.anchor.inputs[0], borders(group.anchor, phases)
     if schedule.order is not None:
@@ -55,7 +55,7 @@ def _padded(
     name: str,
     lower_part: LowerPart,
 ) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
-    """A copy of x with its padding, its axes in an order."""
+    """A copy of x with its padding, its axes permuted."""
     x = group.anchor.inputs[0]
     shape = [x.shape[axis] for axis in perm]
     low: list[Dim] = [around.low[axis] for axis in perm]

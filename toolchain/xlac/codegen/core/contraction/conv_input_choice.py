@@ -1,4 +1,4 @@
-"""Whether the input of a convolution is copied before its windows go over it, and how the copy lies."""
+"""Chooses whether the input of a convolution is copied first, and the layout of the copy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from xlac.ir.dims import size_hint, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
 
-LONG = 64  # places of a window from which its rows repay to be turned around
+LONG = 64  # taps of a window from which a copy with transposed rows pays
 
 
 @dataclass(frozen=True, slots=True)
 class InputReads:
-    """What the kernels of a convolution can read: `masks`, an input that windows leave, with zeros
-    around it, which `pays` where it is chosen; `phases`, one that is spread, without the zeros
-    between. Neighbours along the axis with letter `beside`, if there is one, are to lie side by side.
+    """What the kernels of a convolution can read. `masks`: an input without a padded copy, with
+    zeros outside of it, and `pays` says whether that is faster than a copy. `phases`: a dilated
+    input, phase by phase. The axis with letter `beside`, if any, must be contiguous.
     """
 
     masks: bool
@@ -34,8 +34,8 @@ class InputReads:
 
 @dataclass(frozen=True, slots=True)
 class Borders:
-    """How windows of a convolution see x: zeros before and after each of its axes, zeros between its
-    elements, and the axes along which windows leave it, by letter.
+    """The geometry of x under the windows: padding before and after each of its axes, zeros between
+    its elements, and, by letter, the axes along which windows leave it.
     """
 
     low: tuple[int, ...]
@@ -45,7 +45,7 @@ class Borders:
 
 
 def borders(anchor: Node, phases: Sequence[Phase]) -> Borders:
-    """The borders of x where windows go over it in `phases`, or as a whole."""
+    """The borders of x for windows in `phases`, or for the whole convolution."""
     op, x = anchor.op, anchor.inputs[0]
     assert isinstance(op, Conv)
     letters, shape = op.layout[0], x.shape
@@ -61,7 +61,7 @@ def borders(anchor: Node, phases: Sequence[Phase]) -> Borders:
         if phases and letter in phases[0]:
             low[at], stop = reached(letter, phases)
             gaps[at], high[at] = 0, stop - upper_bound(size)
-        # no more than windows see
+        # no more than the windows read
         elif isinstance(size, int) and isinstance(places, int) and isinstance(many, int):
             spread = size + max(0, size - 1) * gaps[at]
             seen = (places - 1) * op.strides[axis] + (many - 1) * op.rhs_dilation[axis] + 1
@@ -72,7 +72,7 @@ def borders(anchor: Node, phases: Sequence[Phase]) -> Borders:
 
 
 def reached(letter: str, phases: Sequence[Phase]) -> tuple[int, int]:
-    """How far before x the first window begins along an axis, and where the last one stops."""
+    """The start of the first window relative to x along an axis, and the end of the last one."""
     along = [p[letter] for p in phases if p[letter].taps]
     if not along:
         return 0, 0
@@ -80,9 +80,8 @@ def reached(letter: str, phases: Sequence[Phase]) -> tuple[int, int]:
 
 
 def choose(group: Group, reads: InputReads) -> ConvInputSchedule:
-    """A copy with its padding where windows leave x, unless kernels read zeros there, and where it is
-    spread, unless windows go over it in phases; its rows as they lie, so that they are copied as
-    rows.
+    """A padded copy if windows leave x, unless kernels mask those reads, or if x is dilated, unless
+    it is convolved in phases; axes in memory order, so that whole rows are copied.
     """
     anchor, x = group.anchor, group.anchor.inputs[0]
     phases = phases_of(anchor) if reads.phases else []
@@ -100,24 +99,24 @@ def choose(group: Group, reads: InputReads) -> ConvInputSchedule:
 
 
 def check(schedule: ConvInputSchedule, group: Group, reads: InputReads) -> None:
-    """Raises Misfit for an input that windows cannot go over."""
+    """Raises Misfit for an input that the kernels cannot read."""
     anchor, x = group.anchor, group.anchor.inputs[0]
     op = anchor.op
     assert isinstance(op, Conv)
     phases = phases_of(anchor) if reads.phases else []
     if schedule.phases and not phases:
-        raise Misfit(("phases",), "its input is not spread, or has no phases here")
+        raise Misfit(("phases",), "its input is not dilated, or has no phases here")
     if schedule.order is not None:
         check_order(schedule.order, len(x.shape), ("order",))
         if reads.beside and schedule.order[-1] != op.layout[0].index(reads.beside):
             axis = op.layout[0].index(reads.beside)
-            raise Misfit(("order",), f"neighbours along axis {axis} are to lie side by side")
+            raise Misfit(("order",), f"axis {axis} must be contiguous")
         return
     around = borders(anchor, phases if schedule.phases else [])
     if any(around.gaps) or (x.type.size == 0 and not reads.masks):
-        raise Misfit(("order",), "its input is spread: it is copied, or convolved in phases")
+        raise Misfit(("order",), "its input is dilated: it must be copied, or convolved in phases")
     if around.edges and not reads.masks:
-        raise Misfit(("order",), "windows leave the input, which is copied with its padding")
+        raise Misfit(("order",), "windows leave the input, which must be copied with its padding")
 
 
 def _padded(around: Borders) -> bool:
@@ -125,9 +124,9 @@ def _padded(around: Borders) -> bool:
 
 
 def _crosses(anchor: Node, found: OperandView | None) -> bool:
-    """Whether each product of a long sum would read another line of memory: a window of many places
-    over an x whose neighbours in memory are summed apart, as in gradients for weights of maps whose
-    channels come last. Then x is copied with its rows as lines.
+    """Whether each product of a long sum would read a different cache line: a large window over an
+    x that is not contiguous along a summed axis, as in weight gradients of channels-last
+    convolutions. Then x is copied so that rows are contiguous.
     """
     op = anchor.op
     assert isinstance(op, Conv)
@@ -142,7 +141,7 @@ def _crosses(anchor: Node, found: OperandView | None) -> bool:
 
 
 def _memory_order(found: OperandView | None, rank: int) -> tuple[int, ...]:
-    """The axes of a view from the one with the longest stride to the one with the shortest."""
+    """The axes of a view by descending stride."""
     return tuple(
         sorted(range(rank), key=lambda axis: -size_hint(found.strides[axis]) if found else axis)
     )

@@ -21,8 +21,9 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class ChooseOperands:
-    """For devices that may copy operands of a dot product before: `choose` from how the left one
-    lies, None where it is computed first; `check` raises Misfit for what cannot be.
+    """For devices that may copy operands of a dot product first: `choose` takes the view of the
+    left one, None if it is computed first; `check` raises Misfit for a schedule that the dot
+    product cannot have.
     """
 
     choose: Callable[[Node, OperandView | None, Target], DotOperandsSchedule]

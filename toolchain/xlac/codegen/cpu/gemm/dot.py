@@ -12,7 +12,7 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Launches for a dot product with what follows it."""
+    """Launches for a dot product with its epilogue."""
     return dot.lower(group, target, name, lower_part, launches, choose_operands=OPERANDS)
 
 

@@ -33,8 +33,8 @@ x86-64, and AArch64 with small pages.
 
 
 def choose(anchor: Node, view: OperandView | None, target: Target) -> DotOperandsSchedule:
-    """The schedule with the copy of the left operand of a dot product that pays, if one does;
-    `view` is how it lies, None where it is computed first.
+    """The schedule with a copy of the left operand of a dot product if that pays; `view` is its
+    layout, None if it is computed first.
     """
     return DotOperandsSchedule(_copy(anchor, view, target))
 
@@ -49,10 +49,10 @@ def check(schedule: DotOperandsSchedule, group: Group) -> None:
     able = {left.dtype, left.dtype.compute} if left.dtype.is_half else {left.dtype}
     if copy.dtype not in able:
         words = " or ".join(sorted(d.value for d in able))
-        raise Misfit(("left", "dtype"), f"it can be {words}")
+        raise Misfit(("left", "dtype"), f"it must be {words}")
     same = copy.dtype is left.dtype and copy.order == tuple(range(left.rank))
     if same and node not in group.members:
-        raise Misfit(("left",), "the copy would be what it is a copy of: it is null")
+        raise Misfit(("left",), "the copy would equal the operand: it must be null")
 
 
 def _copy(anchor: Node, view: OperandView | None, target: Target) -> OperandCopy | None:

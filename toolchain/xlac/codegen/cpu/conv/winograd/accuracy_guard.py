@@ -8,14 +8,14 @@ transform add up to 4 W, and each term is rounded C times while channels are add
 transforms. The direct sum's error is at most 9 C M W 2^-24, M being the largest magnitude in the
 window. So a tile is computed directly unless T
 
-* is at most SPREAD times the largest of the pixels that all its results see, which M is not below;
-* and is at most a limit, a fact of the weights below which nothing can overflow on the way. No T
-  is where a weight is not finite, or where weights at points might not be.
+* is at most SPREAD times the largest of the pixels that all its windows share, a lower bound of M;
+* and is at most a limit, computed from the weights, below which nothing can overflow. The limit is
+  NEVER if a weight is not finite, or if transformed weights might not be.
 
-Neither holds for a NaN, nor for an infinite pixel. Magnitudes are compared as integers: those of
-floats are in order, infinity after all numbers and NaN after infinity. The limit of weights that
-are known while compiling is a constant; of others it is found panel by panel, as they are brought
-to points.
+Both comparisons fail for a NaN and for an infinite pixel. Magnitudes are compared as integers: the
+bits of floats have the same order, with infinity above all numbers and NaN above infinity. The limit
+of weights that are known at compile time is a constant; that of others is computed panel by panel,
+when they are transformed.
 """
 
 from __future__ import annotations
@@ -55,27 +55,30 @@ the output transform adds nine products: 36.
 MAGNITUDE = 0x7FFFFFFF  # mask of an f32's bits without the sign
 
 
-NEVER = -1.0  # a limit that no tile is below
+NEVER = -1.0  # a limit that every tile exceeds
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The flag of each tile, and the limit from the weights."""
+    """The maximum of each tile, and the limit from the weights."""
 
-    most: Scratch  # the largest pixel of a tile; infinite where it must be summed directly
+    most: Scratch  # the largest magnitude of a tile; infinite if the tile must be summed directly
     terms: int
-    limit: PackedConstant | None  # the largest pixel for which nothing overflows, if it is known
+    # the largest pixel for which nothing overflows; None until run time
+    limit: PackedConstant | None
 
     @staticmethod
     def of(t: Tiling, kernel: OperandView) -> Guard:
-        """Over some weights."""
+        """A guard for these weights."""
         terms = GROWTH * toom_cook.TAPS**2 * t.channels
         source = OperandSource(kernel.value, DType.F32)
         limit = _limit(terms, kernel) if source.constant else None
         return Guard(Scratch(DType.F32, t.tiles, "most"), terms, limit)
 
     def store(self, elements: Elements, tile: Expr, extremes: Extremes) -> None:
-        """Decides about a tile of which all pixels were noted, as far as its pixels go."""
+        """Stores the maximum of a tile whose pixels were all noted, or infinity if its pixels
+        differ too much.
+        """
         builder = elements.builder
         most, near = extremes.found()
         bound = build.apply(Primitive.MUL, near, Const(SPREAD, DType.F32))
@@ -84,7 +87,9 @@ class Guard:
         builder.store(elements.parameter(self.most, Access.WRITE), tile, kept)
 
     def found(self, builder: Builder, largest: Var) -> Expr:
-        """The limit of weights of which `largest` holds the magnitudes of the largest, as integers."""
+        """The limit, given the largest magnitude of the weights as integers in the lanes of
+        `largest`.
+        """
         bits = build.fold(Primitive.MAX, largest)
         most = builder.let("most", build.apply(Primitive.BITCAST, bits, dtype=DType.F32))
         highest = Const(float(np.finfo(np.float32).max), DType.F32)
@@ -95,7 +100,7 @@ class Guard:
         return builder.let("limit", build.select(able, least, Const(NEVER, DType.F32)))
 
     def known(self, elements: Elements) -> Expr | None:
-        """The limit of weights that are known while compiling."""
+        """The limit of weights that are known at compile time, else None."""
         if self.limit is None:
             return None
         return elements.builder.let(
@@ -103,7 +108,7 @@ class Guard:
         )
 
     def plainly(self, elements: Elements, tile: Expr, limit: Expr) -> Expr:
-        """Whether a tile may be multiplied at points."""
+        """Whether a tile may be computed by Winograd."""
         most = build.load(elements.parameter(self.most, Access.READ), tile)
         return elements.builder.let("plain", build.apply(Primitive.LE, most, limit))
 
@@ -113,7 +118,7 @@ def _limit(terms: int, kernel: OperandView) -> PackedConstant:
 
     def limit(array: Array) -> Array:
         weights = kernel.compute(array) if kernel.compute else array
-        # NaN where a weight is
+        # NaN if a weight is NaN
         most = np.maximum(weights.max(), -weights.min()).astype(np.float64)
         with np.errstate(divide="ignore"):
             found = np.minimum(np.finfo(np.float32).max / (terms * most), np.finfo(np.float32).max)
@@ -124,7 +129,7 @@ def _limit(terms: int, kernel: OperandView) -> PackedConstant:
 
 
 def noted(builder: Builder, largest: Var, value: Expr, lanes: int) -> None:
-    """Takes the magnitudes of a vector of f32 into account."""
+    """Includes the magnitudes of a vector of f32 in a maximum."""
     bits = build.apply(Primitive.BITCAST, value, dtype=DType.I32)
     size = build.apply(Primitive.AND, bits, Const(MAGNITUDE, DType.I32, lanes))
     builder.assign(largest, build.apply(Primitive.MAX, largest, size))

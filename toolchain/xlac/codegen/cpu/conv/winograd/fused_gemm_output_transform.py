@@ -42,7 +42,7 @@ def launch(
     guard: Guard | None,
     schedule: WinogradSchedule,
 ) -> KernelLaunch:
-    """The kernel, over all that tiles see at points and packed weights."""
+    """The kernel, from transformed input tiles and packed weights."""
     elements = Elements(Builder(), group, target)
     direct = DirectSum(elements, t, x, panels, schedule.tile.lanes)
     _Products(elements, after, given, panels, schedule, t, guard, direct).write()

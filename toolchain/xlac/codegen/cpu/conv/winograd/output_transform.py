@@ -48,9 +48,10 @@ def gemm_schedule(schedule: WinogradSchedule) -> GemmSchedule:
 class OutputTransform(Gemm):
     """Transforms the products of a tile to its results, and stores them."""
 
-    place: Expr  # where the products of a pair of points begin
-    largest: Var | None = None  # magnitudes of the panel's weights, where their limit is not known
-    limit: Expr | None = None  # the largest pixel of a tile that is multiplied at points
+    place: Expr  # the offset of the products at each point
+    # the largest magnitude of the panel's weights, if their limit is computed at run time
+    largest: Var | None = None
+    limit: Expr | None = None  # the largest pixel of a tile that is computed by Winograd
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""The weights of a convolution that multiplies at points, packed panel by panel: each channel's nine
-taps. See `winograd.py`.
+"""The weights of a Winograd convolution, packed in panels: nine taps of each channel. See
+`winograd.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xlac_sdk.target import Target
 
 
 def contraction(t: Tiling, seen: Scratch, kernel: OperandView) -> Contraction:
-    """Tiles times weights, as they are given, at one pair of points."""
+    """Tiles times untransformed weights, at one point."""
     taps = tuple(Axis(toom_cook.TAPS, 0, step) for step in kernel.strides[:2])
     return Contraction(
         (),
@@ -45,11 +45,11 @@ def packed(
     kernel: OperandView,
     schedule: WinogradSchedule,
 ) -> tuple[Panels, tuple[KernelLaunch, ...]]:
-    """The panels, and the kernel that packs weights that are not known while compiling."""
+    """The panels, and the kernel that packs weights that are not known at compile time."""
     if given.right.constant:
         made = packing.constant(given, schedule.tile, DType.F32, kernel.compute, kernel.key)
         return made, ()
-    # nothing but the order of the weights matters here: taps that are neighbours are one axis
+    # only the order of the weights matters here: contiguous taps are merged into one axis
     axes = merge([Axis(axis.extent, 0, axis.right) for axis in given.inner])
     launch, panels = panel_kernel.running(
         group, target, f"{name}_pack", decisions, replace(given, inner=axes), schedule.tile, DType.F32

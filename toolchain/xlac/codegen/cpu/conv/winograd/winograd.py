@@ -38,8 +38,8 @@ from xlac_sdk.target import Target
 def lower(
     group: Group, target: Target, name: str, lower_part: LowerPart, t: Tiling
 ) -> LoweredGroup | None:
-    """Both kernels, after the one that packs weights that are not known while compiling; None where
-    they are quantised.
+    """Both kernels, after one that packs the weights if they are not known at compile time; None
+    for quantised weights.
     """
     anchor = group.anchor
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
@@ -48,7 +48,7 @@ def lower(
         and isinstance(kernel.value, Node)
         and kernel.value.type.dtype is not DType.F32
     ):
-        return None  # quantised: they are to be small
+        return None  # quantised weights stay in their narrow type
     after = epilogue.of(group, anchor)
     if after is None or not all(_dense(after, node) for node in group.outputs):
 
