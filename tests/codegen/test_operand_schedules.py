@@ -50,13 +50,13 @@ def conv_with(order: object, phases: bool = False) -> dict[str, Any]:
 
 MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("operands_left", dot_with({"dtype": "f32", "order": [0, 2]}), ("left", "order"), "each of the 2"),
-    ("operands_left", dot_with({"dtype": "f16", "order": [1, 0]}), ("left", "dtype"), "can be f32"),
+    ("operands_left", dot_with({"dtype": "f16", "order": [1, 0]}), ("left", "dtype"), "must be f32"),
     ("operands_left", dot_with({"dtype": "f32", "order": [0, 1]}), ("left",), "it must be null"),
     ("input_padded", conv_with(None), ("order",), "windows leave the input"),
     ("input_padded", conv_with([0, 1, 2]), ("order",), "each of the 4 axes"),
-    ("input_padded", conv_with([0, 1, 2, 3], True), ("phases",), "not spread"),
+    ("input_padded", conv_with([0, 1, 2, 3], True), ("phases",), "not dilated"),
     ("input_spread", conv_with(None), ("order",), "convolved in phases"),
-    ("input_channels", conv_with([0, 3, 1, 2]), ("order",), "neighbours along axis 3"),
+    ("input_channels", conv_with([0, 3, 1, 2]), ("order",), "axis 3 must be contiguous"),
 ]  # fmt: skip
 
 
