@@ -50,7 +50,7 @@ test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; tr
 	$(BIN)/python -m pytest --all tests/onnx/test_onnx_models.py
 
 cuda: $(VENV)/.tested ## every shipped spec and conformance case compiled for GPUs that need not be there; minutes
-	$(BIN)/python -m pytest -n 2 --all tests/cuda/test_cuda_text.py tests/cuda/test_cuda_build.py
+	$(BIN)/python -m pytest -n 2 --all tests/cuda/text
 
 pycuda: $(VENV)/.tested ## builds pycuda where `pip install pycuda` cannot (a minute), and installs it; needs CUDA's headers, no GPU
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check mako pytools

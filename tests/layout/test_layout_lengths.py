@@ -35,22 +35,11 @@ LONG_FILES: dict[str, int] = {
     "bench/compile_time.py": 304,
     "bench/gpu/contenders.py": 341,
     "bench/gpu/problems.py": 361,
-    "tests/aot/test_aot_memory.py": 312,
-    "tests/calls/test_call_mistakes.py": 373,
-    "tests/calls/test_jit.py": 330,
-    "tests/checked/test_checked_ops.py": 319,
-    "tests/cli/test_cli_verbs.py": 347,
-    "tests/codegen/contractions/test_dot_schedule.py": 331,
-    "tests/codegen/test_loops_shapes.py": 375,
-    "tests/cuda/test_cuda_build.py": 306,
-    "tests/cuda/test_cuda_text.py": 302,
-    "tests/pytorch/test_torch_archive.py": 472,
 }
 LONG_FUNCTIONS_LEFT: dict[str, int] = {
     "toolchain/xlac/codegen/cpu/row_reduction.py: _row": 62,
     "bench/gpu/problems.py: memory_bound": 121,
     "bench/gpu/run.py: table": 76,
-    "tests/pytorch/test_torch_archive.py: test_an_archive_holds_what_it_says": 63,
 }
 
 

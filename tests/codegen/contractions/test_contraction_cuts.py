@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contraction_harness import agree, conv, cpu, group
-from test_dot_schedule import matmul
+from dot_groups import matmul
 
 from xlac.codegen.cpu.gemm import cache_blocking, tile_store
 from xlac.codegen.cpu.gemm.cache_blocking import Cut

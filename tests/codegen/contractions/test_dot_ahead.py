@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contraction_harness import TARGETS, agree, group
-from test_dot_schedule import matmul
+from dot_groups import matmul
 
 from xlac.codegen.core.lowered_group import PackedConstant
 from xlac.codegen.lower import lower
