@@ -24,7 +24,8 @@ from xlac.fusion.partition import partition
 from xlac.ir.dims import UNBOUNDED, OpenSize
 from xlac.memory.alternate import caches
 from xlac.memory.limit import MemoryLimit, check_addressable
-from xlac.memory.planner import planned
+from xlac.memory.merged_launches import MergedLaunches
+from xlac.memory.planner import unplaced
 from xlac.model import Model, Undecided
 from xlac.options import CompileOptions
 from xlac.passes.capture import captured
@@ -38,7 +39,7 @@ from xlac.passes.rewrite.trace import Trace
 from xlac.passes.specialize import substituted
 from xlac.passes.weights import Weights
 from xlac.program_variants import Variant, merged
-from xlac.recompute.fit import Unlimited, within_memory
+from xlac.recompute.fit import settled
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.specialization import Specializing
 from xlac.runtime.variants import asked, checked
@@ -227,10 +228,8 @@ class _Stages:
             groups = partition(scheduled, target, fuse=self.fuse, kind_taken=kind_taken)
             checkpoint("schedules and the memory plan")
             sizes = model.dims.values()
-            planner = partial(planned, lowering=self.schedules, weights=weights, state=model.state, sizes=sizes, caches=caches(target))  # fmt: skip
-            program, needs = planner(groups)
-            if self.memory is not None and not self.memory.holds(program):
-                groups, program = within_memory(self.memory, Unlimited(groups, program, needs), planner, self.schedules, model.state)  # fmt: skip
+            planner = partial(unplaced, lowering=self.schedules, weights=weights, launcher=MergedLaunches(), state=model.state, sizes=sizes, caches=caches(target))  # fmt: skip
+            groups, program = settled(groups, planner, self.schedules, model.state, self.memory)
             check_addressable(program)
             if model.checks:  # no temporary is read before it is written, too
                 verify_program(program)

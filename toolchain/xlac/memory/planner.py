@@ -8,7 +8,6 @@ arena.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from xlac.codegen.core.lowered_group import LibraryCall, PackedConstant, Scratch, Value
 from xlac.fusion.group import Group, Kind, Partition
@@ -18,14 +17,13 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, attributes
 from xlac.ir.types import Type
 from xlac.memory.alternate import alternated
-from xlac.memory.arena import pack
 from xlac.memory.control import Move, advance, control
 from xlac.memory.merged_launches import MergedLaunches
 from xlac.memory.places import Lowering, Places, Readers, Wanted
 from xlac.memory.slots import ProgramSlots
+from xlac.memory.unplaced import UnplacedProgram
 from xlac.ops.tensor.leaf import Const, Param, asked, param
 from xlac_sdk.programs.program import Argument, Call, Copy, Program, Role, Step
-from xlac_sdk.programs.rewrite import with_slots
 from xlac_sdk.support.limits import went
 
 
@@ -36,18 +34,32 @@ def planned(
     state: Mapping[str, str] | None = None,
     sizes: Iterable[Symbol] = (),
     caches: Sequence[int] = (),
-) -> tuple[Program, list[int]]:
+) -> tuple[Program, Sequence[int]]:
+    """`unplaced`, placed; and for each group of the graph the most memory that it has for itself."""
+    found = unplaced(partition, lowering, weights, MergedLaunches(), state, sizes, caches)
+    return found.placed(), found.needs
+
+
+def unplaced(
+    partition: Partition,
+    lowering: Lowering,
+    weights: Mapping[str, Array],
+    launcher: MergedLaunches,
+    state: Mapping[str, str] | None = None,
+    sizes: Iterable[Symbol] = (),
+    caches: Sequence[int] = (),
+) -> UnplacedProgram:
     """The whole program of a graph, over `sizes` where shapes are open; every one of them has a
-    `max`. And for each group of the graph the most memory that it has for itself: what is not there
-    before it, or not after.
+    `max`. Only the places of temporaries are left to be decided.
 
     `state` maps a `param` of kind "state" to the output that is its value after a call; one called
     `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is
-    to suit.
+    to suit. `launcher` keeps kernels that were merged, for other orders of the same groups.
     """
-    planner = MemoryPlanner(lowering, weights, tuple(sizes), caches)
+    planner = MemoryPlanner(lowering, weights, launcher, tuple(sizes), caches)
     program = planner.program(partition, state or {})
-    return program, planner.lifetimes.inside([planner.times[g] for g in partition.groups])
+    needs = planner.lifetimes.inside([planner.times[g] for g in partition.groups])
+    return UnplacedProgram(program, planner.lifetimes.spans(), needs)
 
 
 class MemoryPlanner(ProgramSlots):
@@ -57,18 +69,19 @@ class MemoryPlanner(ProgramSlots):
         self,
         lowering: Lowering,
         weights: Mapping[str, Array],
+        launcher: MergedLaunches,
         sizes: tuple[Symbol, ...] = (),
         caches: Sequence[int] = (),
     ) -> None:
         super().__init__(weights, sizes)
         self.lowering, self.caches = lowering, caches
-        self.launcher = MergedLaunches()
+        self.launcher = launcher
         self.times: dict[Group, tuple[int, int]] = {}  # the steps between which each group runs
 
     # ---- the whole ---------------------------------------------------------------------------
 
     def program(self, partition: Partition, state: Mapping[str, str]) -> Program:
-        """The program of a whole graph, every value in its place."""
+        """The program of a whole graph; its temporaries have no places yet."""
         graph = partition.graph
         params = asked(graph)
         inputs = [
@@ -85,25 +98,16 @@ class MemoryPlanner(ProgramSlots):
         wanted = [(n, Argument(s)) for n, s in zip(given.values(), outputs, strict=True)]
         kept = self.states(graph, places)
         steps = advance(self, partition, places, _nexts(graph, state, kept), wanted)
-        steps = alternated(steps, self.launcher.backwards, self.caches)
-
-        spans = self.lifetimes.spans()
-        layout = pack(list(spans.values()))
-        moved = {
-            slot: replace(slot, offset=o) for slot, o in zip(spans, layout.offsets, strict=True)
-        }
-        slots = (*self.slots, *self.constants.slots)
         return Program(
             graph.name,
             tuple(inputs),
             tuple(outputs),
-            tuple(moved.get(s, s) for s in slots),
-            with_slots(steps, moved),
+            (*self.slots, *self.constants.slots),
+            alternated(steps, self.launcher.backwards, self.caches),
             self.constants.arrays,
-            layout.nbytes,
+            0,
             self.state_bytes,
             self.sizes,
-            facts={"live_bytes": layout.bound},
         )
 
     # ---- a block: the groups of one graph ----------------------------------------------------

@@ -1,10 +1,10 @@
-"""A program within a limit of memory: another order of its groups where that is enough, else some
-of them computed again.
+"""A program in an order of its groups that takes little memory, and within a limit where there is
+one: some groups are computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,17 +13,15 @@ from xlac.fusion.group import Group, Partition
 from xlac.memory.arena import ALIGN
 from xlac.memory.limit import MemoryLimit, check
 from xlac.recompute.measure import Measured, measured
-from xlac.recompute.order import least_memory, reordered
+from xlac.recompute.order import least_memory
 from xlac.recompute.problem import usage
 from xlac.recompute.rebuild import rebuilt
+from xlac.recompute.reorder import Planner, in_less_memory, in_order
 from xlac.recompute.search import RecomputePlan, planned
 from xlac_sdk.programs.program import Program
 from xlac_sdk.support.limits import checkpoint
 
 TURNS = 4  # limits tried for a plan whose arena comes out larger than its values at once
-
-Planner = Callable[[Partition], tuple[Program, list[int]]]
-"""The memory plan of a partition, and what each group needs for itself: `planner.planned`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Unlimited:
 
     partition: Partition
     program: Program
-    needs: list[int]
+    needs: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,23 @@ class Fitted:
     program: Program
     fits: bool
     peak: Group
+
+
+def settled(
+    partition: Partition,
+    planner: Planner,
+    lowering: LoweringCache,
+    state: Mapping[str, str],
+    limit: MemoryLimit | None = None,
+) -> tuple[Partition, Program]:
+    """A partition and its program, in an order that takes less memory where one is found, and
+    within the limit. Raises LimitError where that cannot be.
+    """
+    groups, found = in_less_memory(partition, planner(partition), planner, lowering, state)
+    program = found.placed()
+    if limit is None or limit.holds(program):
+        return groups, program
+    return within_memory(limit, Unlimited(groups, program, found.needs), planner, lowering, state)
 
 
 def within_memory(
@@ -82,17 +97,15 @@ def fitted(
     checkpoint("what to compute again")
     partition = given.partition
     whole = measured(partition, lowering, lowering.target, state, given.needs)
-    order = least_memory(whole.problem)
-    problem = reordered(whole.problem, order)
-    groups = [whole.groups[number] for number in order] + whole.groups[len(order) :]
-    ordered = replace(whole, problem=problem, groups=groups)
+    ordered = in_order(whole, least_memory(whole.problem))
+    problem, groups = ordered.problem, ordered.groups
     plan = RecomputePlan(tuple(range(problem.required)), problem.cost, False)
     best: Fitted | None = None
     asked, searched = limit, False
     largest = max(map(problem.least, range(problem.required)), default=0)
     for _ in range(TURNS):
         made = rebuilt(partition, ordered, plan.sequence)
-        program = planner(made)[0]
+        program = planner(made).placed()
         used = usage(problem, plan.sequence)
         if best is None or program.arena_bytes < best.program.arena_bytes:
             facts = {**program.facts, "recomputed": told(ordered, plan)}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import pairwise
 
 from xlac.recompute.problem import Problem, usage
 from xlac_sdk.support.limits import went
 
-MANY = 1500  # tasks of which more are not compared with each other
 CHAIN = (
     4  # tasks that are looked at together: one that takes memory, for those after it that free more
 )
@@ -18,10 +19,8 @@ def least_memory(problem: Problem) -> list[int]:
     """An order of the required tasks: the one in which they stand, or one that takes less memory."""
     graph = Precedence(problem)
     forward = graph.scheduled(range(problem.required))
-    orders = [list(range(problem.required)), forward]
-    if problem.required <= MANY:
-        late = graph.backward()
-        orders += [late, graph.scheduled(late)]
+    late = graph.backward()
+    orders = [list(range(problem.required)), forward, late, graph.scheduled(late)]
     return min(orders, key=lambda order: max(usage(problem, order), default=0))
 
 
@@ -35,8 +34,8 @@ def reordered(problem: Problem, order: Sequence[int]) -> Problem:
 
 
 class Precedence:
-    """Which required task has to run before which: writers before readers and, where that is
-    possible, readers of a state before its update.
+    """Which required task has to run before which: writers before readers, what may not be repeated
+    in its order and, where that is possible, readers of a state before its update.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -50,6 +49,9 @@ class Precedence:
         for number, task in enumerate(self.tasks):
             for buffer in task.writes:
                 self.after[number].update(self.readers[buffer])
+        once = [number for number, task in enumerate(self.tasks) if not task.repeatable]
+        for number, following in pairwise(once):  # foreign code may have effects
+            self.after[number].add(following)
         self._updates_last()
         self.before: list[set[int]] = [set() for _ in self.tasks]
         for number, later in enumerate(self.after):
@@ -112,27 +114,39 @@ class Precedence:
         waiting = [len(later) for later in self.after]
         nbytes = self.problem.nbytes
         alive = [buffer in self.problem.results for buffer in range(len(nbytes))]
-        ready = {n for n, count in enumerate(waiting) if not count}
+        grown: dict[int, int] = {}  # by task that is ready
+        heap: list[tuple[int, int]] = []  # some of it is out of date
+
+        def look(number: int) -> None:
+            task = self.tasks[number]
+            gone = sum(nbytes[b] for b in task.writes if alive[b])
+            grown[number] = sum(nbytes[b] for b in task.reads if not alive[b]) - gone
+            heappush(heap, (grown[number], -number))
+
+        for number, count in enumerate(waiting):
+            if not count:
+                look(number)
         order: list[int] = []
-        while ready:
+        while heap:
             went()
-
-            def growth(number: int) -> int:
-                task = self.tasks[number]
-                gone = sum(nbytes[b] for b in task.writes if alive[b])
-                return sum(nbytes[b] for b in task.reads if not alive[b]) - gone
-
-            chosen = min(ready, key=lambda number: (growth(number), -number))
-            ready.discard(chosen)
+            growth, negative = heappop(heap)
+            chosen = -negative
+            if grown.get(chosen) != growth:
+                continue
+            del grown[chosen]
             order.append(chosen)
             for buffer in self.tasks[chosen].writes:
                 alive[buffer] = False
             for buffer in self.tasks[chosen].reads:
-                alive[buffer] = True
+                if not alive[buffer]:
+                    alive[buffer] = True
+                    for other in self.readers[buffer]:
+                        if other in grown:
+                            look(other)
             for other in self.before[chosen]:
                 waiting[other] -= 1
                 if not waiting[other]:
-                    ready.add(other)
+                    look(other)
         return order[::-1]
 
 
