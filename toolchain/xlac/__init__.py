@@ -28,6 +28,8 @@ _HOMES = {
     **dict.fromkeys(
         ("grad", "value_and_grad", "jvp", "vjp", "vmap"), "xlac.integrations.transforms"
     ),
+    **dict.fromkeys(("scan", "while_loop", "cond", "switch"), "xlac.frontends.traced_control"),
+    "custom_gradient": "xlac.frontends.declared_gradients",
     "from_torch": "xlac.integrations.torch.function",
     "torch_step": "xlac.integrations.torch.step",
     "from_jax": "xlac.integrations.jax",

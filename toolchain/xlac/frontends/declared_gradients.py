@@ -1,0 +1,91 @@
+"""Functions whose gradient is declared beside what they compute: `xlac.custom_gradient`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlac.frontends.change_nests import fitting
+from xlac.frontends.pytree import flatten, unflatten
+from xlac.frontends.traced_bodies import around, graph, inside, traced
+from xlac.frontends.traced_function import inlined
+from xlac.frontends.tracing import Number, Tensor
+from xlac.frontends.variables import is_float
+from xlac.ir.graph import Node, zeros
+from xlac.ops import build
+from xlac.ops.control.custom_gradient import CustomGradient
+from xlac.ops.walks import closed
+
+
+def custom_gradient(function: Callable[..., Any], gradient: Callable[..., Any]) -> Any:
+    """`function` with a gradient of its own: `gradient(cotangent, result, *args)` gives a tuple with the
+    cotangent of each argument, a nest like it; None for what has none.
+
+    What both read from around them counts as constant. Forwards goes what the gradient is the transpose
+    of, so a gradient that is not linear in the cotangent has only the way back. Raises TypeError where
+    nothing is traced, SourceError for cotangents that do not fit.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        inside(f"custom_gradient({function.__name__}, …)")
+        bound = signature.bind(*args, **named)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(f"{function.__name__}() has a gradient: it takes arguments by position")
+        return _declared(function, gradient, bound.args)
+
+    return call
+
+
+def _declared(function: Callable[..., Any], gradient: Callable[..., Any], args: Sequence[Any]) -> Any:  # fmt: skip
+    given: list[Tensor] = []
+    tree = flatten(inlined(tuple(args)), given)
+    leaves = _typed(given)
+    count, types = len(leaves), [leaf.node.type for leaf in leaves]
+    body = traced(lambda tensors: function(*unflatten(tree, tensors)), types)
+    made = body.nodes()
+    gives = [node.type for node in made]
+    changes = [t for t in gives if t.dtype.is_float]
+
+    def back(tensors: list[Tensor]) -> list[Tensor]:
+        results = tensors[count : count + len(gives)]
+        cotangents = iter(tensors[count + len(gives) :])
+        given = [next(cotangents) if is_float(r) else None for r in results]
+        cotangent, result = (unflatten(body.tree, each) for each in (given, results))
+        found = inlined(gradient(cotangent, result, *unflatten(tree, tensors[:count])))
+        fitted = fitting("cotangent", "argument", tree, leaves, found)
+        pairs = zip(fitted, leaves, strict=True)
+        return [_like(each, leaf) for each, leaf in pairs if is_float(leaf)]
+
+    way = traced(back, [*types, *gives, *changes])
+    returned = way.nodes()
+    others = around((body.params, made), (way.params, returned))
+    known = [*way.params[:count], *others, *way.params[count:]]
+    nothing = [zeros(node.type) for node in others if node.type.dtype.is_float]
+    op = CustomGradient(
+        graph("function", body, others, made),
+        closed("gradient", known, [*returned, *nothing]),
+        getattr(function, "__name__", ""),
+    )
+    node = Node.of(op, *(leaf.node for leaf in leaves), *others)
+    return unflatten(body.tree, [Tensor(each) for each in build.results(node)])
+
+
+def _typed(leaves: Sequence[Tensor]) -> list[Tensor]:
+    """Numbers as tensors: floats of the type of the first tensor of floats."""
+    first = next((t.dtype for t in leaves if not isinstance(t, Number) and is_float(t)), None)
+    return [
+        Tensor(t.weak.node(first if t.weak.kind is float else None)) if isinstance(t, Number) else t
+        for t in leaves
+    ]
+
+
+def _like(cotangent: Tensor | None, leaf: Tensor) -> Tensor:
+    """A cotangent of the leaf's type; zeros for None."""
+    if cotangent is None:
+        return Tensor(zeros(leaf.node.type))
+    return Tensor(cotangent.weak.node(leaf.dtype)) if isinstance(cotangent, Number) else cotangent

@@ -1,0 +1,138 @@
+"""Bodies of traced loops and branches: Python functions run on parameters of their own. What they read
+from around them becomes an operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xlac.frontends.pytree import PyTree, flatten, paths, unflatten
+from xlac.frontends.traced_function import Input, Leaf, inlined, is_tracing
+from xlac.frontends.tracing import Number, Tensor
+from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.types import Type
+from xlac.ops.tensor.leaf import Param
+from xlac.ops.walks import closed, dependents
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, SourceError
+
+
+def wrong(message: str, hint: str = "") -> SourceError:
+    """The error for a loop or branch that does not fit."""
+    return SourceError(Diagnostic("XL2035", message, hint=hint))
+
+
+def inside(name: str) -> None:
+    """Raises TypeError outside of a function that is traced."""
+    if not is_tracing():
+        raise TypeError(
+            f"xlac.{name} works on traced tensors: call it inside a function made by xlac.jit"
+        )
+
+
+@dataclass(frozen=True)
+class TracedBody:
+    """A function that was traced on parameters."""
+
+    params: list[Node]
+    tree: PyTree
+    results: list[Tensor]
+
+    def nodes(self, types: Sequence[DType | None] | None = None) -> list[Node]:
+        """Its results; numbers in the given element types, or in their own."""
+        wanted = types or [None] * len(self.results)
+        return [
+            r.weak.node(t) if isinstance(r, Number) else r.node
+            for r, t in zip(self.results, wanted, strict=True)
+        ]
+
+
+def traced(call: Callable[[list[Tensor]], Any], leaves: Sequence[Leaf]) -> TracedBody:
+    """A function of tensors on parameters: one for each leaf; of a number for each type that it is
+    used in.
+    """
+    inputs = [Input("body", f"b{number}", leaf) for number, leaf in enumerate(leaves)]
+    results: list[Tensor] = []
+    tree = flatten(inlined(call([one.tensor for one in inputs])), results)
+    return TracedBody([node for one in inputs for _, node in one.params()], tree, results)
+
+
+def captured(params: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
+    """What the results read that neither depends on the parameters nor is constant."""
+    own = dependents(roots, params)
+    read = [i for node in own for i in node.inputs if i not in own]
+    read += [root for root in roots if root not in own]
+    varies: dict[Node, bool] = {}
+    for node in walk(read, own):
+        varies[node] = isinstance(node.op, Param) or any(varies[i] for i in node.inputs)
+    return list(dict.fromkeys(node for node in read if varies[node]))
+
+
+def around(*bodies: tuple[Sequence[Node], Sequence[Node]]) -> list[Node]:
+    """What several bodies, each its parameters and results, read from around them."""
+    found: dict[Node, None] = {}
+    for params, roots in bodies:
+        found |= dict.fromkeys(captured(params, roots))
+    return list(found)
+
+
+def graph(name: str, body: TracedBody, others: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+    """A closed graph of the body's parameters and of what it reads besides."""
+    return closed(name, [*body.params, *others], outputs)
+
+
+# ---- carried values -----------------------------------------------------------------------------
+
+
+class CarriedNest:
+    """What a loop hands from step to step: a pytree whose leaves keep their types.
+
+    A Python number takes the element type that the first step gives it.
+    """
+
+    def __init__(self, function: str, init: Any) -> None:
+        self._function = function
+        self.leaves: list[Tensor] = []
+        self.tree = flatten(inlined(init), self.leaves)
+
+    def settle(
+        self, step: Callable[[list[Tensor]], Any], rest: Sequence[Leaf], pair: bool = False
+    ) -> TracedBody:
+        """The step, traced on the carried values' types and on `rest`; it gives the new carried
+        values, or a `pair` of those and something else.
+        """
+        if any(isinstance(leaf, Number) for leaf in self.leaves):
+            first = traced(step, [*map(_leaf, self.leaves), *rest])
+            self._check(first, pair)
+            for number, (leaf, new) in enumerate(zip(self.leaves, first.results, strict=False)):
+                if isinstance(leaf, Number):
+                    dtype = None if isinstance(new, Number) else new.dtype
+                    self.leaves[number] = Tensor(leaf.weak.node(dtype))
+        found = traced(step, [*self.types(), *rest])
+        self._check(found, pair)
+        for (path, number), type in zip(paths(self.tree, "carry"), self.types(), strict=True):
+            new = found.results[number]
+            gives = Type(type.dtype) if isinstance(new, Number) else new.node.type
+            if gives != type:
+                told = f"{self._function}(): {path} is {type}, and a step makes it {gives}"
+                raise wrong(told, "a carried value keeps its type: cast what the step gives")
+        return found
+
+    def _check(self, found: TracedBody, pair: bool) -> None:
+        if (found.tree[1][0] if pair else found.tree) != self.tree:
+            told = f"{self._function}(): a step gives another nest than the one that it carries"
+            raise wrong(told, "tuples, lists, dicts and their keys stay what they are")
+
+    def types(self) -> list[Type]:
+        """The types of its leaves."""
+        return [leaf.node.type for leaf in self.leaves]
+
+    def of(self, tensors: Sequence[Any]) -> Any:
+        """The pytree with other leaves."""
+        return unflatten(self.tree, tensors)
+
+
+def _leaf(tensor: Tensor) -> Leaf:
+    return tensor.weak.kind if isinstance(tensor, Number) else tensor.node.type
