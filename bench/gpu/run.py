@@ -21,8 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from contenders import CONTENDERS
-from problems import Workload, all_of
+from frameworks import CONTENDERS
+from problems import all_of
+from workload import Workload
 
 HERE = Path(__file__).resolve().parent
 OURS = "xlac"
@@ -115,77 +116,64 @@ def table(workloads: dict[str, Any], names: list[str], copied: float | None) -> 
     ours is.
     """
     peers = [n for n in names if n != OURS]
-    head = [
-        "workload",
-        OURS,
-        *peers,
-        "best peer",
-        "ratio",
-        "submit µs",
-        "GB/s",
-        "of a copy",
-        "TFLOP/s",
-    ]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    head = ["workload", OURS, *peers, "best peer", "ratio", "submit µs", "GB/s", "of a copy"]
+    rows = [[*head, "TFLOP/s"]]
     ratios = []
     for name, entry in workloads.items():
-        results = entry["results"]
-        times = {
-            n: r["seconds"] for n, r in results.items() if "seconds" in r and r.get("accurate")
-        }
+        times = accurate_times(entry["results"])
         best = min((p for p in peers if p in times), key=times.__getitem__, default=None)
-        cells = [
-            f"{times[n] * 1e6:.1f}"
-            if n in times
-            else "wrong"
-            if "seconds" in results.get(n, {})
-            else "–"
-            for n in [OURS, *peers]
-        ]
         ratio = times[OURS] / times[best] if OURS in times and best else None
         ratios += [ratio] if ratio else []
-        ours = times.get(OURS)
-        rate = entry["least_bytes"] / ours / 1e9 if ours and "least_bytes" in entry else None
-        share = f"{rate / copied:.0%}" if rate and copied and entry["family"] == "memory" else ""
-        submit = f"{results[OURS]['submit'] * 1e6:.1f}" if ours else ""
-        flops = f"{entry['flops'] / ours / 1e12:.1f}" if ours else ""
-        lines.append(
-            "| "
-            + " | ".join(
-                [
-                    name,
-                    *cells,
-                    best or "–",
-                    f"{ratio:.2f}" if ratio else "–",
-                    submit,
-                    f"{rate:.0f}" if rate else "",
-                    share,
-                    flops,
-                ]
-            )
-            + " |"
-        )
+        against = [best or "–", f"{ratio:.2f}" if ratio else "–"]
+        told = [time_cell(n, entry["results"], times) for n in (OURS, *peers)]
+        rows.append([name, *told, *against, *rates(entry, times.get(OURS), copied)])
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
-    failed = [
-        f"- {w}, {n}: {r['failure']}"
-        for w, e in workloads.items()
-        for n, r in e["results"].items()
-        if "failure" in r
-    ]
-    wrong = [
-        f"- {w}, {n}: off by {r['error']:.2g}"
-        for w, e in workloads.items()
-        for n, r in e["results"].items()
-        if r.get("accurate") is False
-    ]
+    first, *lines = ("| " + " | ".join(row) + " |" for row in rows)
     return [
+        first,
+        "|" + "---|" * len(rows[0]),
         *lines,
         "",
         f"Geometric mean of the ratios over {len(ratios)} workloads: {mean:.2f}.",
         "",
         "Failures:",
-        *(failed + wrong or ["- none"]),
+        *(failures(workloads) or ["- none"]),
     ]
+
+
+def accurate_times(results: dict[str, Any]) -> dict[str, float]:
+    """Seconds a call, by contender; without those whose result is wrong."""
+    return {n: r["seconds"] for n, r in results.items() if "seconds" in r and r.get("accurate")}
+
+
+def time_cell(name: str, results: dict[str, Any], times: dict[str, float]) -> str:
+    """A contender's time in microseconds, or that it is wrong, or that there is none."""
+    if name in times:
+        return f"{times[name] * 1e6:.1f}"
+    return "wrong" if "seconds" in results.get(name, {}) else "–"
+
+
+def rates(entry: dict[str, Any], ours: float | None, copied: float | None) -> list[str]:
+    """What our call submits in, in microseconds, and its rates of bytes and of arithmetic."""
+    if not ours:
+        return ["", "", "", ""]
+    rate = entry["least_bytes"] / ours / 1e9 if "least_bytes" in entry else None
+    return [
+        f"{entry['results'][OURS]['submit'] * 1e6:.1f}",
+        f"{rate:.0f}" if rate else "",
+        f"{rate / copied:.0%}" if rate and copied and entry["family"] == "memory" else "",
+        f"{entry['flops'] / ours / 1e12:.1f}",
+    ]
+
+
+def failures(workloads: dict[str, Any]) -> list[str]:
+    """A line for each contender that failed, then for each whose result is wrong."""
+    every = [(w, n, r) for w, e in workloads.items() for n, r in e["results"].items()]
+    failed = [f"- {w}, {n}: {r['failure']}" for w, n, r in every if "failure" in r]
+    wrong = [
+        f"- {w}, {n}: off by {r['error']:.2g}" for w, n, r in every if r.get("accurate") is False
+    ]
+    return failed + wrong
 
 
 def machine(device: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from xlac_sdk.target import Request
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
-from compile_time import KINDS, spec  # the specs that the bench of compile time is about
+from generated_specs import KINDS, spec  # the specs that the bench of compile time is about
 
 MOST = 2.3  # times the work for twice the nodes
 FLOOR = 15_000  # calls below which a stage does not count: it is not where a compile's time goes

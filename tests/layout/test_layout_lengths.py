@@ -30,18 +30,6 @@ NOT_OURS = ("bench/peers",)
 LONG_FUNCTIONS = {"toolchain/xlac/api.py: compile": "half of it says what each of its options does"}
 """Functions that are long for a reason."""
 
-# what is still to be divided, with its lines: a number may only shrink, and an entry go
-LONG_FILES: dict[str, int] = {
-    "bench/compile_time.py": 304,
-    "bench/gpu/contenders.py": 341,
-    "bench/gpu/problems.py": 361,
-}
-LONG_FUNCTIONS_LEFT: dict[str, int] = {
-    "toolchain/xlac/codegen/cpu/row_reduction.py: _row": 62,
-    "bench/gpu/problems.py: memory_bound": 121,
-    "bench/gpu/run.py: table": 76,
-}
-
 
 def files(folder: str) -> Iterator[Path]:
     """The Python files that are ours in a folder."""
@@ -74,17 +62,9 @@ def long_functions(folder: str) -> dict[str, int]:
     return found
 
 
-def within(found: dict[str, int], left: dict[str, int], folder: str) -> None:
-    """Asserts that nothing is too long but what is left to be divided, which does not grow."""
-    left = {name: lines for name, lines in left.items() if name.startswith(f"{folder}/")}
-    new = [f"{name}: {lines} lines" for name, lines in found.items() if lines > left.get(name, 0)]
-    assert not new, "\n".join(new)
-    assert not set(left) - set(found), f"short by now: remove {set(left) - set(found)}"
-
-
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_files_are_short(folder: str) -> None:
-    within(long_files(folder), LONG_FILES, folder)
+    assert not long_files(folder)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -93,7 +73,7 @@ def test_functions_are_short(folder: str) -> None:
     for name in LONG_FUNCTIONS:
         if name.startswith(f"{folder}/"):
             del found[name]  # KeyError: it is short by now
-    within(found, LONG_FUNCTIONS_LEFT, folder)
+    assert not found
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -93,18 +93,12 @@ class Rows(ReductionValues):
         kept = expand(counters, self.space.shape)
         for number, one in enumerate(self.plan.passes):
             homes = self._homes(one)
-            tail = (
-                vector is not None
-                and not self.target.masked
-                and self.lanes > 1
-                and divisor(vector.extent) % self.lanes > 0
-            )
             copies = self.unroll[number]
             others = [r for r in self.reduced if r is not vector]
             cut = self._blocks(one, others, vector, copies)
             gathered = {
                 r: Accumulator(
-                    self.elements, r, self.lanes, copies, tail=tail, long=cut is not None
+                    self.elements, r, self.lanes, copies, tail=self._tail(), long=cut is not None
                 )
                 for r in one.reductions
             }
@@ -149,6 +143,15 @@ class Rows(ReductionValues):
                 self.elements.bind(node, buffer, strides)
             self._settle(one, kept)
         self._store_results(kept)
+
+    def _tail(self) -> bool:
+        """Whether the loop over the vector axis may end in elements that fill no vector."""
+        return (
+            self.vector is not None
+            and not self.target.masked
+            and self.lanes > 1
+            and divisor(self.vector.extent) % self.lanes > 0
+        )
 
     def _stretch(self, run: Run) -> tuple[build.Number, build.Number]:
         """The start and length of the loop over a reduced run."""
