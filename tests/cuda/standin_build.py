@@ -56,14 +56,10 @@ class Standin:
     @cached_property
     def driver(self) -> Path:
         """The driver."""
-        sources = [
-            *map(str, sorted(SOURCES.glob("engine/*.cpp"))),
-            *map(str, sorted(SOURCES.glob("driver/*.cpp"))),
-        ]
         flags = ("-O1", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{DRIVER}")
-        return self._made(
-            self._folder("engine/*", "driver/*") / DRIVER, [*COMPILE, *flags, *sources, "-ldl"]
-        )
+        folder = self._folder("engine/*", "driver/*")
+        source = _together(folder, "engine/*.cpp", "driver/*.cpp")
+        return self._made(folder / DRIVER, [*COMPILE, *flags, str(source), "-ldl"])
 
     def linked_to(self, library: Path) -> Path:
         """A folder with a libcuda.so.1 that has whatever a library wants of it: the stand-in's
@@ -116,10 +112,10 @@ class Standin:
 
     def _of_nvidia(self, sources: str, name: str) -> Path:
         """A library beside the driver."""
-        files = map(str, sorted(SOURCES.glob(f"{sources}/*.cpp")))
         flags = ("-O2", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{name}")
         folder = self._folder(f"{sources}/*", "libraries/*", "engine/*", "driver/*")
-        return self._made(folder / name, [*COMPILE, *flags, *files, str(self.driver)])
+        source = _together(folder, f"{sources}/*.cpp")
+        return self._made(folder / name, [*COMPILE, *flags, str(source), str(self.driver)])
 
     def library(self, text: str, *, watched: bool = False) -> Path:
         """Kernels of CUDA C++ as a library for the driver; `watched`, every access is looked at:
@@ -159,6 +155,18 @@ class Standin:
                 raise RuntimeError(f"{' '.join(command)}\n{done.stderr[:6000]}")
             temporary.replace(file)
         return file
+
+
+def _together(folder: Path, *patterns: str) -> Path:
+    """One file with all others in it: their headers, most of what is compiled, are read once."""
+    files = [file for pattern in patterns for file in sorted(SOURCES.glob(pattern))]
+    text = "".join(f'#include "{file}"\n' for file in files)
+    whole = folder / f"{_hash(text.encode())}.cpp"
+    if not whole.exists():
+        temporary = whole.with_suffix(f".{os.getpid()}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(whole)
+    return whole
 
 
 def _names(library: Path, which: str) -> set[str]:

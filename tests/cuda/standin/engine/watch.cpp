@@ -26,7 +26,7 @@ struct Cell {
     Access writer, reader, other_reader;
 };
 
-constexpr uintptr_t PAGE = 4096;
+constexpr uintptr_t CELLS = 4096;
 
 struct Watch {
     bool on = false, atomic = false;
@@ -100,9 +100,9 @@ void in_shared(std::vector<Cell> &cells, size_t start, size_t bytes, bool write)
 void in_global(const char *at, size_t bytes, bool write) {
     for (size_t i = 0; i < bytes; ++i) {
         auto address = reinterpret_cast<uintptr_t>(at + i);
-        auto &cells = watch.global[address / PAGE];
-        if (cells.empty()) cells.resize(PAGE);
-        record(cells[address % PAGE], write, "global", address);
+        auto &cells = watch.global[address / CELLS];
+        if (cells.empty()) cells.resize(CELLS);
+        record(cells[address % CELLS], write, "global", address);
     }
 }
 
