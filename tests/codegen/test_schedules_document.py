@@ -61,8 +61,8 @@ def test_another_schedule_gives_another_kernel(tmp_path: Path) -> None:
 
 MISTAKES = [
     ("lanes: 16", "lames: 16", "XL4111", "nest has no field 'lames'"),
-    ("lanes: 16", "lanes: wide", "XL4111", "lanes is a whole number, not 'wide'"),
-    ("lanes: 16", "lanes: 0", "XL4111", "lanes is at least 1, not 0"),
+    ("lanes: 16", "lanes: wide", "XL4111", "lanes must be a whole number, not 'wide'"),
+    ("lanes: 16", "lanes: 0", "XL4111", "lanes must be at least 1, not 0"),
     ("lanes: 16, ", "", "XL4111", "nest lacks lanes"),
     ("lanes: 16", "lanes: 24", "XL4112", "power of two, at most 64"),
     ("template: elementwise", "template: elementvice", "XL4111", "no template 'elementvice'"),

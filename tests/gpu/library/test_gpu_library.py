@@ -141,8 +141,8 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     "two matrices": (lambda: build.add(build.add(product(), matrix()), x(8, 10, name="d")), "one matrix and one row"),
     "a computed addend": (lambda: build.add(product(), build.exp(matrix())), "is computed"),
     "an addend of another type": (lambda: build.cast(build.add(build.dot(x(8, 6, dtype=F16), x(6, 10, dtype=F16, name="w"), ((1,), (0,)), out_dtype=F32), matrix()), F16), "is not f16"),
-    "a column for all columns": (lambda: build.add(product(), x(8, 1, name="d")), "neither one row"),
-    "one matrix for a batch": (lambda: build.add(product(batch=3), matrix()), "added to all of a batch"),
+    "a column for all columns": (lambda: build.add(product(), x(8, 1, name="d")), "neither a row"),
+    "one matrix for a batch": (lambda: build.add(product(batch=3), matrix()), "added to all products of a batch"),
     "small": (lambda: build.dot(x(3, 3), x(3, 3, name="w"), ((1,), (0,))), "flops are fewer"),
     "few rows": (lambda: build.dot(x(2, 60), x(60, 60, name="w"), ((1,), (0,))), "2 rows are fewer"),
     "integers": (lambda: build.dot(x(8, 6, dtype=I8), x(6, 10, dtype=I8, name="w"), ((1,), (0,))), "is not asked for"),
@@ -151,7 +151,7 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
         "steps through a batch",
     ),
     "backwards": (
-        lambda: build.dot(Node.of(Slice((0, 5), (8, -1), (1, -1)), x(8, 6)), x(6, 10, name="w"), ((1,), (0,))), "apart in memory, or overlap"
+        lambda: build.dot(Node.of(Slice((0, 5), (8, -1), (1, -1)), x(8, 6)), x(6, 10, name="w"), ((1,), (0,))), "contiguous in memory, or they overlap"
     ),
     "a row repeated": (lambda: build.dot(build.broadcast_to(x(6), (8, 6)), x(6, 10, name="w"), ((1,), (0,))), "overlap"),
 }  # fmt: skip
@@ -177,7 +177,7 @@ def test_sizes_may_be_open() -> None:
 def test_nothing_to_sum_is_generated() -> None:
     depth = symbol("depth", 0, 64, 16)
     node = build.dot(x(8, depth), x(depth, 10, name="w"), ((1,), (0,)))
-    assert "nothing to sum" in note(node)
+    assert "products in a sum may be 0" in note(node)
     agree(node, target=TARGET, sizes={"depth": 0})
 
 

@@ -1,7 +1,7 @@
-"""Lowers each distinct group once: groups of one structure share their kernels.
+"""Lowers each distinct group once: groups with equal structure share their kernels.
 
-A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the lowering, the code
-and the compile time of the few that differ.
+A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the lowering, the code and
+the compile time of the few that differ.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from xlac_sdk.target import Target
 
 
 class LoweringCache:
-    """Callable: what a group is lowered to, shared with every group of the same structure. Groups
-    that `asked` names are lowered by the schedules that it gives.
+    """Callable: the lowering of a group, shared by every group of the same structure. Groups that
+    `asked` names are lowered with the schedules given there.
     """
 
     def __init__(self, target: Target, asked: Asked | None = None) -> None:
         self.target, self.asked = target, asked or Asked()
-        self._met: set[str] = set()  # of the groups that are asked for
+        self._met: set[str] = set()  # the groups with schedules that were asked for
         self._of_group: dict[Group, LoweredGroup] = {}
         self._of_structure: dict[str, tuple[Group, LoweredGroup]] = {}
 
@@ -55,7 +55,9 @@ class LoweringCache:
         return lowered
 
     def _decided(self, group: Group, name: str) -> LoweredGroup:
-        """Lowers a group by what is asked for it. Raises SourceError for what does not fit."""
+        """Lowers a group with the schedules asked for it. Raises SourceError for one that does not
+        fit.
+        """
         which = digest(group) if self.asked.groups else ""
         self._met.add(which)
         wanted = self.asked.of(which)
@@ -70,24 +72,23 @@ class LoweringCache:
         return replace(lowered, schedules=decisions.made)
 
     def check_asked(self) -> None:
-        """Raises SourceError for schedules of groups that have not been lowered."""
+        """Raises SourceError for schedules of groups that were not lowered."""
         strange = [group for group in self.asked.groups if group not in self._met]
         if strange:
             raise self.asked.strange(strange)
 
     def table(self) -> dict[str, tuple[Group, Mapping[str, Schedule]]]:
-        """What was chosen for every group that has kernels, by the name of its structure: a group
-        of each.
+        """The schedules of every group that has kernels, by the name of its structure, with an
+        example of such a group.
         """
         made = self._of_structure.values()
         return {digest(g): (g, found.schedules) for g, found in made if found.schedules}
 
 
 def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGroup:
-    """What one group was lowered to, said of the nodes of another of the same structure.
+    """Rewrites the lowering of one group to the nodes of another group of the same structure.
 
-    Every field of everything in it is gone through, so that what it says is either said of
-    the other group or kept.
+    Every field is traversed, so that anything that refers to nodes is either rewritten or kept.
     """
     nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
     made: dict[Scratch | PackedConstant, Scratch | PackedConstant] = {}

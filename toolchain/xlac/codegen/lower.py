@@ -1,8 +1,8 @@
-"""From a fused group to kernels: which module lowers a kind of group on a device.
+"""Dispatches fused groups to lowerings: which module lowers a kind of group on a device.
 
-The tables name modules as text, and a module is imported when a group asks for it: a compilation
-for a CPU loads no lowering of GPUs or libraries. So that no lowering imports another, each is handed
-`lower` itself for the parts of its group that are of other kinds.
+The tables name modules as text, and a module is imported on first use, so that a compilation for a
+CPU loads no lowering of GPUs or libraries. Lowerings do not import each other: each is passed
+`lower` for parts of its group that are of other kinds.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ GPU: dict[Kind, str] = {
     Kind.SORT: "xlac.codegen.gpu.sort.sort",
     Kind.RANDOM: "xlac.codegen.gpu.random",
 }
-"""The module whose `lower(group, target, name, lower_part)` makes the kernels of a kind of group.
+"""The module whose `lower(group, target, name, lower_part)` makes the kernels of a
+kind of group.
 """
 
 CPU_OPERATIONS = {"select_and_scatter": "xlac.codegen.cpu.window_choice.lower"}
 GPU_OPERATIONS = {"compact": "xlac.codegen.gpu.scan.compact"}
-"""Operations, by mnemonic, that a device lowers otherwise than the rest of their kind."""
+"""Operations, by mnemonic, that a device lowers differently from others of their kind."""
 
 LIBRARY = "xlac.codegen.library.choose"
 LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libraries may compute
@@ -59,12 +60,12 @@ LIBRARIES = (Kind.DOT, Kind.CONV, Kind.ATTENTION)  # kinds that a target's libra
 def lower(
     group: Group, target: Target, name: str, decisions: Decisions | None = None
 ) -> LoweredGroup:
-    """The launches of a group; `name` is an identifier that no other group has, `decisions` are
-    where schedules are asked for and recorded.
+    """The launches of a group; `name` is a unique identifier, `decisions` settles and records
+    schedules.
 
-    A group whose outputs hold no elements has none, and one that a library of the target computes
-    is a call. CLAIMED and CONTROL groups are host steps, which have no kernels: the planner writes
-    them.
+    A group whose outputs are all empty has no launches, and one that a library of the target
+    computes is a call. CLAIMED and CONTROL groups are host steps without kernels, which the planner
+    writes.
     """
     checkpoint()
     decisions = decisions or Decisions(name)

@@ -1,1 +1,1 @@
-"""Lowerings for GPUs: `lower` is the table of kinds."""
+"""Lowerings for GPUs; `codegen/lower.py` has the table of kinds."""

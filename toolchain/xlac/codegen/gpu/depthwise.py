@@ -1,7 +1,7 @@
-"""Depthwise convolutions on a GPU: a thread for every few neighbouring channels of every pixel.
+"""Depthwise convolutions on a GPU: a thread for every few adjacent channels of every pixel.
 
-Neighbouring threads have neighbouring channels, so all reads are wide; the pixels that windows
-share come from caches.
+Adjacent threads have adjacent channels, so all loads are wide; pixels shared by windows are read
+from caches.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def launches(
     right: OperandSource,
     kernel: OperandView,
 ) -> list[KernelLaunch]:
-    """The kernel, after the one that lays out the weights by tap and channel when they are not
+    """The kernel, after the one that lays out the weights by tap and channel if they are not
     constant.
     """
     elements = Elements(Builder(), group, target)
@@ -116,18 +116,18 @@ class _DepthwiseThreads:
         return GpuDepthwiseSchedule(lanes, min(THREADS, self.target.block_threads))
 
     def check(self, schedule: GpuDepthwiseSchedule) -> None:
-        """Raises Misfit for vectors that the channels are not made of."""
+        """Raises Misfit unless the channels consist of whole vectors."""
         check_lanes(schedule.lanes, self.channels, self.target, alone=False)
         check_threads(schedule.threads, self.target)
 
     def follow(self, schedule: GpuDepthwiseSchedule) -> None:
-        """From now on vectors and blocks are as a schedule says."""
+        """Sets vectors and blocks from a schedule."""
         self.lanes, self.threads = schedule.lanes, schedule.threads
 
     def write(self, weights: OperandSource) -> None:
         """One thread for each of the result's vectors."""
         g, builder = self.g, self.builder
-        letters = g.op.layout[2]  # channels last
+        letters = g.op.layout[2]  # channels are the last axis
         extents: list[Dim] = [
             *(g.result[letter] for letter in letters[:-1]),
             self.channels // self.lanes,
@@ -177,7 +177,7 @@ class _DepthwiseThreads:
         self.after.store(self.elements, index, total)
 
     def _inside(self, letter: str, counter: Expr, tap: int) -> list[Expr]:
-        """What must hold for a tap to see x along an axis."""
+        """The conditions for a tap to be inside x along an axis."""
         edge = self.g.edges.get(letter)
         if edge is None:
             return []

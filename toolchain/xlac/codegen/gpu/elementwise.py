@@ -1,9 +1,9 @@
-"""Elementwise groups on a GPU: a thread takes a few vectors as wide as its widest access, a block
-apart from each other.
+"""Elementwise groups on a GPU: a thread processes a few vectors as wide as its widest access, a
+block apart from each other.
 
-Neighbouring threads touch neighbouring vectors, so a warp's accesses are whole cache lines. All
-values of a thread are loaded before any is stored, which keeps enough loads under way. Nests of
-several shapes (the pieces of a concatenation, say) share a launch: each has a range of the blocks.
+Adjacent threads access adjacent vectors, so a warp accesses whole cache lines. All values of a
+thread are loaded before any is stored, which keeps enough loads in flight. Nests of several shapes
+(such as the pieces of a concatenation) share a launch: each has a range of the blocks.
 Transpositions are in `transpose.py`.
 """
 
@@ -36,7 +36,7 @@ P = Primitive
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """One launch, or a few where there are very many shapes."""
+    """One launch, or a few if there are very many shapes."""
     found = [_surveyed(group, target, job) for job in jobs(group) if volume(job.shape) != 0]
     schedule = lower_part.decisions.settle(
         name, choose(found, target), partial(check, jobs=found, target=target)
@@ -68,7 +68,7 @@ def _surveyed(group: Group, target: Target, job: Job) -> SurveyedJob:
 
 
 def _write(elements: Elements, nests: Sequence[_Nest]) -> None:
-    """A kernel in which every nest has its blocks."""
+    """A kernel in which every nest has its own blocks."""
     builder = elements.builder
     threads = max(nest.threads for nest in nests)
     counts = [nest.blocks(threads) for nest in nests]
@@ -85,7 +85,7 @@ def _write(elements: Elements, nests: Sequence[_Nest]) -> None:
 
 @contextmanager
 def _share(here: GridThread, start: Dim, count: Dim, total: Dim) -> Iterator[Expr]:
-    """What a range of the blocks does; yields a block's number within it."""
+    """A scope for a range of the blocks; yields a block's number within the range."""
     if count == total:
         yield here.block
         return
@@ -98,7 +98,7 @@ def _share(here: GridThread, start: Dim, count: Dim, total: Dim) -> Iterator[Exp
 
 
 class _Nest:
-    """One shape: how its elements are shared among threads."""
+    """One nest: the distribution of its elements over threads."""
 
     def __init__(self, one: SurveyedJob, how: GpuNest) -> None:
         self.job, self.lanes, self.copies, self.threads = (
@@ -109,7 +109,7 @@ class _Nest:
         )
         self.loops = merged(one.job.shape, one.survey, how.loops)
         self.inner = self.loops[-1] if self.loops else Run(volume(()), ())
-        # the last vector is cut short
+        # the last vector is partial
         self.ends_inside = bool(divisor(self.inner.extent) % self.lanes)
         self.vectors = ceil_div(self.inner.extent, self.lanes)
         self.total = volume(tuple(run.extent for run in self.loops[:-1])) * self.vectors
@@ -118,8 +118,8 @@ class _Nest:
         return ceil_div(self.total, threads * self.copies)
 
     def write(self, elements: Elements, here: GridThread, block: Expr) -> None:
-        """The vectors of one thread: all at once where the whole block has them, else one after
-        another as they are there.
+        """The vectors of one thread: all at once if the whole block is inside, else one after
+        another with bounds checks.
         """
         builder, span = here.builder, here.threads * self.copies
         first = builder.let("first", build.add(build.mul(block, span), here.thread))
@@ -144,7 +144,7 @@ class _Nest:
             self._one(elements, builder.let("n", build.add(first, build.mul(c, here.threads))))
 
     def _one(self, elements: Elements, number: Expr) -> None:
-        """One vector, if it is there; the elements of a last one that is cut short, one by one."""
+        """One vector, if it is inside; the elements of a partial last vector one by one."""
         builder, extent = elements.builder, self.inner.extent
         whole = self.total if not self.ends_inside else build.div(extent, self.lanes)
         with builder.when(build.apply(P.LT, number, build.lift(whole))):
@@ -160,7 +160,7 @@ class _Nest:
                 )
 
     def _several(self, elements: Elements, numbers: Sequence[Expr]) -> None:
-        """Vectors by their numbers: every value before any store."""
+        """Vectors by their numbers: all values are computed before any store."""
         at = [self._index(elements.builder, number) for number in numbers]
         for index in at:
             for value, _, _ in self.job.stores:

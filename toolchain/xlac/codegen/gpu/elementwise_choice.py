@@ -1,5 +1,5 @@
-"""Chooses what threads and blocks of elementwise groups have on a GPU, and which of their nests are
-transpositions in tiles.
+"""Chooses the threads and blocks of elementwise groups on a GPU, and which nests are tiled
+transpositions.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from xlac.ir.dims import ceil_div, divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac_sdk.target import Target
 
-IN_FLIGHT = 64  # bytes that a thread should be waiting for
-MOST_NESTS = 16  # in one launch
+IN_FLIGHT = 64  # bytes of a thread's loads in flight
+MOST_NESTS = 16  # nests in one launch
 MOST_COPIES = 16  # vectors of a thread
 ROWS = 8  # warps of a block that transposes a tile
-WORD = 4  # bytes of a bank
-LEAST = 16  # elements along both axes for which a tile is worth while
+WORD = 4  # bytes of a bank of SHARED memory
+LEAST = 16  # elements along both axes from which a tile pays
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyedJob:
-    """One nest, and how its elements are reached."""
+    """One nest, and its access analysis."""
 
     job: Job
-    dry: Elements  # in which the accesses of the survey are
+    dry: Elements  # the elements of the dry run, to which the accesses belong
     survey: Survey
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """An operand that is contiguous along another run than the result."""
+    """An operand that is contiguous along another loop than the result."""
 
     node: Node
     access: ElementAccess
 
 
 def choose(jobs: Sequence[SurveyedJob], target: Target) -> GpuElementwiseSchedule:
-    """As few kernels as can be, of threads that have enough to wait for."""
+    """As few kernels as possible, whose threads have enough loads in flight."""
     return GpuElementwiseSchedule(MOST_NESTS, tuple(_nest(one, target) for one in jobs))
 
 
@@ -64,7 +64,7 @@ def _nest(one: SurveyedJob, target: Target) -> GpuNest:
         turned = turned_operands(one, loops[-1], loops[crossed])
         lanes = max(1, WORD // max(t.node.type.dtype.nbytes for t in turned))
         if any(divisor(run.extent) % lanes for run in (loops[crossed], loops[-1])):
-            lanes = 1  # of an access, else so many that a warp's is a cache line
+            lanes = 1  # the widest access; without one, so that a warp covers a cache line
         rows = max(1, min(ROWS, power_of_two(target.block_threads) // target.warp))
         tile = TransposedTile(crossed, target.warp * lanes + 1)
         return GpuNest(axes, lanes, 1, target.warp * rows, tile)
@@ -77,8 +77,8 @@ def _nest(one: SurveyedJob, target: Target) -> GpuNest:
 
 
 def _crossed(one: SurveyedJob, loops: Sequence[Run]) -> int | None:
-    """The number of the longest loop along which some operands lie transposed, where a tile is
-    worth while.
+    """The number of the longest loop along which some operands are contiguous, if a tiled
+    transposition pays.
     """
     for number in sorted(range(len(loops) - 1), key=lambda n: -loops[n].usual):
         long = min(loops[-1].usual, loops[number].usual) >= LEAST
@@ -103,7 +103,7 @@ def turned_operands(one: SurveyedJob, inner: Run, crossed: Run) -> list[Turned]:
 
 
 def _copies(target: Target, survey: Survey, lanes: int, vectors: int) -> int:
-    """Vectors of a thread: enough to wait for, as long as there are threads enough."""
+    """Vectors of a thread: enough loads in flight, as long as there are enough threads."""
     written = {a.buffer for a in survey.accesses if a.buffer.access.value != "read"}
     each = sum(a.buffer.dtype.nbytes for a in survey.accesses if a.buffer not in written) * lanes
     wanted = (

@@ -38,8 +38,8 @@ class _BitsByThread(RandomBits):
         (self._rows if layout.inner == 1 else self._planes)(loops[0], loops[1], threads)
 
     def _rows(self, row: Run, step: Run, threads: int) -> None:
-        """Neighbours are adjacent in memory: a thread writes the elements of its block side by
-        side.
+        """Words of a block are contiguous in memory: a thread stores the elements of its block
+        consecutively.
         """
         builder, layout = self.builder, self.layout
         with every(builder, self.target, [row, step], threads) as counters:
@@ -57,7 +57,9 @@ class _BitsByThread(RandomBits):
             builder.store(self.out, where, beside(parts), align=align)
 
     def _planes(self, step: Run, inner: Run, threads: int) -> None:
-        """Neighbours are `inner` elements apart: a thread writes an element of each plane."""
+        """Words of a block are `inner` elements apart: a thread stores one element to
+        each plane.
+        """
         builder, layout = self.builder, self.layout
         with every(builder, self.target, [step, inner], threads) as counters:
             s, k = counters[step], counters[inner]

@@ -1,10 +1,10 @@
-"""Scatter on a GPU: a thread for every element of the updates where their order does not matter,
-else sorted by place.
+"""Scatter on a GPU: a thread for every element of the updates if their order does not matter, else
+sorted by position.
 
-Sums of integers, and extremes, come out the same in any order: atomic operations combine them. So
-does anything where all places differ. For the rest, sums of floats above all, the updates are
-sorted by their place; the sort is stable, so those of one place stay in their order, and the first
-of them combines all: the result is the same every time.
+Sums of integers, and extremes, do not depend on the order: atomic operations combine them. Nor does
+anything with unique positions. For the rest, sums of floats above all, the updates are sorted by
+position; the sort is stable, so updates of one position stay in their order, and the thread of the
+first of them combines all: the result is deterministic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-ATOMIC_BYTES = (4, 8)  # sizes of elements that GPUs combine atomically
+ATOMIC_BYTES = (4, 8)  # bytes of elements that GPUs combine atomically
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
@@ -54,17 +54,17 @@ def _launches(
 
 
 def _in_any_order(op: Scatter, dtype: DType) -> bool:
-    """Whether updates of one place may meet in any order, and atomically."""
+    """Whether updates of one position may be combined in any order, and atomically."""
     if dtype.nbytes not in ATOMIC_BYTES or dtype is DType.BOOL:
         return False
     return op.combine in ("max", "min") or (op.combine in ("add", "mul") and dtype.is_integer)
 
 
 class _Each(Updates):
-    """Writes the kernel in which every element of the updates has a thread."""
+    """Writes the kernel with a thread for every element of the updates."""
 
     def write(self, name: str, decisions: Decisions) -> None:
-        """The threads of every block, as is decided for the kernel of this name."""
+        """The block size, by the schedule of the kernel of this name."""
         target, loops = self.elements.target, [Run(n, (a,)) for a, n in enumerate(self.sizes)]
 
         def check(schedule: GpuScatterSchedule) -> None:
@@ -91,7 +91,7 @@ class _Each(Updates):
 
 
 class _GpuSortedScatter(SortedScatter):
-    """Threads sort; then each has an element of the updates of a place."""
+    """Sorts by threads; then one thread for each element of the updates of a position."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class _GpuSortedScatter(SortedScatter):
         return build.apply(P.LT, a[0], b[0])
 
     def _read(self, elements: Elements, string: Expr, number: Expr) -> list[Expr]:
-        """Where an update goes, and its number."""
+        """An update's position, and its number."""
         return [self.place(elements, number), number]
 
     def _keep(self, elements: Elements, string: Expr, place: Expr, values: Sequence[Expr]) -> None:

@@ -1,8 +1,8 @@
-"""Transpositions on a GPU: square tiles that are read along one axis, turned in SHARED memory and
-written along the other.
+"""Transpositions on a GPU: square tiles that are read along one axis, transposed in SHARED memory
+and written along the other.
 
-Both sides then touch whole cache lines. A row of the tile has one element more than is used, so
-that neither the threads that write along it nor those that read across it meet in one bank.
+Reads and writes then cover whole cache lines. Rows of the tile are padded by one element, so that
+neither the threads that write along a row nor those that read along a column have bank conflicts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ P = Primitive
 
 
 class Tiles:
-    """Writes the kernel: a tile is a block, its warps take rows of it in turn."""
+    """Writes the kernel: a block for each tile, whose warps take rows in turn."""
 
     def __init__(
         self, elements: Elements, one: SurveyedJob, how: GpuNest, tile: TransposedTile
@@ -111,7 +111,7 @@ class Tiles:
                 store(self.elements, expand(at, self.job.shape), self.job.stores, streaming=False)
 
     def _load(self, turned: Turned, index: Index, inside: Expr | None) -> Expr:
-        """Elements as they lie in memory; 0 outside."""
+        """Elements in the order of memory; 0 outside."""
         buffer = self.elements.parameter(turned.node)
         where: Expr = build.lift(turned.access.offset)
         for entry, stride in zip(index, turned.access.strides, strict=True):
@@ -126,7 +126,7 @@ class Tiles:
         )
 
     def _inside(self, crossed: Expr, inner: Expr) -> Expr | None:
-        """Whether a place of a tile is one of the tensor; None where all are."""
+        """Whether a position of a tile is inside the tensor; None if all are."""
         found: Expr | None = None
         for run, counter in ((self.crossed, crossed), (self.inner, inner)):
             if divisor(run.extent) % self.side:

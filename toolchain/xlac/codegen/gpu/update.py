@@ -1,4 +1,4 @@
-"""A slice replaced, on a GPU: a thread for every vector of the slice."""
+"""dynamic_update_slice on a GPU: a thread for every vector of the slice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """A copy of the operand, unless it is there already, then one launch for the slice."""
+    """A copy of the operand, unless it can be updated in place, then one launch for the slice."""
     return update.lower(group, target, name, lower_part, _write)
 
 
@@ -41,7 +41,7 @@ def _write(elements: Elements, new: Group, name: str, decisions: Decisions) -> N
 
 
 def _choose(x: Node, value: Node, target: Target) -> GpuUpdateSchedule:
-    """Vectors where the rows of the slice are rows of what is updated, and so aligned."""
+    """Vectors if the rows of the slice are whole rows of the operand, and so aligned."""
     sizes, lanes = value.shape, 1
     if sizes and sizes[-1] == x.shape[-1]:
         lanes = widest_lanes(target, value.type.dtype.nbytes, sizes[-1])
@@ -49,6 +49,6 @@ def _choose(x: Node, value: Node, target: Target) -> GpuUpdateSchedule:
 
 
 def _check(value: Node, target: Target, schedule: GpuUpdateSchedule) -> None:
-    """Raises Misfit for vectors that rows of the slice are not made of."""
+    """Raises Misfit unless rows of the slice consist of whole vectors."""
     check_lanes(schedule.lanes, value.shape[-1] if value.shape else 1, target, alone=False)
     check_threads(schedule.threads, target)

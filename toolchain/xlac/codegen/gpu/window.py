@@ -1,5 +1,5 @@
-"""Windows on a GPU: a thread for every result, or for a vector of them along an axis that the
-window does not cross.
+"""Windowed reductions on a GPU: a thread for every result, or for a vector of results along an axis
+in which the window has size 1.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Copies of operands that the window's padding is spread into, if any, then one launch."""
+    """Padded copies of dilated operands, if any, then one launch."""
     return window.lower(group, target, name, lower_part, _WindowByThread)
 
 
-STATEMENTS = 1024  # at most, of positions that are written out
+STATEMENTS = 1024  # the most window positions that are unrolled
 
 
 class _WindowByThread(WindowLoops):
-    """Writes the kernel: every thread finds which positions of the window lie inside x."""
+    """Writes the kernel: every thread finds which positions of the window are inside x."""
 
     @staticmethod
     def direct(op: Window, axis: int) -> bool:
@@ -57,22 +57,22 @@ class _WindowByThread(WindowLoops):
         """Raises Misfit for a schedule that these windows cannot have."""
         target = self.elements.target
         if schedule.lanes > 1 and not self._lies_along(shape):
-            raise Misfit(("lanes",), "windows cross the last axis, or combine in order: it is 1")
+            raise Misfit(
+                ("lanes",), "windows extend along the last axis, or combine in order: it must be 1"
+            )
         check_lanes(schedule.lanes, shape[-1] if shape else 1, target, alone=False)
         check_threads(schedule.threads, target)
         if schedule.written_out and self.positions > STATEMENTS:
             raise Misfit(("written_out",), f"a window has {self.positions} positions")
 
     def _lies_along(self, shape: Shape) -> bool:
-        """Whether the window is one element wide along the last axis, and combines in any order."""
+        """Whether the window has size 1 along the last axis, and combines in any order."""
         op = self.op
         narrow = op.window[-1:] == op.strides[-1:] == (1,) and op.low[-1] == op.high[-1] == 0
         return bool(shape) and op.body is None and narrow
 
     def _lanes(self, shape: Shape) -> int:
-        """Elements along the last axis that a thread takes: several, where the window is one
-        element wide there.
-        """
+        """Elements along the last axis for each thread: several if the window has size 1 there."""
         if not self._lies_along(shape):
             return 1
         results = (t for n in (*self.xs, *self.group.outputs) for t in n.results)

@@ -1,1 +1,1 @@
-"""Groups that the target's library computes as one call."""
+"""Groups computed by one call of the target's library."""

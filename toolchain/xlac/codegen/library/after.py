@@ -1,4 +1,4 @@
-"""What follows a sum of products, as a library says it: `activation(scale * product + addend +
+"""Matches epilogues with those that libraries support: `activation(scale * product + addend +
 bias)`, rounded once.
 """
 
@@ -35,9 +35,11 @@ def _logistic(x: Array) -> Array:
 SMOOTH: dict[type, Callable[..., Array]] = {
     Add: np.add, Sub: np.subtract, Mul: np.multiply, Tanh: np.tanh, Sigmoid: _logistic,
 }  # fmt: skip
-"""A function made of these alone is known from some of its values."""
+"""A function made only of these operations is identified by sampling it at some values."""
 PROBES = np.linspace(-6, 6, 61)
-CLOSE = 1e-4  # relative: constants may be rounded to halves' neighbours, never to another function
+# relative tolerance: constants may be rounded to a 16-bit float's neighbours, but other functions
+# must differ
+CLOSE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +53,15 @@ class Parts:
 
 
 def parts(after: Epilogue, library: Products, fast: bool, columns: frozenset[int]) -> Parts:
-    """Reads an epilogue from the anchor on; a bias runs along some `columns` of its result's axes.
-    Raises LibraryRefused for what the library cannot say, or would round otherwise."""
+    """Parses an epilogue starting at the anchor; a bias runs along some `columns` of its result's
+    axes. Raises LibraryRefused for what the library does not support, or would round differently.
+    """
     return _EpilogueReader(after, library, fast, columns).read()
 
 
 def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
-    """Strides over a node's axes as strides over those of the anchor's result. Raises LibraryRefused where
-    there are none.
+    """Strides over a node's axes converted to strides over those of the anchor's result. Raises
+    LibraryRefused if there are none.
     """
     for moved in reversed(after.paths[node]):
         if isinstance(moved.op, view.Transpose):
@@ -67,14 +70,14 @@ def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
         found = operands.reshaped(moved.shape, strides, moved.inputs[0].shape)
         if found is None:
             raise LibraryRefused(
-                "the result, or what is added to it, is in an order that no strides say"
+                "the layout of the result, or of a term added to it, cannot be expressed by strides"
             )
         strides = found
     return strides
 
 
 class _EpilogueReader:
-    """Follows what is computed from the anchor's result, step by step."""
+    """Walks the nodes computed from the anchor's result, step by step."""
 
     def __init__(
         self, after: Epilogue, library: Products, fast: bool, columns: frozenset[int]
@@ -156,8 +159,8 @@ class _EpilogueReader:
         return bool(moves & self.columns) and bool(moves - self.columns)
 
     def _activation(self, node: Node) -> Node:
-        """All the rest as one function of one value. Raises LibraryRefused for another than the
-        library's.
+        """The remaining nodes as one function of one value. Raises LibraryRefused unless it is one
+        of the library's.
         """
         rest = [n for n in self.after.group.nodes if n in self.after.paths and n not in self.passed]
         values = {node: PROBES}
@@ -170,7 +173,7 @@ class _EpilogueReader:
         return self.output
 
     def _probed(self, node: Node, values: dict[Node, Array]) -> Array:
-        """A node for the probed values of what it is computed from."""
+        """A node evaluated at the sample values of its operand."""
         if isinstance(node.op, Cast | MOVING):
             return values[node.inputs[0]]
         if type(node.op) not in SMOOTH:
@@ -194,7 +197,7 @@ class _EpilogueReader:
     # ---- rounding ----------------------------------------------------------------------------
 
     def _rounds(self, node: Node) -> None:
-        """Remembers the narrow type that a value is rounded to."""
+        """Records the narrow type that a value is rounded to."""
         dtype = node.type.dtype
         if self.rounded is not None and dtype is not self.rounded and dtype.is_half:
             self._asks_for_fast(f"a rounding to {self.rounded}")
@@ -202,7 +205,9 @@ class _EpilogueReader:
             self.rounded = dtype
 
     def _exact(self, user: Node) -> None:
-        """The library computes this on values that were not rounded."""
+        """Raises LibraryRefused if the value was rounded, as the library computes on unrounded
+        ones.
+        """
         if self.rounded is not None:
             self._asks_for_fast(f"a rounding to {self.rounded} before '{user.op.mnemonic}'")
 
@@ -219,7 +224,7 @@ class _EpilogueReader:
 
 
 def _uniform(node: Node) -> float | None:
-    """The number that a node is everywhere, where it is known."""
+    """The number that all elements of a node have, if known."""
     while isinstance(node.op, Cast | view.Broadcast | MOVING):
         node = node.inputs[0]
     value = (
@@ -229,8 +234,8 @@ def _uniform(node: Node) -> float | None:
 
 
 def _source(node: Node, group: Group, dtype: DType) -> OperandView | None:
-    """Where a value of this type, perhaps widened, lies in memory; None for one that is computed,
-    or of another type.
+    """The view of a value of this type, or one widened from it, in memory; None if it is computed,
+    or has another type.
     """
     if node in group.members and isinstance(node.op, view.Broadcast | MOVING):
         found = _source(node.inputs[0], group, dtype)

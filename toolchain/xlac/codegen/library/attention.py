@@ -1,6 +1,4 @@
-"""Attention that the target's library computes, where nothing but its result's order is left to
-do.
-"""
+"""Attention computed by the target's library, if its epilogue only permutes the result."""
 
 from __future__ import annotations
 
@@ -23,11 +21,11 @@ from xlac_sdk.libraries.attention import ATTENTION, Attentions
 from xlac_sdk.libraries.strided import Strided
 from xlac_sdk.target import Target
 
-LANES = 8  # halves of 16 bytes, by which libraries read
+LANES = 8  # 16-bit elements in 16 bytes, the unit of libraries' loads
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be
+    """One call that computes the whole group. Raises LibraryRefused if a kernel must be
     generated.
     """
     anchor, op, (output, *_) = group.anchor, group.anchor.op, group.outputs
@@ -78,7 +76,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
 def _check(
     anchor: Node, op: Attention, shapes: tuple[tuple[Dim, Dim, Dim, Dim], ...], library: Attentions
 ) -> None:
-    """Raises LibraryRefused for attentions that the library does not have, or that are too small
+    """Raises LibraryRefused for attentions that the library does not support, or that are too small
     for it.
     """
     (_, many, time, width), (_, few, length, _), (_, _, _, wide) = shapes
@@ -100,7 +98,7 @@ def _check(
             f"{flops:,} flops are fewer than the {library.flops:,} from which {name} is taken"
         )
     if bounds(length)[0] < 1:
-        raise LibraryRefused("there may be no keys")
+        raise LibraryRefused("the number of keys may be 0")
     if op.causal and bounds(length - time)[0] < 0:
         raise LibraryRefused(
             f"some queries see no key: they get the mean of all values, and nothing from {name}"
@@ -108,17 +106,17 @@ def _check(
 
 
 def _heads(found: OperandView | None, rank: int, shape: Shape, dtype: DType) -> Strided:
-    """Where an operand lies as (batch, heads, time, width)."""
+    """The view of an operand as (batch, heads, time, width)."""
     if found is None:
-        raise LibraryRefused("an operand is in an order that no strides say")
+        raise LibraryRefused("the layout of an operand cannot be expressed by strides")
     steps = found.strides
     if rank == 3:
         steps = steps[0], steps[2] * shape[3], steps[1], steps[2]
     if any(step == 0 and extent != 1 for step, extent in zip(steps, shape, strict=True)):
-        raise LibraryRefused("an operand is repeated along one of its axes")
+        raise LibraryRefused("an operand is broadcast along one of its axes")
     if steps[3] != 1 or any(divisor(n) % LANES for n in (*steps[:3], found.offset)):
         raise LibraryRefused(
-            "the numbers of a head are apart in memory, or do not begin at 16 bytes"
+            "the width of a head is not contiguous in memory, or not aligned to 16 bytes"
         )
     return Strided(dtype, shape, steps, found.offset)
 
@@ -126,7 +124,7 @@ def _heads(found: OperandView | None, rank: int, shape: Shape, dtype: DType) -> 
 def _mask(
     anchor: Node, group: Group, scores: Shape, fast: bool, library: Attentions
 ) -> tuple[OperandView, Strided]:
-    """An additive mask, and where it lies."""
+    """An additive mask, and its view."""
     node, name = anchor.inputs[3], library.library
     if node.type.dtype is DType.BOOL:
         raise LibraryRefused(f"{name} adds masks, and this one chooses")
@@ -136,7 +134,7 @@ def _mask(
         )
     found = operands.resolve(node, group)
     if found is None or node.shape[-1:] != scores[-1:] or found.strides[-1] != 1:
-        raise LibraryRefused("the mask is not side by side in memory for each query")
+        raise LibraryRefused("the mask is not contiguous in memory for each query")
     missing = 4 - node.type.rank
     steps = (0,) * missing + found.strides
     extents = tuple(

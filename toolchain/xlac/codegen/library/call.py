@@ -1,6 +1,4 @@
-"""What all calls of libraries share: which library takes a type, and the call itself with its
-arguments.
-"""
+"""Shared by all calls of libraries: the library for a type, and the call with its arguments."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ Facts = TypeVar("Facts", Products, Attentions)
 
 
 def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
-    """What a library says of operands of a node's type. Raises LibraryRefused where it says
-    nothing.
-    """
+    """The library entry for operands of a node's type. Raises LibraryRefused if there is none."""
     types = list(dict.fromkeys(node.type.dtype for node in anchor.inputs[:2]))
     found = next((library for library in libraries if types == [library.operands]), None)
     if found is None:
@@ -43,8 +39,8 @@ def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
 
 
 def epilogue_of(group: Group, library: str) -> Epilogue:
-    """What follows the anchor of a group, which has one output. Raises LibraryRefused where that cannot be
-    computed on the way.
+    """The epilogue of a group, which must have one output. Raises LibraryRefused if the library
+    cannot compute it.
     """
     after = epilogue.of(group, group.anchor)
     if after is None or len(group.outputs) > 1:
@@ -60,8 +56,8 @@ def call(
     workspace: int,
     whole: Iterable[OperandView | None],
 ) -> LoweredGroup:
-    """The call that computes a group: `problem` has its name; of the `views`, `whole` are read
-    before all is written.
+    """The call that computes a group: `problem` has its name; of the `views`, those of `whole` are
+    read before the result is written.
     """
     group = after.group
     values: list[Value] = [view.value for view in views if view is not None]

@@ -13,15 +13,15 @@ from xlac_sdk.target import Target
 
 
 def without(target: Target) -> Target:
-    """A target as if it had no libraries."""
+    """The target without its libraries."""
     return replace(target, products=frozenset(), convolutions=frozenset(), attentions=frozenset())
 
 
 def called(group: Group, target: Target) -> LoweredGroup | str:
-    """One call that computes the whole group, or why a kernel is generated instead.
+    """One call that computes the whole group, or the reason why a kernel is generated instead.
 
-    A library cannot say what the group computes, or would round it otherwise than the model's
-    precision lets it, or it is too small for a launch of its own.
+    Reasons are: the library does not support what the group computes, would round differently than
+    the model's precision allows, or the group is too small for a launch of its own.
     """
     reasons = []
     for of_library in _choices(group, target):
@@ -33,7 +33,7 @@ def called(group: Group, target: Target) -> LoweredGroup | str:
 
 
 def _choices(group: Group, target: Target) -> Iterator[Callable[[Group, Target], LoweredGroup]]:
-    """What to ask, the better first."""
+    """The library functions to try, the better first."""
     if target.products and (group.kind is Kind.DOT or product.one_tap(group.anchor)):
         yield product.called
     if target.convolutions and group.kind is Kind.CONV:

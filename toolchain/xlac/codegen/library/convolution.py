@@ -1,4 +1,4 @@
-"""Convolutions that the target's library computes, with what follows them."""
+"""Convolutions computed by the target's library, with their epilogues."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from xlac_sdk.libraries.product import RELU, Products
 from xlac_sdk.libraries.strided import Strided
 from xlac_sdk.target import Target
 
-DEEPEST = 3  # spatial axes that libraries take
+DEEPEST = 3  # the most spatial axes that libraries support
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be
+    """One call that computes the whole group. Raises LibraryRefused if a kernel must be
     generated.
     """
     anchor, op = group.anchor, group.anchor.op
@@ -46,7 +46,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
     after = epilogue_of(group, library.library)
     x, kernel = operands.resolve(anchor.inputs[0], group), _kernel(anchor.inputs[1], group, op)
     if x is None or kernel is None:
-        raise LibraryRefused("an operand is in an order that no strides say")
+        raise LibraryRefused("the layout of an operand cannot be expressed by strides")
     found = parts(after, library, target.fast, frozenset({op.layout[2].index("C")}))
     if found.scale != 1:
         raise LibraryRefused(f"{library.library} scales no convolution")
@@ -54,8 +54,8 @@ def called(group: Group, target: Target) -> LoweredGroup:
 
 
 def _check(anchor: Node, op: Conv, library: Products) -> None:
-    """Raises LibraryRefused for convolutions that the library does not have, or that are too small
-    for it.
+    """Raises LibraryRefused for convolutions that the library does not support, or that are too
+    small for it.
     """
     name, (x, kernel) = (
         library.library,
@@ -65,7 +65,7 @@ def _check(anchor: Node, op: Conv, library: Products) -> None:
         ),
     )
     if op.batch_groups > 1 or any(step != 1 for step in op.lhs_dilation):
-        raise LibraryRefused(f"{name} spreads no input and groups no batch")
+        raise LibraryRefused(f"{name} supports neither dilated inputs nor batch groups")
     if min((*op.low, *op.high), default=0) < 0:
         raise LibraryRefused(f"{name} has no padding that crops")
     if not 1 <= len(op.spatial) <= DEEPEST:
@@ -85,7 +85,7 @@ def _check(anchor: Node, op: Conv, library: Products) -> None:
         bounds(extent)[0] < 1
         for extent in (*(x[letter] for letter in op.spatial), *kernel.values())
     ):
-        raise LibraryRefused("there may be nothing to sum")
+        raise LibraryRefused("the number of products in a sum may be 0")
 
 
 def _call(
@@ -104,7 +104,7 @@ def _call(
     if not (
         _dense(x.strides, anchor.inputs[0].shape) and _dense(kernel.strides, anchor.inputs[1].shape)
     ):
-        raise LibraryRefused("an operand is a part of what is in memory, or repeated")
+        raise LibraryRefused("an operand is a slice of a buffer, or broadcast")
     place = OperandView(output, over_result(after, output, row_major(output.shape)))
     convolution = Convolution(
         _strided(x, library.operands, anchor.inputs[0].shape, op.layout[0], of_x),
@@ -137,23 +137,23 @@ def _call(
 
 
 def _check_parts(op: Conv, anchor: Node, found: Parts) -> None:
-    """Raises LibraryRefused for what is added along other axes than a library adds it."""
+    """Raises LibraryRefused if a term is added along other axes than the library supports."""
     bias = found.bias
     if bias is not None and any(
         step != (letter == "C") for step, letter in zip(bias.strides, op.layout[2], strict=True)
     ):
         raise LibraryRefused(
-            "what is added is neither one number for each filter, nor of the result's shape"
+            "the added term is neither one number for each filter, nor of the result's shape"
         )
     if found.addend is not None and any(
         step == 0 and extent != 1
         for step, extent in zip(found.addend.strides, anchor.shape, strict=True)
     ):
-        raise LibraryRefused("what is added is repeated along some axes of the result")
+        raise LibraryRefused("the added term is broadcast along some axes of the result")
 
 
 def _strided(view: OperandView, dtype: DType, extents: Shape, letters: str, wanted: str) -> Strided:
-    """A view's axes in the order that a library wants them in, by their letters."""
+    """A view's axes in the order of letters that a library requires."""
     order = [letters.index(letter) for letter in wanted]
     return Strided(
         dtype, tuple(extents[a] for a in order), tuple(view.strides[a] for a in order), view.offset
@@ -161,9 +161,10 @@ def _strided(view: OperandView, dtype: DType, extents: Shape, letters: str, want
 
 
 def _check_ends(convolution: Convolution, library: Products) -> None:
-    """Raises LibraryRefused for what follows a convolution where channels are not side by side, but for a
-    bias of the result's type with a residual before it and relu after it: all that libraries have
-    kernels for in any layout."""
+    """Raises LibraryRefused for the epilogue of a convolution that is not channels-last, unless it
+    is a bias of the result's type, optionally with a residual before it and relu after it:
+    libraries have kernels for no others in any layout.
+    """
     if all(side.strides[1] == 1 for side in (convolution.x, convolution.result)):
         return
     follows = convolution.addend is not None or bool(convolution.activation)
@@ -172,8 +173,8 @@ def _check_ends(convolution: Convolution, library: Products) -> None:
     ):
         return
     raise LibraryRefused(
-        f"{library.library} ends in a bias of the result's type, perhaps with relu, where channels "
-        "are apart in memory"
+        f"{library.library} supports only a bias of the result's type, optionally with relu, if channels "
+        "are not contiguous in memory"
     )
 
 
@@ -182,7 +183,7 @@ def _type(bias: OperandView | None) -> DType | None:
 
 
 def _dense(strides: Shape, extents: Shape) -> bool:
-    """Whether a tensor has all elements of a stretch of memory, in any order of its axes."""
+    """Whether the elements of a tensor fill a contiguous range of memory, in any order of axes."""
     reached: Dim = 1
     for step, extent in sorted(
         zip(strides, extents, strict=True), key=lambda axis: size_hint(axis[0])
@@ -196,8 +197,8 @@ def _dense(strides: Shape, extents: Shape) -> bool:
 
 
 def _kernel(node: Node, group: Group, op: Conv) -> OperandView | None:
-    """A constant kernel laid out with each filter's channels side by side, as libraries want it;
-    others as they lie.
+    """A constant kernel repacked with the channels of each filter contiguous, as libraries prefer;
+    others unchanged.
     """
     folded = operands.folded(node, group)
     if folded is None and not is_constant(node):

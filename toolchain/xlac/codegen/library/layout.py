@@ -1,6 +1,4 @@
-"""A contraction as products of matrices, each operand a stack of them in memory: what libraries
-take.
-"""
+"""A contraction as a batch of matrix products with strided operands, which libraries support."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ from xlac.ir.dims import Dim, Shape, bounds, size_hint, upper_bound
 from xlac.ir.graph import Node
 from xlac_sdk.libraries.product import Matrices, Products
 
-LARGEST = 2**31 - 1  # rows, columns or matrices that libraries count
+LARGEST = 2**31 - 1  # rows, columns or matrices that libraries can index
 LEFT, RIGHT, RESULT, ADDEND, BIAS = range(5)
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixLayout:
-    """Extents, and where everything lies, the result's columns side by side. Where that takes the
-    operands the other way round (the transposed result is the product of the transposed), `left` is
-    the contraction's right operand."""
+    """Sizes and strides of the product, with the result's columns contiguous. If that requires the
+    transposed product, `left` is the contraction's right operand.
+    """
 
     count: Dim
     rows: Dim
@@ -39,8 +37,8 @@ class MatrixLayout:
 
 @dataclass(frozen=True, slots=True)
 class _ProductAxis:
-    """An axis of the product: its extent, and how far a step moves in left, right, result, addend
-    and bias.
+    """An axis of the product: its extent, and its strides in left, right, result,
+    addend and bias.
     """
 
     extent: Dim
@@ -49,7 +47,7 @@ class _ProductAxis:
 
 @dataclass(frozen=True, slots=True)
 class LayoutWalk:
-    """An axis of a contraction: its extent, and how far a step along it moves in each operand."""
+    """An axis of a contraction: its extent, and its stride in each operand."""
 
     extent: Dim
     left: Dim
@@ -58,7 +56,7 @@ class LayoutWalk:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """A contraction of two views: the axes of its result, in order, and those that are summed."""
+    """A contraction of two views: the axes of its result, in order, and the summed axes."""
 
     left: OperandView
     right: OperandView
@@ -67,8 +65,8 @@ class Sums:
 
 
 def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> MatrixLayout:
-    """Raises LibraryRefused for what is no product of matrices, or one that is too small to be worth a
-    call.
+    """The layout of a contraction. Raises LibraryRefused if it is not a batch of matrix products,
+    or too small for a call to pay.
     """
     (output,) = after.group.outputs
     nothing = (0,) * len(sums.axes)
@@ -88,7 +86,7 @@ def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Matr
         library,
     )
     if bounds(depth.extent)[0] < 1:
-        raise LibraryRefused("there may be nothing to sum")
+        raise LibraryRefused("the number of products in a sum may be 0")
     return _arranged(axes, depth, (sums.left, sums.right), output, found, library)
 
 
@@ -117,7 +115,7 @@ def _arranged(
         steps = down.steps[which], across.steps[which]
         if 1 not in steps or any(isinstance(step, int) and step < 1 for step in steps):
             raise LibraryRefused(
-                "an operand's rows and columns are both apart in memory, or overlap"
+                "neither rows nor columns of an operand are contiguous in memory, or they overlap"
             )
         dtype = library.operands if which in (LEFT, RIGHT) else output.type.dtype
         return Matrices(dtype, *steps, count.steps[which], offset)
@@ -126,17 +124,19 @@ def _arranged(
     if found.addend is not None:
         addend = matrices(ADDEND, rows, columns, found.addend.offset)
         if count.extent != 1 and addend.batch == 0:
-            raise LibraryRefused("one matrix is added to all of a batch")
+            raise LibraryRefused("one matrix is added to all products of a batch")
     if any(
         side.columns != 1 for side in (addend, matrices(RESULT, rows, columns)) if side is not None
     ):
-        raise LibraryRefused("the result, or what is added to it, has its columns apart in memory")
+        raise LibraryRefused(
+            "the columns of the result, or of a term added to it, are not contiguous in memory"
+        )
     if found.bias is not None and (columns.steps[BIAS], rows.steps[BIAS], count.steps[BIAS]) != (
         1,
         0,
         0,
     ):
-        raise LibraryRefused("what is added is neither one row for all rows, nor a matrix")
+        raise LibraryRefused("the added term is neither a row added to all rows, nor a matrix")
     return MatrixLayout(
         count.extent,
         rows.extent,
@@ -153,11 +153,11 @@ def _arranged(
 def _sorted_axes(
     axes: list[_ProductAxis],
 ) -> tuple[list[_ProductAxis], list[_ProductAxis], list[_ProductAxis]]:
-    """Those of the batch, of the rows and of the columns."""
+    """The axes of the batch, of the rows and of the columns."""
     batch = _merged(axis for axis in axes if axis.steps[LEFT] != 0 and axis.steps[RIGHT] != 0)
     down = _merged(axis for axis in axes if axis.steps[RIGHT] == 0)
     across = _merged(axis for axis in axes if axis.steps[LEFT] == 0 and axis.steps[RIGHT] != 0)
-    # what no stride joins is a batch whose other operand stays where it is
+    # axes that cannot be merged become batch axes, with stride 0 in the other operand
     for side in (down, across):
         if len(side) == 2 and not batch:
             batch.append(side.pop(0))
@@ -165,7 +165,9 @@ def _sorted_axes(
 
 
 def _merged(axes: Iterable[_ProductAxis]) -> list[_ProductAxis]:
-    """Axes that everything crosses as one become one; axes of one element disappear."""
+    """Merges adjacent axes that every tensor traverses contiguously, and drops axes of
+    one element.
+    """
     found: list[_ProductAxis] = []
     for axis in sorted(axes, key=lambda axis: -size_hint(axis.steps[RESULT] or axis.steps[LEFT])):
         if axis.extent == 1:
@@ -179,11 +181,11 @@ def _merged(axes: Iterable[_ProductAxis]) -> list[_ProductAxis]:
 
 
 def _one(found: list[_ProductAxis], what: str, library: Products) -> _ProductAxis:
-    """The one axis that merged ones are. Raises LibraryRefused where they are not one, or it is
-    short.
+    """The single axis that several were merged to. Raises LibraryRefused if they could not be
+    merged, or it is too short.
     """
     if len(found) > 1:
-        raise LibraryRefused(f"the {what} are along {len(found)} axes that no stride joins")
+        raise LibraryRefused(f"the {what} are along {len(found)} axes that cannot be merged")
     usual = size_hint(found[0].extent) if found else 1
     if not found or usual < library.least:
         raise LibraryRefused(

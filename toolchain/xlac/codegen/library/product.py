@@ -1,5 +1,5 @@
-"""Contractions that the target's library computes as products of matrices: dot products, and
-convolutions of one tap.
+"""Contractions computed by the target's library as matrix products: dot products, and 1x1
+convolutions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xlac_sdk.target import Target
 
 
 def called(group: Group, target: Target) -> LoweredGroup:
-    """One call that computes the whole group. Raises LibraryRefused where a kernel has to be
+    """One call that computes the whole group. Raises LibraryRefused if a kernel must be
     generated.
     """
     library = of_type(group.anchor, target.products, "products")
@@ -37,7 +37,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
 
 
 def one_tap(anchor: Node) -> bool:
-    """True for convolutions that are products: each result sees one place of x."""
+    """Whether a convolution is a matrix product: each result depends on one position of x."""
     op = anchor.op
     if not isinstance(op, Conv) or op.feature_groups != 1 or op.batch_groups != 1:
         return False
@@ -57,7 +57,7 @@ def _call(after: Epilogue, library: Products, fast: bool) -> LoweredGroup:
     group, anchor = after.group, after.anchor
     left, right = (operands.resolve(node, group) for node in anchor.inputs)
     if left is None or right is None:
-        raise LibraryRefused("an operand is in an order that no strides say")
+        raise LibraryRefused("the layout of an operand cannot be expressed by strides")
     sums, columns = (
         _of_dot(anchor, left, right)
         if isinstance(anchor.op, Dot)
@@ -94,7 +94,7 @@ def _call(after: Epilogue, library: Products, fast: bool) -> LoweredGroup:
 
 
 def _of_dot(anchor: Node, left: OperandView, right: OperandView) -> tuple[Sums, frozenset[int]]:
-    """A dot product's axes, and which of its result's are columns."""
+    """A dot product's axes, and which axes of its result are columns."""
     op = anchor.op
     assert isinstance(op, Dot)
     free = op.free(len(left.strides), len(right.strides))
@@ -115,7 +115,7 @@ def _of_dot(anchor: Node, left: OperandView, right: OperandView) -> tuple[Sums, 
 def _of_convolution(
     anchor: Node, x: OperandView, kernel: OperandView
 ) -> tuple[Sums, frozenset[int]]:
-    """Those of a convolution of one tap."""
+    """The same for a 1x1 convolution."""
     op = anchor.op
     assert isinstance(op, Conv)
     moves, filters = (

@@ -1,7 +1,7 @@
-"""Why a kernel is generated where the target has a library."""
+"""The reason why a kernel is generated though the target has a library."""
 
 from __future__ import annotations
 
 
 class LibraryRefused(Exception):
-    """The library does not compute a group; its text says why, for people."""
+    """The library does not compute a group; the text gives the reason, for users."""

@@ -1,1 +1,1 @@
-"""What lowerings choose, as values: shown, written, read back and given from outside."""
+"""The decisions of lowerings as values: shown, written to files, read back, and given by users."""

@@ -11,8 +11,8 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 @dataclass(frozen=True, slots=True)
 class OnlineSoftmaxSchedule(Schedule):
-    """Attention without its scores in memory. A block of queries, of `tiles` register tiles of
-    scores, goes over the keys, so many `keys` at a time; `score_vectors` vectors of scores become
+    """Attention without storing its scores. A block of queries, of `tiles` register tiles of
+    scores, iterates over the keys, `keys` at a time; `score_vectors` vectors of scores become
     weights at once, and vectors along the width of values have `value_lanes`. `threads` share the
     blocks of all heads, as one loop.
     """
@@ -32,5 +32,5 @@ class OnlineSoftmaxSchedule(Schedule):
 
     @property
     def wide(self) -> int:
-        """Scores that are worked on at once."""
+        """Scores that are processed at once."""
         return self.score_vectors * self.tile.lanes

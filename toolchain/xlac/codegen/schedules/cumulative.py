@@ -1,4 +1,4 @@
-"""Schedules of running combinations on a CPU."""
+"""Schedules of cumulative operations on a CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 @dataclass(frozen=True, slots=True)
 class CumulativeSchedule(Schedule):
-    """Running sums and their like. Vectors of `lanes` lines side by side, each from its first
+    """Cumulative operations. Vectors of `lanes` adjacent lines, each processed from its first
     element to its last; `threads` share the axes before, and pieces of `piece` vectors of lines.
     """
 

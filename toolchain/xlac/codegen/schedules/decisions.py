@@ -1,9 +1,9 @@
-"""The point between choosing and writing: what was chosen for a group is recorded, and what was
-asked for takes its place.
+"""The interface between choosing a schedule and writing a kernel: the chosen schedule of a group is
+recorded, and one that was asked for replaces it.
 
-A lowering calls `Decisions.settle` with what its chooser chose and a check of what may be; it
-writes the kernel from the schedule that it gets back. Parts of a group (an operand that is packed,
-an epilogue apart) are told apart by how their kernels' names go on from the group's.
+A lowering calls `Decisions.settle` with its choice and a check; it writes the kernel from the
+schedule that is returned. Parts of a group (a packed operand, a separate epilogue) are identified
+by the suffix that their kernels' names have after the group's.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class PartMisfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The schedules of one group by part: what is asked for, and what is then written."""
+    """The schedules of one group by part: those asked for, and those used."""
 
-    name: str  # that kernels' names begin with
+    name: str  # prefix of the kernels' names
     asked: Mapping[str, Schedule] = field(default_factory=dict)
     made: dict[str, Schedule] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class Decisions:
         return name.removeprefix(self.name).strip("_") or MAIN
 
     def wanted(self, name: str) -> Schedule | None:
-        """What is asked for the kernel of this name; None where nothing is."""
+        """The schedule asked for the kernel of this name; None if there is none."""
         return self.asked.get(self.part(name))
 
     def settle(
@@ -50,11 +50,11 @@ class Decisions:
         check: Callable[[S], None],
         others: tuple[type[Schedule], ...] = (),
     ) -> S:
-        """The schedule to write the kernel of this name from: what was asked for, where it was,
-        else what was `chosen`. Templates that could stand in its place are `others`, and `check`
-        raises Misfit for a schedule that cannot be written.
+        """The schedule for the kernel of this name: the one that was asked for, else `chosen`.
+        `others` are templates that may replace the chosen one, and `check` raises Misfit for a
+        schedule that cannot be used.
 
-        Raises PartMisfit for what was asked for and cannot be.
+        Raises PartMisfit if the schedule that was asked for cannot be used.
         """
         part, asked = self.part(name), self.wanted(name)
         if asked is not None:

@@ -10,9 +10,9 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseNchwSchedule(Schedule):
-    """Maps that lie channel by channel: tiles of `rows` rows of a channel's result by one vector of
-    `lanes` pixels. With `hold_weights`, those of a channel stay in registers beside a tile's sums.
-    `threads` share batches, channels and bands of rows, as one loop.
+    """NCHW: tiles of `rows` rows of a channel's result by one vector of `lanes` pixels. With
+    `hold_weights`, the weights of a channel stay in registers beside a tile's sums. `threads` share
+    batches, channels and bands of rows, as one loop.
     """
 
     template: ClassVar[str] = "depthwise_nchw"
@@ -24,8 +24,8 @@ class DepthwiseNchwSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseNhwcSchedule(Schedule):
-    """Maps whose channels lie side by side: tiles of `pixels` along a row by `vectors` of `lanes`
-    channels. `threads` share batches, rows and panels of so many channels, as one loop.
+    """NHWC: tiles of `pixels` along a row by `vectors` of `lanes` channels. `threads` share
+    batches, rows and panels of that many channels, as one loop.
     """
 
     template: ClassVar[str] = "depthwise_nhwc"

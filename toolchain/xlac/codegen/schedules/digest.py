@@ -1,5 +1,5 @@
-"""What a group computes as text, and its digest, which is the group's name: the same in every
-process, on every machine, and for every group of one structure.
+"""A canonical text of what a group computes, and its digest, which names the group: the same in
+every process, on every machine, and for every group of equal structure.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from xlac.ir.op import attributes
 from xlac.ops.tensor.leaf import Const, Param
 
 INLINE = 64  # elements up to which the values of a constant are part of a group's structure
-LENGTH = 16  # hexadecimal digits: two groups of a program never share a name by chance
+LENGTH = 16  # hexadecimal digits, enough that collisions do not occur
 
 
 def digest(group: Group) -> str:
-    """The name of a group's structure."""
+    """The digest of a group's structure."""
     return "g" + hashlib.sha256(structure(group).encode()).hexdigest()[:LENGTH]
 
 
 def structure(group: Group) -> str:
-    """What a group computes: operations, attributes, types and who reads whom; no names of the
-    model, and of constants that kernels read only whether their elements are all the same. Groups
-    for which it is equal may share kernels.
+    """A canonical text of what a group computes: operations, attributes, types and edges; without
+    names of the model, and of constants that kernels read only whether all elements are equal.
+    Groups with equal text may share kernels.
     """
     number = {node: i for i, node in enumerate((*group.inputs, *group.nodes))}
     lines = [group.kind.value, str(number[group.anchor])]
@@ -74,7 +74,7 @@ def _operation(node: Node) -> str:
 
 
 def _text(value: Any) -> str:
-    """An attribute, bodies by what they compute."""
+    """An attribute as text; bodies by their structure."""
     if isinstance(value, np.ndarray):
         kept = np.ascontiguousarray(value).tobytes()
         return f"{value.dtype}{value.shape}{hashlib.sha256(kept).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Schedules as a document: YAML with a mapping of groups, each a mapping of its parts."""
+"""Schedules as a YAML document: a mapping of groups, each a mapping of its parts."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from xlac_sdk.source import Diagnostic, SourceError, Span
 HEAD = "schedules"
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | None
-"""A file of schedules, or what stands in one."""
+"""A file of schedules, or its contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Schedules from outside: by the name of a group's structure, and by part."""
+    """Schedules that a user asked for: by the name of a group's structure, and by part."""
 
     groups: Mapping[str, Mapping[str, Schedule]] = field(default_factory=dict)
-    source: Source | None = None  # where it was read from
+    source: Source | None = None  # the document that it was read from
 
     def of(self, group: str) -> Mapping[str, Schedule]:
-        """The schedules asked for a group, by part; none for one that is not named."""
+        """The schedules asked for a group, by part; empty if there are none."""
         return self.groups.get(group, {})
 
     def unfit(self, group: str, error: PartMisfit) -> SourceError:
-        """The error for a schedule that cannot be what its group is computed by."""
+        """The error for a schedule that does not fit its group."""
         place, misfit = (group, error.part, *error.misfit.path), error.misfit
         problem = f"the schedule of {' '.join(map(str, place))} does not fit: {misfit.problem}"
         return SourceError(Diagnostic("XL4112", problem, self._span(place), misfit.hint))
 
     def idle(self, group: str, part: str, parts: Iterable[str]) -> SourceError:
         """The error for a schedule of a part that its group does not have."""
-        problem = f"group {group} has no part '{part}' as it is scheduled"
+        problem = f"group {group} has no part '{part}' with these schedules"
         hint = f"its parts: {', '.join(parts)}"
         return SourceError(Diagnostic("XL4112", problem, self._span((group, part), True), hint))
 
@@ -62,9 +62,9 @@ class Asked:
 
 
 def read(given: Given) -> Asked:
-    """The schedules of a file, or of a mapping that has what a file would.
+    """The schedules of a file, or of a mapping with the contents of one.
 
-    Raises SourceError: a file that cannot be read, and every entry that is no schedule.
+    Raises SourceError for a file that cannot be read, and for every invalid entry.
     """
     if given is None:
         return Asked()
@@ -86,11 +86,11 @@ def _entries(data: Any, source: Source | None) -> Asked:
 
     groups = data.get(HEAD) if isinstance(data, Mapping) else None
     if not isinstance(groups, Mapping) or len(data) != 1:
-        wrong((), f"it is a mapping of '{HEAD}' to schedules by group, and no more")
+        wrong((), f"it must be a mapping of '{HEAD}' to schedules by group, and nothing else")
         groups = {}
     for group, parts in groups.items():
         if not isinstance(parts, Mapping):
-            wrong((group,), "a group's schedules are a mapping by part")
+            wrong((group,), "a group's schedules must be a mapping by part")
             continue
         found[group] = {}
         for part, entry in parts.items():
@@ -106,7 +106,7 @@ def _entries(data: Any, source: Source | None) -> Asked:
 def write(
     groups: Mapping[str, Mapping[str, Schedule]], titles: Mapping[str, str], head: str
 ) -> str:
-    """The document of schedules, each group under its title; `read` reads it back."""
+    """The document of schedules, each group under its title; `read` is the inverse."""
     lines = [f"# {head}", f"{HEAD}:" if groups else f"{HEAD}: {{}}"]
     for group, parts in groups.items():
         lines += [f"  # {titles[group]}", f"  {group}:"]
@@ -117,7 +117,9 @@ def write(
 
 
 def fields_of(made: Schedule) -> list[str]:
-    """A schedule as lines of YAML, a field a line; lists of parts have a line for each."""
+    """A schedule as lines of YAML, one for each field, and one for each element of a
+    list of parts.
+    """
     lines: list[str] = []
     for name, value in schedule.to_data(made).items():
         if isinstance(value, list) and value and isinstance(value[0], dict):

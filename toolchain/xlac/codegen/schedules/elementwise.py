@@ -11,8 +11,9 @@ from xlac.codegen.schedules.schedule import Natural, Part, Positive, Schedule, T
 @dataclass(frozen=True, slots=True)
 class TransposedBlocks(Part):
     """Square blocks of `side` elements in which a transposition is done, so that it stays in the
-    first cache: of the vector loop and of the loop `across`, along which some operands are
-    contiguous. `in_registers`, blocks are made of squares of vectors that registers turn around.
+    first-level cache: of the vector loop and of the loop `across`, along which some operands are
+    contiguous. `in_registers`, blocks consist of squares of vectors that are transposed in
+    registers.
     """
 
     across: Natural
@@ -22,12 +23,12 @@ class TransposedBlocks(Part):
 
 @dataclass(frozen=True, slots=True)
 class Nest(Part):
-    """One loop nest. `loops` are the axes that each loop covers, outermost first; the one of number
-    `vector` is innermost, along vectors of `lanes` elements, `unroll` of them at once, which
-    `join`ed are one long vector.
+    """One loop nest. `loops` are the axes that each loop merges, outermost first; loop number
+    `vector` is innermost, in vectors of `lanes` elements, `unroll` of them at once, which form one
+    long vector if they `join`.
 
-    With a `chunk`, that loop is cut into pieces of so many elements, and loops over pieces are
-    outside with the others, where `threads` share them. `streaming` stores go past the caches.
+    With a `chunk`, that loop is split into pieces of so many elements, and the loops over pieces
+    are outside with the others, where `threads` share them. `streaming` stores bypass the caches.
     """
 
     loops: tuple[tuple[int, ...], ...]

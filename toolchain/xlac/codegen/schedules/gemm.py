@@ -10,17 +10,19 @@ from xlac.codegen.schedules.schedule import Natural, Part, Positive, Schedule, T
 from xlac_sdk.dtypes import DType
 
 Operand = Literal["direct", "constant", "running"]
-"""How the right operand is read: where it lies, from panels packed while compiling, or from panels
-that a kernel before packs in every run."""
+"""How the right operand is read: in place, from panels packed at compile time, or from panels that
+a kernel packs in every run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheBlocking(Part):
-    """How the tiles of a gemm are ordered. A block of row tiles passes all panels of columns before
-    the next; it is `parts` pieces of `piece` tiles along row axis `axis`, which threads share.
+    """The order of a gemm's tiles. A block of row tiles is multiplied with all panels of columns
+    before the next block; it consists of `parts` pieces of `piece` tiles along row axis `axis`,
+    which threads share.
 
-    With a `chunk`, a sum is cut into so many steps, which all tiles of a piece take before the
-    next; their sums wait in memory meanwhile.
+    With a `chunk`, a sum is split into chunks of so many steps, which all tiles of a piece take
+    before the next; their sums are kept in memory meanwhile.
     """
 
     axis: Literal["first", "second"]
@@ -31,11 +33,11 @@ class CacheBlocking(Part):
 
 @dataclass(frozen=True, slots=True)
 class GemmSchedule(Schedule):
-    """A register-blocked outer product. `swap` makes the left operand the right one.
+    """A register-blocked outer product. `swap` exchanges the left and the right operand.
 
-    `unroll` are steps of the sum written out in tiles of at most 16 products, and in larger ones: a
-    sum of at most 4 steps is written out whole, and a divisor of a sum's length is taken where one
-    is a little more. With `uncrowded`, they are not written out where that would load elements of
+    `unroll` are the unrolled steps of the sum in tiles of at most 16 products, and in larger ones:
+    a sum of at most 4 steps is unrolled completely, and a divisor of a sum's length is preferred if
+    one is slightly larger. With `uncrowded`, steps are not unrolled if that would load elements of
     several steps at once. `hold` is the operand whose elements of a step are kept in registers: the
     vectors of the right one, or those of which a tile has fewer.
     """
@@ -50,15 +52,15 @@ class GemmSchedule(Schedule):
     uncrowded: bool
     hold: Literal["right", "fewer"]
     threads: Threads
-    prefetch: bool  # the panel that follows, while one is crossed
-    transposed_store: bool  # squares of results are turned around in registers
-    epilogue_loop: bool  # what follows is a loop over rows, not written out for each
-    backward: bool  # there is a second kernel, from the last panel to the first
+    prefetch: bool  # prefetches the next panel
+    transposed_store: bool  # squares of results are transposed in registers
+    epilogue_loop: bool  # the epilogue is a loop over rows instead of unrolled
+    backward: bool  # there is a second kernel that reads the panels from the last to the first
 
 
 @dataclass(frozen=True, slots=True)
 class InnerProductSchedule(Schedule):
-    """Vectors of `lanes` along the sum, a tile of `rows` by `columns` results at once; `unroll`
+    """Vectors of `lanes` along the sum, for a tile of `rows` by `columns` results at once; `unroll`
     vectors at once in tiles of at most 8 results.
     """
 
@@ -73,8 +75,8 @@ class InnerProductSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class AutovectorizedSchedule(Schedule):
-    """Plain loops that a C compiler makes vectors of: panels of `width` columns, sums of `rows` rows
-    in memory, `steps` of the sum at once.
+    """Plain loops that a C compiler vectorizes: panels of `width` columns, sums of `rows` rows in
+    memory, `steps` of the sum at once.
     """
 
     template: ClassVar[str] = "autovectorized"
@@ -87,8 +89,8 @@ class AutovectorizedSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class PackSchedule(Schedule):
-    """The kernel that packs panels. `transposed` reads along the sum, and turns squares of vectors
-    around in registers.
+    """The kernel that packs panels. `transposed` reads along the sum, and transposes squares of
+    vectors in registers.
     """
 
     template: ClassVar[str] = "pack"

@@ -1,4 +1,4 @@
-"""Schedules of what contractions read: which operands are copied before, and how the copy lies."""
+"""Schedules of the operands of contractions: which are copied first, and the layout of the copy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Order = tuple[Natural, ...]
 
 @dataclass(frozen=True, slots=True)
 class OperandCopy(Part):
-    """How an operand is copied before a kernel reads it: as elements of `dtype`, and in which order
-    of its axes.
+    """How an operand is copied before a kernel reads it: the element type, and the
+    order of axes.
     """
 
     dtype: DType
@@ -24,8 +24,8 @@ class OperandCopy(Part):
 
 @dataclass(frozen=True, slots=True)
 class DotOperandsSchedule(Schedule):
-    """How a product's operands lie when it is computed. The `left` one is copied before, as elements
-    of `dtype` with its axes in this `order`, outermost first; or, where it is null, read as it lies.
+    """The layout of a product's operands. The `left` one is copied first, with elements of `dtype`
+    and its axes in this `order`, outermost first; or, if it is null, read in place.
     """
 
     template: ClassVar[str] = "dot_operands"
@@ -34,9 +34,9 @@ class DotOperandsSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class ConvInputSchedule(Schedule):
-    """How the input of a convolution lies when its windows go over it. It is copied with its padding,
-    its axes in this `order`, outermost first; or, where that is null, read as it lies. An input with
-    zeros between its elements is copied with them, or convolved in `phases`, without.
+    """The layout of a convolution's input. It is copied with its padding, with its axes in this
+    `order`, outermost first; or, if that is null, read in place. A dilated input is copied with its
+    zeros, or convolved in `phases`, without.
     """
 
     template: ClassVar[str] = "conv_input"
@@ -48,6 +48,6 @@ OPERANDS = (DotOperandsSchedule, ConvInputSchedule)
 
 
 def check_order(order: Order, rank: int, path: Path) -> None:
-    """Raises Misfit for what is no order of so many axes."""
+    """Raises Misfit unless `order` is a permutation of `rank` axes."""
     if sorted(order) != list(range(rank)):
-        raise Misfit(path, f"it has each of the {rank} axes once, counted from 0")
+        raise Misfit(path, f"it must have each of the {rank} axes once, counted from 0")

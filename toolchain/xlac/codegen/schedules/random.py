@@ -10,9 +10,9 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 @dataclass(frozen=True, slots=True)
 class RandomRowsSchedule(Schedule):
-    """Random bits where the words of a block of the generator are neighbours: vectors of `lanes`
-    blocks, whose words registers interleave. `threads` share the rows, and pieces of `batch`
-    vectors of each.
+    """Random bits whose cipher blocks are contiguous in the result: vectors of `lanes` cipher
+    blocks, whose words are interleaved in registers. `threads` share the rows, and pieces of
+    `batch` vectors of each.
     """
 
     template: ClassVar[str] = "random_rows"
@@ -23,8 +23,8 @@ class RandomRowsSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class RandomPlanesSchedule(Schedule):
-    """Random bits where the words of a block of the generator are a row of elements apart: vectors
-    of `lanes` blocks along that row, a store for each word. `threads` share the rows.
+    """Random bits in which the words of a cipher block are one row of elements apart: vectors of
+    `lanes` cipher blocks along that row, with a store for each word. `threads` share the rows.
     """
 
     template: ClassVar[str] = "random_planes"

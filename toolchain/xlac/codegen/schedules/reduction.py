@@ -21,11 +21,12 @@ class KeptValue(Part):
 @dataclass(frozen=True, slots=True)
 class RowReductionSchedule(Schedule):
     """Loops around reductions, as `loops` of merged axes, outermost first. Loop number `vector` is
-    along vectors of `lanes`: where it is a reduced one, lanes hold partial results.
+    in vectors of `lanes`: if it is a reduced one, lanes hold partial results.
 
-    `unroll` are the vectors at once of each pass, which `join`ed are one long vector; where lanes
-    are results of their own it is one number for all passes. `threads` share the loops that are
-    not reduced, of which the vectors' is cut into pieces of `chunk` elements, where that is not 0.
+    `unroll` are the vectors at once of each pass, which form one long vector if they `join`; if
+    lanes are separate results it is one number for all passes. `threads` share the loops that are
+    not reduced, of which the vector loop is split into pieces of `chunk` elements, if that is not
+    0.
     """
 
     template: ClassVar[str] = "row_reduction"
@@ -41,9 +42,9 @@ class RowReductionSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class SplitReductionSchedule(Schedule):
-    """A reduction of few results in two kernels: `threads` share stretches of `stretch` turns of
-    reduced loop number `cut`, each with partial results; a second kernel combines these, along
-    vectors of `combine_lanes` results. The rest is as in `row_reduction`.
+    """A reduction of few results in two kernels: `threads` share pieces of `stretch` iterations of
+    reduced loop number `cut`, each with partial results; a second kernel combines these, in vectors
+    of `combine_lanes` results. The other fields are as in `row_reduction`.
     """
 
     template: ClassVar[str] = "split_reduction"

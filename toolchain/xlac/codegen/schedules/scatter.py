@@ -1,4 +1,4 @@
-"""Schedules of scattered updates on a CPU: in their order, or by their places."""
+"""Schedules of scattered updates on a CPU: in order, or grouped by position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlac.codegen.schedules.schedule import Natural, Part, Positive, Schedule, T
 
 @dataclass(frozen=True, slots=True)
 class Pieces(Part):
-    """A loop that is cut into pieces of `piece` elements, which `threads` share."""
+    """A loop that is split into pieces of `piece` elements, which `threads` share."""
 
     piece: Positive
     threads: Threads
@@ -18,10 +18,10 @@ class Pieces(Part):
 
 @dataclass(frozen=True, slots=True)
 class OrderedScatterSchedule(Schedule):
-    """Updates that are combined one after another. Vectors of `lanes` go along the last axis of the
-    updates, which is cut into pieces of `piece` vectors: `threads` share the pieces, each with all
-    updates. With a piece of 0 it is not cut; then threads share the updates themselves, where no
-    two of them meet.
+    """Updates that are combined one after another. Vectors of `lanes` are along the last axis of
+    the updates, which is split into pieces of `piece` vectors: `threads` share the pieces, each
+    with all updates. With a piece of 0 it is not split; then threads share the updates themselves,
+    if their positions are unique.
     """
 
     template: ClassVar[str] = "ordered_scatter"
@@ -33,8 +33,8 @@ class OrderedScatterSchedule(Schedule):
 @dataclass(frozen=True, slots=True)
 class CompensatedScatterSchedule(Schedule):
     """Sums of floats, in the order and by the loops of `ordered_scatter`, with a second array of
-    what the roundings of each place's sum have lost. Two kernels `sweep` over both arrays, before
-    and after, along vectors of `sweep_lanes`.
+    the rounding errors of each element's sum. Two kernels `sweep` over both arrays, before and
+    after, in vectors of `sweep_lanes`.
     """
 
     template: ClassVar[str] = "compensated_scatter"
@@ -47,8 +47,8 @@ class CompensatedScatterSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class CountedScatterSchedule(Schedule):
-    """Sums of floats, after a counting sort of the updates by the row that they go to: `threads`
-    share the rows, and each adds the updates of its own along vectors of `lanes`.
+    """Sums of floats, after a counting sort of the updates by the row that they update: `threads`
+    share the rows, and each adds the updates of a row in vectors of `lanes`.
     """
 
     template: ClassVar[str] = "counted_scatter"
@@ -58,9 +58,9 @@ class CountedScatterSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class SortedScatterSchedule(Schedule):
-    """Sums of floats, after a merge sort of the updates by their places, which a kernel before finds
-    (`places`): `threads` share the updates, of which the first of each place adds all, along vectors
-    of `lanes`.
+    """Sums of floats, after a merge sort of the updates by position, which an earlier kernel
+    computes (`places`): `threads` share the updates, of which the first of each position adds all,
+    in vectors of `lanes`.
     """
 
     template: ClassVar[str] = "sorted_scatter"

@@ -10,7 +10,7 @@ from xlac.codegen.schedules.schedule import Schedule, Threads
 
 @dataclass(frozen=True, slots=True)
 class MergeSortSchedule(Schedule):
-    """Strings of elements, each sorted by one thread: `threads` share the loops over them."""
+    """Lines of elements, each sorted by one thread: `threads` share the loops over them."""
 
     template: ClassVar[str] = "merge_sort"
     threads: Threads

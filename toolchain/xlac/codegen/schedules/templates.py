@@ -1,4 +1,4 @@
-"""Every template by its name, as documents write it."""
+"""Every template by the name that documents use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of slices that are replaced, on a CPU."""
+"""Schedules of dynamic_update_slice on a CPU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 @dataclass(frozen=True, slots=True)
 class UpdateSchedule(Schedule):
-    """A slice that is replaced. Its rows are cut into pieces of `piece` vectors of `lanes`; `threads`
-    share the loops over rows and pieces.
+    """dynamic_update_slice. The rows of the slice are split into pieces of `piece` vectors of
+    `lanes`; `threads` share the loops over rows and pieces.
     """
 
     template: ClassVar[str] = "update"

@@ -1,4 +1,4 @@
-"""Schedules of windows that move over tensors, on a CPU."""
+"""Schedules of windowed reductions on a CPU."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 @dataclass(frozen=True, slots=True)
 class WindowSchedule(Schedule):
-    """Pooling and its like. Vectors of `lanes` results along the last axis, `unroll` of them at
-    once; `threads` share the loops over the other axes. `written_out`, the positions of the window
-    are statements, but for those of axes along which it hangs over an edge; else they are loops.
+    """Windowed reductions such as pooling. Vectors of `lanes` results along the last axis, `unroll`
+    of them at once; `threads` share the loops over the other axes. `written_out`, the positions of
+    the window are unrolled, except along axes in which it extends beyond an edge; otherwise they
+    are loops.
     """
 
     template: ClassVar[str] = "window"
@@ -24,10 +25,10 @@ class WindowSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class WindowChoiceSchedule(Schedule):
-    """What windows send to the elements that they choose. Where the last axis is one that the window
-    does not move along, vectors of `lanes` of its elements, in pieces of `piece` vectors that threads
-    may share; else vectors of `lanes` windows, and `piece` is 1. `threads` share the loops over the
-    other axes that the window does not move along.
+    """The gradient of max pooling. If windows do not move along the last axis: vectors of `lanes`
+    of its elements, in pieces of `piece` vectors that threads may share; otherwise vectors of
+    `lanes` windows, and `piece` is 1. `threads` share the loops over the other axes along which
+    windows do not move.
     """
 
     template: ClassVar[str] = "window_choice"

@@ -11,14 +11,14 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 @dataclass(frozen=True, slots=True)
 class WinogradSchedule(Schedule):
-    """A convolution of 3 by 3 taps by fewer products: tiles of `results` by `results` pixels. A first
-    kernel transforms what every tile sees; `input_threads` share its loops over batches, rows and
+    """A 3x3 convolution by Winograd's algorithm: tiles of `results` by `results` pixels. A first
+    kernel transforms the input tiles; `input_threads` share its loops over batches, rows and
     columns of tiles. A second one multiplies, in register tiles of transformed tiles by channels of
-    the result; a block of `block` of them goes over `chunk` channels at a time, whose weights are
-    transformed before. `threads` share blocks and panels of channels, as one loop.
+    the result; a block of `block` of them iterates over `chunk` channels at a time, whose weights
+    are transformed first. `threads` share blocks and panels of channels, as one loop.
 
-    `unroll` and `hold` are as in `gemm`. With `epilogue_loop`, what follows is a loop
-    over the pixels of a tile, not written out for each.
+    `unroll` and `hold` are as in `gemm`. With `epilogue_loop`, the epilogue is a loop over the
+    pixels of a tile instead of unrolled.
     """
 
     template: ClassVar[str] = "winograd"

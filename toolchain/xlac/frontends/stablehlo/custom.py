@@ -1,8 +1,10 @@
-"""Builders for targets of `custom_call`. Users can register more: a target and a builder.
+"""Builders for targets of `custom_call`.
 
-from xlac.frontends.stablehlo import CUSTOM_CALLS
+Users can register more, by a target and a builder:
 
-CUSTOM_CALLS["my.scale"] = lambda site: build.mul(site.number(0), 2.0)
+    from xlac.frontends.stablehlo import CUSTOM_CALLS
+
+    CUSTOM_CALLS["my.scale"] = lambda site: build.mul(site.number(0), 2.0)
 """
 
 from __future__ import annotations

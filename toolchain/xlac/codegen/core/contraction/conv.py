@@ -157,9 +157,7 @@ def lower(
 
 
 def _short(anchor: Node) -> bool:
-    """Whether a kernel has so few taps that they may be summed without blocks; the general form
-    sums more of them in blocks.
-    """
+    """Whether a kernel has so few taps that they are summed in one block; others take several."""
     assert isinstance(anchor.op, Conv)
     taps = dict(zip(anchor.op.layout[1], anchor.inputs[1].shape, strict=True))
     return upper_bound(volume(tuple(taps[letter] for letter in anchor.op.spatial))) <= TAPS
@@ -282,9 +280,8 @@ def canonical(
 
 def _rows(around: Sequence[ContractionLoop]) -> list[ContractionLoop]:
     """The loops that row tiles cover: the last two; or the longest and the last, if tiles of the
-    last two would have few rows and every step of the longest loop would read the whole right
-    operand again (as in weight gradients, whose rows and columns are taps, with channels around
-    them).
+    last two would have few rows and every step of the longest would read the whole right operand
+    again (weight gradients, whose rows and columns are taps).
     """
     if len(around) < 3:
         return list(around)
@@ -294,9 +291,7 @@ def _rows(around: Sequence[ContractionLoop]) -> list[ContractionLoop]:
 
 
 def _phase_run(axes: Sequence[Axis], axis: int, g: ConvGeometry) -> list[ContractionLoop]:
-    """The loop over an axis of the result along which the results of a phase are
-    strided, if any.
-    """
+    """The loop over an axis of the result along which results of a phase are strided, if any."""
     letter = g.op.layout[2][axis] if axis >= 0 else "C"
     if letter not in g.phase or axes[axis].extent == 1:
         return []

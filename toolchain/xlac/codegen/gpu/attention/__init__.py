@@ -1,1 +1,1 @@
-"""Attention on GPUs: flash attention for many queries, split keys for few."""
+"""Attention on GPUs: flash attention for many queries, split-KV decoding for few."""

@@ -1,5 +1,5 @@
-"""Attention in one kernel: scores are never written to memory, weights are summed as they come
-(online softmax).
+"""Attention in one kernel: scores are never written to memory, and the softmax is
+computed online.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xlac_sdk.target import Target
 
 
 def takes(node: Node, target: Target) -> bool:
-    """True for attentions that a kernel here computes; others are expanded."""
+    """Whether a kernel here supports an attention; others are expanded."""
     op = node.op
     assert isinstance(op, Attention)
     (_, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(
@@ -46,8 +46,8 @@ def takes(node: Node, target: Target) -> bool:
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Launches for an attention with what follows it: kernels that make operands, if any, then its
-    own.
+    """Launches for an attention with its epilogue: kernels that compute operands, if any, then the
+    attention.
     """
     anchor = group.anchor
     after = epilogue.of(group, anchor)

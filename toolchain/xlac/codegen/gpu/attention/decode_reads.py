@@ -1,4 +1,4 @@
-"""Queries, keys and values as the threads of a decoding attention hold them."""
+"""Reads of queries, keys and values by the threads of a split-KV decode kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = Primitive
 
 
 class DecodeReads:
-    """Reads the parts of rows that a thread holds, and multiplies them."""
+    """Reads the parts of rows that a thread holds, and computes their products."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class DecodeReads:
         self.target, self.found, self.dtype = target, found, h.dtype.compute
 
     def _row(self, row: Expr) -> Expr:
-        """A row of the operand; one past the last is read as the last, and not stored."""
+        """A row of the operand, clamped to the last; results of rows past it are not stored."""
         if divisor(self.h.rows) % self.how.few:
             row = build.apply(P.MIN, row, build.lift(self.h.rows - 1))
         return self.builder.let("row", row)
@@ -56,7 +56,7 @@ class DecodeReads:
     def _read(
         self, side: MatrixOperand, base: Expr, counters: Counters, there: list[Expr]
     ) -> list[Expr]:
-        """A thread's part of a row's width, in parts, in the type of the sums."""
+        """A thread's part of a row's width, in vectors, converted to the accumulator type."""
         builder, how = self.builder, self.how
         buffer = self.elements.parameter(side.source.value, Access.READ)
         where = builder.let("where", offset(base, counters, side.depth))
@@ -91,7 +91,7 @@ class DecodeReads:
         return found
 
     def _product(self, query: Sequence[Expr], key: Sequence[Expr]) -> Expr:
-        """A query times a key; every thread of the row has it."""
+        """The dot product of a query and a key; every thread of the row gets it."""
         builder = self.builder
         total: Expr = build.apply(P.MUL, query[0], key[0])
         for left, right in zip(query[1:], key[1:], strict=True):

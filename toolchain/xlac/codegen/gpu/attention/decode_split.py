@@ -1,4 +1,4 @@
-"""How attention of a few queries is shared by blocks and threads."""
+"""The distribution of split-KV decoding over blocks and threads."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-FEW = 4  # rows that a thread has sums for
-MOST = 16  # rows above which keys are better multiplied in tiles
+FEW = 4  # rows for which a thread holds sums
+MOST = 16  # rows above which flash attention is faster
 WARPS = 4
-AHEAD, MOST_AHEAD = 2, 8  # keys that a thread reads before it needs the first
+AHEAD, MOST_AHEAD = 2, 8  # keys that a thread loads before it uses the first
 MOST_SPLITS = 64
 COMBINE_THREADS = 128
-KEYS = 64  # that a block has to itself, at least
+KEYS = 64  # keys for each block, at least
 
 P = Primitive
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeSplit:
-    """How the work is shared: rows at a time, elements of a row that a thread holds and that are
-    worked on at once, threads of a row, the blocks that share the keys of one head, and keys
-    that a thread reads at once."""
+    """The distribution of the work: `few` rows at a time, `lanes` elements of a row held by a
+    thread in vectors of `part`, `across` threads for each row, `warps` of a block, `splits` blocks
+    that share the keys of a head, and `ahead` keys loaded at once by a thread.
+    """
 
     few: int
     lanes: int
@@ -42,12 +43,12 @@ class DecodeSplit:
 
     @property
     def parts(self) -> int:
-        """Stretches of a row that a thread works on one after another."""
+        """The number of vectors of a row that a thread holds."""
         return self.lanes // self.part
 
 
 def takes(rows: int, widths: tuple[int, int], dtype: DType, target: Target) -> bool:
-    """True for few rows, of a width that a warp's threads hold between them."""
+    """Whether there are few rows, of a width that the threads of a warp can hold."""
     return (
         rows <= MOST
         and widths[0] == widths[1]
@@ -64,7 +65,7 @@ def held_lanes(width: int, dtype: DType, target: Target) -> int:
 
 
 def split_of(schedule: SplitKvDecodeSchedule, h: AttentionProblem) -> DecodeSplit:
-    """How a schedule shares the work of an attention."""
+    """The distribution by a schedule."""
     s = schedule
     across = at_least(h.widths[0] // s.lanes)
     return DecodeSplit(s.few, s.lanes, s.part, across, s.warps, s.splits, s.ahead)
@@ -74,7 +75,7 @@ def check(schedule: SplitKvDecodeSchedule, h: AttentionProblem, target: Target) 
     """Raises Misfit for a schedule by which the threads of a block cannot share rows."""
     s, width, most = schedule, h.widths[0], max(1, target.access_bytes // h.dtype.nbytes)
     if width != h.widths[1]:
-        raise Misfit(("template",), "keys and values are of one width")
+        raise Misfit(("template",), "keys and values must have the same width")
     for field, value, limit in (
         ("few", s.few, 2 * FEW), ("lanes", s.lanes, most), ("part", s.part, s.lanes),
         ("warps", s.warps, target.block_threads // target.warp),
@@ -91,15 +92,18 @@ def check(schedule: SplitKvDecodeSchedule, h: AttentionProblem, target: Target) 
     check_shared(nbytes, target, ("warps",))
     if s.splits == 1:
         if s.combine_threads is not None:
-            raise Misfit(("combine_threads",), "one block has nothing to combine: it is null")
+            raise Misfit(("combine_threads",), "one block has nothing to combine: it must be null")
     elif s.combine_threads is not None:
         check_threads(s.combine_threads, target, path=("combine_threads",))
     elif not arrival_counter.has_tickets(target):
-        raise Misfit(("combine_threads",), "this target's blocks cannot tell which is the last")
+        raise Misfit(
+            ("combine_threads",),
+            "this target has no atomic counter by which the last block knows that it is the last",
+        )
 
 
 def choose(h: AttentionProblem, target: Target) -> SplitKvDecodeSchedule:
-    """The schedule that shares an attention as is best."""
+    """The schedule with the best distribution."""
     how = _share(h, target)
     combined = how.splits == 1 or arrival_counter.has_tickets(target)
     threads = None if combined else min(COMBINE_THREADS, power_of_two(target.block_threads))
@@ -109,8 +113,8 @@ def choose(h: AttentionProblem, target: Target) -> SplitKvDecodeSchedule:
 
 
 def _share(h: AttentionProblem, target: Target) -> DecodeSplit:
-    """Enough blocks to keep every multiprocessor reading, and few enough that each has something to
-    read.
+    """Enough blocks to use the bandwidth of every multiprocessor, but few enough that each has keys
+    to read.
     """
     lanes = held_lanes(h.widths[0], h.dtype, target)
     few = min(FEW, at_least(size_hint(h.rows)))

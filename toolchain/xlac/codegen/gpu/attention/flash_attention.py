@@ -1,10 +1,10 @@
-"""Attention of many queries: a block keeps some rows of queries and goes over the keys, tile by
-tile.
+"""Flash attention for many queries: a block holds some rows of queries and iterates over tiles of
+keys.
 
-Each warp has 16 rows, which tensor cores multiply, or its threads where f32 is not to be rounded.
-Their scores with a tile's keys stay in registers, become weights relative to the greatest score so
-far, and multiply the tile's values; what was summed before is scaled when the greatest score
-changes. Tiles that later positions hide are left out.
+Each warp has 16 rows, multiplied by tensor cores, or by ordinary arithmetic if f32 must not be
+rounded. Scores of a tile stay in registers, become weights relative to the maximum score so far,
+and are multiplied with the tile's values; earlier sums are rescaled when the maximum changes. Tiles
+that causal masking hides are skipped.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class FlashAttention(FlashScores):
     """Writes the kernel's body with the builder of `elements`."""
 
     def write(self) -> None:
-        """A block for some rows of every key head; those that see most keys first."""
+        """A block for some rows of every key head; those that attend to the most keys
+        come first.
+        """
         h, tile, builder = self.h, self.tile, self.builder
         tiles = ceil_div(h.rows, tile.rows)
         extents = [*h.batch, tiles]
@@ -127,7 +129,7 @@ class FlashAttention(FlashScores):
     # ---- memory ------------------------------------------------------------------------------
 
     def _lanes(self, thread: Expr, batch: Counters, memory: list[Buffer]) -> list[Lane]:
-        """How tiles of keys and values come to SHARED memory."""
+        """The staging of key and value tiles to SHARED memory."""
         h, tile, lanes = self.h, self.tile, []
         for side, layout, buffer, width in zip(
             (h.keys, h.values), self.by_key, memory, (tile.width, tile.wide), strict=True
@@ -154,7 +156,7 @@ class FlashAttention(FlashScores):
         )
 
     def _queries(self, thread: Expr, batch: Counters, first: Expr, buffer: Buffer) -> None:
-        """The block's queries; they are there when the first keys are."""
+        """Stages the block's queries; they are complete when the first keys are."""
         start = build.index(0)
         staging = self._staging(
             self.h.queries, (self.h.widths[0],), self.tile.rows, self.tile.width, self.by_query
@@ -166,10 +168,13 @@ class FlashAttention(FlashScores):
             staging.put(staging.fetch(start, beyond=False), buffer, start)
 
     def _end(self, first: Expr) -> build.Number:
-        """Where the block's keys end: at the last, or the last that its last row sees."""
+        """The end of the block's keys: the last key, or the last that its last row may
+        attend to.
+        """
         h, keys = self.h, self.tile.keys
         whole = ceil_div(h.length, keys) * keys
-        within = h.shared == 1 or divisor(h.time) % self.tile.rows == 0  # all rows are of one head
+        # all rows of the block are of one head
+        within = h.shared == 1 or divisor(h.time) % self.tile.rows == 0
         if h.gap is None or not h.sees_start or not within:
             return whole
         time = build.mod(first, h.time) if h.shared > 1 else first
@@ -202,7 +207,9 @@ class FlashAttention(FlashScores):
                     )
 
     def _pair(self, batch: Counters, row: FragmentRow, column: Expr, end: int, value: Expr) -> None:
-        """Two neighbours of a row from a column on, which lie before a column for every thread."""
+        """Stores two neighbours of a row from a column on, if they are before the end, which may be
+        None.
+        """
         h, width = self.h, self.h.widths[1]
 
         def store(where: Expr, part: Expr) -> None:

@@ -1,4 +1,4 @@
-"""Scores of a tile of keys become weights, for the rows that a thread has a part of (online softmax)."""
+"""Online softmax of a tile of scores, for the rows of which a thread holds a part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ P = Primitive
 
 
 class FlashScores:
-    """What is known of a thread's rows, and what a tile of scores makes of it."""
+    """The softmax state of a thread's rows, and its update by a tile of scores."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class FlashScores:
             target,
         )
         self.by_cores = MMA[h.dtype] in target.instructions
-        # queries; keys, as the scores read them
+        # fragment layouts of queries, and of keys as the score product reads them
         self.by_query = Swizzled(h.dtype, tile.width, along_depth=True)
-        # these tensor cores read columns along the sum only
+        # these tensor cores read the right operand along the sum only
         turned = self.by_cores and h.dtype is F32
         of_values = (
             Swizzled(h.dtype, tile.keys, along_depth=True)
@@ -56,7 +56,7 @@ class FlashScores:
         self.pairs = BY_CORES if self.by_cores else BY_QUADS  # of the weighted values
 
     def _row(self, number: Expr, half: int) -> FragmentRow:
-        """A row; one past the last is looked at as the last, and not stored."""
+        """A row, clamped to the last; results of rows past it are not stored."""
         builder, inside = self.builder, None
         if divisor(self.h.rows) % self.tile.rows:
             inside = builder.let("inside", build.apply(P.LT, number, build.lift(self.h.rows)))
@@ -79,13 +79,14 @@ class FlashScores:
         k: Expr,
         column: Expr,
     ) -> None:
-        """Scales the scores; hides what may not be seen, in tiles where there is any such thing."""
+        """Scales the scores, and masks them in tiles that need it."""
         h, builder, keys = self.h, self.builder, self.tile.keys
         edges = []
         if divisor(h.length) % keys:
             edges.append(build.apply(P.LT, build.lift(h.length), build.add(k, keys)))
         if h.gap is not None:
-            time = build.index(0) if h.shared > 1 else first  # no row of the block is earlier
+            # the block's first row is the earliest
+            time = build.index(0) if h.shared > 1 else first
             edges.append(build.apply(P.LT, build.add(time, h.gap), build.add(k, keys - 1)))
         if h.mask is not None or not edges:
             self._score(scores, rows, batch, k, column, masked=bool(edges) or h.mask is not None)
@@ -128,8 +129,8 @@ class FlashScores:
         place: Expr,
         column: Expr,
     ) -> None:
-        """Weights of a row's keys relative to the greatest score, into SHARED memory; scales what
-        was summed before.
+        """Writes the weights of a row's keys relative to the maximum score to SHARED memory;
+        rescales earlier sums.
         """
         builder = self.builder
         parts = [
@@ -161,7 +162,7 @@ class FlashScores:
             )
 
     def _among_four(self, primitive: Primitive, value: Expr) -> Expr:
-        """Values of the four threads that share a row, combined."""
+        """Combines values of the four threads that share a row."""
         for distance in (2, 1):
             value = self.builder.let("among", value)
             value = build.apply(primitive, value, Exchange(value, distance))
@@ -170,12 +171,10 @@ class FlashScores:
 
 @dataclass(frozen=True, slots=True)
 class FragmentRow:
-    """A row of a thread's fragments: which half of its results, its number, and what is known of
-    it.
-    """
+    """One of the two rows of a thread's fragments, with its softmax state."""
 
     half: int
-    number: Expr  # of the row; past the last one, of the last
-    inside: Expr | None  # whether there is such a row, where that is not known
+    number: Expr  # index of the row, clamped to the last
+    inside: Expr | None  # whether the row exists; None if it always does
     greatest: Var
     weight: Var

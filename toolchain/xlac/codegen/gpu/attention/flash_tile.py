@@ -1,4 +1,4 @@
-"""The tile of an attention of many queries: whether there is one, and which."""
+"""Chooses the tile of flash attention, and whether there is one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-KEYS = (64, 32, 16)  # of a tile, the more the better
+KEYS = (64, 32, 16)  # candidates for the keys of a tile, the best first
 
 
 STAGES, MOST_STAGES = 2, 4
 
 
-WIDEST = {2: 256, 4: 128}  # elements of a row of queries, keys or values, by the bytes of one
+WIDEST = {2: 256, 4: 128}  # maximal width of queries, keys or values, by the bytes of an element
 
 
 F32 = DType.F32
@@ -29,8 +29,8 @@ F32 = DType.F32
 
 @dataclass(frozen=True, slots=True)
 class FlashTile:
-    """Warps of a block, each with 16 rows; the widths of keys and values filled up to powers of
-    two; keys of a tile, and tiles in SHARED memory.
+    """Warps of a block, each with 16 rows; the widths of keys and values padded to powers of two;
+    keys of a tile, and tiles in SHARED memory.
     """
 
     dtype: DType
@@ -42,7 +42,7 @@ class FlashTile:
 
     @property
     def rows(self) -> int:
-        """Rows of queries of a block."""
+        """Query rows of a block."""
         return self.warps * ROWS
 
     @property
@@ -55,7 +55,9 @@ class FlashTile:
 
 
 def takes(widths: tuple[int, int], dtype: DType, target: Target) -> bool:
-    """True for halves that tensor cores multiply, and f32, of a width whose sums stay in registers."""
+    """Whether the kernel supports the type (16-bit floats on tensor cores, or f32) and the widths,
+    whose sums must fit in registers.
+    """
     if (
         target.warp != LANES
         or target.block_threads < target.warp
@@ -78,14 +80,14 @@ def _tile(
 
 
 def tile_of(schedule: FlashAttentionSchedule, h: AttentionProblem) -> FlashTile:
-    """What a block has by a schedule."""
+    """The tile by a schedule."""
     return _tile(h.dtype, h.widths, schedule.warps, schedule.keys, schedule.stages)
 
 
 def check(schedule: FlashAttentionSchedule, h: AttentionProblem, target: Target) -> None:
-    """Raises Misfit for tiles that a block has no room for, or that this attention cannot have."""
+    """Raises Misfit for tiles that do not fit a block, or that this attention cannot have."""
     if not takes(h.widths, h.dtype, target):
-        raise Misfit(("template",), "nothing multiplies fragments of these types and widths")
+        raise Misfit(("template",), "fragments of these types and widths are not supported")
     if schedule.warps & (schedule.warps - 1):
         raise Misfit(("warps",), "it must be a power of two")
     check_threads(schedule.warps * target.warp, target, path=("warps",))
@@ -97,14 +99,15 @@ def check(schedule: FlashAttentionSchedule, h: AttentionProblem, target: Target)
 
 
 def choose(h: AttentionProblem, target: Target) -> FlashAttentionSchedule:
-    """The schedule of the tile that suits an attention."""
+    """The schedule with the best tile for an attention."""
     tile = _chosen(h, target)
     return FlashAttentionSchedule(tile.warps, tile.keys, tile.stages)
 
 
 def _chosen(h: AttentionProblem, target: Target) -> FlashTile:
-    """As many warps as there are rows and room for, of tiles of few keys where registers are full
-    of results; threads that multiply for themselves in blocks of half as many, two at once."""
+    """As many warps as there are rows and SHARED memory for, with tiles of few keys if registers
+    are full of results; without tensor cores half as large blocks, of which two run at once.
+    """
     by_threads = MMA[h.dtype] not in target.instructions
     room = target.shared_bytes // 2 if by_threads else target.shared_bytes
     full = (

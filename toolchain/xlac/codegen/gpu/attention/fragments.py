@@ -1,7 +1,7 @@
-"""Products of 16 rows that a warp has in registers: by tensor cores, or with each thread
-multiplying for itself.
+"""Products of 16 rows held by a warp in registers: by tensor cores, or by ordinary arithmetic of
+each thread.
 
-A thread has results of row `lane / 4` and of the eighth after, in pairs of neighbouring columns.
+A thread has results of row `lane / 4` and of the row 8 below it, in pairs of adjacent columns.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Which columns a thread's pairs are: of every `span` columns it has a quarter, neighbours."""
+    """The columns of a thread's pairs: of every `span` columns it has an adjacent quarter."""
 
     span: int
 
     @property
     def each(self) -> int:
-        """Neighbours that a thread has."""
+        """The number of adjacent columns of a thread."""
         return self.span // 4
 
     def first(self, lane: Expr) -> Expr:
@@ -33,15 +33,15 @@ class Pairs:
         return build.mul(build.mod(lane, 4), self.each)
 
     def offset(self, pair: int) -> int:
-        """The column of a pair, from a thread's first."""
+        """The column of a pair, relative to the thread's first."""
         return 2 * pair // self.each * self.span + 2 * pair % self.each
 
     def end(self, pair: int) -> int:
-        """No thread's pair of this number has a column from here on."""
+        """An upper bound (exclusive) of the columns of all threads' pairs with this number."""
         return (2 * pair // self.each + 1) * self.span
 
     def place(self, pair: int, half: int) -> int:
-        """Where a thread keeps a pair of its first or second row."""
+        """The index of a thread's register for a pair of its first or second row."""
         return 2 * pair // self.each * 2 * self.each + half * self.each + 2 * pair % self.each
 
 
@@ -76,7 +76,9 @@ def along_depth(
     lane: Expr,
     columns: int,
 ) -> None:
-    """The same by threads, for operands that both lie along the sum; pairs are `BY_CORES`."""
+    """The same by ordinary arithmetic, for operands that are both contiguous along the sum; pairs
+    are `BY_CORES`.
+    """
     rows = _rows(builder, left, lane)
     with builder.loop("step", 0, depth, _lanes(left)) as step:
         given = [_chunk(builder, left, row, step) for row in rows]
@@ -107,9 +109,7 @@ def across(
     lane: Expr,
     columns: int,
 ) -> None:
-    """The same where neighbours of the right operand are neighbouring columns; pairs are
-    `BY_QUADS`.
-    """
+    """The same for a right operand that is contiguous along columns; pairs are `BY_QUADS`."""
     rows = _rows(builder, left, lane)
     with builder.loop("step", 0, depth, _lanes(left)) as step:
         given = [_chunk(builder, left, row, step) for row in rows]

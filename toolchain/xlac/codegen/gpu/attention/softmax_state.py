@@ -1,5 +1,5 @@
-"""What blocks and threads that share the keys of a row know of it, and how that becomes the row's
-result.
+"""Softmax states of blocks and threads that share the keys of a row, and their combination to the
+row's result.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ P = Primitive
 
 @dataclass(frozen=True, slots=True)
 class SoftmaxState:
-    """What is known of a row: the greatest score, the sum of the weights, and parts of the weighted
-    values.
+    """The state of a row's online softmax: the maximum score, the sum of the weights, and parts of
+    the weighted values.
     """
 
     greatest: Expr
@@ -34,7 +34,7 @@ class SoftmaxState:
 
 
 def merge_states(builder: Builder, one: SoftmaxState, other: SoftmaxState) -> SoftmaxState:
-    """What both know together."""
+    """The combined state of two disjoint sets of keys."""
     top = builder.let("top", build.apply(P.MAX, one.greatest, other.greatest))
     less, more = (
         builder.let("less", exponential(build.apply(P.SUB, s.greatest, top))) for s in (one, other)
@@ -59,7 +59,7 @@ def store(
     column: Expr,
     state: SoftmaxState,
 ) -> None:
-    """Stores weighted values, divided by the weights' sum."""
+    """Stores weighted values divided by the sum of weights."""
     (value,) = state.values
     result = build.apply(P.DIV, value, build.splat(state.weight, value.lanes))
     after.store(elements, h.place(batch, row, build.ramp(column, 1, value.lanes)), result)
@@ -67,19 +67,20 @@ def store(
 
 @dataclass(frozen=True, slots=True)
 class SplitResults:
-    """What the blocks that share the keys of a head have found: weighted values, and (greatest
-    score, sum of weights), for every (batch, key head, row, block); `part` neighbours of a row's
-    values are combined at once."""
+    """The states of the blocks that share the keys of a head: weighted values, and (maximum score,
+    sum of weights), for every (batch, key head, row, block); `part` elements of a row's values are
+    combined at once.
+    """
 
     values: Scratch
     weights: Scratch
     splits: int
     part: int
-    by_last_block: bool  # the last block to be done combines them, not a kernel of its own
+    by_last_block: bool  # the last block to finish combines them, instead of a separate kernel
 
     @staticmethod
     def of(h: AttentionProblem, splits: int, part: int, *, by_last_block: bool) -> SplitResults:
-        """Memory for what so many blocks find for every row."""
+        """Scratch memory for the states of `splits` blocks for every row."""
         dtype, parts = h.dtype.compute, volume(h.batch) * h.rows * splits
         return SplitResults(
             Scratch(dtype, parts * h.widths[1], "values"),
@@ -90,7 +91,7 @@ class SplitResults:
         )
 
     def place(self, h: AttentionProblem, batch: Counters, row: Expr, split: build.Number) -> Expr:
-        """The number of what one block found for a row."""
+        """The index of one block's state for a row."""
         at = build.add(build.mul(batch[0], h.batch[1]), batch[1])
         return build.add(build.mul(build.add(build.mul(at, h.rows), row), self.splits), split)
 
@@ -103,7 +104,9 @@ class SplitResults:
         row: Expr,
         column: Expr,
     ) -> None:
-        """Combines what blocks have found of some neighbours of a row, and stores them."""
+        """Combines the states of all blocks for some adjacent elements of a row, and
+        stores them.
+        """
         builder = elements.builder
         values, weights = (
             elements.parameter(one, Access.READ) for one in (self.values, self.weights)
@@ -128,7 +131,7 @@ class SplitResults:
 def combine(
     elements: Elements, after: Epilogue, h: AttentionProblem, found: SplitResults, threads: int
 ) -> None:
-    """The kernel that combines what blocks have found of the same rows: a thread for every few
+    """The kernel that combines the states of blocks for the same rows: a thread for every few
     elements of the result.
     """
     builder = elements.builder

@@ -1,9 +1,9 @@
-"""Attention of a few queries: keys and values are read once, by as many blocks as it takes to keep
-the machine reading.
+"""Attention of a few queries: keys and values are read once, by enough blocks to use the memory
+bandwidth.
 
-Neighbouring threads hold parts of a row's width and go over their share of the keys, each group
-with sums of its own: the greatest score so far, the sum of the weights and the weighted values.
-Groups, warps and blocks combine theirs.
+Adjacent threads hold parts of a row's width and iterate over their share of the keys; each group of
+such threads has its own softmax state: the maximum score, the sum of the weights and the weighted
+values. Groups, warps and blocks then combine their states.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def launches(
     after: Epilogue,
     schedule: SplitKvDecodeSchedule,
 ) -> list[KernelLaunch]:
-    """One kernel, whose blocks may share the keys; another may combine what they found."""
+    """One kernel, whose blocks may share the keys; a second may combine their states."""
     how, elements = split_of(schedule, h), Elements(Builder(), group, target)
     if how.splits == 1:
         SplitDecode(elements, after, h, how, target, None).write()
@@ -90,7 +90,7 @@ class SplitDecode(DecodeReads):
     def _look(
         self, g: GridThread, batch: Counters, first: Expr, begin: Expr, end: Expr, lane: Expr
     ) -> list[SoftmaxState]:
-        """One thread's part of the rows, over its share of the keys."""
+        """One thread's softmax states of the rows, over its share of the keys."""
         h, how, builder, warp = self.h, self.how, self.builder, self.target.warp
         slot = builder.let(
             "slot",
@@ -146,7 +146,7 @@ class SplitDecode(DecodeReads):
         ]
 
     def _take(self, state: tuple[Var, Var, list[Var]], score: Expr, parts: Sequence[Expr]) -> None:
-        """Adds one key's values, weighted by its score, to what a row has summed."""
+        """Adds one key's values, weighted by its score, to a row's state."""
         builder, (greatest, weight, values), part = self.builder, state, self.how.part
         top = builder.let("top", build.apply(P.MAX, greatest, score))
         less = builder.let("less", exponential(build.apply(P.SUB, greatest, top)))
@@ -160,7 +160,7 @@ class SplitDecode(DecodeReads):
     # ---- combining ---------------------------------------------------------------------------
 
     def _exchanged(self, state: SoftmaxState, distance: int) -> SoftmaxState:
-        """What the thread so many lanes away knows."""
+        """The state of the thread `distance` lanes away."""
         mine = (state.greatest, state.weight, *state.values)
         greatest, weight, *values = (
             self.builder.let("other", Exchange(self.builder.let("mine", x), distance)) for x in mine
@@ -179,7 +179,7 @@ class SplitDecode(DecodeReads):
         lane: Expr,
         states: list[SoftmaxState],
     ) -> None:
-        """Warps' sums meet in SHARED memory; the first threads combine and store them."""
+        """Combines the states of warps in SHARED memory; the first threads store the result."""
         h, how, builder = self.h, self.how, self.builder
         width, warp = how.across * how.lanes, build.div(g.thread, self.target.warp)
         kept = g.shared("kept", self.dtype, how.warps * how.few * width)
@@ -231,7 +231,7 @@ class SplitDecode(DecodeReads):
                 self._combine(g, batch, first, self.found)
 
     def _combine(self, g: GridThread, batch: Counters, first: Expr, found: SplitResults) -> None:
-        """The rows of the block, by its threads, from what all blocks have found."""
+        """Combines the states of all blocks for the rows of this block."""
         builder, across = self.builder, self.h.widths[1] // self.how.part
         with builder.loop("place", g.thread, self.how.few * across, g.threads) as place:
             row = builder.let("row", build.add(first, build.div(place, across)))

@@ -1,1 +1,1 @@
-"""What GPU lowerings share: grids, pipelines, staging in shared memory, instructions."""
+"""Shared by GPU lowerings: grids, pipelines, staging in shared memory, instructions."""

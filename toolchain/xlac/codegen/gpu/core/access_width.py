@@ -1,4 +1,4 @@
-"""How many neighbouring elements a thread reads and writes at once."""
+"""The width of a thread's vector accesses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from xlac_sdk.target import Target
 
 
 def access_lanes(target: Target, survey: Survey, inner: Run, *, alone: bool) -> int:
-    """Elements of a thread's vectors along a run: what its widest access takes at once, all of them
-    aligned.
+    """Elements of a thread's vectors along a loop: those of its widest access, all of them aligned.
 
-    A run that is alone may end with a vector that is cut short.
+    A loop that is `alone` may end with a partial vector.
     """
     if not inner.axes or strided(inner, survey):
         return 1
@@ -34,8 +33,8 @@ def access_lanes(target: Target, survey: Survey, inner: Run, *, alone: bool) -> 
 def check_lanes(
     lanes: int, extent: Dim, target: Target, *, alone: bool, path: Path = ("lanes",)
 ) -> None:
-    """Raises Misfit for vectors of so many elements along a loop of this extent. Only one that is
-    `alone` may end with a vector that is cut short.
+    """Raises Misfit for vectors of so many elements along a loop of this extent. Only a loop that
+    is `alone` may end with a partial vector.
     """
     if lanes & (lanes - 1) or lanes > max(1, target.access_bytes):
         raise Misfit(path, f"it must be a power of two, at most {max(1, target.access_bytes)}")
@@ -44,7 +43,9 @@ def check_lanes(
 
 
 def widest_lanes(target: Target, nbytes: int, extent: Dim) -> int:
-    """Elements of so many bytes that a thread accesses at once, of an axis that is whole vectors."""
+    """Elements of `nbytes` bytes that a thread accesses at once, along an axis that consists of
+    whole vectors.
+    """
     lanes = power_of_two(min(max(1, target.access_bytes // nbytes), max(1, size_hint(extent))))
     while divisor(extent) % lanes:
         lanes //= 2

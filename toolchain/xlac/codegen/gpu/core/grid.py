@@ -1,5 +1,5 @@
-"""The loops of a GPU kernel: blocks around threads, memory that a block shares, and values combined
-between threads.
+"""The grid of a GPU kernel: loops over blocks and threads, shared memory, and reductions across
+threads.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-THREADS = 256  # of a block, where nothing asks for more or fewer
+THREADS = 256  # of a block by default
 RESIDENT = 1024  # threads that keep a multiprocessor busy
 
 
 @dataclass(frozen=True, slots=True)
 class GridThread:
-    """A thread of a kernel being written."""
+    """The current thread of a kernel being written."""
 
     builder: Builder
     block: Expr
     thread: Expr
     threads: int  # of a block, a power of two
-    warp: int  # threads that exchange values
-    allocations: list[Stmt]  # what is written before the threads begin
+    warp: int  # threads that can exchange values
+    allocations: list[Stmt]  # the block where shared buffers are declared
 
     def shared(self, hint: str, dtype: DType, size: int, align: int = 64) -> Buffer:
-        """Memory that the threads of a block share; it begins at a multiple of `align` bytes."""
+        """SHARED memory for the block, aligned to a multiple of `align` bytes."""
         buffer = Buffer(self.builder.fresh(hint), dtype, size, Space.SHARED, align=align)
         self.allocations.append(Allocate(buffer))
         return buffer
 
     def tree(self, primitive: Primitive, value: Expr, lanes: int) -> Expr:
-        """Values of `lanes` neighbouring threads (a power of two, up to a warp) combined; each has
-        the result.
+        """Values of `lanes` adjacent threads (a power of two, up to a warp) combined; each gets the
+        result.
         """
         value = self.builder.let("tree", value)
         distance = lanes // 2
@@ -64,16 +64,16 @@ class GridThread:
         return value
 
     def across(self, values: Sequence[tuple[Primitive, Expr]], lanes: int) -> list[Expr]:
-        """Scalars of `lanes` neighbouring threads, or of the whole block, combined, each by its
+        """Scalars of `lanes` adjacent threads, or of the whole block, each combined by its
         primitive.
 
-        Every thread of the block has to come here.
+        Every thread of the block must execute this.
         """
         builder = self.builder
         within = [self.tree(primitive, value, min(lanes, self.warp)) for primitive, value in values]
         if lanes <= self.warp or not values:
             return within
-        assert lanes == self.threads, "a sum over several warps is one of the whole block"
+        assert lanes == self.threads, "a sum over several warps must be one over the whole block"
         warps = lanes // self.warp
         lane, warp = build.mod(self.thread, self.warp), build.div(self.thread, self.warp)
         buffers = [self.shared("warps", value.dtype, warps) for value in within]
@@ -92,7 +92,7 @@ class GridThread:
 def grid(
     builder: Builder, target: Target, blocks: build.Number, threads: int
 ) -> Iterator[GridThread]:
-    """The loops that every kernel of a GPU is: `blocks` of them, of `threads` threads each."""
+    """The outer loops of every GPU kernel: `blocks` blocks of `threads` threads each."""
     with builder.loop("block", 0, blocks, kind=LoopKind.BLOCK) as block:
         allocations = builder.open_blocks[-1]
         with builder.loop("thread", 0, threads, kind=LoopKind.THREAD) as thread:
@@ -103,8 +103,8 @@ def grid(
 def every(
     builder: Builder, target: Target, loops: Sequence[Run], threads: int
 ) -> Iterator[dict[Run, Expr]]:
-    """A thread for every position of some loops, neighbours along the last, in blocks of so many;
-    yields the counter of each.
+    """A thread for every position of some loops, adjacent ones along the last, in blocks of
+    `threads`; yields the counter of each loop.
     """
     total = volume(tuple(run.extent for run in loops))
     with grid(builder, target, ceil_div(total, threads), threads) as here:
@@ -117,7 +117,7 @@ def every(
 
 
 def unravelled(builder: Builder, number: Expr, loops: Sequence[Run]) -> dict[Run, Expr]:
-    """The counters of some loops, one inside the other, from the number of an iteration among all."""
+    """The counters of nested loops, from the linear number of an iteration."""
     counters: dict[Run, Expr] = {}
     for run in reversed(loops[1:]):
         counters[run] = builder.let("o", build.mod(number, run.extent))
@@ -126,7 +126,7 @@ def unravelled(builder: Builder, number: Expr, loops: Sequence[Run]) -> dict[Run
 
 
 def beside(values: Sequence[Expr]) -> Expr:
-    """A vector of scalars, a power of two of them."""
+    """A vector made of scalars, whose number is a power of two."""
     while len(values) > 1:
         lanes = 2 * values[0].lanes
         values = [
@@ -137,13 +137,13 @@ def beside(values: Sequence[Expr]) -> Expr:
 
 
 def threads_over(target: Target, loops: Sequence[Run]) -> int:
-    """Threads of a block where every position of some loops has one."""
+    """The block size for one thread per position of some loops."""
     return threads_for(target, size_hint(volume(tuple(run.extent for run in loops))))
 
 
 def threads_for(target: Target, work: int) -> int:
-    """Threads of a block for so many threads in all: fewer where the multiprocessors could not
-    share them otherwise.
+    """The block size for `work` threads in total: smaller if multiprocessors would stay idle
+    otherwise.
     """
     threads = min(THREADS, power_of_two(target.block_threads or THREADS))
     while threads > 2 * target.warp and work < threads * max(1, target.processors):
@@ -152,17 +152,19 @@ def threads_for(target: Target, work: int) -> int:
 
 
 def power_of_two(value: int) -> int:
-    """The greatest one that is not above, at least 1."""
+    """The largest power of two not above `value`, at least 1."""
     return 1 << max(0, value.bit_length() - 1)
 
 
 def at_least(value: int) -> int:
-    """The least power of two that is not below."""
+    """The smallest power of two not below `value`."""
     return 1 << max(0, value - 1).bit_length()
 
 
 def check_threads(threads: int, target: Target, least: int = 1, path: Path = ("threads",)) -> None:
-    """Raises Misfit for blocks of so many threads: a power of two, of at least so many."""
+    """Raises Misfit unless the block size is a power of two of at least `least` that the target
+    supports.
+    """
     if threads & (threads - 1) or threads < least:
         raise Misfit(path, f"it must be a power of two, at least {least}")
     if threads > target.block_threads:
@@ -170,7 +172,7 @@ def check_threads(threads: int, target: Target, least: int = 1, path: Path = ("t
 
 
 def check_shared(nbytes: int, target: Target, path: Path) -> None:
-    """Raises Misfit for blocks that share so many bytes."""
+    """Raises Misfit for blocks with more shared memory than the target has."""
     if nbytes > target.shared_bytes:
         room = f"{target.shared_bytes:,}"
         raise Misfit(path, f"it takes {nbytes:,} bytes of SHARED memory, of {room} that there are")

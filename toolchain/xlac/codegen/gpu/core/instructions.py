@@ -1,9 +1,9 @@
-"""Instructions of GPUs that lowerings ask for by name, each with its meaning for one thread in
-plain statements.
+"""GPU instructions that lowerings use by name, each with its semantics for one thread in plain
+statements.
 
-Tiles in SHARED memory are rows of 16-byte chunks. A row's chunks are exchanged by an exclusive or
-with bits of the row's number, so that eight rows' chunks of one place, or eight chunks of one row,
-lie in different banks.
+Tiles in SHARED memory are rows of 16-byte chunks. The chunks of a row are permuted (swizzled) by an
+exclusive or with bits of the row's number, so that eight rows' chunks at one position, or eight
+chunks of one row, are in different banks.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-CHUNK = 16  # bytes that are copied, and read for the tensor cores, at once
-# what one product of a warp covers: of rows, of columns, and of each row's sum
+CHUNK = 16  # bytes of an asynchronous copy, and of a row of a tensor-core fragment
+# rows, columns and bytes along the sum of one product of a warp
 ROWS, COLUMNS, BYTES = 16, 8, 32
 WARP_BARRIER = "warp.barrier"
 COPY, COMMIT, WAIT = "copy.async.16", "copy.async.commit", "copy.async.wait"
@@ -27,28 +27,28 @@ MMA = {
     DType.F16: "matrix.multiply.m16n8k16.f16", DType.BF16: "matrix.multiply.m16n8k16.bf16", DType.F32: "matrix.multiply.m16n8k8.tf32",
     DType.I8: "matrix.multiply.m16n8k32.i8",
 }  # fmt: skip
-"""By the operands' type. A product takes 32 bytes of each row."""
-LANES = 32  # threads of a warp, where these multiply: each holds its part of a product
-GROUP = 4  # warps that multiply together where they do
+"""Matrix instructions by the operands' type. A product takes 32 bytes of each row."""
+LANES = 32  # threads of a warp that multiply together: each holds a part of a product
+GROUP = 4  # warps of a group that multiply together
 GROUPED = {
     DType.F16: "matrix.multiply_group.m64n256k64.f16",
     DType.BF16: "matrix.multiply_group.m64n256k64.bf16",
 }
-"""Products of four warps: 64 rows, 256 columns, and 128 bytes of each row's sum."""
+"""Products of a warpgroup: 64 rows, up to 256 columns, and 128 bytes along the sum."""
 FENCE = "memory.fence.async"
 SETTLE = "matrix.multiply_group.wait"
 
 
 def permitted(target: Target, precision: str) -> Target:
-    """The target without instructions that round more than a model's precision lets them."""
+    """The target without instructions that round more than a model's precision allows."""
     if precision == "fast" or MMA[DType.F32] not in target.instructions:
         return target
     return replace(target, instructions=target.instructions - {MMA[DType.F32]})
 
 
 def copy(to: Buffer, at: Expr, source: Buffer, where: Expr, there: Expr) -> Instruction:
-    """Begins to copy 16 bytes to SHARED memory, or to fill them with zeros where there is nothing
-    to copy.
+    """Starts an asynchronous copy of 16 bytes to SHARED memory; zeros are written if `there` is
+    false.
     """
     lanes = CHUNK // source.dtype.nbytes
     copied = build.load(source, where, lanes, build.splat(there, lanes), CHUNK)
@@ -56,29 +56,29 @@ def copy(to: Buffer, at: Expr, source: Buffer, where: Expr, there: Expr) -> Inst
 
 
 def commit() -> Instruction:
-    """What was begun since the last one is waited for together."""
+    """Groups the copies started since the last commit, to be waited for together."""
     return Instruction(COMMIT, (), ())
 
 
 def wait(left: int) -> Instruction:
-    """Goes on when all but the last `left` commits have come."""
+    """Waits until all but the last `left` groups of copies are complete."""
     return Instruction(WAIT, (Const(left, DType.I32),), ())
 
 
 def warp_barrier() -> Instruction:
-    """Every thread of a warp arrives before any goes on; where there is none for warps, every
-    thread of the block.
-    """
+    """A barrier for a warp; on targets without one, for the block."""
     return Instruction(WARP_BARRIER, (), (Barrier(),))
 
 
 @dataclass(frozen=True, slots=True)
 class Swizzled:
-    """A tile's layout: a row for each place along the operand's side, or for each step of the sum."""
+    """A swizzled tile layout: a row for each position along the operand's own side, or for each
+    step of the sum.
+    """
 
     dtype: DType
     width: int  # elements of a row, a power of two and at least two chunks
-    along_depth: bool  # whether neighbours in a row are neighbours along the sum
+    along_depth: bool  # whether rows are contiguous along the sum
 
     @property
     def chunk(self) -> int:
@@ -87,14 +87,12 @@ class Swizzled:
 
     @property
     def bits(self) -> tuple[int, int]:
-        """How far a row's number is shifted, and the mask, that give what its chunks are exchanged
-        by.
-        """
+        """The shift and the mask that are applied to a row's number to permute its chunks."""
         chunks = min(8, self.width // self.chunk)
         return 4 - chunks.bit_length(), chunks - 1
 
     def place(self, at: Expr, step: Expr) -> Expr:
-        """Where the element of a place along the side and a step of the sum lies."""
+        """The offset of the element at a position along the side and a step of the sum."""
         row, column = (at, step) if self.along_depth else (step, at)
         shift, mask = self.bits
         number, inside = build.div(column, self.chunk), build.mod(column, self.chunk)
@@ -107,8 +105,9 @@ class Swizzled:
 
 @dataclass(frozen=True, slots=True)
 class SwizzledPanels:
-    """A tile's layout for products of four warps where neighbours lie along the operand's side:
-    panels of 128 bytes, each a row for every step of the sum, 128 bytes' worth of steps."""
+    """A tile layout for warpgroup products if the operand is contiguous along its own side: panels
+    with rows of 128 bytes, one row for each step of the sum.
+    """
 
     dtype: DType
     along_depth = False
@@ -124,7 +123,7 @@ class SwizzledPanels:
         return 8 * self.chunk
 
     def place(self, at: Expr, step: Expr) -> Expr:
-        """Where the element of a place along the side and a step of the sum lies."""
+        """The offset of the element at a position along the side and a step of the sum."""
         panel, column = build.div(at, self.width), build.mod(at, self.width)
         chunk = build.apply(P.XOR, build.div(column, self.chunk), build.mod(step, 8))
         row = build.mul(build.add(build.mul(panel, self.width), step), self.width)
@@ -135,8 +134,8 @@ class SwizzledPanels:
 
 @dataclass(frozen=True, slots=True)
 class FragmentOperand:
-    """A warp's part of a tile: its first place along the side, in the memory of a tile that begins
-    at `start`.
+    """A warp's part of a tile: its first position along the side, in the memory of a tile that
+    begins at `start`.
     """
 
     buffer: Buffer
@@ -156,8 +155,8 @@ def multiply(
     """Adds a warp's products over 32 bytes of the sum from `step` on: `tiles` (down, across) of 16
     rows by 8 columns.
 
-    A thread holds four results of each tile: in row `lane / 4` and the eighth after, columns `lane
-    % 4 * 2` and the next.
+    A thread holds four results of each tile: in row `lane / 4` and the row 8 below it, columns
+    `lane % 4 * 2` and the next.
     """
     dtype = left.layout.dtype
     sizes = [Const(n, DType.I32) for n in (*tiles, left.layout.width, right.layout.width)]
@@ -199,11 +198,11 @@ def multiply(
 def multiply_grouped(
     sums: Buffer, left: FragmentOperand, right: FragmentOperand, lane: Expr, columns: int
 ) -> Instruction:
-    """Begins to add the products of a warp's 16 rows over a tile's 128 bytes of the sum, as
-    `multiply` would step by step.
+    """Starts an asynchronous addition of the products of a warp's 16 rows over a tile's 128 bytes
+    of the sum, with the semantics of `multiply` for each step.
 
-    The four warps of a group do so together: their rows follow each other, and the first of a group
-    is a multiple of 64. Neither sums nor tiles may be touched before `settle`.
+    The four warps of a warpgroup execute it together: their rows are consecutive, and the first row
+    of a group is a multiple of 64. Neither sums nor tiles may be accessed before `settle`.
     """
     dtype, steps = left.layout.dtype, range(0, left.layout.width, BYTES // left.layout.dtype.nbytes)
     turned = [Const(not operand.layout.along_depth, DType.BOOL) for operand in (left, right)]
@@ -220,21 +219,19 @@ def multiply_grouped(
 
 
 def settle(left: int) -> Instruction:
-    """Goes on when all but the last `left` products that the group began have been added."""
+    """Waits until all but the last `left` products that the group started are complete."""
     return Instruction(SETTLE, (Const(left, DType.I32),), ())
 
 
 def fence() -> Instruction:
-    """What this thread has copied to SHARED memory is there for products of groups, once a barrier
-    has passed.
+    """Makes this thread's writes to SHARED memory visible to warpgroup products after the next
+    barrier.
     """
     return Instruction(FENCE, (), ())
 
 
 def _along(operand: FragmentOperand, place: Expr, step: Expr, dtype: DType) -> Expr:
-    """A chunk's worth of steps at one place along the side, in the type that products are summed
-    in.
-    """
+    """A chunk's steps of the sum at one position along the side, in the accumulator type."""
     layout, at = operand.layout, build.add(operand.first, place)
     if layout.along_depth:
         where = build.add(layout.place(at, step), operand.start)
@@ -246,7 +243,7 @@ def _along(operand: FragmentOperand, place: Expr, step: Expr, dtype: DType) -> E
 
 
 def rounded(value: Expr) -> Expr:
-    """f32 with the fraction of tf32, the nearest; halves away from zero."""
+    """f32 rounded to the fraction of tf32: to nearest, ties away from zero."""
     bits = build.apply(P.BITCAST, value, dtype=DType.U32)
     up = build.apply(P.ADD, bits, build.splat(Const(1 << 12, DType.U32), value.lanes))
     kept = build.apply(P.AND, up, build.splat(Const(0xFFFFE000, DType.U32), value.lanes))

@@ -1,8 +1,9 @@
-"""The loop over a sum's tiles: some are on their way to SHARED memory while one is multiplied.
+"""The software pipeline over tiles of a sum: some tiles are being copied to SHARED memory while
+another is multiplied.
 
-`stages` tiles of each operand take turns in a ring. A thread waits until the copies of the tile
-that it needs have come, meets the others at the one barrier of the turn, starts the copies of a
-tile that is needed later, and multiplies.
+`stages` tiles of each operand share a ring buffer. In each iteration a thread waits for the copies
+of the current tile, meets the others at a barrier, starts the copies of a later tile, and
+multiplies.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One operand's ring: how its tiles come, where they lie, and the elements that one takes."""
+    """One operand's ring buffer: the staging of its tiles, the memory, and the elements
+    of a tile.
+    """
 
     side: SharedStaging
     buffer: Buffer
     size: int
 
     def at(self, turn: Expr) -> Expr:
-        """Where the tile of a turn begins."""
+        """The offset of the tile of an iteration."""
         return build.mul(turn, self.size)
 
 
@@ -44,11 +47,11 @@ def run(
     depth: Dim,
     before: Instruction | None = None,
 ) -> None:
-    """`multiply(k, starts)` for every tile of the sum from `first` to `end`, which are multiples of
-    `step`.
+    """Calls `multiply(k, starts)` for every tile of the sum from `first` to `end`, which are
+    multiples of `step`.
 
-    `k` is the tile's first step; `starts` says where it begins in each operand's memory. Tiles past
-    the sum's `depth` are zeros.
+    `k` is the tile's first step; `starts` are the offsets of the tile in each operand's memory.
+    Tiles past the sum's `depth` are zeros.
     """
     sent = [lane for lane in lanes if lane.side.asynchronous]
     held = [lane for lane in lanes if lane not in sent]

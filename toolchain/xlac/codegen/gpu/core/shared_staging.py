@@ -1,10 +1,9 @@
-"""Brings tiles of an operand to SHARED memory: every thread of the block reads some vectors and
+"""Stages tiles of an operand in SHARED memory: every thread of the block reads some vectors and
 writes them there.
 
-A tile is `span` places along the operand's own side by `step` along the sum. What lies outside the
-operand is zero. `fetch` reads into registers and `put` writes, so that a tile can be on its way
-while the one before is used; `send` does both without registers, where the machine copies by
-itself.
+A tile is `span` positions along the operand's own side by `step` along the sum. Elements outside of
+the operand are zero. `fetch` reads into registers and `put` writes, so that a tile can be loaded
+while the one before is used; `send` does both by asynchronous copies, if the target has them.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from xlac_sdk.target import Target
 
 
 class SharedLayout(Protocol):
-    """How a tile lies in SHARED memory."""
+    """The layout of a tile in SHARED memory."""
 
     @property
     def along_depth(self) -> bool:
-        """Whether elements that lie side by side are neighbours along the sum, or along the
-        operand's side.
+        """Whether contiguous elements are adjacent along the sum (else along the
+        operand's side).
         """
 
     def place(self, at: Expr, step: Expr) -> Expr:
-        """Where the element of a place along the side and a step of the sum lies."""
+        """The offset of the element at a position along the side and a step of the sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """A tile: places along the side, steps of the sum, and whether the vectors that fill it lie
-    along the sum.
+    """A tile: positions along the side, steps of the sum, and whether its vectors are along the
+    sum.
     """
 
     span: int
@@ -52,7 +51,7 @@ class TileShape:
 
     @property
     def vectors(self) -> int:
-        """Vectors that fill the tile."""
+        """The number of vectors of the tile."""
         return self.span * self.step // self.lanes
 
 
@@ -69,7 +68,7 @@ def tile_shape(side: MatrixOperand, depths: Shape, span: int, step: int, most: i
 def copies(
     side: MatrixOperand, shape: TileShape, dtype: DType, layout: SharedLayout, target: Target
 ) -> bool:
-    """True when 16-byte pieces can be copied as they are, while the thread does something else."""
+    """Whether 16-byte chunks can be copied asynchronously without conversion."""
     source = side.source.dtype
     alike = layout.along_depth is shape.along_depth
     whole = (
@@ -82,24 +81,24 @@ def copies(
 
 @dataclass(slots=True)
 class _Piece:
-    """One vector of a thread: its place in the tile, where its row begins in the operand, and what
-    keeps it inside.
+    """One vector of a thread: its position in the tile, the offset of its row in the operand, and
+    the conditions for it to be inside.
     """
 
     place: Expr
     step: Expr
     base: Expr
     inside: list[Expr]
-    # false for threads that have no such vector: where the tile has fewer than they are
+    # false for threads without such a vector, if the tile has fewer vectors than threads; else None
     spare: Expr | None
-    target: Expr  # where it goes in the tile
-    # how far it is along each axis of the operand that has a border, but for the sum's part
+    target: Expr  # offset in the tile
+    # position along each axis of the operand that has a border, without the part of the summed axes
     reach: list[Expr]
 
 
 @dataclass(slots=True)
 class SharedStaging:
-    """One operand's way to SHARED memory, for one thread of a block."""
+    """Stages one operand in SHARED memory, for one thread of a block."""
 
     elements: Elements
     side: MatrixOperand
@@ -108,11 +107,11 @@ class SharedStaging:
     dtype: DType  # of the elements in SHARED memory
     threads: int
     layout: SharedLayout
-    asynchronous: bool  # the machine copies by itself
+    asynchronous: bool  # whether copies are asynchronous
     pieces: list[_Piece] = field(default_factory=list)
 
     def begin(self, thread: Expr, first: Expr, batch: Counters) -> None:
-        """What does not change from tile to tile; `first` is the block's first place along the
+        """Computes what is the same for all tiles; `first` is the block's first position along the
         side.
         """
         builder, shape = self.elements.builder, self.shape
@@ -157,8 +156,8 @@ class SharedStaging:
     # ---- through registers -------------------------------------------------------------------
 
     def fetch(self, first: Expr, *, beyond: bool) -> list[Expr]:
-        """The thread's vectors of the tile that begins at a step of the sum; `beyond` when that may
-        be past the end.
+        """Loads the thread's vectors of the tile that begins at step `first`; `beyond` if the tile
+        may extend past the end.
         """
         builder = self.elements.builder
         around = self._around(first)
@@ -167,7 +166,7 @@ class SharedStaging:
         ]
 
     def put(self, values: Sequence[Expr], buffer: Buffer, start: Expr) -> None:
-        """Writes fetched vectors to their places in the tile that begins at `start`."""
+        """Writes loaded vectors to the tile that begins at `start`."""
         for piece, value in zip(self.pieces, values, strict=True):
             with self._where(piece):
                 self._write(piece, value, buffer, start)
@@ -184,11 +183,11 @@ class SharedStaging:
             where = self.layout.place(build.add(piece.place, wide), build.add(piece.step, deep))
             builder.store(buffer, build.add(start, where), Shuffle((value,), (lane,)))
 
-    # ---- by the copy engine ------------------------------------------------------------------
+    # ---- asynchronous copies -----------------------------------------------------------------
 
     def send(self, first: Expr, buffer: Buffer, start: Expr) -> None:
-        """Begins to copy the tile that begins at a step of the sum; what lies beyond the operand
-        becomes zeros.
+        """Starts asynchronous copies of the tile that begins at step `first`; elements outside of
+        the operand become zeros.
         """
         builder, around = self.elements.builder, self._around(first)
         source = self.elements.parameter(self.side.source.value, Access.READ)
@@ -202,14 +201,14 @@ class SharedStaging:
             with self._where(piece):
                 builder.emit(instructions.copy(buffer, to, source, where, there))
 
-    # ---- places in the operand ---------------------------------------------------------------
+    # ---- positions in the operand ------------------------------------------------------------
 
     def _where(self, piece: _Piece) -> AbstractContextManager[None]:
         return nullcontext() if piece.spare is None else self.elements.builder.when(piece.spare)
 
     def _around(self, first: Expr) -> list[Expr] | None:
-        """The summed axes' counters at the tile's first step, where the whole tile shares all but
-        the last.
+        """The counters of the summed axes at the tile's first step, if the whole tile shares all
+        but the last.
         """
         if len(self.depths) > 1 and divisor(self.depths[-1]) % self.shape.step == 0:
             return apart(self.elements.builder, first, self.depths)
@@ -218,7 +217,7 @@ class SharedStaging:
     def _conditions(
         self, piece: _Piece, first: Expr, counters: Counters, beyond: bool
     ) -> list[Expr]:
-        """What must hold for a piece to be there."""
+        """The conditions for a piece to be inside the operand."""
         end, found = volume(self.depths), list(piece.inside)
         if divisor(end) % self.shape.step:
             found.append(build.apply(Primitive.LT, build.add(first, piece.step), build.lift(end)))
@@ -233,7 +232,7 @@ class SharedStaging:
         return found
 
     def _counters(self, piece: _Piece, first: Expr, around: list[Expr] | None) -> list[Expr]:
-        """Where a piece lies along the axes of the sum."""
+        """The position of a piece along the summed axes."""
         if around is None:
             return apart(self.elements.builder, build.add(first, piece.step), self.depths)
         return [*around[:-1], build.add(around[-1], piece.step)]
@@ -253,7 +252,7 @@ class SharedStaging:
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
-    """True where every condition is."""
+    """The conjunction of conditions."""
     found, *others = conditions
     for condition in others:
         found = build.apply(Primitive.AND, found, condition)

@@ -1,8 +1,8 @@
-"""Hopper's copy engine, and the barriers in SHARED memory that its copies count on, as instructions
-with their meanings.
+"""Hopper's tensor memory accelerator (TMA), and the mbarriers in SHARED memory that its copies
+signal, as instructions with semantics.
 
-What a barrier means is a number that counts up: bytes that have come, or threads that are done. Its
-phases end at equal distances, so whoever waits says how many have to be over.
+A barrier's semantics is a counter of bytes that have arrived, or threads that have finished. Its
+phases end at multiples of a constant, so a waiter states how many phases must be over.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from xlac_sdk.kernel_ir.kernel import Await, Buffer, Const, Expr, Instruction, S
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-CHUNK = 16  # bytes; eight are exchanged in each row of a box
+CHUNK = 16  # bytes of a box's row; chunks of eight rows are swizzled
 BEGIN, READY = "barrier.begin", "barrier.ready"
 WAIT, EXPECT, DONE = "barrier.wait", "barrier.expect", "barrier.done"
 BRING = {rank: f"copy.box.{rank}" for rank in range(2, 6)}
-"""Copies of a box, by how many axes its array has."""
+"""Copy instructions by the rank of the array."""
 MORE, FEWER = "registers.more", "registers.fewer"
 NAMES = frozenset({BEGIN, READY, WAIT, EXPECT, DONE, MORE, FEWER, *BRING.values()})
 
 
 @dataclass(frozen=True, slots=True)
 class Barriers:
-    """One for each tile of a ring. A phase ends when `each` bytes have come, or threads are done.
+    """Barriers, one for each tile of a ring buffer. A phase ends when `each` bytes have arrived, or
+    threads have finished.
 
-    The machine counts `arrivals`: of threads that say what bytes to expect, or of whole warps that
-    are done.
+    The hardware counts `arrivals`: of threads that announce the expected bytes, or of warps that
+    have finished.
     """
 
     buffer: Buffer  # of I64
@@ -40,7 +41,7 @@ class Barriers:
     arrivals: int
 
     def begin(self, slot: int) -> Instruction:
-        """Nothing has been counted. One thread of the block does this, before `ready`."""
+        """Initializes a barrier. One thread of the block executes this, before `ready`."""
         at = build.index(slot)
         return Instruction(
             BEGIN,
@@ -49,24 +50,24 @@ class Barriers:
         )
 
     def wait(self, slot: Expr, phases: Expr) -> Instruction:
-        """Goes on when so many phases are over, of which all but the last are known to be."""
+        """Waits until `phases` phases are over, of which all but the last are known to be."""
         wanted = build.apply(P.LE, build.mul(phases, self.each), build.load(self.buffer, slot))
         return Instruction(WAIT, (self.buffer, slot, phases), (Await(wanted),))
 
     def expect(self, slot: Expr) -> Instruction:
-        """Says that the bytes of a phase are about to come; the copies that bring them follow."""
+        """Announces the bytes of a phase; the copies follow."""
         return Instruction(EXPECT, (self.buffer, slot, Const(self.each, DType.I32)), ())
 
     def done(self, slot: Expr) -> Instruction:
-        """Every thread of the warp is done with a tile."""
+        """Signals that a warp has finished with a tile."""
         return Instruction(
             DONE, (self.buffer, slot), (Store(self.buffer, slot, build.index(1), atomic=P.ADD),)
         )
 
 
 def ready() -> Instruction:
-    """What has begun is known to the copy engine, and to all threads once a barrier of the block
-    has passed.
+    """Makes initialized barriers visible to the TMA, and to all threads after the next barrier of
+    the block.
     """
     return Instruction(READY, (), ())
 
@@ -74,7 +75,7 @@ def ready() -> Instruction:
 def bring(
     given: TensorMap, to: Buffer, at: Expr, barriers: Barriers, slot: Expr, place: Sequence[Expr]
 ) -> Instruction:
-    """Begins to copy the box at a place of the array to SHARED memory, where it counts on a
+    """Starts a copy of the box at a position of the array to SHARED memory, which signals a
     barrier.
     """
     builder, lanes = Builder(), CHUNK // to.dtype.nbytes
@@ -109,7 +110,7 @@ def bring(
 
 
 def registers(count: int, *, more: bool) -> Instruction:
-    """The four warps of a group have so many registers a thread from now on: more or fewer than
-    they had.
+    """Changes the number of registers per thread of a warpgroup (setmaxnreg): more or fewer than
+    before.
     """
     return Instruction(MORE if more else FEWER, (Const(count, DType.I32),), ())

@@ -1,1 +1,1 @@
-"""Products of matrices and convolutions on GPUs."""
+"""Matrix products and convolutions on GPUs."""

@@ -1,4 +1,4 @@
-"""How a product is cut into blocks of threads, and each block's tile into warps and threads."""
+"""Tiling of a matrix product over blocks, warps and threads."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
-PROCESSORS = 100  # multiprocessors of a GPU that does not say
-RESIDENT = 512  # threads that keep a multiprocessor's arithmetic busy
+PROCESSORS = 100  # multiprocessors of a GPU whose target does not say
+RESIDENT = 512  # threads that keep a multiprocessor's arithmetic units busy
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTile:
-    """A block's tile: `warps` (down, across), each of `lanes` threads (down, across) of `pieces`
-    vectors each way.
+    """A block's tile: `warps` (down, across), each of `lanes` threads (down, across), each with
+    `pieces` (down, across) vectors.
     """
 
     warps: tuple[int, int]
     lanes: tuple[int, int]
     pieces: tuple[int, int]
     vector: int  # elements of one vector of results
-    step: int  # of the sum, staged at once
+    step: int  # steps of the sum that are staged at once
 
     @property
     def threads(self) -> int:
@@ -40,7 +40,7 @@ class BlockTile:
         return self.warps[1] * self.lanes[1] * self.pieces[1] * self.vector
 
     def shared_bytes(self, dtype: DType, stages: int = 2) -> int:
-        """SHARED memory that operands take."""
+        """SHARED memory for the operands."""
         return stages * self.step * (self.rows + self.columns + 2 * self.vector) * dtype.nbytes
 
 
@@ -56,14 +56,14 @@ def vector_of(target: Target, dtype: DType) -> int:
 
 
 def spread(warp: int) -> tuple[int, int]:
-    """A warp's threads as rows and columns, as square as can be, wider rather than taller."""
+    """A warp's threads as (rows, columns), as square as possible, wider rather than taller."""
     across = 1 << ((warp.bit_length()) // 2)
     return warp // across, across
 
 
 def choose(target: Target, p: MatrixProduct) -> BlockTile:
-    """The tile that fills the machine in the least time: large ones read SHARED memory less, small
-    ones leave fewer idle.
+    """The tile with the least estimated time: large tiles read SHARED memory less, small ones leave
+    fewer multiprocessors idle.
     """
     batch, rows, columns, _ = p.usual
     vector, lanes = vector_of(target, p.accumulate), spread(target.warp)
@@ -79,7 +79,7 @@ def choose(target: Target, p: MatrixProduct) -> BlockTile:
                 continue
             blocks = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
             at_once = (target.processors or PROCESSORS) * max(1, RESIDENT // tile.threads)
-            # of SHARED memory for each product
+            # reads of SHARED memory for each product
             reads = 1 / (pieces[0] * vector) + 1 / (pieces[1] * vector)
             work = tile.rows * tile.columns * (1 + 2 * reads) + p.computing(tile.rows, tile.columns)
             time = -(-blocks // at_once) * max(1, RESIDENT // tile.threads) * work

@@ -1,5 +1,5 @@
-"""Decides how a contraction is computed on a GPU: by which kernel, in which tiles, in how many parts
-of the sum.
+"""Chooses how a contraction is computed on a GPU: the kernel template, tiles, and the split of the
+sum.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from xlac.codegen.schedules.gpu.gemm import (
 from xlac.codegen.schedules.schedule import Misfit
 from xlac_sdk.target import Target
 
-MOST_STAGES = 8  # of operands in SHARED memory
+MOST_STAGES = 8  # stages of operands in SHARED memory
 
 Tile = BlockTile | TensorCoreTile | WgmmaTile
-"""What one block computes."""
+"""The tile of a block."""
 
 
 def choose(p: MatrixProduct, target: Target, weight: int) -> GpuContraction:
-    """The schedule of a product, which so many operations an element follow: of few rows; on tensor
-    cores, where they take the operands as they are; else on ordinary arithmetic.
+    """The schedule of a product whose epilogue takes `weight` operations for each element: skinny
+    if it has few rows; on tensor cores, if they support the operands; else on ordinary arithmetic.
     """
     if skinny_tile.pays(p):
         s = skinny_tile.share(p, target)
@@ -79,7 +79,7 @@ def _simt(p: MatrixProduct, tile: BlockTile, target: Target, weight: int) -> Sim
         tile.pieces,
         parts,
         simt_gemm.STAGES,
-        # steps apart in other banks
+        # consecutive steps are in different banks
         (tile.rows + tile.vector, tile.columns + tile.vector),
         left,
         right,
@@ -88,7 +88,7 @@ def _simt(p: MatrixProduct, tile: BlockTile, target: Target, weight: int) -> Sim
 
 
 def tile_of(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> Tile:
-    """What a block computes by a schedule."""
+    """The tile of a block by a schedule."""
     match schedule:
         case WarpSpecializedSchedule(groups=groups, stages=stages):
             return WarpSpecializedTile(groups, stages, wgmma.step(p))
@@ -116,18 +116,18 @@ def check(schedule: GpuContraction, p: MatrixProduct, target: Target) -> None:
             return
         case WarpSpecializedSchedule():
             if not warp_specialized_gemm.able(p, target):
-                raise Misfit(("template",), "the copy engine cannot bring these operands")
+                raise Misfit(("template",), "the TMA does not support the layout of these operands")
         case WgmmaSchedule():
             if not wgmma.able(p, target):
-                raise Misfit(("template",), "groups of warps cannot multiply these operands")
+                raise Misfit(("template",), "warpgroup instructions do not support these operands")
         case TensorCoreGemmSchedule():
             if tensor_core_gemm.operand(p, target) is None:
-                raise Misfit(("template",), "tensor cores cannot multiply these operands")
+                raise Misfit(("template",), "tensor cores do not support these operands")
     _check_tile(schedule, p, target)
     if schedule.epilogue_loop and schedule.split_k > 1:
-        raise Misfit(("epilogue_loop",), "parts of sums are stored as they are")
+        raise Misfit(("epilogue_loop",), "partial sums are stored without an epilogue")
     if not split_k.divides(p, schedule.split_k, tile_of(schedule, p, target).step):
-        raise Misfit(("split_k",), "parts of the sum are equally long, and whole tiles")
+        raise Misfit(("split_k",), "parts of the sum must have equal lengths, in whole tiles")
 
 
 def _check_tile(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> None:
@@ -149,15 +149,15 @@ def _check_tile(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> No
             assert isinstance(schedule, TensorCoreGemmSchedule)
             room = tile.shared_bytes(dtype, schedule.stages)
             if not set(tile.warps) <= {1, 2, 4}:
-                raise Misfit(("warps",), "they are 1, 2 or 4 each")
+                raise Misfit(("warps",), "they must be 1, 2 or 4 each")
             if tile.parts[0] not in (1, 2, 4) or tile.parts[1] not in (2, 4, 8):
-                raise Misfit(("products",), "they are 1, 2 or 4 down, and 2, 4 or 8 across")
+                raise Misfit(("products",), "they must be 1, 2 or 4 down, and 2, 4 or 8 across")
         case WgmmaTile():
             room = tile.stages * (tile.rows + wgmma.WIDE) * wgmma.ROW
             room += 16 * tile.stages if isinstance(tile, WarpSpecializedTile) else 0
             if tile.groups > 2 or not 2 <= tile.stages <= warp_specialized_gemm.MOST_STAGES:
                 most = warp_specialized_gemm.MOST_STAGES
-                raise Misfit(("stages",), f"groups are 1 or 2, stages 2 to {most}")
+                raise Misfit(("stages",), f"groups must be 1 or 2, stages 2 to {most}")
     if room > target.shared_bytes:
         field = "stages" if isinstance(tile, WgmmaTile) else "warps"
         raise Misfit((field,), f"{room:,} bytes of SHARED memory, of {target.shared_bytes:,}")

@@ -1,5 +1,5 @@
-"""Convolutions on a GPU: contractions as on a CPU, whose kernels mask what lies outside x instead
-of reading a padded copy.
+"""Convolutions on a GPU: contractions as on a CPU, whose kernels mask reads outside x instead of
+reading a padded copy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Launches for a convolution with what follows it."""
+    """Launches for a convolution with its epilogue."""
     return conv.lower(group, target, name, lower_part, TEMPLATES)
 
 
@@ -31,8 +31,8 @@ def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | Non
 
 
 def _reads(anchor: Node) -> InputReads:
-    """Zeros around x are read where they are, unless x is spread, or the product has few columns,
-    which reads x a few elements at a time.
+    """Reads outside x are masked, unless x is dilated, or the product has few columns, for which x
+    is read a few elements at a time.
     """
     op = anchor.op
     assert isinstance(op, Conv)

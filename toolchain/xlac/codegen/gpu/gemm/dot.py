@@ -10,7 +10,7 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Launches for a dot product with what follows it; what is computed element by element before
-    it is computed where its kernel reads it.
+    """Launches for a dot product with its epilogue; elementwise operands are computed where the
+    kernel reads them.
     """
     return dot.lower(group, target, name, lower_part, launches, prologue=True)

@@ -1,4 +1,4 @@
-"""Stores what a block of a product has found: the epilogue on each thread's vectors of results."""
+"""Stores of a matrix product's block: the epilogue on each thread's vectors of results."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-LONG = 12  # operations an element above which what follows is not written out for each vector
+LONG = 12  # operations for each element above which the epilogue is a loop instead of unrolled
 
 
 Places = Callable[[build.Number], Expr]
-"""The row, or first column, of the vector of that number."""
+"""The row, or first column, of the vector with a number."""
 
 
 class Stores(Protocol):
-    """What becomes of a result."""
+    """The computation on a result, before it is stored."""
 
     @property
     def weight(self) -> int:
-        """Operations an element."""
+        """Operations for each element."""
 
     def store(self, elements: Elements, at: Index, value: Expr) -> None:
-        """Stores what follows from a result, or from a vector of them, given in the type that was
-        summed in.
+        """Stores the outputs for a result, or for a vector of results, given in the accumulator
+        type.
         """
 
 
 class EpilogueStore:
-    """Stores results of one position of the batch; `tall` and `wide` where tiles may reach past the
-    last row and column. With a `loop` what follows is not written out for each vector of results.
+    """Stores results of one position of the batch; `tall` and `wide` if tiles may extend past the
+    last row and column. With `loop` the epilogue is a loop instead of unrolled.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class EpilogueStore:
             self._row(row(i), [column(j) for j in range(across)], totals)
 
     def _loop(self, row: Places, column: Places, values: Sequence[Sequence[Expr]]) -> None:
-        """A long epilogue, written once: an unrolled loop over results kept in a local array."""
+        """A long epilogue, emitted once: a loop over results in a local array."""
         builder, lanes, across = self.builder, values[0][0].lanes, len(values[0])
         kept = builder.local("kept", self.p.accumulate, len(values) * across * lanes)
         for number, total in enumerate(total for totals in values for total in totals):

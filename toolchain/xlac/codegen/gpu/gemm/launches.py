@@ -1,4 +1,4 @@
-"""The kernels of a canonical contraction on a GPU, as its schedule says."""
+"""The kernels of a canonical contraction on a GPU, by its schedule."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def launches(
 def _write(
     elements: Elements, after: Stores, p: MatrixProduct, schedule: TiledSchedule, target: Target
 ) -> None:
-    """The kernel of a product in tiles."""
+    """The kernel of a tiled product."""
     match schedule:
         case WarpSpecializedSchedule():
             roles = tile_of(schedule, p, target)
@@ -119,7 +119,7 @@ def _write(
 
 
 def _computed(group: Group, source: OperandSource, view: OperandView) -> OperandSource:
-    """An operand that is computed from a constant while compiling."""
+    """An operand that is computed from a constant at compile time."""
     assert isinstance(source.value, Node) and view.compute is not None
     compute = view.compute
     (size,) = static((group.anchor.inputs[1].type.size,))

@@ -1,11 +1,10 @@
-"""A contraction as a GPU computes it: for every position of the batch, a matrix product of two
-flattened sides.
+"""A contraction as a GPU computes it: a batch of matrix products of two flattened operands.
 
-    result[batch, m, n] = sum over k of rows[batch, m, k] * columns[batch, k, n]
+result[batch, m, n] = sum over k of rows[batch, m, k] * columns[batch, k, n]
 
-m, n and k may each stand for several axes, so a convolution is a product like any other: its pixels
-are m, its window and channels k. Columns are what neighbouring threads store side by side; which
-operand that is depends on the result's layout.
+m, n and k may each stand for several axes, so a convolution is a product too: its pixels are m, its
+window and channels k. Columns are contiguous in the result, so that adjacent threads store them
+together; which operand has them depends on the result's layout.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class MatrixProduct:
     """See the module's docstring."""
 
     batch: Shape
-    depths: Shape  # extents of the summed axes, outermost first
+    depths: Shape  # sizes of the summed axes, outermost first
     rows: MatrixOperand
     columns: MatrixOperand
     accumulate: DType
@@ -41,18 +40,18 @@ class MatrixProduct:
 
     @property
     def depth(self) -> Dim:
-        """Products in each sum."""
+        """The number of products in each sum."""
         return volume(self.depths)
 
     def computing(self, rows: int, columns: int) -> int:
-        """Operations for each step of the sum that compute the operands of a tile, where they are
-        not in memory.
+        """Operations to compute the elements of a tile's operands for each step of the sum, if they
+        are not in memory.
         """
         return rows * self.rows.source.computed + columns * self.columns.source.computed
 
     @property
     def count(self) -> Dim:
-        """Matrix products in the batch."""
+        """The number of matrix products in the batch."""
         return volume(self.batch)
 
     @property
@@ -66,7 +65,7 @@ class MatrixProduct:
         )
 
     def turned(self) -> MatrixProduct:
-        """With rows and columns exchanged."""
+        """The product with rows and columns exchanged."""
 
         def place(batch: Counters, rows: Counters, columns: Counters) -> Index:
             return self.place(batch, columns, rows)
@@ -76,7 +75,7 @@ class MatrixProduct:
         )
 
     def index(self, builder: Builder, batch: Counters, row: Expr, column: Expr) -> Index:
-        """The result's index for one row and column (or as many as they have lanes)."""
+        """The result's index for a row and a column (or vectors of them)."""
         return self.place(
             batch,
             apart(builder, row, self.rows.extents),
@@ -85,9 +84,7 @@ class MatrixProduct:
 
 
 def matrix_product(c: Contraction, after: Epilogue) -> MatrixProduct:
-    """The product that a contraction is, its columns along the axis in which results are stored
-    side by side.
-    """
+    """The product of a contraction, with columns along the axis in which results are contiguous."""
     summed = tuple(a for a in c.inner if a.extent != 1) or c.inner[-1:]
     down = [k for k, a in enumerate(c.outer) if a.right == 0]
     across = [k for k, a in enumerate(c.outer) if a.left == 0 and a.right != 0]
@@ -141,12 +138,12 @@ def matrix_product(c: Contraction, after: Epilogue) -> MatrixProduct:
 
 
 def _along(axes: Sequence[Axis], border: int) -> tuple[int, ...]:
-    """How far a step of each axis moves along the left operand's axis that has a border."""
+    """The steps of each axis along the left operand's axis that has a border."""
     return tuple(a.along[border] if a.along else 0 for a in axes)
 
 
 def _side_by_side(p: MatrixProduct, after: Epilogue) -> bool:
-    """Whether neighbouring columns are neighbours in the first output."""
+    """Whether adjacent columns are adjacent in the first output."""
     if not p.columns.extents:
         return False
     (output, *_) = after.group.outputs

@@ -1,4 +1,4 @@
-"""Elements of a product's operand, from memory or computed."""
+"""Loads of a product's operand, from memory or computed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def read(
     lanes: int = 1,
     there: Expr | None = None,
 ) -> Expr:
-    """One element, or `lanes` of them: neighbours from a place on, or those at a vector of places.
-    Zeros where `there`, a scalar, is false."""
+    """One element, or `lanes` of them: consecutive ones from an offset, or those at a vector of
+    offsets. Zeros if `there`, a scalar, is false.
+    """
     if not source.computed:
         buffer = elements.parameter(source.value, Access.READ)
         align = lanes * buffer.dtype.nbytes if lanes > 1 and where.lanes == 1 else 0
@@ -25,7 +26,7 @@ def read(
             buffer, where, lanes, None if there is None else build.splat(there, lanes), align
         )
     node = source.value
-    assert isinstance(node, Node), "only nodes are computed"
+    assert isinstance(node, Node), "only operands that are nodes can be computed"
     *outer, last = unravel(elements.builder, where, node.shape)
     with elements.guarded(there):
         value = elements.at(

@@ -1,7 +1,7 @@
 """Matrix products on a GPU's ordinary arithmetic: a tile for each block, vectors of results in each
 thread's registers.
 
-The block's tiles of both operands lie in SHARED memory, one step of the sum after another, so that
+The block's tiles of both operands are in SHARED memory, one step of the sum after another, so that
 a thread reads vectors of rows and of columns. The epilogue works on the sums in registers.
 """
 
@@ -29,8 +29,8 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Shuffle, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-LONG = 4096  # products that a sum in registers takes in a row: whole tiles
-# tiles of each operand: one is multiplied while the next is on its way through registers
+LONG = 4096  # products in whole tiles that are summed without compensation
+# tiles of each operand: one is multiplied while the next is loaded to registers
 STAGES = 2
 
 
@@ -127,7 +127,7 @@ class SimtGemm:
     def _lanes(
         self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]
     ) -> list[Lane]:
-        """How the tiles of both operands come to SHARED memory."""
+        """The staging of the tiles of both operands in SHARED memory."""
         p, tile, s = self.p, self.tile, self.schedule
         lanes = []
         sides = (p.rows, tile.rows, s.left), (p.columns, tile.columns, s.right)
@@ -147,7 +147,7 @@ class SimtGemm:
         return lanes
 
     def _is_long(self) -> bool:
-        """Whether what a thread sums so far is to join pairs, every few thousand products."""
+        """Whether partial sums are added to compensated pairs, every few thousand products."""
         return upper_bound(self.p.depth) > LONG and self.p.accumulate.is_float
 
     def _sums(self) -> list[list[Var]]:
@@ -209,11 +209,11 @@ class SimtGemm:
 
 @dataclass(frozen=True, slots=True)
 class Pitched:
-    """A row for each step of the sum, `pitch` elements apart."""
+    """A tile layout with a row for each step of the sum, `pitch` elements apart."""
 
     pitch: int
     along_depth: bool = False
 
     def place(self, at: Expr, step: Expr) -> Expr:
-        """Where the element of a place along the side and a step of the sum lies."""
+        """The offset of the element at a position along the side and a step of the sum."""
         return build.add(build.mul(step, self.pitch), at)

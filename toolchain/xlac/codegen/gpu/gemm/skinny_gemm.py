@@ -1,8 +1,8 @@
-"""Products of a few rows with many columns, which take as long as the large operand takes to read.
+"""Products of a few rows with many columns, which are bound by reading the large operand.
 
-The threads of a block share the sum: each adds up its steps for some columns, neighbours combine
-what they have by exchanges, warps through SHARED memory. The large operand is read once, sixteen
-bytes at a time, along the sum or across it as it lies.
+The threads of a block share the sum: each sums its steps for some columns, threads of a warp
+combine theirs by shuffles, warps through SHARED memory. The large operand is read once, sixteen
+bytes at a time, along the sum or along columns, whichever is contiguous.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class SkinnyGemm:
         self._finish(g, batch, first, kept)
 
     def _combined(self, value: Expr, distance: int) -> Expr:
-        """A sum with that of the thread so many lanes away; vectors lane by lane."""
+        """A sum plus that of the thread `distance` lanes away, for each lane of vectors."""
         return self.builder.let("sum", build.apply(P.ADD, value, Exchange(value, distance)))
 
     # ---- one thread's part of the sum --------------------------------------------------------
@@ -98,8 +98,8 @@ class SkinnyGemm:
     def _sums(
         self, batch: Counters, first: tuple[Expr, Expr], column: Expr, slot: Expr
     ) -> list[list[Expr]]:
-        """For each row, vectors of the thread's columns; or one number, where vectors lie along the
-        sum.
+        """For each row, vectors of sums for the thread's columns; or one sum, if vectors are along
+        the sum.
         """
         p, how, builder = self.p, self.how, self.builder
         vectors = how.lanes // self.part if not how.along_depth else 1
@@ -143,7 +143,7 @@ class SkinnyGemm:
         turn: int,
         ahead: int,
     ) -> None:
-        """Adds a thread's products from the first on, before the end."""
+        """Adds a thread's products from `first` on, before the end."""
         p, how, builder = self.p, self.how, self.builder
         with builder.loop("k", first, end, turn * ahead) as k:
             steps = [builder.let("at", build.add(k, turn * u)) for u in range(ahead)]
@@ -168,7 +168,7 @@ class SkinnyGemm:
     def _add(
         self, sums: Sequence[Var], start: Expr, at: Expr, there: list[Expr], wide: list[Expr]
     ) -> None:
-        """One step's products of one row."""
+        """The products of one row in one step."""
         if self.how.along_depth:
             (total,) = sums
             for left, right in zip(
@@ -184,7 +184,9 @@ class SkinnyGemm:
     def _base(
         self, side: MatrixOperand, batch: Counters, position: Expr, span: int
     ) -> tuple[Expr, list[Expr]]:
-        """Where a place along a side begins in its operand, and what must hold for it to be there."""
+        """The offset of a position along a side in its operand, and the conditions for it to be
+        inside.
+        """
         builder = self.builder
         position = builder.let("at", position)
         where = builder.let(
@@ -203,9 +205,7 @@ class SkinnyGemm:
         there: list[Expr],
         along_depth: bool,
     ) -> list[Expr]:
-        """Elements at a step of the sum, as vectors of sums are long; neighbours along it or
-        across.
-        """
+        """Elements at a step of the sum, as vectors along the sum or along columns."""
         builder, dtype = self.builder, self.p.accumulate
         mask = all_of(there) if there else None
         if along_depth and side.width(lanes, along_depth=True, depth=self.p.depths) < lanes:
@@ -226,7 +226,7 @@ class SkinnyGemm:
     def _finish(
         self, g: GridThread, batch: Counters, first: tuple[Expr, Expr], kept: Buffer
     ) -> None:
-        """Adds what the warps have found and stores it, a vector for each of the first threads."""
+        """Adds the warps' sums and stores the results, a vector for each of the first threads."""
         builder, how, p = self.builder, self.how, self.p
         lanes = min(self.part, how.each)
         across, threads = how.columns // lanes, how.warps * self.target.warp

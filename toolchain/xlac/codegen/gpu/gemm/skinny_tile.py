@@ -1,4 +1,4 @@
-"""Products of a few rows or columns: which they are, and how a block's threads share one."""
+"""Recognizes products of a few rows or columns, and distributes one over a block's threads."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-FEW = 8  # rows that a thread has sums for
-SECTOR = 32  # bytes of memory that are read together
-WARPS = 8  # of a block, where it may have as many
+FEW = 8  # rows for which a thread holds sums
+SECTOR = 32  # bytes of a memory transaction
+WARPS = 8  # warps of a block, if there is enough work
 
 P = Primitive
 
 
-SUMS = 64  # of a thread
+SUMS = 64  # sums of a thread
 AHEAD, MOST_AHEAD = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
 class SkinnyTile:
-    """How a block's threads share the work."""
+    """The distribution of the work over a block's threads."""
 
     few: int  # rows of the small operand at a time
-    lanes: int  # elements of the large one that a thread reads at once
-    along_depth: bool  # whether those lie along the sum
-    across: int  # threads of a warp next to each other across columns; the others share the sum
-    warps: int  # which share the sum too
-    ahead: int  # reads of the large operand that a thread begins before it needs the first
+    lanes: int  # elements of the large operand that a thread loads at once
+    along_depth: bool  # whether those are along the sum
+    across: int  # threads of a warp along columns; the others share the sum
+    warps: int  # warps, which share the sum too
+    ahead: int  # loads of the large operand that a thread starts before it uses the first
 
     @property
     def each(self) -> int:
@@ -39,23 +39,25 @@ class SkinnyTile:
         return 1 if self.along_depth else self.lanes
 
     def turn(self, warp: int) -> int:
-        """Steps of the sum that a block's threads take at once."""
+        """Steps of the sum that a block's threads process at once."""
         return self.warps * warp // self.across * (self.lanes if self.along_depth else 1)
 
     @property
     def columns(self) -> int:
-        """Columns of the threads that lie side by side."""
+        """Columns of the threads that are adjacent along columns."""
         return self.across * self.each
 
 
 def pays(p: MatrixProduct) -> bool:
-    """True when one of the operands has few rows, so that the other one's size is what counts."""
+    """Whether one of the operands has few rows, so that reading the other one dominates."""
     _, rows, columns, depth = p.usual
     return min(rows, columns) <= FEW and depth > 1 and not p.rows.borders and not p.columns.borders
 
 
 def share(p: MatrixProduct, target: Target) -> SkinnyTile:
-    """The widest reads that memory allows, and enough blocks to keep every multiprocessor reading."""
+    """The widest loads that the layout allows, and enough blocks to use the bandwidth of every
+    multiprocessor.
+    """
     wide, _ = sides(p)
     most = max(1, target.access_bytes // max(wide.source.dtype.nbytes, 1))
     deep, flat = (wide.width(most, along_depth=d, depth=p.depths) for d in (True, False))

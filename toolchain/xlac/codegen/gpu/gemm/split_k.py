@@ -1,5 +1,5 @@
-"""Products whose tiles would leave most of the machine idle: blocks share each sum, and a kernel
-adds what they found.
+"""Split-K: for products with too few tiles for the machine, blocks share each sum, and a second
+kernel adds the partial sums.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from xlac_sdk.kernel_ir.kernel import Access, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-MOST = 16  # parts of a sum that is cut to have more blocks
-LONGEST = 1 << 16  # products of a part: the instructions of tensor cores add eight and more at once
-STEPS = 8  # tiles of a part, at least
+MOST = 16  # the most parts of a sum
+# the most products of a part, as tensor cores add eight and more products at once without
+# compensation
+LONGEST = 1 << 16
+STEPS = 8  # the fewest tiles of a part
 THREADS = 128
 
 
 def parts(p: MatrixProduct, count: int, step: int, processors: int) -> int:
-    """In how many parts to cut the sum of a product that has so many blocks without: 1 where they
-    are enough, and the sum is not so long that it would lose digits.
+    """The number of parts of the sum for a product with `count` blocks without a split: 1 if these
+    are enough, and the sum is not so long that it would lose accuracy.
 
-    Parts are whole tiles of `step`, and equally long.
+    Parts have equal lengths, in whole tiles of `step`.
     """
     outermost = p.depths[0]
     if not isinstance(outermost, int) or (len(p.depths) == 1 and outermost % step):
@@ -52,7 +54,7 @@ def parts(p: MatrixProduct, count: int, step: int, processors: int) -> int:
 
 
 def divides(p: MatrixProduct, count: int, step: int) -> bool:
-    """Whether a sum can be cut into so many parts of whole tiles, equally long."""
+    """Whether a sum can be divided into `count` parts of equal lengths, in whole tiles."""
     outermost, one = p.depths[0], len(p.depths) == 1
     if count == 1:
         return True
@@ -61,8 +63,9 @@ def divides(p: MatrixProduct, count: int, step: int) -> bool:
 
 
 def split(p: MatrixProduct, count: int) -> MatrixProduct:
-    """The product with another axis in front of its batch: the part of the sum. Its results are
-    numbered (part, batch…, row, column)."""
+    """The product with the part of the sum as another batch axis in front. Its results are indexed
+    (part, batch…, row, column).
+    """
     first = p.depths[0]
     assert isinstance(first, int)
     length = first // count
@@ -85,7 +88,7 @@ def split(p: MatrixProduct, count: int) -> MatrixProduct:
 
 
 def _joined(counters: Counters, extents: Shape) -> Expr:
-    """One counter for those of several axes."""
+    """One counter for several axes."""
     found: Expr = build.index(0)
     for counter, extent in zip(counters, extents, strict=True):
         found = build.add(build.mul(found, extent), counter)
@@ -94,21 +97,21 @@ def _joined(counters: Counters, extents: Shape) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """In place of an epilogue: sums go to scratch memory as they are."""
+    """Replaces the epilogue: partial sums are stored to scratch memory."""
 
     scratch: Scratch
-    shape: Shape  # parts, batch…, rows, columns
+    shape: Shape  # sizes of parts, batch…, rows, columns
 
     weight = 0
 
     def store(self, elements: Elements, at: Index, value: Expr) -> None:
-        """Stores a vector of sums, where `split` has placed it."""
+        """Stores a vector of sums, at the index from `split`."""
         where = linear(at, row_major(self.shape))
         elements.store_to(elements.parameter(self.scratch, Access.WRITE), where, value)
 
 
 def partial(p: MatrixProduct) -> Partial:
-    """Where the sums of a product with parts go."""
+    """Scratch memory for the partial sums of a split product."""
     shape = (*p.batch, p.rows.size, p.columns.size)
     return Partial(Scratch(p.accumulate, volume(shape), "sums"), shape)
 
@@ -116,8 +119,8 @@ def partial(p: MatrixProduct) -> Partial:
 def finish(
     elements: Elements, after: Epilogue, p: MatrixProduct, found: Partial, target: Target
 ) -> None:
-    """The kernel that adds the parts and does what follows, for a few neighbouring columns in each
-    thread.
+    """The kernel that adds the parts and runs the epilogue, a few adjacent columns in
+    each thread.
     """
     builder = elements.builder
     lanes = block_tiling.vector_of(target, p.accumulate)

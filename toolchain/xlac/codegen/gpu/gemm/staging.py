@@ -1,4 +1,4 @@
-"""Chooses how tiles of a product's operands come to SHARED memory."""
+"""Chooses how tiles of a product's operands are staged in SHARED memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class StagedTile:
-    """A tile of an operand: `span` places along its side by `step` of the sum, whose elements are of
-    a type in SHARED memory, and lie there as `layout` says; `most` bytes are read at once.
+    """A tile of an operand: `span` positions along its side by `step` of the sum, with elements of
+    `dtype` and the `layout` in SHARED memory; at most `most` bytes are loaded at once.
     """
 
     side: MatrixOperand
@@ -35,14 +35,14 @@ class StagedTile:
     most: int | None = None
 
     def widest(self, target: Target) -> int:
-        """Elements of a vector, at most."""
+        """The most elements of a vector."""
         nbytes = max(self.side.source.dtype.nbytes, self.dtype.nbytes)
         return max(1, min(self.most or target.access_bytes, target.access_bytes) // nbytes)
 
 
 def of_block(p: MatrixProduct, tile: BlockTile) -> list[StagedTile]:
-    """The tiles of both operands on ordinary arithmetic; how far their steps are apart does not
-    matter here.
+    """The tiles of both operands for ordinary arithmetic; the pitch of their steps does not matter
+    here.
     """
     sides = (p.rows, tile.rows), (p.columns, tile.columns)
     return [
@@ -52,21 +52,23 @@ def of_block(p: MatrixProduct, tile: BlockTile) -> list[StagedTile]:
 
 
 def of_cores(p: MatrixProduct, tile: TensorCoreTile, dtype: DType) -> list[StagedTile]:
-    """The tiles of both operands on tensor cores."""
+    """The tiles of both operands for tensor cores."""
     sides = (p.rows, tile.rows), (p.columns, tile.columns)
     layout = partial(tensor_core_gemm.layout, dtype=dtype)
     return [StagedTile(side, span, tile.step, dtype, layout, CHUNK) for side, span in sides]
 
 
 def choose(one: StagedTile, depths: Shape, target: Target) -> OperandStaging:
-    """The widest vectors, copied by the machine where it can."""
+    """The widest vectors, copied asynchronously if possible."""
     shape = tile_shape(one.side, depths, one.span, one.step, one.widest(target))
     able = copies(one.side, shape, one.dtype, one.layout(shape), target)
     return OperandStaging(shape.lanes, "depth" if shape.along_depth else "side", able)
 
 
 def check(how: OperandStaging, one: StagedTile, depths: Shape, target: Target, path: Path) -> None:
-    """Raises Misfit for vectors that the operand is not made of, and copies that are none."""
+    """Raises Misfit for vectors that do not divide the operand, and for asynchronous copies that
+    are not possible.
+    """
     deep = how.along == "depth"
     most = min(one.widest(target), one.step if deep else one.span)
     widest = one.side.width(most, along_depth=deep, depth=depths)
@@ -76,4 +78,7 @@ def check(how: OperandStaging, one: StagedTile, depths: Shape, target: Target, p
         )
     shape = TileShape(one.span, one.step, how.lanes, deep)
     if how.asynchronous and not copies(one.side, shape, one.dtype, one.layout(shape), target):
-        raise Misfit((*path, "asynchronous"), "the machine copies 16 bytes at once, as they are")
+        raise Misfit(
+            (*path, "asynchronous"),
+            "an asynchronous copy moves 16 bytes at once, without conversion",
+        )

@@ -1,9 +1,9 @@
-"""Matrix products on tensor cores: tiles in SHARED memory, copied there a few ahead, multiplied by
-whole warps.
+"""Matrix products on tensor cores: tiles in SHARED memory, copied several stages ahead, multiplied
+by warps.
 
-Operands of 16 bits keep the order in which they lie in memory: a tile whose rows are steps of the
-sum is turned around as it is read. Others, and operands that are converted on the way, are turned
-as they are written.
+Operands of 16 bits keep their memory order: a tile whose rows are steps of the sum is transposed as
+fragments are loaded. Others, and operands that are converted, are transposed as they are written to
+SHARED memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind
 from xlac_sdk.target import Target
 
 STAGES = 4
-OPERATION = 8  # products that tensor cores add in the time of one operation on ordinary arithmetic
+# products that tensor cores compute in the time of one operation on ordinary arithmetic
+OPERATION = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class TensorCoreTile:
         return self.warps[1] * self.parts[1] * COLUMNS
 
     def shared_bytes(self, dtype: DType, stages: int = STAGES) -> int:
-        """SHARED memory that stages of operands of a type take."""
+        """SHARED memory for the stages of operands of a type."""
         return stages * self.step * (self.rows + self.columns) * dtype.nbytes
 
 
@@ -78,7 +79,7 @@ _TILES = (
 
 
 def operand(p: MatrixProduct, target: Target) -> DType | None:
-    """The type that the tensor cores would multiply in; None where they cannot give this product."""
+    """The type in which tensor cores multiply; None if they do not support this product."""
     types = {p.rows.source.dtype, p.columns.source.dtype}
     quantised = types - {DType.I8}
     (dtype,) = quantised if len(quantised) == 1 else types if len(types) == 1 else (DType.F64,)
@@ -88,14 +89,14 @@ def operand(p: MatrixProduct, target: Target) -> DType | None:
 
 
 def step(p: MatrixProduct, target: Target) -> int:
-    """Products of the sum that are staged at once."""
+    """Steps of the sum that are staged at once."""
     dtype = operand(p, target)
     assert dtype is not None
     return 2 * BYTES // dtype.nbytes
 
 
 def choose(target: Target, p: MatrixProduct, dtype: DType) -> TensorCoreTile | None:
-    """The tile that fills the machine in the least time; None where no product is worth one."""
+    """The tile with the least estimated time; None if tensor cores do not pay."""
     batch, rows, columns, depth = p.usual
     if min(rows, columns) < COLUMNS or depth * dtype.nbytes < BYTES:
         return None
@@ -108,7 +109,7 @@ def choose(target: Target, p: MatrixProduct, dtype: DType) -> TensorCoreTile | N
         count = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
         resident = max(1, 256 // tile.threads)
         waves = -(-count // ((target.processors or block_tiling.PROCESSORS) * resident))
-        # of SHARED memory for each product
+        # reads of SHARED memory for each product
         reads = 1 / (parts[0] * ROWS) + 1 / (parts[1] * COLUMNS)
         time = (
             waves
@@ -124,7 +125,9 @@ def choose(target: Target, p: MatrixProduct, dtype: DType) -> TensorCoreTile | N
 
 
 def layout(shape: TileShape, dtype: DType) -> Swizzled:
-    """How a tile lies in SHARED memory; halves in the order in which vectors bring them."""
+    """The layout of a tile in SHARED memory; 16-bit elements keep the order in which vectors are
+    loaded.
+    """
     turned = not shape.along_depth and dtype.is_half and shape.lanes > 1
     return Swizzled(dtype, shape.span if turned else shape.step, not turned)
 

@@ -1,4 +1,6 @@
-"""An operand whose tiles the tensor memory accelerator brings: its axes as boxes, and the copies."""
+"""An operand whose tiles the tensor memory accelerator (TMA) copies: its axes as boxes, and the
+copies.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,23 @@ from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, TensorMap
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-AXES = 4  # of an operand, of the five that the copy engine knows: one more where blocks share a sum
+AXES = 4  # axes of an operand: the TMA supports five, of which split-K takes one
 
 
 @dataclass(frozen=True, slots=True)
 class BoxAxis:
-    """An axis of an operand: what it is of, and how far a step moves."""
+    """An axis of an operand in the tensor map: its role, extent and stride."""
 
-    of: str  # "side", "depth", or the number of an axis of the batch
+    of: str  # "side", "depth", or the number of a batch axis
     extent: Dim
     stride: Dim
 
 
 def box_axes(p: MatrixProduct, side: MatrixOperand) -> list[BoxAxis]:
-    """An operand's axes, outermost first; none where the copy engine does not take it as it is.
+    """An operand's axes, outermost first; empty if the TMA does not support its layout.
 
-    It takes 16 bytes or more side by side, one axis each of the side and of the sum, and strides of
-    whole 16 bytes.
+    It requires at least 16 contiguous bytes, one axis each of the side and of the sum, and strides
+    in multiples of 16 bytes.
     """
     most = CHUNK // side.source.dtype.nbytes
     whole = any(
@@ -60,7 +62,7 @@ def box_axes(p: MatrixProduct, side: MatrixOperand) -> list[BoxAxis]:
 
 
 class TmaOperand:
-    """One operand's way to SHARED memory: what the copy engine is told, and the boxes of a tile."""
+    """One operand staged by the TMA: its tensor map, and the boxes of a tile."""
 
     def __init__(
         self,
@@ -106,8 +108,8 @@ class TmaOperand:
         first: Expr,
         step: Expr,
     ) -> None:
-        """Asks for a tile: one box, or a panel after the other where places of the side lie side by
-        side.
+        """Starts the copies of a tile: one box, or one for each panel if the operand is contiguous
+        along its side.
         """
         apart = self.span if self.along_depth else self.width
         for start in range(0, self.span, apart):

@@ -1,9 +1,9 @@
-"""Large matrix products of halves on Hopper, whose warps have different work.
+"""Warp-specialized matrix products of 16-bit floats on Hopper.
 
-One thread asks the copy engine for tiles, a few ahead; groups of four warps multiply those that
-have come, and hand the memory back. Barriers in SHARED memory say so between them, so nobody waits
-for the whole block. A block has one tile of the result after another: while its warps store one,
-tiles for the next are on their way.
+One producer thread starts TMA copies of tiles, several stages ahead; warpgroups multiply the tiles
+that have arrived, and release their memory. They synchronize by barriers in SHARED memory instead
+of block-wide ones. A block is persistent and computes one tile of the result after another: while
+its warps store one, tiles for the next are being copied.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from xlac_sdk.target import Target
 
 P = Primitive
 MOST_STAGES = 5
-# tiles down that take turns with those across, so that blocks at a time share operands in the
-# second cache
+# tiles down in a band, so that blocks running at the same time share operands in the second-level
+# cache
 BANDS = (16, 8, 4)
-ASKING, MULTIPLYING = 40, 232  # registers of a thread, where there are three groups of warps
+ASKING, MULTIPLYING = 40, 232  # registers per thread, if there are three warpgroups
 
 
 @dataclass(frozen=True, slots=True)
 class WarpSpecializedTile(wgmma.WgmmaTile):
-    """A block's tile: groups of four warps, each with 64 rows and all columns, and one group that
-    brings operands.
+    """A block's tile: consumer warpgroups, each with 64 rows and all columns, and one producer
+    warpgroup.
     """
 
     @property
@@ -52,13 +52,13 @@ class WarpSpecializedTile(wgmma.WgmmaTile):
 
     @property
     def threads(self) -> int:
-        """Those that multiply, and the group that brings operands."""
+        """Threads of the consumers and of the producer warpgroup."""
         return self.consumers + GROUP * LANES
 
 
 def choose(p: MatrixProduct, target: Target) -> WarpSpecializedTile | None:
-    """The tile, for products that fill the machine with such tiles and whose operands the copy
-    engine can bring.
+    """The tile, for products that have enough such tiles to fill the machine and whose operands the
+    TMA supports.
     """
     if not able(p, target):
         return None
@@ -76,7 +76,7 @@ def choose(p: MatrixProduct, target: Target) -> WarpSpecializedTile | None:
 
 
 def able(p: MatrixProduct, target: Target) -> bool:
-    """Whether the copy engine can bring the operands, for groups of four warps to multiply."""
+    """Whether the TMA supports the operands' layout, and warpgroup products their types."""
     if not wgmma.multiplies(p, target) or not target.instructions.issuperset(tma.NAMES):
         return False
     return all(box_axes(p, side) and len(box_axes(p, side)) <= AXES for side in (p.rows, p.columns))
@@ -96,7 +96,7 @@ class WarpSpecializedGemm:
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
-        self.loop = loop  # over results, in what follows
+        self.loop = loop  # whether the epilogue is a loop over results
         self.turns = ceil_div(p.depth, tile.step)
         down, across = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
         self.band = next(
@@ -110,7 +110,7 @@ class WarpSpecializedGemm:
         self.tiles = volume(tuple(self.extents))
 
     def write(self) -> None:
-        """As many blocks as there are multiprocessors; each has every so-manieth tile."""
+        """As many blocks as there are multiprocessors; each takes tiles with this stride."""
         tile, builder = self.tile, self.builder
         most = self.target.processors
         blocks = (
@@ -156,8 +156,8 @@ class WarpSpecializedGemm:
 
     @contextmanager
     def _each_tile(self, g: GridThread) -> Iterator[tuple[Counters, tuple[Expr, Expr], Expr]]:
-        """A loop over the block's tiles: the product's place in the batch, the first row and
-        column, turns before.
+        """A loop over the block's tiles: the position in the batch, the first row and column, and
+        the number of earlier pipeline iterations.
         """
         builder, most = self.builder, self.target.processors
         with builder.loop("round", 0, ceil_div(self.tiles, most)) as around:
@@ -173,11 +173,13 @@ class WarpSpecializedGemm:
                 yield batch, first, builder.let("before", build.mul(around, self.turns))
 
     def _slot(self, turn: Expr) -> Expr:
-        """The place in the ring of a turn's tiles."""
+        """The slot in the ring buffer of an iteration's tiles."""
         return self.builder.let("slot", build.mod(turn, self.tile.stages))
 
     def _ask(self, g: GridThread) -> None:
-        """One thread: waits until a place in the ring is free, and has it filled."""
+        """The producer thread: waits until a slot of the ring buffer is free, and starts the copies
+        to it.
+        """
         tile, builder = self.tile, self.builder
         if tile.groups > 1:
             builder.emit(tma.registers(ASKING, more=False))
@@ -198,8 +200,8 @@ class WarpSpecializedGemm:
                 )
 
     def _multiply(self, g: GridThread) -> None:
-        """Groups of four warps: the product of one turn is begun before that of the turn before is
-        waited for.
+        """The consumer warpgroups: the product of one iteration is started before that of the
+        previous one is waited for.
         """
         tile, builder = self.tile, self.builder
         if tile.groups > 1:

@@ -1,7 +1,7 @@
-"""Large matrix products of halves on Hopper's tensor cores, which four warps use together (wgmma).
+"""Matrix products of 16-bit floats by Hopper's warpgroup instructions (wgmma).
 
-Both operands lie along the sum, rows of 128 bytes in SHARED memory, from where the tensor cores
-read them: threads only copy tiles there, a few ahead, and hold the sums.
+Both operands are in SHARED memory in rows of 128 bytes, from where the tensor cores read them:
+threads only copy tiles there, several stages ahead, and hold the sums.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from xlac_sdk.target import Target
 
 WIDE = 256  # columns of a block
 ROW = 128  # bytes of a tile's row
-ALIGN = 1024  # bytes: what eight rows take, whose chunks are exchanged
+ALIGN = 1024  # bytes of eight rows, the unit of swizzling
 
 
 @dataclass(frozen=True, slots=True)
 class WgmmaTile:
-    """A block's tile: groups of four warps, each with 64 rows and all columns."""
+    """A block's tile: warpgroups, each with 64 rows and all columns."""
 
     groups: int
     stages: int
@@ -64,8 +64,8 @@ class WgmmaTile:
 
 
 def choose(p: MatrixProduct, target: Target) -> WgmmaTile | None:
-    """The tile, for products that fill the machine with such tiles and whose operands are copied as
-    they are.
+    """The tile, for products that have enough such tiles to fill the machine and whose operands
+    need no conversion.
     """
     if not able(p, target):
         return None
@@ -85,12 +85,12 @@ def choose(p: MatrixProduct, target: Target) -> WgmmaTile | None:
 
 
 def step(p: MatrixProduct) -> int:
-    """Products of the sum that are staged at once."""
+    """Steps of the sum that are staged at once."""
     return ROW // p.rows.source.dtype.nbytes
 
 
 def able(p: MatrixProduct, target: Target) -> bool:
-    """Whether groups of four warps can multiply the operands, copied as they are."""
+    """Whether warpgroup instructions support the operands, copied without conversion."""
     if not multiplies(p, target) or COPY not in target.instructions:
         return False
     lanes = CHUNK // p.rows.source.dtype.nbytes
@@ -100,7 +100,7 @@ def able(p: MatrixProduct, target: Target) -> bool:
 
 
 def multiplies(p: MatrixProduct, target: Target) -> bool:
-    """Whether groups of four warps can multiply the operands: halves of one type, in memory."""
+    """Whether warpgroup instructions support the operands: 16-bit floats of one type, in memory."""
     sources, dtype = (p.rows.source, p.columns.source), p.rows.source.dtype
     halves = (
         all(source.dtype is dtype and not source.computed for source in sources)
@@ -140,7 +140,7 @@ class WgmmaGemm:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
         self.layout = Swizzled(self.dtype, tile.step, along_depth=True)
-        self.loop = loop  # over results, in what follows
+        self.loop = loop  # whether the epilogue is a loop over results
 
     def write(self) -> None:
         """One block for each tile of each product in the batch."""
@@ -220,7 +220,7 @@ def store(
     sums: Buffer,
     loop: bool,
 ) -> None:
-    """What follows a warp's sums, which begin at a row and a column."""
+    """The epilogue of a warp's sums, which begin at a row and a column."""
     builder = elements.builder
     row = builder.let("row", build.add(first[0], build.div(lane, 4)))
     column = builder.let("column", build.add(first[1], build.mul(build.mod(lane, 4), 2)))

@@ -1,9 +1,9 @@
-"""Blocks that share a result: the last one to have its part goes on with all of them, so that no
-second launch has to.
+"""Blocks that share a result: the last one to arrive combines all partial results, so that no
+second launch is needed.
 
-A counter for each result tells a block how many were there before it. It is zero at first, and
-again when the last block was there, so every launch finds it so. Which block is the last differs
-from call to call; what it adds, and in which order, does not.
+A counter for each result tells a block how many have arrived before it. It is zero initially, and
+is reset by the last block, so it is zero for every launch. Which block is the last differs from
+call to call; what it adds, and in which order, does not.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ FENCE, TICKET = "memory.fence", "grid.arrive"
 
 
 def has_tickets(target: Target) -> bool:
-    """Whether a target's blocks can count who arrived, so that the last one finishes."""
+    """Whether a target has the atomic counter by which blocks find out which is the last."""
     return {FENCE, TICKET} <= target.instructions
 
 
 def fence() -> Instruction:
-    """Others that see what this thread writes next see what it wrote before; it sees what others
-    wrote before what it saw.
+    """A memory fence: writes before it are visible to threads that see writes after it, and reads
+    after it see what other threads wrote before the writes it has observed.
     """
     return Instruction(FENCE, (), ())
 
 
 def ticket(counters: Buffer, at: Expr, count: Expr, last: Buffer) -> Instruction:
-    """Counts a thread in, one at a time; `last` is 1 for the last of `count`, which sets the
-    counter back to zero.
+    """Atomically counts a thread's arrival; `last` is 1 for the last of `count`, which resets the
+    counter to zero.
     """
     taken = Var("ticket_taken", U32)
     is_last = build.apply(P.EQ, build.apply(P.ADD, taken, Const(1, U32)), count)
@@ -55,8 +55,10 @@ def ticket(counters: Buffer, at: Expr, count: Expr, last: Buffer) -> Instruction
 def last(
     elements: Elements, here: GridThread, result: Expr, results: Dim, parts: Dim
 ) -> Iterator[None]:
-    """What the last block does of those that share a result (a number below `results`). Every
-    thread has to come; those that stored something for others have done a fence."""
+    """A scope executed by the last block of those that share a result (a number below `results`).
+    Every thread of the block must execute this; those that stored partial results must have
+    executed a fence.
+    """
     builder = elements.builder
     counters = elements.parameter(Scratch(U32, results, "tickets", persistent=True), Access.UPDATE)
     flag = here.shared("last", U32, 1)

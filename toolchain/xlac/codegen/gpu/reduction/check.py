@@ -1,4 +1,4 @@
-"""Which schedules a group around reductions can have on a GPU."""
+"""Validates schedules of groups around reductions on a GPU."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from xlac.codegen.schedules.schedule import Misfit, Path
 from xlac.ir.dims import size_hint, upper_bound
 from xlac_sdk.target import Target
 
-MOST_STEPS = 64  # vectors of a thread that may be written out
-ALIGN = 64  # bytes, that buffers in SHARED memory begin at multiples of
+MOST_STEPS = 64  # the most vectors of a thread that are unrolled
+ALIGN = 64  # alignment in bytes of buffers in SHARED memory
 
 
 def check(schedule: GpuReductionSchedule, values: ReductionValues) -> None:
@@ -33,16 +33,16 @@ def check(schedule: GpuReductionSchedule, values: ReductionValues) -> None:
     loops = merged(space.shape, values.survey, schedule.loops)
     for number, run in enumerate(loops):
         if len({axis in space.reduced for axis in run.axes}) > 1:
-            raise Misfit(("loops", number), "axes that are reduced and that are not are apart")
+            raise Misfit(("loops", number), "reduced axes and others cannot be merged")
     rows = _rows(schedule, values, loops)
     if rows.vector is not None:
         check_lanes(schedule.lanes, rows.vector.extent, target, alone=False)
     if schedule.lanes > 1 and (values.ordered or rows.vector is None):
-        raise Misfit(("lanes",), "elements are combined one at a time: it is 1")
+        raise Misfit(("lanes",), "elements are combined one at a time: it must be 1")
     check_threads(schedule.threads, target, target.warp if rows.by_row else 1)
     _check_width(schedule.width, schedule.threads, target, rows.by_row)
     if values.ordered and schedule.width > 1:
-        raise Misfit(("width",), "elements are combined in order, by one thread: it is 1")
+        raise Misfit(("width",), "elements are combined in order, by one thread: it must be 1")
     if BLOCK % schedule.ahead:
         raise Misfit(("ahead",), f"it must divide {BLOCK}")
     parts = sum(
@@ -56,9 +56,7 @@ def check(schedule: GpuReductionSchedule, values: ReductionValues) -> None:
     elif schedule.written_out:
         few = isinstance(rows.vectors, int)
         if not few or -(-upper_bound(rows.vectors) // schedule.width) > MOST_STEPS:
-            problem = (
-                f"a thread would have more than {MOST_STEPS} vectors, or nobody knows how many"
-            )
+            problem = f"a thread would have more than {MOST_STEPS} vectors, or a number that is not static"
             raise Misfit(("written_out",), problem)
     if isinstance(schedule, GpuRowReductionSchedule):
         _check_kept(schedule, values, rows, parts)
@@ -67,7 +65,7 @@ def check(schedule: GpuReductionSchedule, values: ReductionValues) -> None:
 def _rows(
     schedule: GpuReductionSchedule, values: ReductionValues, loops: Sequence[Run]
 ) -> RowSpace:
-    """The rows of a schedule, whose `vector` is one that it may have."""
+    """The rows of a schedule, whose `vector` is valid."""
     number, reduced = schedule.vector, values.space.reduced
     if number is not None and number >= max(1, len(loops)):
         raise Misfit(("vector",), f"there are {len(loops)} loops, counted from 0")
@@ -89,9 +87,11 @@ def _check_width(width: int, threads: int, target: Target, by_row: bool, path: P
         raise Misfit((*path, "width"), f"it must be a power of two, at most the {threads} threads")
     if by_row and width > target.warp:
         if width != threads:
-            raise Misfit((*path, "width"), f"more than a warp's {target.warp} are a whole block")
+            raise Misfit(
+                (*path, "width"), f"it must be at most a warp's {target.warp}, or a whole block"
+            )
         if width > target.warp**2:
-            raise Misfit((*path, "width"), f"a row has {target.warp**2} threads at most")
+            raise Misfit((*path, "width"), f"a row can have at most {target.warp**2} threads")
 
 
 def _partials(schedule: GpuReductionSchedule, rows: RowSpace, target: Target) -> int:
@@ -116,7 +116,10 @@ def _check_split(
     target, combine = values.target, schedule.combine
     if combine is None:
         if not arrival_counter.has_tickets(target):
-            raise Misfit(("combine",), "this target's blocks cannot tell which is the last")
+            raise Misfit(
+                ("combine",),
+                "this target has no atomic counter by which the last block knows that it is the last",
+            )
         return
     check_threads(combine.threads, target, target.warp, ("combine", "threads"))
     _check_width(combine.width, combine.threads, target, True, ("combine",))
@@ -129,7 +132,7 @@ def _check_kept(
     able = keepable(values.group, values.plan, values.space, frozenset())
     numbers = sorted(every.index(node) for nodes in able.values() for node in nodes)
     if schedule.written_out and schedule.kept:
-        raise Misfit(("kept",), "vectors that are written out are kept in registers")
+        raise Misfit(("kept",), "unrolled vectors are kept in registers instead")
     size = upper_bound(rows.vectors) * rows.lanes * (schedule.threads // schedule.width)
     for place, number in enumerate(schedule.kept):
         if number not in numbers or number in schedule.kept[:place]:

@@ -1,5 +1,5 @@
-"""Chooses which kernels a group around reductions has on a GPU: by rows or by columns, what threads
-have of a row, and whether pieces of a result have blocks of their own.
+"""Chooses the kernels of a group around reductions on a GPU: by rows or by columns, the threads for
+each row, and whether a result is split over blocks.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from xlac.codegen.schedules.gpu.reduction import (
 from xlac.fusion.group import is_immediate
 from xlac.ir.dims import ceil_div, divisor, size_hint, upper_bound, volume
 
-AHEAD = 4  # vectors that a loop reads at once
+AHEAD = 4  # vectors that a loop loads at once
 REGISTERS = 32  # 32-bit registers of a thread that hold elements of its row
-STEPS = 8  # vectors of a thread that are written out
-MOST = 512  # threads of a block that has columns
-# elements of a result that a thread takes, where there are many: pieces have blocks of their own
+STEPS = 8  # vectors of a thread that are unrolled
+MOST = 512  # threads of a block that reduces columns
+# elements of a result for each thread of a split reduction
 TURNS = 32
-# elements for each multiprocessor that make combining parts worth while, times the blocks there are
+# the fewest elements for each multiprocessor for which a split pays, times the number of blocks
 BLOCK_WORK = 1 << 9
 
 _Whole = GpuRowReductionSchedule | GpuColumnReductionSchedule
 
 
 def choose(values: ReductionValues) -> GpuReductionSchedule:
-    """One kernel, whose threads have whole results; or pieces of them where these are few."""
+    """One kernel, whose threads have whole results; or a split one, if there are few results."""
     space = values.space
     loops = runs(space.shape, values.survey, values.borders())
     vector = max(
@@ -54,7 +54,7 @@ def choose(values: ReductionValues) -> GpuReductionSchedule:
 def _by_row(
     values: ReductionValues, loops: Sequence[Run], vector: Run | None
 ) -> tuple[RowSpace, _Whole]:
-    """A few lanes of a warp, a warp or a whole block takes a row."""
+    """A few lanes of a warp, a warp or a whole block for each row."""
     target = values.target
     lanes = access_lanes(target, values.survey, vector or Run(volume(()), ()), alone=False)
     rows = RowSpace(values.space, loops, vector, lanes, True)
@@ -74,7 +74,7 @@ def _by_row(
 
 
 def _steps(values: ReductionValues, lanes: int) -> int:
-    """Vectors of a thread that have room in its registers, one of each input."""
+    """Vectors of a thread that fit its registers, one of each input."""
     group, space = values.group, values.space
     rows_of = [n for n in group.inputs if space.is_full(n) and not is_immediate(n)]
     held = max(1, sum(max(1, n.type.dtype.compute.nbytes // 4) for n in rows_of))
@@ -82,7 +82,7 @@ def _steps(values: ReductionValues, lanes: int) -> int:
 
 
 def _kept(values: ReductionValues, size: int) -> tuple[int, ...]:
-    """What later passes read again, as far as so many elements of it fit."""
+    """Values that later passes read again, as far as `size` elements of each fit SHARED memory."""
     room, found = values.target.shared_bytes // 2, []
     numbers = {n: k for k, n in enumerate((*values.group.inputs, *values.group.nodes))}
     for nodes in keepable(values.group, values.plan, values.space).values():
@@ -126,7 +126,7 @@ def _by_column(
 
 
 def _rectangle(values: ReductionValues, vectors: int, rows: int) -> tuple[int, int]:
-    """Threads that share a result, and those of a block."""
+    """Threads that share a result, and threads of a block."""
     target = values.target
     side, width, limit = (
         min(target.warp, at_least(max(1, rows))),
@@ -143,8 +143,8 @@ def _rectangle(values: ReductionValues, vectors: int, rows: int) -> tuple[int, i
 
 
 def _is_split(values: ReductionValues, rows: RowSpace, made: _Whole) -> bool:
-    """Whether a group is one pass without results for every element, whose blocks leave
-    multiprocessors idle.
+    """Whether a group is one pass without elementwise outputs, whose blocks leave multiprocessors
+    idle.
     """
     blocks = size_hint(ceil_div(rows.rows, made.threads // made.width))
     processors = max(1, values.target.processors)
@@ -153,20 +153,20 @@ def _is_split(values: ReductionValues, rows: RowSpace, made: _Whole) -> bool:
 
 
 def splits(values: ReductionValues) -> bool:
-    """Whether a group is one pass of reductions in any order, with nothing for each element."""
+    """Whether a group is one pass of reductions in any order, without elementwise outputs."""
     passes = values.plan.passes
     return len(passes) == 1 and not passes[0].stores and not values.ordered
 
 
 def _split(values: ReductionValues, rows: RowSpace, made: _Whole) -> GpuReductionSchedule:
-    """Pieces of rows, as many as keep all multiprocessors busy."""
+    """Splits rows into as many pieces as keep all multiprocessors busy."""
     target, width = values.target, made.width
     blocks = size_hint(ceil_div(rows.rows, made.threads // width))
     count = max(1, 2 * RESIDENT * max(1, target.processors) // (made.threads * blocks))
     length = -(-size_hint(rows.vectors) // (count * width)) * width
     span = width * AHEAD
     even = span * at_least(-(-length // span))
-    if divisor(rows.vectors) % even == 0:  # nothing to test for in the loops
+    if divisor(rows.vectors) % even == 0:  # no bounds check in the loops
         length = even
     pieces = ceil_div(rows.vectors, length)
     if pieces == 1:

@@ -1,9 +1,9 @@
-"""Reductions on a GPU whose contiguous axis is kept: neighbouring threads have neighbouring
-results.
+"""Reductions on a GPU whose contiguous axis is kept: adjacent threads have adjacent results.
 
 A block is a rectangle of threads: as wide as a warp along the results, and as many rows as it takes
-to keep the multiprocessors busy, which share the elements of each result and meet through SHARED
-memory. Reducers with a body have one thread a result, which combines its elements in order.
+to keep the multiprocessors busy, which share the elements of each result and combine them through
+SHARED memory. Reducers with a body have one thread for each result, which combines its elements in
+order.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Expr
 
 
 class Columns(RowBlocks):
-    """Writes the kernel. What `RowBlocks` calls a row is here a vector of results; its vectors are
-    reduced positions.
+    """Writes the kernel. A row of `RowBlocks` is here a vector of results, and the row's vectors
+    are positions along the reduced axes.
     """
 
     _along_rows = False

@@ -1,6 +1,4 @@
-"""What the blocks that have pieces of a reduction leave in memory, and how the last of them
-finishes the result.
-"""
+"""Partial results of a split reduction in memory, and their combination by the last block."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def place_of_part(space: ReductionSpace, piece: Expr, index: Index) -> Expr:
-    """Where a part of a result lies: pieces one after another, each with all results."""
+    """The offset of a partial result: pieces are consecutive, each with all results."""
     kept = tuple(entry for axis, entry in enumerate(index) if axis not in space.reduced)
     return build.add(
         build.mul(piece, volume(space.kept)), linear(kept, row_major(space.kept), space.kept)
@@ -30,7 +28,7 @@ def place_of_part(space: ReductionSpace, piece: Expr, index: Index) -> Expr:
 
 
 def store(rows: RowBlocks, totals: Mapping[Node, Sequence[Expr]], kept: Index) -> None:
-    """What a block adds to its results, by one thread of each."""
+    """Stores a block's partial results, by one thread for each."""
     with rows.only(rows.firsts()):
         for r, (value,) in totals.items():
             buffer = rows.elements.parameter(
@@ -42,7 +40,9 @@ def store(rows: RowBlocks, totals: Mapping[Node, Sequence[Expr]], kept: Index) -
 
 
 def finish(rows: RowBlocks, one: ReductionPass, kept: Index) -> None:
-    """The last block of those that share some results combines the parts and does what follows."""
+    """The last of the blocks that share results combines the partial results and computes the nodes
+    that follow.
+    """
     elements = rows.elements
     with arrival_counter.last(elements, rows.here, *rows.shared_result, rows.pieces):
         gathered = {

@@ -1,5 +1,5 @@
-"""The kernels of a group around reductions on a GPU, as its schedule says: by rows or by columns, of
-whole results or of pieces of them.
+"""The kernels of a group around reductions on a GPU, by its schedule: by rows or by columns, of
+whole results or split.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """One launch, or two where there are too few results to keep the multiprocessors busy."""
+    """One launch, or two if there are too few results to keep the multiprocessors busy."""
     space = ReductionSpace.of(group)
     values = ReductionValues(Elements(Builder(), group, target), space)
     schedule: GpuReductionSchedule = lower_part.decisions.settle(

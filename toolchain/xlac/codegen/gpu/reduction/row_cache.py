@@ -1,4 +1,6 @@
-"""What a group around reductions reads more than once: worth keeping between its passes."""
+"""Values that a group around reductions reads in several passes, which are candidates to be kept
+between them.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from xlac.ops.reduction.reduction import Reduce
 def keepable(
     group: Group, plan: ReductionPlan, space: ReductionSpace, known: AbstractSet[Node] | None = None
 ) -> dict[int, list[Node]]:
-    """What later passes need again, by the pass that has it first: values that are dear to compute,
-    and inputs that are still read where those are kept, or where only `known` ones are.
+    """The candidates by the pass that computes or reads them first: values that are expensive to
+    recompute, and inputs that later passes still read if those (or just the `known` ones) are kept.
     """
     passes = plan.passes
     if len(passes) < 2:
@@ -32,7 +34,9 @@ def keepable(
 def chosen_of(
     kept: Collection[int], group: Group, plan: ReductionPlan, space: ReductionSpace
 ) -> dict[int, list[Node]]:
-    """The values of these numbers among the inputs and nodes of a group, by pass."""
+    """The candidates with these numbers (among the inputs and then the nodes of a
+    group), by pass.
+    """
     every = (*group.inputs, *group.nodes)
     wanted = {every[number] for number in kept}
     able = keepable(group, plan, space, frozenset())
@@ -42,8 +46,8 @@ def chosen_of(
 def _read_again(
     group: Group, plan: ReductionPlan, space: ReductionSpace, kept: AbstractSet[Node]
 ) -> list[Node]:
-    """Inputs of the space's shape that the first pass reads and a later one needs that finds `kept`
-    computed.
+    """Inputs of the space's shape that the first pass reads, and a later pass too although `kept`
+    values are available.
     """
     first, *later = [
         _inputs(group, one, kept if number else frozenset())
@@ -54,7 +58,7 @@ def _read_again(
 
 
 def _inputs(group: Group, one: ReductionPass, known: AbstractSet[Node]) -> set[Node]:
-    """Inputs of the group that a pass reads, given values that need not be computed."""
+    """Inputs of the group that a pass reads, if `known` values need not be computed."""
     found: set[Node] = set()
     stack, seen = list(one.roots), set[Node]()
     while stack:

@@ -1,4 +1,4 @@
-"""The loops around reductions as rows of vectors: how many rows there are, and vectors of each."""
+"""The loops around reductions as rows of vectors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xlac.ir.dims import Dim, volume
 
 @dataclass(frozen=True, slots=True)
 class RowSpace:
-    """Vectors of `lanes` elements along a loop, or single elements.
+    """A partition of the loops into rows and vectors of `lanes` elements (or single elements).
 
-    Where that loop is reduced, vectors are those of a row, and there is a row for each result. Where
-    it is not, a row is a vector of results, and its vectors are the elements that are combined.
+    If the vector loop is reduced, a row is the elements of one result, in vectors. If it is kept, a
+    row is a vector of results, and its vectors are the positions that are combined.
     """
 
     space: ReductionSpace
@@ -26,17 +26,17 @@ class RowSpace:
 
     @property
     def reduced(self) -> list[Run]:
-        """Loops over what is combined."""
+        """The reduced loops."""
         return [r for r in self.loops if r.axes[0] in self.space.reduced]
 
     @property
     def kept(self) -> list[Run]:
-        """Loops over results."""
+        """The kept loops."""
         return [r for r in self.loops if r.axes[0] not in self.space.reduced]
 
     @property
     def crossing(self) -> Dim:
-        """Vectors of one crossing of the loop along which they are."""
+        """Vectors of one traversal of the vector loop."""
         return (self.vector.extent if self.vector else volume(())) // self.lanes
 
     @property
@@ -49,7 +49,7 @@ class RowSpace:
 
     @property
     def rows(self) -> Dim:
-        """Rows in all."""
+        """The number of rows."""
         if self.by_row:
             return volume(tuple(r.extent for r in self.kept))
         others = volume(tuple(r.extent for r in self.kept if r is not self.vector))

@@ -1,4 +1,6 @@
-"""How the rows of a reduction are shared by the threads of a block, and where a thread's vectors lie."""
+"""The distribution of a reduction's rows over the threads of a block, and the positions of a
+thread's vectors.
+"""
 
 from __future__ import annotations
 
@@ -27,26 +29,26 @@ P = Primitive
 
 
 def by_row(schedule: GpuReductionSchedule, space: ReductionSpace) -> bool:
-    """Whether vectors are along a loop that is reduced."""
+    """Whether the vector loop is reduced."""
     if isinstance(schedule, GpuRowReductionSchedule) or schedule.vector is None:
         return isinstance(schedule, GpuRowReductionSchedule)
     return schedule.loops[schedule.vector][0] in space.reduced
 
 
 class RowThreads(ReductionValues):
-    """The share of a thread: its row, its vectors, and the stretch of them that a piece is."""
+    """A thread's share: its row, its vectors, and the range of them in a piece of a split row."""
 
-    here: GridThread  # the kernel that is being written
-    piece: Expr  # the number of a piece, where a row has several
-    _along_rows = True  # whether vectors are of a row, not of results
+    here: GridThread  # the current thread of the kernel being written
+    piece: Expr  # the number of the piece, if rows are split
+    _along_rows = True  # whether the vector loop is reduced
 
     def follow(self, schedule: GpuReductionSchedule) -> None:
-        """From now on threads are as a schedule says."""
+        """Sets the distribution from a schedule."""
         self.loops = merged(self.space.shape, self.survey, schedule.loops)
         number = schedule.vector if self.loops else None
         self.vector = None if number is None else self.loops[number]
         self.lanes = schedule.lanes
-        self.part_lanes = 1 if self._along_rows else self.lanes  # of what a block adds to a row
+        self.part_lanes = 1 if self._along_rows else self.lanes  # scratch memory of partial results
         self.pieces: Dim = 1
         self._count(RowSpace(self.space, self.loops, self.vector, self.lanes, self._along_rows))
         self._share(schedule.width, schedule.threads)
@@ -61,17 +63,17 @@ class RowThreads(ReductionValues):
             self.cached = schedule.kept
 
     def _count(self, rows: RowSpace) -> None:
-        """Rows, and vectors of each."""
+        """Computes the number of rows, and of vectors of each."""
         self.reduced, self.kept = rows.reduced, rows.kept
-        # of one crossing of the contiguous axis; of a row; rows
+        # vectors of one traversal of the contiguous axis; vectors of a row; rows
         self.row_vectors, self.vectors, self.rows = rows.crossing, rows.vectors, rows.rows
 
     def _share(self, width: int, threads: int) -> None:
-        """So many threads for each row, and of a block."""
+        """Sets the threads for each row, and of a block."""
         self.width, self.threads, self.side = width, threads, threads // width
 
     def _place_of_thread(self, block: Expr) -> tuple[Expr, Expr]:
-        """The row of a thread, and its number among those that share it."""
+        """The row of a thread, and its number among the threads of the row."""
         thread = self.here.thread
         row = build.add(build.mul(block, self.side), build.div(thread, self.width))
         return self.builder.let("row", row), self.builder.let("lane", build.mod(thread, self.width))
@@ -80,13 +82,13 @@ class RowThreads(ReductionValues):
         return unravelled(self.builder, row, self.kept)
 
     def _is_long(self) -> bool:
-        """Whether a thread has so many vectors of a row that it takes them in blocks."""
+        """Whether a thread has so many vectors of a row that it sums them in blocks."""
         length = self.length if self.pieces != 1 else upper_bound(self.vectors)
         return not self.written_out and length > BLOCK * self.width
 
     def _stretch_of_piece(self) -> tuple[Expr, Expr, int]:
-        """Where a thread's vectors of a row begin, how many of them there are, and a number that
-        divides that.
+        """The first of a thread's vectors of a row, the number of vectors in the piece, and a known
+        divisor of that number.
         """
         if self.pieces == 1:
             return build.index(0), build.lift(self.vectors), divisor(self.vectors)
@@ -97,8 +99,8 @@ class RowThreads(ReductionValues):
         return start, bounded(self.builder, left, self.length), 1
 
     def _cut(self, schedule: GpuSplitReductionSchedule) -> None:
-        """Rows are cut into pieces, each with blocks of its own, that leave their parts in scratch
-        memory. The last block combines them, where no kernel of its own does.
+        """Splits rows into pieces, each with its own blocks, that store partial results in scratch
+        memory. The last block combines them, or a separate kernel does.
         """
         self.finishes = schedule.combine is None
         self.length = schedule.length

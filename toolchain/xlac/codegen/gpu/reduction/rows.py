@@ -1,11 +1,11 @@
 """Groups around reductions on a GPU whose contiguous axis is reduced (softmax, norms); `columns.py`
 has the others.
 
-A few lanes of a warp, a warp or a whole block takes a row; each thread has vectors of it, a row of
-threads apart, and partial results meet by exchanges. A row that is short enough stays in registers
-from the first pass to the last: its loops are written out, and what one pass computed the next
-finds named. A longer one keeps in SHARED memory what later passes need, if it fits. Every order of
-summation is fixed by the shapes and the target.
+A few lanes of a warp, a warp or a whole block reduces a row; each thread has vectors of it, strided
+by the threads of the row, and partial results are combined by shuffles. A row that is short enough
+stays in registers from the first pass to the last: its loops are unrolled, and later passes reuse
+the named values. A longer one keeps in SHARED memory what later passes need, if it fits. The order
+of summation depends only on the shapes and the target.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RowBlocks(RowThreads):
     # ---- the kernel --------------------------------------------------------------------------
 
     def write(self) -> None:
-        """One row, or a stretch of one, for every `width` threads."""
+        """One row, or a piece of one, for every `width` threads."""
         builder, blocks = self.builder, ceil_div(self.rows, self.side)
         with (
             grid(builder, self.target, blocks * self.pieces, self.threads) as here,
@@ -80,14 +80,14 @@ class RowBlocks(RowThreads):
             self.store_results(kept)
 
     def store_results(self, kept: Index) -> None:
-        """Stores what follows from a row's reductions, by one thread of the row."""
+        """Stores the nodes that follow from a row's reductions, by one thread of the row."""
         with self.only(self.firsts()):
             self._store_results(kept)
 
     def _finish_pass(
         self, one: ReductionPass, gathered: Mapping[Node, Accumulator], kept: Index
     ) -> None:
-        """The results of a pass, or what a stretch of it adds to them."""
+        """The results of a pass, or the partial results of a piece."""
         if self.pieces == 1:
             self.deliver(one, gathered, kept)
             return
@@ -98,19 +98,19 @@ class RowBlocks(RowThreads):
     def deliver(
         self, one: ReductionPass, gathered: Mapping[Node, Accumulator], kept: Index
     ) -> None:
-        """The results of a pass, for all that reads them."""
+        """Combines the results of a pass over the threads of a row."""
         for r, values in self._combine(gathered).items():
             self._deliver(r, kept, rounded(self.elements, r, values))
         self._settle(one, kept)
 
     def firsts(self) -> list[Expr]:
-        """What holds for one thread of each row."""
+        """The conditions for a thread to be the first of its row."""
         first = build.apply(P.EQ, self.lane, build.index(0)) if self.width > 1 else None
         return [c for c in (self.there, first) if c is not None]
 
     @contextmanager
     def only(self, conditions: Sequence[Expr]) -> Iterator[None]:
-        """What is done by threads for which all conditions hold."""
+        """A scope for threads for which all conditions hold."""
         if not conditions:
             yield
             return
@@ -121,8 +121,8 @@ class RowBlocks(RowThreads):
             yield
 
     def _visits(self, gathered: Sequence[Accumulator]) -> Iterator[list[tuple[Expr, Expr | None]]]:
-        """The vectors of a thread, as many at a time as are read together, each with whether it is
-        there.
+        """The vectors of a thread, in batches that are loaded together, each with the condition for
+        it to be inside.
         """
         builder, width = self.builder, self.width
         if self.written_out:
@@ -174,7 +174,7 @@ class RowBlocks(RowThreads):
                 yield [(build.add(start, vector), inside)]
 
     def _read(self, one: ReductionPass, counters: Mapping[Run, Expr], vector: Expr) -> None:
-        """Names all that a pass does something with at one vector."""
+        """Names all values of one vector that a pass uses."""
         index, zero = self._index(counters, vector), build.index(0)
         self.at_vector = vector
         for node in dict.fromkeys(one.roots):
@@ -188,7 +188,7 @@ class RowBlocks(RowThreads):
         gathered: Mapping[Node, Accumulator],
         homes: Mapping[Node, Buffer],
     ) -> None:
-        """What one pass does with one vector; `self.elements.guard` says whether it is there."""
+        """One pass on one vector; `self.elements.guard` is the condition for it to be inside."""
         index, zero, guard = self._index(counters, vector), build.index(0), self.elements.guard
         self.at_vector = vector
         for r, accumulator in gathered.items():
@@ -210,7 +210,7 @@ class RowBlocks(RowThreads):
                 self.elements.store(node, where, value)
 
     def _combine(self, gathered: Mapping[Node, Accumulator]) -> dict[Node, list[Expr]]:
-        """Partial results of the threads of a row become results that all of them have."""
+        """Combines the partial results of a row's threads to results that all of them have."""
         parts = []
         for r, accumulator in gathered.items():
             assert isinstance(r.op, Reduce)
@@ -222,7 +222,9 @@ class RowBlocks(RowThreads):
     # ---- values kept between passes ----------------------------------------------------------
 
     def _kept_between(self) -> dict[int, dict[Node, Buffer]]:
-        """SHARED memory for what later passes read again, by the pass that has it first."""
+        """SHARED memory for values that later passes read again, by the first pass
+        that has them.
+        """
         size = upper_bound(self.vectors) * self.lanes * self.side
         found: dict[int, dict[Node, Buffer]] = {}
         for number, nodes in chosen_of(self.cached, self.group, self.plan, self.space).items():
@@ -232,7 +234,7 @@ class RowBlocks(RowThreads):
         return found
 
     def _home(self, vector: Expr) -> Expr:
-        """Where a vector of a thread's row lies in SHARED memory."""
+        """The offset of a vector of a thread's row in SHARED memory."""
         place = build.mul(vector, self.lanes)
         if self.side > 1:
             row = build.div(self.here.thread, self.width)

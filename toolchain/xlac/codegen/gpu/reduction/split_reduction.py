@@ -1,9 +1,8 @@
-"""Reductions on a GPU with few results and many elements: pieces of every result have blocks of
-their own.
+"""Split reductions on a GPU, for few results and many elements: several blocks share every result.
 
-The blocks leave their parts in scratch memory, and the last of them combines these, or a second
-launch where the target has no tickets. How many pieces there are depends on the target and the
-shapes, so results do not differ from call to call.
+The blocks store partial results in scratch memory, and the last of them combines these, or a second
+launch if the target has no atomic counters. The number of pieces depends on the target and the
+shapes only, so results do not differ from call to call.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from xlac_sdk.target import Target
 def lower(
     group: Group, target: Target, name: str, rows: RowBlocks, schedule: GpuSplitReductionSchedule
 ) -> LoweredGroup:
-    """One launch, or two, of what `rows` writes by a schedule that cuts them into pieces."""
+    """One launch, or two, written by `rows` with a schedule that splits rows."""
     rows.write()
     if schedule.combine is None:
         return LoweredGroup((rows.elements.launch(name, cost.work(group)),))
@@ -43,12 +42,12 @@ def lower(
 
 
 class _CombineBlocks(RowBlocks):
-    """Combines the parts and computes what follows: every result has some threads, each with some
-    of its parts.
+    """Combines the partial results and computes the nodes that follow: several threads share each
+    result.
     """
 
     def take(self, rows: RowBlocks, how: CombineKernel) -> None:
-        """The parts that the first launch leaves."""
+        """Takes over the scratch memory of the first launch."""
         self.parts: Mapping[Node, Scratch] = rows.scratch
         self.lanes, self.vectors, self.row_vectors = 1, rows.pieces, rows.pieces
         self.rows = volume(tuple(r.extent for r in self.kept))

@@ -1,5 +1,5 @@
-"""How many threads share a row: enough to keep the multiprocessors busy, no more than have
-something to do.
+"""Chooses the number of threads for each row: enough to keep the multiprocessors busy, but no idle
+ones.
 """
 
 from __future__ import annotations
@@ -7,16 +7,16 @@ from __future__ import annotations
 from xlac.codegen.gpu.core.grid import RESIDENT, at_least
 from xlac_sdk.target import Target
 
-THREADS = 128  # of a block whose warps have rows of their own
-MOST = 1024  # of a block that has one row
-IDLE = 1.1  # how much more room for vectors is worth having more threads
+THREADS = 128  # of a block with several rows
+MOST = 1024  # of a block with one row
+IDLE = 1.1  # how much more register space for vectors is worth using more threads
 
 
 def share(target: Target, vectors: int, rows: int, steps: int) -> tuple[int, int]:
-    """Threads for each row of some vectors, and of a block: powers of two.
+    """Threads for each row of `vectors` vectors, and of a block: powers of two.
 
-    Up to a warp, several rows share a block; beyond, a row is a block's. A thread should have up to
-    `steps` vectors.
+    Up to a warp per row, several rows share a block; beyond, a block has one row. A thread should
+    have up to `steps` vectors.
     """
     warp = target.warp
     limit, processors = min(MOST, target.block_threads), max(1, target.processors)
@@ -35,5 +35,5 @@ def share(target: Target, vectors: int, rows: int, steps: int) -> tuple[int, int
 
 
 def _room(vectors: int, width: int) -> int:
-    """Vectors that the threads have room for."""
+    """The number of vectors for which the threads have registers."""
     return -(-vectors // width) * width

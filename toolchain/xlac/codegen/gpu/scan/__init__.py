@@ -1,1 +1,1 @@
-"""Running combinations on GPUs, and what is built on them."""
+"""Cumulative operations on GPUs, and compaction by a running count."""

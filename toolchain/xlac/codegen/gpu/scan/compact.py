@@ -1,4 +1,6 @@
-"""The positions of true elements on a GPU: a running count, each block of a stretch of the mask."""
+"""The positions of true elements on a GPU, by a running count: a segment of the mask for each
+block.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ P = Primitive
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Counts of stretches, unless there is one; then positions, and what fills up to the bound."""
+    """A launch that counts each segment, unless there is only one; then one that writes positions,
+    and fills up to the bound.
+    """
     chosen = GpuCompactSchedule(EACH, min(THREADS, target.block_threads))
     schedule = lower_part.decisions.settle(name, chosen, partial(check, target=target))
     compact = _Compact(group, target, schedule)
@@ -49,11 +53,12 @@ class _Compact:
         (self.bound,) = group.anchor.results[0].shape
         self.threads, self.each = schedule.threads, schedule.each
         self.stretch = self.threads * self.each
-        self.pieces = self.size // self.stretch + 1  # one even of nothing: it fills the positions
+        # also one without elements, which fills the positions
+        self.pieces = self.size // self.stretch + 1
         self.counts = Scratch(DType.I64, self.pieces, "counts")
 
     def _elements(self, elements: Elements, here: GridThread) -> list[tuple[Expr, Expr]]:
-        """A thread's elements and their positions; outside of the mask there is nothing true."""
+        """A thread's elements and their positions; false outside of the mask."""
         builder = elements.builder
         found = []
         for number in range(self.each):
@@ -77,7 +82,7 @@ class _Compact:
         return total
 
     def count(self, elements: Elements) -> None:
-        """The kernel that counts each stretch."""
+        """The kernel that counts each segment."""
         with grid(elements.builder, self.target, self.pieces, self.threads) as here:
             (total,) = here.across(
                 [(P.ADD, self._sum(elements, self._elements(elements, here)))], self.threads
@@ -122,7 +127,7 @@ class _Compact:
                     builder.store(elements.parameter(picks[1], Access.WRITE), 0, total)
 
     def _others(self, elements: Elements, here: GridThread) -> tuple[Expr, Expr]:
-        """How many there are in the stretches before that of a block, and in all."""
+        """The counts before a block's segment, and in total."""
         builder = elements.builder
         counts = elements.parameter(self.counts, Access.READ)
         before, total = (
@@ -142,7 +147,7 @@ class _Compact:
         return found[0], found[1]
 
     def _fill(self, elements: Elements, first: Expr, step: Dim) -> None:
-        """Positions from a first one on, `step` apart, hold the size of the mask."""
+        """Fills positions from `first` on, `step` apart, with the size of the mask."""
         builder, bound = elements.builder, build.lift(self.bound)
         positions = elements.parameter(
             next(n for n in self.group.outputs if isinstance(n.op, Pick) and n.op.index == 0)

@@ -1,9 +1,9 @@
-"""Running combinations on a GPU, and the positions of true elements.
+"""Cumulative operations on a GPU.
 
-Where there are many lines, or short ones, a thread goes along each, its neighbours along the next
-ones. Else a block takes a stretch of a line: every thread has a few elements in a row, an exchange
-of sums within warps and through SHARED memory says what goes before them, and what goes before the
-stretch is the sum of what a first launch found for the others.
+If there are many lines, or short ones, a thread scans each, adjacent threads adjacent lines.
+Otherwise a block scans a segment of a line: every thread has a few consecutive elements, a scan
+within warps and through SHARED memory gives the total before them, and the total before the segment
+is the sum of the other segments' totals from a first launch.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 P = Primitive
-EACH = 4  # elements in a row that a thread has
+EACH = 4  # consecutive elements of a thread
 MOST_EACH = 32
-SHORT = 64  # elements of a line that a thread is sooner done with alone
+SHORT = 64  # elements of a line up to which a single thread is faster
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """One launch where threads or single blocks have lines of their own, else two."""
+    """One launch if threads or single blocks scan whole lines, else two."""
     op = group.anchor.op
     assert isinstance(op, Cumulative)
     shape = group.anchor.shape
@@ -78,33 +78,35 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 def check(
     schedule: GpuLineScanSchedule | GpuBlockScanSchedule | GpuCompactSchedule, target: Target
 ) -> None:
-    """Raises Misfit for threads that a block cannot have, or elements that a thread cannot."""
+    """Raises Misfit for a block size or elements per thread that are not possible."""
     if isinstance(schedule, GpuLineScanSchedule):
         check_threads(schedule.threads, target)
         return
     check_threads(schedule.threads, target, target.warp)
     if schedule.threads > target.warp**2:
-        raise Misfit(("threads",), f"a block has {target.warp**2} threads at most that share sums")
+        raise Misfit(("threads",), f"at most {target.warp**2} threads of a block can share sums")
     if schedule.each & (schedule.each - 1) or schedule.each > MOST_EACH:
         raise Misfit(("each",), f"it must be a power of two, at most {MOST_EACH}")
 
 
 def _alone(elements: Elements, op: Cumulative, loops: Sequence[Run], threads: int) -> None:
-    """A thread a line."""
+    """Scans each line by one thread."""
     (x,), (*outer, across) = elements.group.anchor.inputs, loops
     with every(elements.builder, elements.target, loops, threads) as counters:
         line(elements, op, x, tuple(counters[run] for run in outer), counters[across], None)
 
 
 class BlockScan:
-    """A stretch of a line in a block: running combinations of its elements by one primitive."""
+    """A segment of a line in a block: the scan of its threads' values by one primitive."""
 
     def __init__(self, here: GridThread, primitive: Primitive, identity: Const) -> None:
         self.here, self.builder = here, here.builder
         self.primitive, self.identity = primitive, identity
 
     def exclusive(self, value: Expr) -> tuple[Expr, Expr]:
-        """What the values of all threads before combine to, and what those of the whole block do."""
+        """The combination of the values of all threads before this one (exclusive scan), and of the
+        whole block.
+        """
         builder, here = self.builder, self.here
         lane, warp = build.mod(here.thread, here.warp), build.div(here.thread, here.warp)
         before, total = self._within(value, lane, here.warp)
@@ -128,9 +130,7 @@ class BlockScan:
         return builder.let("before", build.apply(self.primitive, before_warp, before)), everything
 
     def _within(self, value: Expr, lane: Expr, lanes: int) -> tuple[Expr, Expr]:
-        """The same among the threads of a warp: what is to the left of each grows as pairs of
-        stretches join.
-        """
+        """The same among the threads of a warp, by pairwise exchanges at doubling distances."""
         builder = self.builder
         before: Expr = self.identity
         total = builder.let("sum", value)
@@ -164,12 +164,12 @@ class _Lines:
         self.primitive = numeric.COMBINE[op.combine]
         self.identity = Const(numeric.identity(op.combine, self.dtype), self.dtype.compute)
         last = op.axis == len(self.shape) - 1
-        # a thread's elements are a vector
+        # whether a thread's elements are loaded as a vector
         self.at_once = last and not op.reverse and divisor(self.count) % self.each == 0
         self.sums = Scratch(self.dtype.compute, self.lines * self.pieces, "sums")
 
     def launches(self, name: str) -> list[KernelLaunch]:
-        """The sums of stretches, unless there is one a line; then the elements."""
+        """A launch for the totals of segments, unless each line has one; then the scan."""
         found = []
         if upper_bound(self.pieces) > 1:
             elements = Elements(Builder(), self.group, self.target)
@@ -182,7 +182,7 @@ class _Lines:
     def _write(
         self, elements: Elements, work: Callable[[Elements, GridThread, Expr, Expr], None]
     ) -> None:
-        """A block for every stretch of every line."""
+        """A block for every segment of every line."""
         builder = elements.builder
         with grid(builder, self.target, self.lines * self.pieces, self.threads) as here:
             line = builder.let("line", build.div(here.block, self.pieces))
@@ -191,8 +191,8 @@ class _Lines:
     def _elements(
         self, elements: Elements, here: GridThread, line: Expr, piece: Expr
     ) -> list[tuple[Expr, Expr, Expr]]:
-        """A thread's elements, with their places along the line and whether they are there; the
-        identity where not.
+        """A thread's elements, with their positions along the line and whether they are inside; the
+        identity outside.
         """
         (x,) = self.group.anchor.inputs
         builder = elements.builder
@@ -273,7 +273,9 @@ class _Lines:
                 elements.store(anchor, self._index(line, place), result)
 
     def _carry(self, elements: Elements, here: GridThread, line: Expr, piece: Expr) -> Expr:
-        """What the stretches before one combine to: the threads of its block share them."""
+        """The combination of the segments before this one, computed by the threads of its block
+        together.
+        """
         builder = elements.builder
         buffer = elements.parameter(self.sums, Access.READ)
         total = builder.variable("carry", self.identity)

@@ -1,4 +1,4 @@
-"""Chooses what blocks of a merge sort on a GPU sort in SHARED memory."""
+"""Chooses the tile that a block of the GPU merge sort sorts in SHARED memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import Dim, upper_bound
 from xlac_sdk.target import Target
 
-TILE = 2048  # elements sorted in SHARED memory, as far as they fit and a block has threads for them
+TILE = 2048  # elements of a tile, if they fit SHARED memory and the block's threads
 PER_THREAD = 8
 TILE_BYTES = 40 << 10
 THREADS = 256
 
 
 def choose(target: Target, strings: Dim, count: Dim, each: int) -> GpuMergeSortSchedule:
-    """For `strings` strings of `count` records of `each` bytes."""
+    """The schedule for `strings` lines of `count` records of `each` bytes."""
     fit = TILE_BYTES // (2 * each)
     tile = min(
         TILE,

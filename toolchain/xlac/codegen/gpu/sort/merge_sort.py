@@ -1,10 +1,10 @@
-"""A stable merge sort on a GPU: every element finds its place in a merge of two runs by a binary
-search in the other.
+"""A stable merge sort on a GPU: every element finds its position in the merge of two runs by a
+binary search in the other run.
 
-An element's place is its own plus the number of elements of the other run that go before it; of
-equals, those of the left run do. Runs of up to a tile are merged in SHARED memory, all levels in
-one launch; after that a launch a level merges runs in memory, from one scratch array into the
-other.
+An element's new position is its index in its own run plus the number of elements of the other run
+that precede it; among equals, those of the left run come first. Runs of up to a tile are merged in
+SHARED memory, all levels in one launch; after that one launch for each level merges runs in memory,
+from one scratch array into the other.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from xlac_sdk.target import Target
 P = Primitive
 
 Read = Callable[[Elements, Expr, Expr], list[Expr]]
-"""The values of a record: those at a place of a string."""
+"""Reads the values of a record at a position of a line."""
 Write = Callable[[Elements, Expr, Expr, Sequence[Expr]], None]
-"""What becomes of the record at a place of a sorted string."""
+"""Receives the record at a position of a sorted line."""
 Before = Callable[[Elements, Sequence[Expr], Sequence[Expr]], Expr]
-"""Whether a record goes strictly before another."""
+"""Whether a record sorts strictly before another."""
 
 
 class MergeSort:
-    """Sorts `strings` of `count` records, whose values have some types; the first `compared` of
-    them decide.
+    """Sorts `strings` lines of `count` records, with values of some types; the first `compared` of
+    them are the keys.
     """
 
     def __init__(
@@ -63,7 +63,9 @@ class MergeSort:
         self.elements = Elements(Builder(), group, target)
 
     def launches(self, name: str, decisions: Decisions) -> list[KernelLaunch]:
-        """The first sorts tiles, the others merge them; the last hands over what is sorted."""
+        """The first launch sorts tiles, the others merge them; the last passes the sorted records
+        to `write`.
+        """
         each = sum(d.nbytes for d in self.dtypes)
         self.schedule = decisions.settle(
             name,
@@ -90,7 +92,7 @@ class MergeSort:
         return found
 
     def _keep(self, scratch: Sequence[Scratch]) -> Write:
-        """Writes records where the next launch finds them."""
+        """Writes records to the scratch memory that the next launch reads."""
 
         def write(elements: Elements, string: Expr, place: Expr, values: Sequence[Expr]) -> None:
             for one, value in zip(scratch, values, strict=True):
@@ -102,7 +104,7 @@ class MergeSort:
     # ---- tiles, in SHARED memory -------------------------------------------------------------
 
     def _tiles(self, write: Write) -> None:
-        """Sorts every stretch of a tile of each string; several short strings share a block."""
+        """Sorts every tile of each line; several short lines share a block."""
         builder, tile = self.elements.builder, self.tile
         side, threads = self.schedule.strings, self.schedule.threads
         total = side * tile
@@ -164,8 +166,8 @@ class MergeSort:
         length: Expr,
         work: Callable[[Expr, Expr, Expr], None],
     ) -> None:
-        """Does something for every record of the block: its string, its place in the tile and where
-        that begins.
+        """Calls `work` for every record of the block: its line, its position in the tile, and the
+        tile's start.
         """
         builder, tile = self.elements.builder, self.tile
         with builder.loop("k", 0, total, here.threads) as k:
@@ -186,7 +188,7 @@ class MergeSort:
     # ---- merges in memory --------------------------------------------------------------------
 
     def _merge(self, source: Sequence[Scratch], width: int, write: Write) -> None:
-        """Merges pairs of runs of `width` records; where a run has no other, it is copied."""
+        """Merges pairs of runs of `width` records; a run without a partner is copied."""
         strings, places = Run(self.strings, ()), Run(self.count, (0,))
         threads = self.schedule.merge_threads
         with every(self.elements.builder, self.target, [strings, places], threads) as counters:
@@ -208,8 +210,9 @@ class MergeSort:
         width: Expr,
         steps: Expr,
     ) -> tuple[list[Expr], Expr]:
-        """The record at a place of a stretch of `length` that begins at `base`, and its place after
-        runs of `width` are merged in pairs; a run has fewer than 2^steps records."""
+        """The record at a position of a segment of `length` that begins at `base`, and its position
+        after runs of `width` are merged in pairs; a run has fewer than 2^steps records.
+        """
         builder = self.elements.builder
         own = [self._load(b, build.add(base, place)) for b in buffers]
         both = builder.let("both", build.add(width, width))
@@ -232,7 +235,9 @@ class MergeSort:
         return own, build.sub(build.add(place, fixed(self.elements, first)), middle)
 
     def _goes_first(self, there: Sequence[Expr], own: Sequence[Expr], right: Expr) -> Expr:
-        """Whether a record of the other run goes before one: of equals those of the left run do."""
+        """Whether a record of the other run precedes one: among equals, those of the
+        left run do.
+        """
         a = [build.select(right, mine, other) for mine, other in zip(own, there, strict=True)]
         b = [build.select(right, other, mine) for mine, other in zip(own, there, strict=True)]
         return build.apply(P.XOR, self.before(self.elements, a, b), right)

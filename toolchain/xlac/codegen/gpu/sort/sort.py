@@ -1,4 +1,4 @@
-"""Sorting on a GPU: strings along the axis, by the stable merge sort of `merge.py`."""
+"""Sorting on a GPU: lines along the axis, by the stable merge sort of `merge_sort.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """One launch for axes of up to a tile, another each time that they are twice as long."""
+    """One launch for axes of up to a tile, and one more each time their length doubles."""
     anchor, op = group.anchor, group.anchor.op
     assert isinstance(op, Sort)
     shape, axis = anchor.inputs[0].shape, op.axis

@@ -10,8 +10,8 @@ from xlac.codegen.schedules.schedule import Positive, Schedule
 
 @dataclass(frozen=True, slots=True)
 class FlashAttentionSchedule(Schedule):
-    """For many queries. A block has `warps`, each with 16 rows of queries, and goes over tiles of
-    so many `keys`; `stages` tiles of keys and values are in SHARED memory at once.
+    """For many queries. A block has `warps`, each with 16 rows of queries, and iterates over tiles
+    of `keys` keys; `stages` tiles of keys and values are in SHARED memory at once.
     """
 
     template: ClassVar[str] = "flash_attention"
@@ -23,9 +23,9 @@ class FlashAttentionSchedule(Schedule):
 @dataclass(frozen=True, slots=True)
 class SplitKvDecodeSchedule(Schedule):
     """For few queries, `few` rows at a time. The keys of a head are shared by `splits` blocks of
-    `warps`, whose threads hold `lanes` elements of a row and work on `part` of them at once; each
-    reads `ahead` keys before it needs the first. Where there are several blocks, the last to be
-    done combines what all have found, or a kernel with blocks of `combine_threads`.
+    `warps`, whose threads hold `lanes` elements of a row in vectors of `part`; each loads `ahead`
+    keys before it uses the first. If there are several blocks, the last to finish combines their
+    results, or a kernel with blocks of `combine_threads` does.
     """
 
     template: ClassVar[str] = "split_kv_decode"

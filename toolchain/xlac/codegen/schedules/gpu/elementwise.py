@@ -21,12 +21,12 @@ class TransposedTile(Part):
 
 @dataclass(frozen=True, slots=True)
 class GpuNest(Part):
-    """One loop nest. `loops` are the axes that each loop covers, outermost first. A thread has
-    `copies` vectors of `lanes` elements along the innermost loop, which are a block apart. A kernel
-    has blocks of as many `threads` as its nests have at most.
+    """One loop nest. `loops` are the axes that each loop merges, outermost first. A thread has
+    `copies` vectors of `lanes` elements along the innermost loop, which are a block apart. The
+    block size of a kernel is the largest `threads` of its nests.
 
-    With a `tile`, a block of `threads` transposes a square of as many elements a side as a warp has
-    in vectors of `lanes`; the nest has a kernel of its own, and no `copies` but one.
+    With a `tile`, a block of `threads` transposes a square whose side is a warp's threads times
+    `lanes`; the nest has its own kernel, and `copies` is 1.
     """
 
     loops: tuple[tuple[int, ...], ...]
@@ -39,7 +39,7 @@ class GpuNest(Part):
 @dataclass(frozen=True, slots=True)
 class GpuElementwiseSchedule(Schedule):
     """A nest for each shape of the outputs, and for each piece of an output that is a
-    concatenation; one kernel has at most `nests_per_kernel` of them, each with blocks of its own.
+    concatenation; one kernel has at most `nests_per_kernel` of them, each with its own blocks.
     """
 
     template: ClassVar[str] = "gpu_elementwise"

@@ -8,14 +8,14 @@ from typing import ClassVar, Literal
 from xlac.codegen.schedules.schedule import Part, Positive, Schedule
 
 Pair = tuple[Positive, Positive]
-"""Of rows and of columns."""
+"""Numbers for rows and for columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperandStaging(Part):
-    """How tiles of an operand come to SHARED memory: in vectors of `lanes`, which lie along the sum
-    (`depth`) or along the operand's rows or columns (`side`); `asynchronous`, the machine copies
-    them while threads multiply, else through registers.
+    """How tiles of an operand are staged in SHARED memory: in vectors of `lanes`, along the sum
+    (`depth`) or along the operand's rows or columns (`side`); `asynchronous` copies run while
+    threads multiply, others go through registers.
     """
 
     lanes: Positive
@@ -25,11 +25,11 @@ class OperandStaging(Part):
 
 @dataclass(frozen=True, slots=True)
 class SkinnyGemmSchedule(Schedule):
-    """For an operand of few rows. A thread reads `lanes` elements of the large operand at once,
-    along the sum or across columns as the operand lies, and takes `few` rows of the small one at a
-    time. `across` threads of a warp are next to each other across columns; the others, and the
-    `warps` of a block, share the sum. A thread begins `ahead` reads of the large operand before it
-    needs the first.
+    """For an operand of few rows. A thread loads `lanes` elements of the large operand at once,
+    along the sum or along columns, whichever is contiguous, and takes `few` rows of the small one
+    at a time. `across` threads of a warp are adjacent along columns; the others, and the `warps` of
+    a block, share the sum. A thread starts `ahead` loads of the large operand before it uses the
+    first.
     """
 
     template: ClassVar[str] = "skinny_gemm"
@@ -43,9 +43,9 @@ class SkinnyGemmSchedule(Schedule):
 @dataclass(frozen=True, slots=True)
 class SimtGemmSchedule(Schedule):
     """Ordinary arithmetic: blocks of `warps`, each thread with `pieces` vectors of results down and
-    across. The sum is cut into `split_k` parts, which a second kernel adds. `stages` of operands
+    across. The sum is split into `split_k` parts, which a second kernel adds. `stages` of operands
     are in SHARED memory, where the steps of their tiles are `pitches` elements apart. With an
-    `epilogue_loop`, what follows is a loop over a thread's results, not written out for each.
+    `epilogue_loop`, the epilogue is a loop over a thread's results instead of unrolled.
     """
 
     template: ClassVar[str] = "simt_gemm"
@@ -61,9 +61,9 @@ class SimtGemmSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class TensorCoreGemmSchedule(Schedule):
-    """Tensor cores, a warp an instruction: blocks of `warps`, each with `products` of the cores
-    down and across. The sum is cut into `split_k` parts, which a second kernel adds. The rest is as
-    in `simt_gemm`.
+    """Tensor cores, with instructions for a warp: blocks of `warps`, each with `products` of the
+    cores down and across. The sum is split into `split_k` parts, which a second kernel adds. The
+    other fields are as in `simt_gemm`.
     """
 
     template: ClassVar[str] = "tensor_core_gemm"
@@ -78,8 +78,8 @@ class TensorCoreGemmSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class WgmmaSchedule(Schedule):
-    """Tensor cores, four warps an instruction: blocks of so many `groups` of four warps, and
-    `stages` of operands in SHARED memory. The sum is cut into `split_k` parts.
+    """Tensor cores, with instructions for a warpgroup: blocks of `groups` warpgroups, and `stages`
+    of operands in SHARED memory. The sum is split into `split_k` parts.
     """
 
     template: ClassVar[str] = "wgmma"
@@ -91,7 +91,7 @@ class WgmmaSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class WarpSpecializedSchedule(Schedule):
-    """The same, with another group of warps that brings operands by the copy engine."""
+    """The same, with another warpgroup that starts TMA copies of operands."""
 
     template: ClassVar[str] = "warp_specialized_gemm"
     groups: Positive

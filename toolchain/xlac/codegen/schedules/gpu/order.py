@@ -1,4 +1,4 @@
-"""Schedules of running combinations and sorts on a GPU."""
+"""Schedules of cumulative operations and sorts on a GPU."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from xlac.codegen.schedules.schedule import Positive, Schedule
 
 @dataclass(frozen=True, slots=True)
 class GpuLineScanSchedule(Schedule):
-    """Running combinations, a line from its first element to its last in one thread; blocks have
-    `threads`.
-    """
+    """Cumulative operations, each line by one thread; blocks have `threads`."""
 
     template: ClassVar[str] = "gpu_line_scan"
     threads: Positive
@@ -20,8 +18,8 @@ class GpuLineScanSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuBlockScanSchedule(Schedule):
-    """Running combinations of lines that blocks share: each of a block's `threads` has `each`
-    elements in a row. Where a line has more than one block, a kernel before combines the elements
+    """Cumulative operations of lines that blocks share: each of a block's `threads` has `each`
+    consecutive elements. If a line has more than one block, an earlier kernel combines the elements
     of each.
     """
 
@@ -33,7 +31,7 @@ class GpuBlockScanSchedule(Schedule):
 @dataclass(frozen=True, slots=True)
 class GpuCompactSchedule(Schedule):
     """Positions of true elements, by a running count: each of a block's `threads` has `each`
-    elements in a row.
+    consecutive elements.
     """
 
     template: ClassVar[str] = "gpu_compact"
@@ -43,8 +41,8 @@ class GpuCompactSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuMergeSortSchedule(Schedule):
-    """Blocks of `threads` sort `tile` elements each of `strings` strings in SHARED memory. Kernels
-    that follow merge sorted runs in pairs, with blocks of `merge_threads`.
+    """Blocks of `threads` sort `tile` elements each of `strings` lines in SHARED memory. Further
+    kernels merge sorted runs in pairs, with blocks of `merge_threads`.
     """
 
     template: ClassVar[str] = "gpu_merge_sort"

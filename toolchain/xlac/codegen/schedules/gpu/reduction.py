@@ -11,12 +11,12 @@ from xlac.codegen.schedules.schedule import Natural, Part, Positive, Schedule
 @dataclass(frozen=True, slots=True)
 class GpuRowReductionSchedule(Schedule):
     """Loops around reductions, as `loops` of merged axes. Vectors of `lanes` are along loop number
-    `vector`, a reduced one; `width` threads share a row, and blocks of `threads` have as many rows
-    as that makes.
+    `vector`, a reduced one; `width` threads share a row, and a block of `threads` has the
+    corresponding number of rows.
 
-    `written_out`, a thread's vectors stay in registers from pass to pass; else loops read `ahead`
-    of them at once, and blocks keep in SHARED memory what is `kept`: numbers among the inputs of
-    the group and then its nodes.
+    `written_out`, a thread's vectors stay in registers from pass to pass; otherwise loops load
+    `ahead` of them at once, and blocks keep in SHARED memory the values that are `kept`: numbers
+    among the inputs of the group and then its nodes.
     """
 
     template: ClassVar[str] = "gpu_row_reduction"
@@ -32,9 +32,9 @@ class GpuRowReductionSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuColumnReductionSchedule(Schedule):
-    """The same with vectors along a loop that is not reduced, or with single elements where
-    `vector` is null. Of a block's `threads`, neighbours have neighbouring results; `width` of them,
-    which are not neighbours, share the elements of each.
+    """The same with vectors along a loop that is not reduced, or with single elements if `vector`
+    is null. Adjacent threads of a block's `threads` have adjacent results; `width` threads, which
+    are not adjacent, share the elements of each.
     """
 
     template: ClassVar[str] = "gpu_column_reduction"
@@ -49,8 +49,8 @@ class GpuColumnReductionSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class CombineKernel(Part):
-    """The kernel that combines the parts of each result: `width` threads of a block's `threads`
-    share them.
+    """The kernel that combines the partial results: `width` threads of a block's `threads` share
+    each result.
     """
 
     width: Positive
@@ -60,8 +60,8 @@ class CombineKernel(Part):
 @dataclass(frozen=True, slots=True)
 class GpuSplitReductionSchedule(Schedule):
     """Results that several blocks share, each with `length` vectors of their elements. The last
-    block to be done combines the parts, or a `combine` kernel. The rest is as where one block has
-    all of a result: along rows, where the loop of `vector` is reduced, else along columns.
+    block to finish combines the partial results, or a `combine` kernel does. Otherwise as if one
+    block had a whole result: along rows, if the loop of `vector` is reduced, else along columns.
     """
 
     template: ClassVar[str] = "gpu_split_reduction"

@@ -1,4 +1,4 @@
-"""Schedules of kernels for a GPU whose threads have a result each, or a few neighbours."""
+"""Schedules of GPU kernels whose threads have one result each, or a few adjacent ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from xlac.codegen.schedules.schedule import Positive, Schedule
 
 @dataclass(frozen=True, slots=True)
 class GpuWindowSchedule(Schedule):
-    """Pooling and its like: a thread has `lanes` neighbouring results, a block `threads`.
-    `written_out`, the positions of the window are statements, but for those of axes along which it
-    hangs over an edge; else they are loops.
+    """Windowed reductions such as pooling: a thread has `lanes` adjacent results, a block
+    `threads`. `written_out`, the positions of the window are unrolled, except along axes in which
+    it extends beyond an edge; otherwise they are loops.
     """
 
     template: ClassVar[str] = "gpu_window"
@@ -23,8 +23,8 @@ class GpuWindowSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuDepthwiseSchedule(Schedule):
-    """Depthwise convolutions with the channels last: a thread has `lanes` neighbouring channels of
-    a pixel, a block `threads`.
+    """Channels-last depthwise convolutions: a thread has `lanes` adjacent channels of a pixel, a
+    block `threads`.
     """
 
     template: ClassVar[str] = "gpu_depthwise"
@@ -34,7 +34,7 @@ class GpuDepthwiseSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuUpdateSchedule(Schedule):
-    """A slice that is replaced: a thread moves `lanes` neighbours, a block has `threads`."""
+    """dynamic_update_slice: a thread moves `lanes` adjacent elements, a block has `threads`."""
 
     template: ClassVar[str] = "gpu_update"
     lanes: Positive
@@ -43,7 +43,7 @@ class GpuUpdateSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuRandomSchedule(Schedule):
-    """Random bits: a thread has a block of the generator, a block of the kernel `threads`."""
+    """Random bits: a thread has a block of the cipher, a block of the kernel `threads`."""
 
     template: ClassVar[str] = "gpu_random"
     threads: Positive
@@ -59,8 +59,8 @@ class GpuScatterSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuSortedScatterSchedule(Schedule):
-    """Updates that a kernel before has sorted by their place: of those of one place a thread
-    combines an element each; blocks have `threads`.
+    """Updates that an earlier kernel has sorted by position: a thread combines one element of those
+    of a position; blocks have `threads`.
     """
 
     template: ClassVar[str] = "gpu_sorted_scatter"
