@@ -23,11 +23,13 @@ from xlac.cache.store import Cache  # noqa: F401 - imported before anything is m
 from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import LoweringCache
-from xlac.driver import captured, partition, planned
+from xlac.fusion.partition import partition
 from xlac.ir.graph import Graph, Node
 from xlac.memory.alternate import caches
+from xlac.memory.planner import planned
 from xlac.model import Model
 from xlac.ops import build
+from xlac.passes.capture import captured
 from xlac.passes.pipeline import DEFAULT, optimize
 from xlac.passes.weights import Weights
 from xlac.spec.load import load
