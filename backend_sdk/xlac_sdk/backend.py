@@ -1,4 +1,4 @@
-"""What a backend is. A new target subclasses `Backend` and nothing else."""
+"""The interface of a backend. A new target subclasses `Backend` and nothing else."""
 
 from __future__ import annotations
 
@@ -22,17 +22,15 @@ __all__ = ["Array", "Backend", "Device", "Entered", "Executable"]
 
 
 class Executable(Protocol):
-    """A loaded program. Arrays are C-contiguous, of the dtype and shape of their slot; callers
-    check.
+    """A loaded program. Arrays are C-contiguous, with the dtype and shape of their slot, which
+    callers check.
     """
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        """Reads `inputs`, writes `outputs`; both by name, both complete. Safe from several threads
-        at once.
-        """
+        """Reads `inputs`, writes `outputs`; both by name, both complete. Thread-safe."""
 
     def reset(self) -> None:
-        """Sets the program's state to what it was when it was loaded."""
+        """Resets the program's state to its initial contents."""
 
     def read_state(self, start: int = 0, stop: int | None = None) -> Array:
         """A copy of bytes of the program's state block (u8), all of them by default: each STATE slot
@@ -40,8 +38,8 @@ class Executable(Protocol):
         """
 
     def write_state(self, block: Array, start: int = 0) -> None:
-        """Writes such bytes to the program's state block, from the byte `start` on. A state that was
-        half changed is whole again where all of it is written.
+        """Overwrites bytes of the program's state block, from the byte `start` on. Writing the
+        whole block restores a state that an interrupted call left inconsistent.
         """
 
 
@@ -61,36 +59,36 @@ class Backend(ABC):
 
     name: ClassVar[str]
     text_only: ClassVar[bool] = False
-    """Whether what `emit` gives is the whole artefact, constants included; `build` is then needed
-    only to run.
+    """Whether the result of `emit` is the whole artefact, constants included; `build` is then
+    needed only to run.
     """
     forms: ClassVar[tuple[str, ...]] = ()
-    """What `package` can write: keys of `xlac_sdk.host.package.FORMS`."""
+    """The forms that `package` can write: keys of `xlac_sdk.host.package.FORMS`."""
     usual: ClassVar[tuple[str, ...]] = ()
-    """The forms that are written when the user names none."""
+    """The forms that are written by default."""
     entry_forms: ClassVar[tuple[str, ...]] = ()
-    """Those of `forms` that programs with entries (`xlac_sdk.programs.entries`) may have; none for a
-    backend that knows no entries.
+    """The subset of `forms` that supports programs with entries (`xlac_sdk.programs.entries`);
+    empty for a backend without entries.
     """
 
     records: ClassVar[bool] = False
-    """Whether its packages have the C API, which tells of failed checks itself:
+    """Whether its packages have the C API, which reports failed checks itself:
     `xlac_sdk.host.records`.
     """
     chooses_checks: ClassVar[bool] = False
-    """Whether a package of a checked program holds the unchecked one too, for who builds it to
-    choose.
+    """Whether a package of a checked program also contains the unchecked one, to be chosen when it
+    is built.
     """
 
     control: ClassVar[Mapping[str, str]] = {}
-    """Who runs `while`, `cond` and `scan`, where that is not the host: words for `xlac explain`."""
+    """What runs `while`, `cond` and `scan`, if it is not the host: text for `xlac explain`."""
 
     relies_on: ClassVar[tuple[str, ...]] = ()
-    """Other packages whose version decides what `build` gives, by the name they are imported as."""
+    """Other packages whose version affects the result of `build`, by import name."""
 
     def on(self, number: int) -> Backend:
-        """The same for one of several devices, which users choose as `NAME:1`. Raises SourceError
-        where there are none.
+        """The backend for one of several devices, which users choose as `NAME:1`. Raises
+        SourceError if there are none.
         """
         raise SourceError(
             Diagnostic("XL5001", f"target '{self.name}' has no devices to choose by number")
@@ -98,17 +96,19 @@ class Backend(ABC):
 
     @abstractmethod
     def target(self, request: Request) -> Target:
-        """The machine compiled for. Raises SourceError for a CPU, triple or architecture it does
-        not know.
+        """The target of a request. Raises SourceError for an unknown CPU, triple or
+        architecture.
         """
 
     @abstractmethod
     def emit(self, program: Program, target: Target) -> dict[str, str]:
-        """The program as source text, by file name. Pure: no files, no toolchain, no device."""
+        """The program as source text, by file name. Pure: it reads no files and uses no tools or
+        devices.
+        """
 
     def built_by(self) -> str:
-        """Tells the tools that `build` runs from others, where a kept artefact may be of no use
-        with those.
+        """A fingerprint of the tools that `build` runs, since an artefact cached with other tools
+        may be unusable.
         """
         return ""
 
@@ -121,42 +121,43 @@ class Backend(ABC):
         """Makes the artefact callable in this process."""
 
     def summary(self, program: Program) -> Mapping[str, Any] | None:
-        """What `load` reads of a program beside its slots, sizes and constants, as JSON to be found
-        in its facts.
+        """What `load` needs of a program besides its slots, sizes and constants, as JSON to be
+        stored in its facts.
 
-        None when it needs the steps themselves: then whole compilations are not kept.
+        None if it needs the steps themselves: then whole compilations are not cached.
         """
         return None
 
     def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
-        """Writes into the folder of a kept compilation what lets `revive` do without `load`;
-        nothing, by default.
+        """Writes files to the folder of a cached compilation that let `revive` replace `load`; by
+        default nothing.
         """
         return
 
     def revive(self, folder: str, program: Program, target: Target) -> Executable | None:
-        """What `load` gives, from what `settle` wrote into a folder; the program has no steps.
+        """The result of `load`, from the files that `settle` wrote; the program has no steps.
 
-        None where nothing there will do: then the artefact itself is loaded.
+        None if those files are unusable: then the artefact itself is loaded.
         """
         return None
 
     def package(
         self, variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path
     ) -> Package:
-        """Writes the forms of `wanted`, all among `forms`, into a folder: what other programs are
-        built with.
+        """Writes the forms `wanted`, all among `forms`, into a folder, for other programs to link
+        or load.
 
-        Several variants are the same model for several processors, the least first. The same input
-        gives the same bytes. Raises UnsupportedError for a tool that is missing or a target that
+        Several variants are the same model for several processors, the least capable first. The
+        same input gives the same bytes. Raises UnsupportedError if a tool is missing or the target
         has no such form.
         """
         raise UnsupportedError(Diagnostic("XL5011", f"target '{self.name}' writes no packages"))
 
     def open(self, artefact: Artefact) -> Executable:
-        """Makes an artefact callable, without a compiler. Its files were checked.
+        """Makes an artefact callable, without a compiler. Its files have been checked.
 
-        What a backend without forms has built lies beside the program; `load` takes both.
+        The build results of a backend without forms are stored beside the program, and passed to
+        `load`.
         """
         from xlac_sdk.programs import portable
 
@@ -169,14 +170,14 @@ class Backend(ABC):
 
 
 class Device(ABC):
-    """A device that the host drives. The SDK's runner (`xlac_sdk.host.runner`) turns one into an
+    """A device driven by the host. The SDK's runner (`xlac_sdk.host.runner`) wraps one as an
     Executable.
     """
 
     @abstractmethod
     def alloc(self, nbytes: int) -> int:
-        """Device memory, as an address; aligned to 256 bytes. Raises LimitError when there is not
-        enough.
+        """Allocates device memory, aligned to 256 bytes, and returns its address. Raises LimitError
+        if there is not enough.
         """
 
     @abstractmethod
@@ -188,15 +189,15 @@ class Device(ABC):
         """Runs one kernel, ordered after earlier copies and launches."""
 
     def call(self, step: Call, pointers: tuple[int, ...]) -> None:
-        """Runs a whole operation, whose sizes are known; only a device whose target claims some is
-        asked to.
+        """Runs a whole operation with known sizes; called only if the device's target claims
+        operations.
         """
         raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{step.name}'"))
 
     @abstractmethod
     def sync(self) -> None:
-        """Returns when everything asked for is done; raises what went wrong."""
+        """Waits for all earlier work; raises its errors."""
 
     @abstractmethod
     def free(self, address: int) -> None:
-        """Gives memory back."""
+        """Frees memory."""

@@ -64,7 +64,7 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
 
 
 def bounds(dim: Dim) -> tuple[int, int]:
-    """The least and greatest value, from the bounds of the symbols (they may be loose)."""
+    """The minimum and maximum, from the bounds of the symbols (not always tight)."""
     if not isinstance(dim, Sym):
         return dim, dim
     low = high = 0
@@ -83,21 +83,19 @@ def bounds(dim: Dim) -> tuple[int, int]:
 
 
 def size_hint(dim: Dim) -> int:
-    """The size when every symbol has its `opt` value: what cost models use."""
+    """The size for the `opt` value of every symbol, used by cost models."""
     value = substitute(dim, {s.name: s.opt for s in symbols(dim)})
     assert isinstance(value, int)
     return value
 
 
 def upper_bound(dim: Dim) -> int:
-    """The greatest value of a size: what memory is planned for."""
+    """The maximum of a size, for which memory is planned."""
     return bounds(dim)[1]
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The size for given values of its symbols, by name. Raises KeyError for one that is
-    missing.
-    """
+    """The size for given values of its symbols, by name. Raises KeyError if one is missing."""
     if not isinstance(dim, Sym):
         return dim
     total = 0
@@ -113,7 +111,7 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
 
 
 def ceil_div(dim: Dim, by: int) -> Dim:
-    """How many pieces of at most `by` a size has."""
+    """The size divided by `by`, rounded up."""
     return (dim + (by - 1)) // by
 
 
@@ -126,12 +124,12 @@ def volume(shape: Shape) -> Dim:
 
 
 class OpenSize(TypeError):
-    """A size that has to be known where it is not."""
+    """A symbolic size where a static one is required."""
 
 
 def static(shape: Shape) -> tuple[int, ...]:
-    """A shape known to hold integers only. Raises OpenSize for a symbolic one."""
+    """A shape of integers. Raises OpenSize for a symbolic one."""
     for extent in shape:
         if not isinstance(extent, int):
-            raise OpenSize(f"size {extent} has to be known while compiling")
+            raise OpenSize(f"size {extent} must be known at compile time")
     return tuple(e for e in shape if isinstance(e, int))

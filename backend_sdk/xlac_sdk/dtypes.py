@@ -1,4 +1,4 @@
-"""Element types, alike in specs, graphs, kernels and artefacts."""
+"""Element types, shared by specs, graphs, kernels and artefacts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DType(Enum):
     U64 = "u64"
     BOOL = "bool"
 
-    __hash__ = object.__hash__  # Enum's is written in Python, and kernels are full of these
+    __hash__ = object.__hash__  # Enum's own methods are slow Python, and kernels use these often
 
     def __repr__(self) -> str:
         return self.value
@@ -80,7 +80,7 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype; bf16's is of the package ml_dtypes."""
+        """The NumPy dtype; bf16's is from the package ml_dtypes."""
         made = _MADE.get(self)
         if made is None:
             if self is DType.BF16:
@@ -94,10 +94,10 @@ class DType(Enum):
 
     @staticmethod
     def of(dtype: Any) -> DType:
-        """The element type of a NumPy dtype. Raises KeyError for one that xlac lacks."""
+        """The element type of a NumPy dtype. Raises KeyError if xlac has none."""
         made = np.dtype(dtype)
         known = _KNOWN.get(made)
-        if known is None:  # asking a dtype for its name is slow
+        if known is None:  # looking up a dtype's name is slow
             known = _KNOWN[made] = _BY_NUMPY[made.name]
         return known
 

@@ -14,7 +14,7 @@ from xlac_sdk.source import XlacError
 
 
 def main() -> int:
-    """Tests an installed backend by its name, and tells how many cases it passed."""
+    """Tests an installed backend by its name, and reports how many cases passed."""
     parser = argparse.ArgumentParser(
         prog="python -m xlac_sdk.conformance", description="Test a backend."
     )

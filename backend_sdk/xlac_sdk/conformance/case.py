@@ -1,5 +1,5 @@
-"""A case: a program, its inputs, and how near its outputs must come to what the interpreter
-gives.
+"""A conformance case: a program, its inputs, and the tolerance of its outputs against the
+interpreter's.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from xlac_sdk.programs.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What may differ: units in the last place, or an absolute error where results cancel. The
-    default: nothing.
+    """The allowed difference: units in the last place, or an absolute error for results with
+    cancellation. Default: none.
     """
 
     ulp: float = 0
@@ -31,9 +31,9 @@ EXACT = Tolerance()
 class ConformanceCase:
     """One program to run.
 
-    `group` is what the report files it under: a primitive's name, "statements", "steps" or an
-    operation. `expected` is computed by the interpreter when it is not given. `calls` runs the
-    program that often and compares the last results, for programs that keep state.
+    `group` is its heading in the report: a primitive's name, "statements", "steps" or an operation.
+    `expected` is computed by the interpreter if not given. `calls` is the number of runs, of which
+    the last is compared, for programs that keep state.
     """
 
     name: str
@@ -47,7 +47,7 @@ class ConformanceCase:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one output of a case: "passed", "failed" or "unsupported"."""
+    """The result of one output of a case: "passed", "failed" or "unsupported"."""
 
     group: str
     case: str
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def difference(got: Array, want: Array, tolerance: Tolerance, inputs: Mapping[str, Array]) -> str:
-    """The first element that is wrong, with the inputs at its place; nothing when all are right."""
+    """The first wrong element, with the inputs at its index; "" if all are right."""
     got, want = got.reshape(-1), want.reshape(-1)
     wrong = ~agrees(got, want, tolerance)
     if not wrong.any():
@@ -73,7 +73,9 @@ def difference(got: Array, want: Array, tolerance: Tolerance, inputs: Mapping[st
 
 
 def agrees(got: Array, want: Array, tolerance: Tolerance) -> NDArray[np.bool_]:
-    """Element by element; NaN equals NaN, and exact comparison tells the zeros apart."""
+    """Element-wise comparison; NaN equals NaN, and exact comparison distinguishes the signs of
+    zero.
+    """
     dtype = DType.of(want.dtype)
     if not dtype.is_float:
         return np.asarray(got == want)
@@ -87,8 +89,8 @@ def agrees(got: Array, want: Array, tolerance: Tolerance) -> NDArray[np.bool_]:
 
 
 def _order(x: Array, dtype: DType) -> Array:
-    """Floats numbered so that neighbours differ by 1 and -0 by 1 from +0; as long doubles, which
-    hold them all.
+    """Maps floats to integers so that neighbours differ by 1, and -0 and +0 by 1; as long doubles,
+    which hold them all.
     """
     bits = x.view(np.dtype(f"i{dtype.nbytes}")).astype(np.int64)
     low = -(1 << (dtype.bits - 1))

@@ -1,5 +1,5 @@
-"""Cases for scalar expressions: deep ones, odd names, integers that wrap, every special number as a
-constant.
+"""Cases for scalar expressions: deep ones, unusual names, integers that wrap, every special number
+as a constant.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def deep() -> ConformanceCase:
 
 
 def names() -> ConformanceCase:
-    """Names that are words of some language."""
+    """Names that are keywords of some language."""
     words = (
         "double",
         "lambda",

@@ -1,4 +1,4 @@
-"""Cases for what one kernel may say with scalars: loops, statements, expressions."""
+"""Cases for the scalar constructs of one kernel: loops, statements, expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases for loops: starts, steps, unrolled and parallel ones, nests, none at all, a size of run
+"""Cases for loops: starts, steps, unrolled, parallel, nested and empty ones, and sizes given at run
 time.
 """
 
@@ -43,7 +43,7 @@ def empty_loop() -> ConformanceCase:
 
 
 def unrolled() -> ConformanceCase:
-    """A loop that is written out."""
+    """An unrolled loop."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, 9) as i, b.loop("j", 0, 4, kind=LoopKind.UNROLLED) as j:
@@ -68,7 +68,7 @@ def parallel() -> ConformanceCase:
 
 
 def parallel_step() -> ConformanceCase:
-    """A parallel loop whose counter moves by more than one."""
+    """A parallel loop with a step greater than 1."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with (
@@ -96,7 +96,7 @@ def nested() -> ConformanceCase:
 
 
 def no_elements() -> ConformanceCase:
-    """A kernel over nothing."""
+    """A kernel over empty buffers."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         b.emit(If(Const(False, BOOL), (Store(y, build.index(0), Load(x, build.index(0))),)))
@@ -105,7 +105,7 @@ def no_elements() -> ConformanceCase:
 
 
 def symbolic() -> ConformanceCase:
-    """A loop up to a size that is known when the kernel is launched."""
+    """A loop up to a size that is given at launch."""
     n = Var("n", I64, low=0, high=1000)
     x, y = Buffer("x", F32, n, align=1), Buffer("y", F32, n, access=Access.WRITE, align=1)
     b = build.Builder()

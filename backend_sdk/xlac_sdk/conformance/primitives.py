@@ -1,6 +1,4 @@
-"""Cases for every primitive: each on each dtype that it takes, one lane at a time and a vector at a
-time.
-"""
+"""Cases for every primitive: on each dtype that it supports, as scalars and as vectors."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot, Ste
 from xlac_sdk.target import Target
 
 P = Primitive
-COUNT = 256  # elements at least
+COUNT = 256  # minimal number of elements
 
-# units in the last place that a backend may be off from the correctly rounded result (gelu of
-# doubles from one that is off by up to 3 itself); everything else is exact
+# tolerance in units in the last place from the correctly rounded result (gelu of doubles from a
+# reference that is itself off by up to 3); everything else is exact
 ULPS = dict.fromkeys(TRANSCENDENTAL, 3.0) | {
     P.GELU: 5.0,
     P.SQRT: 1.0,
@@ -37,13 +35,15 @@ def cases(target: Target) -> Iterator[ConformanceCase]:
             signatures = [s for s in _signatures(primitive) if all(available(target, d) for d in s)]
             wide = [(s, min(target.lanes(d) for d in s) if vector else 1) for s in signatures]
             wide = [(s, lanes) for s, lanes in wide if lanes > 1 or not vector]
-            # casts have many signatures: one program for each source
+            # casts have many signatures: one program for each source type
             for part in _split(wide, 13):
                 yield _case(primitive, part, vector)
 
 
 def available(target: Target, dtype: DType) -> bool:
-    """Halves are always: the SDK holds them as bits where a target lacks them."""
+    """Whether a dtype can be used; 16-bit floats always, since the SDK stores them as bits if a
+    target lacks them.
+    """
     return dtype.is_half or dtype in target.dtypes
 
 

@@ -1,6 +1,4 @@
-"""Programs of one kernel with one input and one output, around whatever statements a case is
-about.
-"""
+"""Programs of one kernel with one input and one output, around the statements that a case tests."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 
-SIZE = 37  # odd on purpose
+SIZE = 37  # a size that no vector width divides
 
 
 def single(
@@ -63,7 +61,7 @@ def of_kernel(
 
 
 def values(dtype: DType, size: int) -> Array:
-    """Ordinary elements, the same each time."""
+    """Ordinary elements, the same in every run."""
     rng = np.random.default_rng(size)
     if dtype.is_float:
         return rng.standard_normal(size).astype(dtype.numpy)

@@ -1,4 +1,4 @@
-"""What a run found: numbers for the terminal, a page for a browser."""
+"""The report of a conformance run: a summary for the terminal, a page for a browser."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One primitive, group or operation: how the target does it, and how its cases went."""
+    """One primitive, group or operation: how the target supports it, and the results of
+    its cases.
+    """
 
     name: str
     how: str  # native, partly, expanded, claimed or ""
     passed: int
     failed: int
     unsupported: int
-    details: tuple[Outcome, ...]  # of those that did not pass
+    details: tuple[Outcome, ...]  # of the cases that did not pass
 
     @property
     def status(self) -> str:
@@ -58,7 +60,7 @@ class ConformanceReport:
         ]
 
     def groups(self) -> list[Row]:
-        """A row for each group of cases that is about no primitive."""
+        """A row for each group of cases that does not test a primitive."""
         names = {p.value for p in Primitive}
         return [
             _row(g, "", self._of(g))
@@ -85,8 +87,8 @@ class ConformanceReport:
         return "native" if len(native) == len(taken) else "partly" if native else "expanded"
 
     def totals(self) -> dict[str, int]:
-        """Outcomes by status, and how many primitives and operations are native, claimed or
-        expanded.
+        """Outcomes by status, and the numbers of native, claimed and expanded primitives and
+        operations.
         """
         rows = [*self.primitives(), *self.groups(), *self.ops()]
         spelled = [r.how for r in self.primitives()]
@@ -101,7 +103,7 @@ class ConformanceReport:
         }
 
     def text(self) -> str:
-        """A plain summary, with the detail of what failed."""
+        """A plain summary, with details of failures."""
         lines = [
             f"{name:<12} {row.how:<9} {row.passed:>5} passed {row.failed:>4} failed"
             for row in (*self.primitives(), *self.groups(), *self.ops())
@@ -113,7 +115,7 @@ class ConformanceReport:
         )
 
     def html(self) -> str:
-        """A page that stands alone."""
+        """A self-contained HTML page."""
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
         env = Environment(

@@ -25,7 +25,7 @@ from xlac_sdk.target import Request, Target
 
 
 def cases(target: Target) -> Iterator[ConformanceCase]:
-    """Every case of the kit that means something on a target."""
+    """Every case of the kit that applies to a target."""
     yield from primitive_cases(target)
     yield from kernel_cases(target)
     yield from vector_cases(target)
@@ -41,11 +41,11 @@ def run(
     told: Callable[[Outcome], bool] = lambda outcome: False,
     wanted: Callable[[str, str], bool] = lambda group, case: True,
 ) -> ConformanceReport:
-    """Runs the kit, then takes in what the toolchain finds for each operation (`name`, its outcomes
-    as they come).
+    """Runs the kit, then includes the toolchain's outcomes for each operation (`name`, an iterator
+    of outcomes).
 
-    `only` keeps the groups whose name contains it, and `wanted` the cases of the kit that it is
-    true of. `progress` hears of each case or operation before it runs, and `told` of each outcome;
+    `only` selects groups whose name contains it, and `wanted` cases of the kit by a predicate.
+    `progress` is called with each case or operation before it runs, and `told` with each outcome;
     the run ends when that returns True.
     """
     target = backend.target(Request())
@@ -88,7 +88,7 @@ def check(case: ConformanceCase, backend: Backend, target: Target) -> list[Outco
                 _threads(executable, case, got)
     except UnsupportedError as error:
         return [Outcome(case.group, case.name, "unsupported", str(error))]
-    except Exception as error:  # whatever a backend does wrong is a finding, not the end of the run
+    except Exception as error:  # any exception of a backend is a failure, not the end of the run
         return [Outcome(case.group, case.name, "failed", f"{type(error).__name__}: {error}"[:2000])]
     outcomes = []
     for slot in case.program.outputs:
@@ -114,7 +114,7 @@ def _run(executable: Executable, case: ConformanceCase) -> dict[str, Array]:
 
 
 def _threads(executable: Executable, case: ConformanceCase, want: Mapping[str, Array]) -> None:
-    """Two calls at once give what one gives."""
+    """Two concurrent calls must give the results of a single one."""
     results: list[dict[str, Array] | BaseException] = []
 
     def call() -> None:

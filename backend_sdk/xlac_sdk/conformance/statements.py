@@ -1,4 +1,4 @@
-"""Cases for statements: branches, names and their scopes, local buffers, updates in place, masks,
+"""Cases for statements: branches, names and their scopes, local buffers, in-place updates, masks,
 atomics.
 """
 
@@ -73,7 +73,7 @@ def scopes() -> ConformanceCase:
 
 
 def local() -> ConformanceCase:
-    """A buffer of the kernel's own."""
+    """A local buffer of the kernel."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         held = b.local("held", F32, SIZE)
@@ -98,13 +98,13 @@ def in_place() -> ConformanceCase:
 
 
 def read_before_write() -> ConformanceCase:
-    """A buffer whose elements are read before they are written anew."""
+    """A buffer whose elements are read before they are overwritten."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
             b.store(y, i, build.load(x, i))
         first = Var("first", F32)
-        b.emit(Let(first, build.load(y, 0)))  # the value of now, not of when it is used
+        b.emit(Let(first, build.load(y, 0)))  # the value at this point, not at its use
         b.store(y, 0, build.load(y, SIZE - 1))
         b.store(y, SIZE - 1, first)
 
@@ -112,7 +112,7 @@ def read_before_write() -> ConformanceCase:
 
 
 def masked_scalar() -> ConformanceCase:
-    """A store of one element under a condition."""
+    """A masked store of one element."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:
@@ -140,7 +140,7 @@ def gathered() -> ConformanceCase:
 
 
 def atomic() -> ConformanceCase:
-    """Stores that combine with what is there."""
+    """Atomic stores, which combine with the stored value."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, 5) as i:
@@ -152,7 +152,7 @@ def atomic() -> ConformanceCase:
 
 
 def instruction() -> ConformanceCase:
-    """An instruction, by its meaning where the target has no spelling."""
+    """An instruction that the target does not have, run by its semantics."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         b.emit(Prefetch(x, build.index(1 << 20)))

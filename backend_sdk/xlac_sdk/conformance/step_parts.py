@@ -1,4 +1,4 @@
-"""Slots, kernels and programs that cases of steps are made of."""
+"""Slots, kernels and programs that cases of steps are built from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ N = 6
 
 
 def slot_of(name: str, role: Role, dtype: DType = F32, size: int = N, offset: int = 0) -> Slot:
-    """A slot of so many elements."""
+    """A slot of `size` elements."""
     return Slot(name, f"s_{name}" if name.isidentifier() else "s_odd", dtype, (size,), role, offset)
 
 

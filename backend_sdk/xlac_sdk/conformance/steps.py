@@ -1,4 +1,4 @@
-"""Cases for whole programs: copies, loops, branches and choices between kernels, constants, state,
+"""Cases for whole programs: copies, loops, branches, choices by size, constants, state,
 the arena.
 """
 
@@ -67,7 +67,7 @@ def identity() -> ConformanceCase:
 
 
 def chain() -> ConformanceCase:
-    """Three temporaries of which the first and the last share memory."""
+    """Three temporaries, of which the first and the last share memory."""
     x, y = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT)
     a, b, c = (slot_of(n, Role.TEMPORARY, offset=o) for n, o in (("a", 0), ("b", 64), ("c", 0)))
     first, second = affine("grow", 2.0, 1.0), affine("shift", 1.0, -0.5)
@@ -105,7 +105,7 @@ def strides() -> ConformanceCase:
 
 
 def backwards() -> ConformanceCase:
-    """A scan from the end: carry = carry / 2 + x[t], every carry kept."""
+    """A reversed scan: carry = carry / 2 + x[t], with every carry stored."""
     x, y = slot_of("x", Role.INPUT, size=4 * N), slot_of("y", Role.OUTPUT, size=4 * N)
     carry = slot_of("carry", Role.TEMPORARY)
     back = (("t", -N),)
@@ -120,7 +120,7 @@ def backwards() -> ConformanceCase:
 
 
 def nested() -> ConformanceCase:
-    """A loop of steps in another, whose counters move what is copied."""
+    """Nested loops of steps, whose counters offset a copy."""
     x, y = slot_of("x", Role.INPUT, size=6), slot_of("y", Role.OUTPUT, size=6)
     copy = Copy(Argument(y, 0, (("i", 3), ("j", 1))), Argument(x, 0, (("i", 1), ("j", 2))), 1)
     steps = (
@@ -181,7 +181,7 @@ def newton() -> ConformanceCase:
 
 
 def branch(index: int) -> ConformanceCase:
-    """A branch among several, chosen by this index."""
+    """A branch among several, selected by an index."""
     x, k, y = slot_of("x", Role.INPUT), slot_of("k", Role.INPUT, I32, 1), slot_of("y", Role.OUTPUT)
     choices = tuple(
         (Launch(affine(f"branch{i}", float(i + 2), 0.25), (Argument(x), Argument(y))),)
@@ -197,8 +197,8 @@ def branch(index: int) -> ConformanceCase:
 
 
 def choice(n: int, m: int) -> ConformanceCase:
-    """Three ways to compute y[n] from x[n]: for n = 4 and m = 2, for n = 4, and for any n; by way
-    of the arena.
+    """Three ways to compute y[n] from x[n]: for n = 4 and m = 2, for n = 4, and for any n; through
+    the arena.
     """
     open_n, open_m = symbol("n", 1, 9, 4), symbol("m", 0, 5, 2)
     x = Slot("x", "s_x", F32, (open_n,), Role.INPUT)
@@ -263,7 +263,7 @@ def nothing() -> ConformanceCase:
 
 
 def state() -> ConformanceCase:
-    """A running total kept by the program between three calls."""
+    """A running total kept as state between three calls."""
     x, y, s = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT), slot_of("s", Role.STATE)
     add = affine("running", 1.0, 0.0, update=True)
     steps = (Launch(add, (Argument(x), Argument(s))), Copy(Argument(y), Argument(s), N))
@@ -273,7 +273,7 @@ def state() -> ConformanceCase:
 
 
 def hostile() -> ConformanceCase:
-    """Names that users may give reach no generated code."""
+    """Names given by users must not reach generated code."""
     x = Slot('"; system("true"); */ {{ 1 / 0 }} ??/ \\\n🙂', "s_x", F32, (N,), Role.INPUT)
     y = Slot("int", "s_y", F32, (N,), Role.OUTPUT)
     program = Program(

@@ -1,6 +1,4 @@
-"""The numbers that cases are run on: every special one, the neighbours of limits, and random
-ones.
-"""
+"""The test values: every special number, the neighbours of limits, and random numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 
-# widest arguments at which a function is tested at random: beyond, its result is constant, 0,
-# infinite or NaN
+# the range of random arguments of each function: beyond it, its result is constant, 0, infinite or
+# NaN
 _SPREAD = {
     P.EXP: 90, P.EXP2: 130, P.EXPM1: 90, P.TANH: 12, P.SIGMOID: 100, P.ERF: 6, P.GELU: 10, P.SIN: 1000, P.COS: 1000, P.POW: 20,
 }  # fmt: skip
@@ -63,7 +61,7 @@ def special(dtype: DType) -> Array:
 
 
 def arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tuple[Array, ...]:
-    """Operands for a primitive: special values against each other, then random ones, to a multiple
+    """Operands for a primitive: all pairs of special values, then random ones, padded to a multiple
     of `count`.
     """
     rng = np.random.default_rng(zlib.crc32(f"{primitive.value} {dtypes}".encode()))
@@ -102,5 +100,7 @@ def _random(rng: np.random.Generator, dtype: DType, count: int, spread: float) -
 
 
 def _positive(rng: np.random.Generator, dtype: DType, count: int) -> Array:
-    """Where a product and a sum, each rounded, are near the fused result: nothing cancels."""
+    """Operands for which a rounded product and sum are close to the fused result, as nothing
+    cancels.
+    """
     return rng.uniform(0.5, 100, count).astype(dtype.numpy)

@@ -1,4 +1,6 @@
-"""Cases for vectors: strips, masks, strides, gathers, shuffles, folds, bools, local buffers."""
+"""Cases for vectors: loops, masks, strides, gathers, shuffles, reductions of lanes, bools, local
+buffers.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ P, F32, BOOL = Primitive, DType.F32, DType.BOOL
 
 
 def cases(target: Target) -> Iterator[ConformanceCase]:
-    """One case for each construct, where the target has vectors at all."""
+    """One case for each construct, if the target has vectors."""
     lanes = target.lanes(F32)
     if lanes > 1:
         for make in VECTOR:
@@ -29,7 +31,7 @@ def cases(target: Target) -> Iterator[ConformanceCase]:
 
 
 def vector_strip(lanes: int) -> ConformanceCase:
-    """Vectors over a buffer, and single elements for the rest."""
+    """Vectors over a buffer, and a scalar tail."""
     size = 3 * lanes + 5
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -42,7 +44,7 @@ def vector_strip(lanes: int) -> ConformanceCase:
 
 
 def vector_masked(lanes: int) -> ConformanceCase:
-    """Vectors, the last one under a mask."""
+    """Vectors, with a masked last one."""
     size = 2 * lanes + 3
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -82,7 +84,7 @@ def vector_gather(lanes: int) -> ConformanceCase:
 
 
 def vector_shuffle(lanes: int) -> ConformanceCase:
-    """Lanes of two vectors in another order."""
+    """A permutation of the lanes of two vectors."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         one, two = (
@@ -122,7 +124,7 @@ def vector_accumulate(lanes: int) -> ConformanceCase:
 
 
 def vector_select(lanes: int) -> ConformanceCase:
-    """Comparisons of vectors, and a choice lane by lane."""
+    """Comparisons of vectors, and a select for each lane."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         value = b.let("value", build.load(x, build.ramp(0, 1, lanes)))
@@ -153,7 +155,7 @@ def vector_bools(lanes: int) -> ConformanceCase:
 
 
 def vector_local(lanes: int) -> ConformanceCase:
-    """Vectors in a buffer of the kernel's own."""
+    """Vectors in a local buffer of the kernel."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         held = b.local("held", F32, 2 * lanes)
@@ -173,8 +175,8 @@ VECTOR: tuple[Callable[[int], ConformanceCase], ...] = (
 
 
 def folds(target: Target) -> Iterator[ConformanceCase]:
-    """Every combination that lanes can be folded by, of every dtype; floats are given integers, so
-    order is no matter.
+    """Every combination for reducing lanes, of every dtype; float operands are integers, so the
+    order does not matter.
     """
     for primitive in sorted(FOLDABLE, key=lambda p: p.value):
         for dtype in DType:

@@ -1,4 +1,4 @@
-"""How far the addresses that kernels are given are known to be aligned: wide accesses need it."""
+"""The known alignment of the addresses passed to kernels, which wide accesses need."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def alignments(program: Program, start: Callable[[Slot], int]) -> dict[Kernel, tuple[int, ...]]:
-    """Bytes that divide the address of each parameter in every launch; `start` says those of a
-    slot's.
+    """The known alignment in bytes of each parameter over all launches; `start` gives that of a
+    slot.
     """
     found: dict[Kernel, tuple[int, ...]] = {}
     for step in walk(program.every_step):
@@ -27,7 +27,9 @@ def alignments(program: Program, start: Callable[[Slot], int]) -> dict[Kernel, t
 
 
 def known(argument: Argument, start: Callable[[Slot], int]) -> int:
-    """Bytes that divide an argument's address, wherever the loops around its launch are."""
+    """The known alignment in bytes of an argument's address, for all iterations of the loops around
+    its launch.
+    """
     size = argument.slot.dtype.nbytes
     moves = [argument.offset, *(stride for _, stride in argument.strides)]
     return gcd(start(argument.slot), *(divisor(move) * size for move in moves))

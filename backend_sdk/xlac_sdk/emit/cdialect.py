@@ -1,5 +1,5 @@
-"""How a C-family language spells types, primitives, numbers and names: one table, overridable entry
-by entry.
+"""The spelling of types, primitives, numbers and names in a C-family language: tables with
+overridable entries.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ KEYWORDS = frozenset(
 )
 
 
-# functions and types of the text itself
+# names that the generated text uses itself
 OURS = re.compile(r"\w+_(?:[iuf]\d+|bf16|bool)|(?:[iuf]\d+|bf16|bool)x\d+")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one C-family language spells kernels. Replace entries of the tables to change a
+    """The spelling of kernels in one C-family language. Replace entries of the tables to change a
     spelling.
     """
 
@@ -89,37 +89,38 @@ class Dialect:
     floats: Mapping[Primitive, str] = field(default_factory=lambda: FLOATS)
     integers: Mapping[Primitive, str] = field(default_factory=lambda: INTEGERS)
     bools: Mapping[Primitive, str] = field(default_factory=lambda: BOOLS)
-    # of an i64 whose values are known to fit 32 bits: places in memory, mostly
+    # the type of an i64 whose values are known to fit 32 bits, mostly indices
     index: str = "int64_t"
     restrict: str = "RESTRICT"
-    written_out: int = 16  # most iterations of an UNROLLED loop that are written one by one
+    written_out: int = 16  # most iterations of an UNROLLED loop that the text unrolls itself
     reserved: frozenset[str] = KEYWORDS
     instructions: Mapping[str, str] = field(default_factory=dict)
-    kernel: str = "{}"  # the name of the function that a kernel is
-    size: str = ""  # the type of a kernel's sizes; "": that of any index
+    kernel: str = "{}"  # the function name of a kernel
+    size: str = ""  # the type of a kernel's sizes; "": the index type
     # {align}: bytes to align it to; "": no vectors
     vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"
-    zero: str = "{0}"  # the value of a vector that is all zeros
-    widest: int = 0  # bytes that an aligned access may take at once; 0: it is written lane by lane
-    # stands before a loop of constant length that is to be written out; "": the text does it
+    zero: str = "{0}"  # a zero-initialized vector
+    widest: int = 0  # bytes of the widest aligned access; 0: lane by lane
+    # a pragma before a loop to be unrolled; "": the text unrolls it
     unroll: str = ""
-    # of languages for GPUs; "" where there is no such thing
-    block: str = ""  # the number of a block
-    thread: str = ""  # the number of a thread in its block
+    # for GPU languages; "" if not available
+    block: str = ""  # the block index
+    thread: str = ""  # the thread index within its block
     barrier: str = ""
-    exchange: str = ""  # {0}: a value, {1}: how far the other thread is, {d}: the value's type
+    # {0}: a value, {1}: the xor distance of the other thread's lane, {d}: the value's type
+    exchange: str = ""
     shared: str = ""  # declares {name}, {size} elements of {type}, aligned to {align} bytes
-    # declares {name}, memory of the block whose size the launch says, aligned to {align} bytes
+    # declares {name}, shared memory whose size is given at launch, aligned to {align} bytes
     pool: str = ""
-    # bytes that `shared` may declare; a kernel with more has all of it in a pool
+    # the most bytes of `shared` declarations; a kernel with more uses a pool for all of them
     most_shared: int = 0
-    # declares the parameter {name}, by value: an array as the copy engine is told of it
+    # declares the parameter {name}, passed by value: the tensor map of an array for TMA copies
     tensor_map: str = ""
     atomic: str = ""  # combines {place}, of type {d}, with {value} by {p}
 
     def spelling(self, primitive: Primitive, dtype: DType) -> str:
-        """How a primitive on operands of a type is written; raises UnsupportedError for one that is
-        not.
+        """The spelling of a primitive on operands of a type; raises UnsupportedError if there is
+        none.
         """
         table = (
             self.floats if dtype.is_float else self.bools if dtype is DType.BOOL else self.integers
@@ -129,7 +130,7 @@ class Dialect:
         return table[primitive]
 
     def identifier(self, name: str) -> str:
-        """A name as the language may use it; different names stay different."""
+        """A name as a legal identifier; different names stay different."""
         if not (name.isascii() and name.isidentifier()):
             raise AssertionError(f"'{name}' is not an identifier")
         taken = name in self.reserved or name.endswith("_") or name.startswith("_")
@@ -145,30 +146,30 @@ C99 = Dialect()
 
 
 def vector_type(dtype: DType, lanes: int) -> str:
-    """The name of the struct that a vector is."""
+    """The name of the struct for a vector type."""
     return f"{dtype.value}x{lanes}"
 
 
 def vector_align(dtype: DType, lanes: int, widest: int) -> int:
-    """Bytes that the struct of a vector is aligned to: those of one access, or of an element where
-    it takes several.
+    """The alignment in bytes of a vector's struct: that of one access, or of an element if it takes
+    several.
     """
     return max(dtype.nbytes, math.gcd(lanes * dtype.nbytes, widest)) if widest else dtype.nbytes
 
 
 def unsupported(dialect: Dialect, what: str) -> UnsupportedError:
-    """The error for what a dialect cannot say."""
+    """The error for something that a dialect cannot express."""
     return UnsupportedError(Diagnostic("XL5020", f"{dialect.name} text has no {what}"))
 
 
 def comment(text: str) -> str:
-    """Anybody's text, safe inside a C comment."""
+    """Arbitrary text made safe inside a C comment."""
     plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
     return plain.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").replace("\\", "/")
 
 
 def literal(value: float | bool, dtype: DType) -> str:
-    """A number, exactly; of a type that C does not change."""
+    """An exact literal, whose type C does not promote."""
     if dtype is DType.BOOL:
         return "1" if value else "0"
     if dtype.is_half:
@@ -191,7 +192,7 @@ def literal(value: float | bool, dtype: DType) -> str:
 
 
 def _shortest(value: float) -> str:
-    """The shortest decimal that a C compiler reads as the same float."""
+    """The shortest decimal that a C compiler converts to the same float."""
     for digits in range(6, 10):
         text = f"{value:.{digits}g}"
         if struct.pack("f", float(text)) == struct.pack("f", value):

@@ -1,8 +1,8 @@
 """Expressions as C-family text: scalars, and the lanes of vectors one at a time.
 
-A vector is a struct with an array of lanes. What is written of a vector is the text of one of its
-lanes: the one that `Expressions.lane` names, mostly the counter of the loop over lanes that stands
-around the statement.
+A vector is a struct with an array of lanes. The text of a vector expression is that of one lane:
+the one that `Expressions.lane` names, usually the counter of a loop over lanes around the
+statement.
 """
 
 from __future__ import annotations
@@ -32,36 +32,38 @@ from xlac_sdk.kernel_ir.ranges import Ranges, combined, fits
 P = Primitive
 
 _INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.DIV: "/", P.REM: "%"}
-_PLAIN = (DType.I32, DType.I64)  # where a sum that fits its type needs no cast
+_PLAIN = (DType.I32, DType.I64)  # types in which sums need no cast
 
 
 class Expressions:
-    """Texts of expressions; those that a statement named before are in `texts`, by identity."""
+    """The text of expressions; `texts` has the names of those that a statement has named, by
+    identity.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.texts: dict[int, str] = {}
         self.range = Ranges()
-        self.touched: set[str] = set()  # names that the text mentions
-        # vector types that the text mentions, in that order
+        self.touched: set[str] = set()  # names that the text uses
+        # vector types that the text uses, in order
         self.vectors: dict[tuple[DType, int], None] = {}
         self.lane = ""
-        # names of one lane, of vectors that exist only within a loop over lanes
+        # scalar names of vectors that exist only within a loop over lanes
         self.alone: set[str] = set()
         self.count = 0
 
     def fresh(self) -> str:
-        """A name for a part of an expression: no name of a kernel ends so."""
+        """A fresh name for a part of an expression; kernels have no names with this ending."""
         self.count += 1
         return f"e{self.count}_"
 
     def name(self, name: str) -> str:
-        """A name as the dialect spells it; it counts as used."""
+        """A name in the dialect's spelling, recorded as used."""
         self.touched.add(name)
         return self.dialect.identifier(name)
 
     def type(self, expr: Expr) -> str:
-        """The type of a name for the value; a vector's is a struct."""
+        """The type of a variable for the value; a struct for a vector."""
         if expr.lanes > 1:
             if not self.dialect.vector:
                 raise unsupported(self.dialect, "vectors")
@@ -73,25 +75,25 @@ class Expressions:
 
     @contextmanager
     def at(self, lane: str) -> Iterator[None]:
-        """Texts of vectors are of this lane, inside."""
+        """A scope in which the text of vectors is that of this lane."""
         before, self.lane = self.lane, lane
         yield
         self.lane = before
 
     def text(self, expr: Expr) -> str:
-        """An expression, by its name where it has one."""
+        """The text of an expression, or its name if it has one."""
         found = self.texts.get(id(expr))
         if found is None:
             return self.write(expr)
         return found if expr.lanes == 1 else self.pick(found)
 
     def pick(self, name: str) -> str:
-        """The present lane of a vector that has a name."""
+        """The current lane of a named vector."""
         assert self.lane, "the text of a vector is that of one lane"
         return name if name in self.alone else f"{name}.lane[{self.lane}]"
 
     def write(self, expr: Expr) -> str:
-        """An expression written out."""
+        """The text of an expression without using its name."""
         if expr.lanes > 1 and not self.dialect.vector:
             raise unsupported(self.dialect, "vectors")
         match expr:
@@ -125,7 +127,7 @@ class Expressions:
     # ---- places and lanes ----------------------------------------------------------------------
 
     def place(self, index: Expr, lanes: int) -> str:
-        """What stands between the brackets: of the present lane, for an access of several
+        """The index between the brackets; that of the current lane for an access of several
         elements.
         """
         if lanes == 1 or index.lanes > 1:
@@ -135,7 +137,7 @@ class Expressions:
         return unwrapped(self.ramp(Ramp(index, 1, lanes)))
 
     def ramp(self, expr: Ramp) -> str:
-        """One lane of a ramp: its base and a multiple of the lane's number."""
+        """One lane of a ramp: base + stride * lane."""
         base = self.number(expr.base) if isinstance(expr.base, Const) else self.text(expr.base)
         reach = self.range(expr)
         wide = (
@@ -145,14 +147,14 @@ class Expressions:
         )
         if expr.lanes == 1 or expr.stride == 0:
             return base
-        if expr.dtype not in _PLAIN or reach is None:  # it may wrap
+        if expr.dtype not in _PLAIN or reach is None:  # the product may overflow
             kind, word = self.dialect.types[expr.dtype], arithmetic(expr.dtype)
             return f"({kind})(({word}){base} + ({word})({expr.stride}) * ({word}){self.lane})"
         step = self.lane if expr.stride == 1 else f"{expr.stride} * {self.lane}"
         return f"({wide}{base} + {step})"
 
     def fold(self, primitive: Primitive, value: Expr) -> str:
-        """All lanes in one, by halves."""
+        """The reduction of all lanes, pairwise."""
         parts = []
         for lane in range(value.lanes):
             with self.at(str(lane)):
@@ -167,7 +169,7 @@ class Expressions:
         return parts[0]
 
     def picked(self, values: tuple[Expr, ...], pick: int) -> str:
-        """A lane of the concatenation of vectors, which may be scalars."""
+        """One lane of the concatenation of vectors, or of scalars."""
         for value in values:
             if pick < value.lanes:
                 with self.at(str(pick)):
@@ -178,21 +180,19 @@ class Expressions:
     # ---- numbers -------------------------------------------------------------------------------
 
     def number(self, expr: Expr) -> str:
-        """An expression; a small constant without its suffix, for where it meets nothing
-        narrower.
+        """An expression; a small constant without its suffix, if no operand is
+        narrower than int.
         """
         if isinstance(expr, Const) and abs(int(expr.value)) < 1 << 31:
             return str(expr.value) if int(expr.value) >= 0 else f"({expr.value})"
         return self.bare(expr)
 
     def bare(self, expr: Expr) -> str:
-        """An expression without parentheses around all of it, of which compilers warn in a
-        condition.
-        """
+        """An expression without outer parentheses, about which compilers warn in a condition."""
         return unwrapped(self.text(expr))
 
     def apply(self, expr: Apply) -> str:
-        """A primitive on operands."""
+        """A primitive applied to operands."""
         primitive, operands = expr.primitive, expr.operands
         dtype = operands[1].dtype if primitive is P.SELECT else operands[0].dtype
         given = [self.text(o) for o in operands]
@@ -231,11 +231,11 @@ class Expressions:
         return self.spell(primitive, given, dtype)
 
     def operands(self, exprs: tuple[Expr, ...]) -> Iterator[str]:
-        """Operands of one signed type, of which constants need not say it."""
+        """Operands of one signed type, whose constants need no suffix."""
         return (self.number(e) if isinstance(e, Const) else self.text(e) for e in exprs)
 
     def spell(self, primitive: Primitive, given: list[str], dtype: DType) -> str:
-        """A primitive on operands that are written already."""
+        """A primitive applied to operands given as text."""
         float_suffix = "f" if dtype is DType.F32 else ""
         if primitive is P.ABS and dtype.is_integer and not dtype.is_signed:
             return given[0]
@@ -249,7 +249,7 @@ class Expressions:
         )
 
     def cast(self, value: str, source: DType, dtype: DType) -> str:
-        """A value of one type as another."""
+        """Converts a value from one type to another."""
         if source is dtype:
             return value
         if source.is_half:
@@ -272,7 +272,7 @@ class Expressions:
         )
 
     def bitcast(self, value: str, source: DType, dtype: DType) -> str:
-        """The bits of a value as another type of that width."""
+        """Reinterprets the bits of a value as another type of the same width."""
         held = {DType.F16: DType.U16, DType.BF16: DType.U16}
         source, dtype = held.get(source, source), held.get(dtype, dtype)
         if source is dtype:

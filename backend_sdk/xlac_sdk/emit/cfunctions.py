@@ -1,8 +1,7 @@
-"""Small C functions that give primitives their meaning where C's operators do not: defined
-behaviour only.
+"""C functions for primitives that differ from C's operators, free of undefined behaviour.
 
-A spelling such as `div_i32({0}, {1})` names one; `function("div_i32")` is its text. The name says
-the primitive and the type, so each is made on demand from one pattern.
+A spelling such as `div_i32({0}, {1})` names one; `function("div_i32")` is its text. The name
+consists of the primitive and the type, so each is made on demand from one pattern.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ UNSIGNED = {8: "uint8_t", 16: "uint16_t", 32: "uint32_t", 64: "uint64_t"}
 
 
 def arithmetic(dtype: DType) -> str:
-    """The unsigned type in which integers of a type are added and multiplied: never promoted to a
-    signed one.
+    """The unsigned type for additions and multiplications of an integer type, which C never
+    promotes to a signed one.
     """
     return "uint64_t" if dtype.bits == 64 else "uint32_t"
 
@@ -169,8 +168,8 @@ _CALL = re.compile(r"\b((?:[a-z0-9]+_)+(?:[iuf]\d+|bf16|bool))\(")
 
 
 def function(name: str, before: str = "static inline") -> str:
-    """The text of a function, declared as `before` says; KeyError when there is none of that
-    name.
+    """The text of a function, with the declaration specifiers `before`; KeyError if there is none
+    of that name.
     """
     if name in HALVES:
         return f"{before} {HALVES[name]}"
@@ -212,7 +211,7 @@ def _fill(pattern: str, dtype: DType, source: DType) -> str:
 
 
 def integer(value: int, dtype: DType) -> str:
-    """An integer constant of exactly that value and a type that holds it, never an overflowing
+    """An integer literal with exactly that value and a type that holds it, without overflow in a
     negation.
     """
     if dtype is DType.U64:
@@ -235,9 +234,9 @@ def integer(value: int, dtype: DType) -> str:
 def needed(
     text: str, more: Mapping[str, str] | None = None, before: str = "static inline"
 ) -> list[str]:
-    """The texts of the functions that C text calls, those that they call before them.
+    """The text of the functions that C text calls, each after those that it calls.
 
-    `more` has functions of the caller's, by name; the others are declared as `before` says.
+    `more` has functions of the caller's, by name; the others are declared with `before`.
     """
     found: dict[str, str] = {}
 

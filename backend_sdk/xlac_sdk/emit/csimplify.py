@@ -1,4 +1,4 @@
-"""What is left out of C text: parentheses around all of it, comparisons whose answer is known."""
+"""Simplifications of C text: outer parentheses, and comparisons with a known result."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ P = Primitive
 
 
 def unwrapped(text: str) -> str:
-    """A text without parentheses around all of it."""
+    """A text without outer parentheses."""
     return text[1:-1] if text.startswith("(") and _paired(text) else text
 
 
 def _paired(text: str) -> bool:
-    """Whether the first parenthesis closes at the end."""
+    """Whether the first parenthesis is closed by the last character."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character == "(") - (character == ")")
@@ -26,8 +26,8 @@ def _paired(text: str) -> bool:
 
 
 def settled(primitive: Primitive, operands: tuple[Expr, ...], dtype: DType) -> bool | None:
-    """A comparison with the end of a type's range whose answer does not depend on the value:
-    compilers warn of them.
+    """The result of a comparison with the end of a type's range if it does not depend on the value:
+    compilers warn about these.
     """
     low, high = type_range(dtype)
     a, b = operands

@@ -1,9 +1,9 @@
-"""Kernels as C-family text: what the C, CUDA and OpenCL backends share.
+"""Kernels as C-family text, shared by the C, CUDA and OpenCL backends.
 
-A `Dialect` says how types, primitives and names are spelled; `C99` is the plain one and others
-replace entries of its tables. The text has defined behaviour throughout: signed arithmetic goes
-through unsigned types, and what C leaves open (division by zero, wide shifts, casts out of range)
-goes through the functions of `cfunctions.py`.
+A `Dialect` defines the spelling of types, primitives and names; `C99` is the plain one and others
+replace entries of its tables. The text has no undefined behaviour: signed arithmetic uses unsigned
+types, and what C leaves undefined (division by zero, wide shifts, casts out of range) uses the
+functions of `cfunctions.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from xlac_sdk.kernel_ir.sharing import named, roots, walk
 from xlac_sdk.programs.tensor_maps import tensor_maps
 from xlac_sdk.support.limits import checkpoint
 
-STOP = "stop_"  # the parameter of a kernel that checks whether it is to stop
+STOP = "stop_"  # the parameter of a kernel with stop checks
 NEVER: Mapping[int, int] = {}
 
 __all__ = ["C99", "CFunction", "Dialect", "comment", "kernel_text", "literal"]
@@ -54,7 +54,7 @@ __all__ = ["C99", "CFunction", "Dialect", "comment", "kernel_text", "literal"]
 @dataclass(frozen=True)
 class CFunction:
     """A kernel as text: its name, its parameters, the lines of its body, and the vector types that
-    they mention.
+    they use.
     """
 
     name: str
@@ -67,11 +67,11 @@ class CFunction:
 def kernel_text(
     kernel: Kernel, dialect: Dialect = C99, stop_checks: Mapping[int, int] = NEVER
 ) -> CFunction:
-    """A kernel as one function; raises UnsupportedError for what the dialect cannot say.
+    """A kernel as one function; raises UnsupportedError for what the dialect cannot express.
 
-    `stop_checks` says after how many iterations of a loop, by its identity, it checks whether it is to stop
-    (`xlac_sdk.lowering.stop_checks`); one that does takes the address of a word that is then not 0,
-    after all others.
+    `stop_checks` maps loops, by identity, to the number of iterations after which they check for a
+    stop request (`xlac_sdk.lowering.stop_checks`); a kernel with such loops takes, after its other
+    parameters, the address of a word that is then not 0.
     """
     checkpoint()
     writer = _StatementWriter(kernel, dialect)
@@ -98,7 +98,7 @@ def kernel_text(
 
 
 class _StatementWriter(Vectors):
-    """The statements of one kernel, line by line."""
+    """Writes the statements of one kernel, line by line."""
 
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
         super().__init__(dialect)
@@ -113,7 +113,7 @@ class _StatementWriter(Vectors):
     # ---- statements --------------------------------------------------------------------------
 
     def reads(self, stmt: Stmt) -> frozenset[str]:
-        """Names that a statement or its blocks read."""
+        """Names that a statement and its nested blocks read."""
         known = self._reads.get(id(stmt))
         if known is None:
             found = {e.name for e in walk(roots(stmt)) if isinstance(e, Var)}
@@ -141,7 +141,7 @@ class _StatementWriter(Vectors):
             at = end
 
     def hoisted(self, stmt: Stmt, pad: str) -> Iterator[str]:
-        """Names for the parts of a statement that need one."""
+        """Names the parts of a statement that need one."""
         self.texts.clear()
         if isinstance(stmt, Prefetch) or (
             isinstance(stmt, Instruction) and stmt.name not in self.dialect.instructions
@@ -149,7 +149,7 @@ class _StatementWriter(Vectors):
             return
         for expr in named(roots(stmt), self.asked(stmt)):
             if expr.lanes > 1 and isinstance(expr, Ramp | Splat):
-                continue  # its lanes are written where they are used
+                continue  # its lanes are computed where they are used
             name = self.fresh()
             yield from self.define(name, expr, pad)
             self.texts[id(expr)] = name
@@ -201,8 +201,8 @@ class _StatementWriter(Vectors):
                 return
 
     def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
-        """Memory of a thread, or of a block: then an array, or a part of the pool that is declared
-        before the first.
+        """Memory of a thread, or shared memory of a block: an array, or a part of the pool, which
+        is declared before the first.
         """
         kind, name = self.dialect.types[buffer.dtype], self.name(buffer.name)
         if buffer.space is not Space.SHARED:
@@ -223,7 +223,7 @@ class _StatementWriter(Vectors):
         yield f"{pad}{kind} *const {name} = ({kind} *){f'(pool_ + {at})' if at else 'pool_'};"
 
     def member(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
-        """The body of a loop over blocks or threads, for the one that runs it."""
+        """The body of a loop over blocks or threads, for the current one."""
         number = self.dialect.block if stmt.kind is LoopKind.BLOCK else self.dialect.thread
         if not number:
             raise unsupported(self.dialect, f"loop over {stmt.kind.value}s")
@@ -255,7 +255,7 @@ class _StatementWriter(Vectors):
                     yield f"{pad}}}"
                 return
         start = self.number(stmt.start)
-        # stands in a comparison
+        # stands alone in a comparison
         stop = self.number(stmt.stop) if isinstance(stmt.stop, Const) else self.text(stmt.stop)
         step = f"++{name}" if stmt.step == 1 else f"{name} += {stmt.step}"
         between = self.stop_checks.get(id(stmt), 0)
@@ -287,7 +287,7 @@ class _StatementWriter(Vectors):
         yield pad + self.stored(stmt)
 
     def counter(self, stmt: For) -> str:
-        """The type of a loop's counter, which goes as far as the step takes it past the end."""
+        """The type of a loop's counter, which must hold the last value plus the step."""
         known = self.range(stmt.counter)
         past = (known[0], known[1] + stmt.step) if known is not None else None
         return (

@@ -1,5 +1,5 @@
-"""Vectors in C-family text: structs of lanes, loops over lanes, and aligned accesses that take all
-lanes at once.
+"""Vectors in C-family text: structs of lanes, loops over lanes, and aligned accesses of whole
+vectors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.ranges import fits
 from xlac_sdk.kernel_ir.sharing import named, operands, roots, walk
 
-COUNTER = "i_"  # of the loops over lanes: no name of a kernel ends so
+COUNTER = "i_"  # the counter of loops over lanes; kernels have no names with this ending
 
 
 def declarations(types: Iterable[tuple[DType, int]], dialect: Dialect) -> list[str]:
@@ -51,11 +51,11 @@ def declarations(types: Iterable[tuple[DType, int]], dialect: Dialect) -> list[s
 
 
 class Vectors(Expressions):
-    """Statements that make and store vectors."""
+    """Writes statements that define and store vectors."""
 
     def asked(self, stmt: Stmt) -> Callable[[Expr], bool]:
-        """Which vectors a statement wants to have a name: what is loaded at once, shuffled, folded
-        or stored at once.
+        """The vectors that a statement needs named: those loaded at once, shuffled, folded or
+        stored at once.
         """
         whole = {id(stmt.value)} if isinstance(stmt, Let) else set()
         folded = {
@@ -80,10 +80,10 @@ class Vectors(Expressions):
     # ---- several statements in one loop over lanes --------------------------------------------
 
     def run(self, body: Sequence[Stmt]) -> int:
-        """How many statements from the first on make each lane of vectors from that lane of others,
-        of as many lanes.
+        """The number of leading statements that compute each lane of vectors from that lane of
+        others, with equal lane counts.
 
-        They may read one lane of a vector that none of them makes.
+        They may read a single lane of a vector that none of them computes.
         """
         made: set[str] = set()
         count = lanes = 0
@@ -113,7 +113,9 @@ class Vectors(Expressions):
         return True
 
     def together(self, stmts: Sequence[Stmt], after: frozenset[str], pad: str) -> Iterator[str]:
-        """Such statements in one loop; vectors that nobody reads `after` it are scalars there."""
+        """These statements in one loop over lanes; vectors that are not read `after` it become
+        scalars there.
+        """
         first: list[str] = []
         lines: list[str] = []
         lanes = 1
@@ -142,9 +144,7 @@ class Vectors(Expressions):
         yield from self.over_lanes(lanes, lines, pad)
 
     def _apart(self, stmt: Stmt, lines: list[str]) -> Iterator[str]:
-        """Names for parts of a statement: of scalars, to stand before the loop, and of lanes, added
-        to its lines.
-        """
+        """Names for parts of a statement: scalars are defined before the loop, lanes inside it."""
         self.texts.clear()
         for expr in named(roots(stmt)):
             if expr.lanes > 1 and isinstance(expr, Ramp | Splat):
@@ -163,15 +163,15 @@ class Vectors(Expressions):
         small = expr.dtype is DType.I64 and fits(self.range(expr), DType.I32)
         return self.dialect.index if small else self.dialect.types[expr.dtype]
 
-    # ---- accesses that take all lanes ----------------------------------------------------------
+    # ---- accesses of whole vectors -------------------------------------------------------------
 
     def takes(self, load: Load) -> bool:
-        """Whether a load is written as one of a whole vector."""
+        """Whether a load is written as an access of the whole vector."""
         return self.wide(load.buffer, load.index, load.lanes, load.mask, load.align)
 
     def wide(self, buffer: Buffer, index: Expr, lanes: int, mask: Expr | None, align: int) -> bool:
-        """Whether an access of consecutive elements, all of them or none, is aligned as its struct
-        is.
+        """Whether an access of consecutive elements, with a mask that is uniform, is aligned for
+        its struct.
         """
         if not self.dialect.widest or index.lanes > 1 or buffer.space is Space.LOCAL:
             return False
@@ -182,7 +182,7 @@ class Vectors(Expressions):
         return known % vector_align(buffer.dtype, lanes, self.dialect.widest) == 0
 
     def all_at(self, buffer: Buffer, index: Expr, lanes: int) -> str:
-        """The struct in memory."""
+        """The struct in memory at an index."""
         self.vectors[buffer.dtype, lanes] = None
         const = "const " if buffer.access is Access.READ and buffer.space is Space.GLOBAL else ""
         return (
@@ -236,7 +236,7 @@ class Vectors(Expressions):
             )
 
     def store_vector(self, stmt: Store, pad: str) -> Iterator[str]:
-        """All lanes at once where that is possible, else one by one."""
+        """A store of all lanes at once if possible, else one by one."""
         lanes = stmt.value.lanes
         name = self.texts.get(id(stmt.value)) or (
             self.name(stmt.value.name) if isinstance(stmt.value, Var) else None
@@ -253,7 +253,7 @@ class Vectors(Expressions):
             yield from self.over_lanes(lanes, [self.stored(stmt)], pad)
 
     def stored(self, stmt: Store) -> str:
-        """The store of a scalar, or of the present lane."""
+        """The store of a scalar, or of the current lane."""
         place = f"{self.name(stmt.buffer.name)}[{self.place(stmt.index, stmt.value.lanes)}]"
         value = self.bare(stmt.value) if stmt.atomic is None else self.text(stmt.value)
         guard = "" if stmt.mask is None else f"if ({self.bare(stmt.mask)}) "
@@ -267,7 +267,7 @@ class Vectors(Expressions):
         return f"{guard}{place} = {value};"
 
     def over_lanes(self, lanes: int, lines: Sequence[str], pad: str) -> Iterator[str]:
-        """Lines that are to be run for each lane."""
+        """Lines inside a loop over lanes."""
         if self.dialect.unroll:
             yield f"{pad}{self.dialect.unroll}"
         head = f"{pad}for (int {COUNTER} = 0; {COUNTER} < {lanes}; ++{COUNTER})"

@@ -1,1 +1,1 @@
-"""Runs kernels and programs in NumPy: what they mean, and what backends are compared with."""
+"""Runs kernels and programs in NumPy: the reference that backends are compared with."""

@@ -1,7 +1,7 @@
-"""Runs kernels in NumPy: the living definition of kernel IR.
+"""Runs kernels in NumPy: the executable definition of kernel IR.
 
-Every access is checked against its buffer; an element of a LOCAL, SHARED or REREAD buffer that is
-read before it was written is an error.
+Every access is checked against its buffer; reading an element of a LOCAL, SHARED or REREAD buffer
+before it was written is an error.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.semantics import evaluate, fold
 
-POISON = 0xFF  # NaN as a float, -1 as a signed integer
+POISON = 0xFF  # bit pattern: NaN as a float, -1 as a signed integer
 
 
 class KernelFault(Exception):
-    """A kernel did what it must not: an access out of bounds, or a read of memory never written."""
+    """A kernel error: an access out of bounds, or a read of memory that was never written."""
 
 
-# ---- what the generated source calls ---------------------------------------------------------
+# ---- functions called by the generated source ------------------------------------------------
 
 
 class _Accesses:
-    """What the source of a kernel calls for accesses that are no plain index."""
+    """Functions that a kernel's source calls for accesses other than plain indices."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -50,7 +50,7 @@ class _Accesses:
     def active(
         self, name: str, size: int, index: Any, mask: Any, lanes: int
     ) -> tuple[Array, Array]:
-        """The element of each lane and which lanes take part, checked."""
+        """The index of each lane and which lanes are active, checked."""
         at = np.asarray(index)
         at = (
             at + np.arange(lanes)
@@ -64,7 +64,7 @@ class _Accesses:
         return np.where(on, at, 0), on
 
     def known(self, name: str, marks: Array, at: Array) -> None:
-        """Faults where one of some elements was never written."""
+        """Raises KernelFault if any of some elements was never written."""
         if not marks[at].all():
             self.outside(name, int(at[~marks[at]][0]), 1, len(marks))
 
@@ -74,7 +74,8 @@ class _Accesses:
         mask = bool(mask) if isinstance(mask, np.bool_) else mask
         if mask is False:
             return np.zeros(lanes, buffer.dtype)
-        if type(index) is int and 0 <= index <= len(buffer) - lanes:  # neighbours, all within
+        # consecutive elements inside the buffer
+        if type(index) is int and 0 <= index <= len(buffer) - lanes:
             part = buffer[index : index + lanes]
             on = None if mask is None or mask is True else _full(np.asarray(mask, np.bool_), lanes)
             if written is not None:
@@ -106,7 +107,7 @@ class _Accesses:
         if mask is False:
             return
         plain = primitive is None and mask is True and type(index) is int
-        if plain and 0 <= index <= len(buffer) - lanes:  # neighbours, all within
+        if plain and 0 <= index <= len(buffer) - lanes:  # consecutive elements inside the buffer
             buffer[index : index + lanes] = value
             if written is not None:
                 written[index : index + lanes] = b"\1" * lanes
@@ -134,7 +135,7 @@ class _Accesses:
 
 
 def _full(value: Any, lanes: int) -> Array:
-    """A vector of so many lanes: the value, or that many times it."""
+    """A vector of `lanes` lanes: the value itself, or a scalar repeated."""
     if isinstance(value, np.ndarray) and value.shape == (lanes,):
         return value
     return np.broadcast_to(value, (lanes,))
@@ -145,8 +146,9 @@ def _poisoned(dtype: np.dtype[Any], size: int) -> Array:
 
 
 def _lockstep(threads: list[Generator[Any, Any, None]]) -> None:
-    """Runs the threads of a block from one barrier or exchange to the next, all together; one that
-    awaits something goes on when that holds."""
+    """Runs the threads of a block in lockstep from one barrier or exchange to the next; a thread
+    that awaits a condition resumes when it holds.
+    """
     answers: list[Any] = [None] * len(threads)
     while True:
         asked = [_asked(thread, answer) for thread, answer in zip(threads, answers, strict=True)]
@@ -168,8 +170,9 @@ def _lockstep(threads: list[Generator[Any, Any, None]]) -> None:
 
 
 def _asked(thread: Generator[Any, Any, None], answer: Any) -> tuple[bool, Any]:
-    """Whether a thread goes on, and then what it waits for: None at a barrier, (distance, value)
-    for an exchange, else a condition."""
+    """Resumes a thread, and returns whether it continues and what it waits for: None at a barrier,
+    (distance, value) for an exchange, else a condition.
+    """
     try:
         return True, thread.send(answer)
     except StopIteration:
@@ -177,14 +180,14 @@ def _asked(thread: Generator[Any, Any, None], answer: Any) -> tuple[bool, Any]:
 
 
 def _quotient(a: int, b: int) -> int:
-    """An integer quotient towards zero; by 0 the integer whose bits are all 1."""
+    """An integer quotient, truncated; by 0 the integer with all bits set."""
     if b == 0:
         return -1
     return a // b if (a < 0) == (b < 0) else -(-a // b)
 
 
 def _rest(a: int, b: int) -> int:
-    """What an integer quotient leaves, with the dividend's sign; by 0 the dividend."""
+    """The remainder of an integer division, with the dividend's sign; by 0 the dividend."""
     return a if b == 0 else a - b * _quotient(a, b)
 
 
@@ -199,7 +202,7 @@ _SHARED: Mapping[str, object] = {
     "evaluate": evaluate,
     "fold": fold,
     "poisoned": _poisoned,
-    "unwritten": bytearray,  # a byte for each element: 1 where it was written
+    "unwritten": bytearray,  # one byte for each element: 1 if it was written
     "quotient": _quotient,
     "rest": _rest,
     "full": _full,
@@ -214,9 +217,10 @@ _SHARED: Mapping[str, object] = {
 
 
 def compile_kernel(kernel: Kernel, stop_checks: Container[int] = ()) -> Callable[..., None]:
-    """The kernel as a Python function of one 1-d array a parameter, then one integer a size.
+    """The kernel as a Python function of one 1-d array for each parameter, then one integer for
+    each size.
 
-    Between the iterations of loops in `stop_checks`, by identity, it checks whether it is to stop.
+    Between the iterations of loops in `stop_checks`, by identity, it checks for a stop request.
     """
     text = PythonText(kernel, stop_checks)
     accesses = _Accesses(kernel)
@@ -232,7 +236,7 @@ def compile_kernel(kernel: Kernel, stop_checks: Container[int] = ()) -> Callable
 def run_kernel(
     kernel: Kernel, buffers: Mapping[str, Array], sizes: Mapping[str, int] | None = None
 ) -> None:
-    """Runs a kernel on contiguous arrays, by parameter name; writes into those it may write."""
+    """Runs a kernel on contiguous arrays, by parameter name; writes to those it may write."""
     flat = [np.asarray(buffers[b.name]).reshape(-1) for b in kernel.parameters]
     given = [(sizes or {})[v.name] for v in kernel.sizes]
     with np.errstate(all="ignore"):

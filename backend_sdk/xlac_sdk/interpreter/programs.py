@@ -1,6 +1,7 @@
 """Runs programs in NumPy, kernel by kernel.
 
-The arena starts poisoned, so a temporary whose memory was given away too early shows.
+The arena is initially filled with a poison pattern, so that a temporary whose memory was reused too
+early shows.
 """
 
 from __future__ import annotations
@@ -41,19 +42,20 @@ __all__ = ["Interpreter", "KernelFault", "compile_kernel", "extent", "run_kernel
 
 
 Memory = dict[Slot, Array]
-Counters = dict[str, int]  # of the loops around a step, and the sizes of the call, by name
+Counters = dict[str, int]  # counters of the loops around a step, and the sizes of the call, by name
 Action = Callable[[Memory, Counters], None]
 
 
-Claimed = Callable[..., None]  # (attributes, *inputs, *results), arrays; writes into the results
+# called with (attributes, *inputs, *results), arrays; writes to the results
+Claimed = Callable[..., None]
 
 
 class Interpreter:
-    """An Executable that interprets a program. Safe from several threads; state is guarded by a
-    lock, and is as before a call that did not end.
+    """An Executable that interprets a program. Thread-safe; state is guarded by a lock, and is
+    unchanged by a call that fails.
 
-    `claimed` says how to run the operations that the program's target claimed, by mnemonic; what
-    libraries may compute is known.
+    `claimed` implements the operations that the program's target claims, by mnemonic; library
+    operations are built in.
     """
 
     def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
@@ -102,7 +104,7 @@ class Interpreter:
                     raise
 
     def reset(self) -> None:
-        """Sets the state to the first one: zeros, but where the program says otherwise."""
+        """Resets the state to its initial contents: zeros, unless the program states others."""
         with self._lock:
             self._state[:] = 0
             if self._first:
@@ -114,12 +116,12 @@ class Interpreter:
                     action(memory, {})
 
     def read_state(self, start: int = 0, stop: int | None = None) -> Array:
-        """Bytes of the state block."""
+        """A copy of bytes of the state block."""
         with self._lock:
             return self._state[start:stop].copy()
 
     def write_state(self, block: Array, start: int = 0) -> None:
-        """Writes bytes of the state block."""
+        """Overwrites bytes of the state block."""
         with self._lock:
             self._state[start : start + len(block)] = block
 
@@ -179,7 +181,7 @@ class Interpreter:
         return copy
 
     def _repeat(self, step: Repeat) -> Action:
-        """Runs steps a number of times, which is a size."""
+        """Runs steps a given number of times."""
         counter = step.counter
         count = step.count
         body = step.body
@@ -195,7 +197,7 @@ class Interpreter:
         return repeat
 
     def _loop(self, step: While) -> Action:
-        """Runs steps while others set a flag."""
+        """Runs steps while a flag, which other steps set, is true."""
         condition = step.condition
         flag = step.flag
         body = step.body
@@ -214,7 +216,7 @@ class Interpreter:
         return loop
 
     def _branch(self, step: Branch) -> Action:
-        """Runs the steps that an index chooses."""
+        """Runs the steps that an index selects."""
         index = step.index
         branches = step.branches
         choices = [[self._action(s) for s in branch] for branch in branches]
@@ -227,7 +229,7 @@ class Interpreter:
         return branch
 
     def _choice(self, step: Choice) -> Action:
-        """Runs the steps of the first case that takes the sizes."""
+        """Runs the steps of the first case that matches the sizes."""
         cases = step.cases
         otherwise = step.otherwise
         paths = [(case, [self._action(s) for s in case.steps]) for case in cases]
@@ -262,7 +264,7 @@ class Interpreter:
         name = step.name
         arguments = step.arguments
         if name not in self._claimed:
-            raise NotImplementedError(f"the interpreter was told no way to run '{name}'")
+            raise NotImplementedError(f"the interpreter has no implementation of '{name}'")
         whole = self._claimed[name]
 
         def call(memory: Memory, counters: Counters) -> None:
@@ -288,7 +290,7 @@ def _view(block: Array, slot: Slot, sizes: Counters) -> Array:
 
 
 def _part(memory: Memory, counters: Counters, argument: Argument, count: int) -> Array:
-    """The elements that an argument points at; exactly `count`, or the program is wrong."""
+    """The `count` elements that an argument refers to; an error if there are fewer."""
     start = at_sizes(argument.offset, counters)
     start += sum(counters[name] * at_sizes(stride, counters) for name, stride in argument.strides)
     whole = memory[argument.slot]

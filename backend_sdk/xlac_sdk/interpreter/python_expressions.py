@@ -1,4 +1,4 @@
-"""Expressions of kernels as Python."""
+"""Kernel expressions as Python source."""
 
 from __future__ import annotations
 
@@ -41,34 +41,34 @@ INFIX = {
 
 
 class PythonExpressions:
-    """Writes the expressions of one kernel, with the range that each may have where it is an
-    integer.
-    """
+    """Writes the expressions of one kernel, and tracks the range of integer values."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.names: dict[str, object] = {}  # constants, by the name that the source uses
+        self.names: dict[str, object] = {}  # constants, by their name in the source
         # named expressions of the statement being written
         self.texts: dict[int, tuple[str, Range]] = {}
         self.count = 0
 
     def fresh(self, hint: str) -> str:
-        """A name that is not used yet."""
+        """A fresh name."""
         self.count += 1
         return f"{hint}{self.count}"
 
     def constant(self, hint: str, value: object) -> str:
-        """A name for an object that the source uses."""
+        """A name for an object that the source refers to."""
         name = self.fresh(hint)
         self.names[name] = value
         return name
 
     def text(self, expr: Expr) -> str:
-        """An expression in one line, by its name where it has one."""
+        """An expression in one line, or its name if it has one."""
         return self.expr(expr)[0]
 
     def value(self, expr: Expr) -> str:
-        """Text of a value that outlives its statement: never a view of a buffer that may change."""
+        """The text of a value that remains valid after its statement: never a view of a buffer that
+        may change.
+        """
         text = self.text(expr)
         match expr:
             case Load(buffer=Buffer(access=Access.READ, space=Space.GLOBAL)):
@@ -84,18 +84,18 @@ class PythonExpressions:
         return text
 
     def expr(self, expr: Expr) -> tuple[str, Range]:
-        """An expression, and the range of its value where that is an integer."""
+        """The text of an expression, and the range of an integer value."""
         found = self.texts.get(id(expr))
         return found if found is not None else self.write(expr)
 
     def dtype(self, dtype: DType) -> str:
-        """A NumPy dtype, by name."""
+        """A NumPy dtype, by its name in the source."""
         name = f"d_{dtype.value}"
         self.names[name] = dtype.numpy
         return name
 
     def write(self, expr: Expr) -> tuple[str, Range]:
-        """An expression written out, and its range."""
+        """The text of an expression without using its name, and its range."""
         match expr:
             case Const():
                 return self.const(expr)
@@ -125,7 +125,7 @@ class PythonExpressions:
                 return f"(yield ({distance}, {self.text(value)}))", None
 
     def const(self, expr: Const) -> tuple[str, Range]:
-        """A constant, of Python where that means the same."""
+        """A constant, as a Python number if that is equivalent."""
         if expr.lanes > 1 or expr.dtype.is_float:
             with np.errstate(all="ignore"):
                 return self.constant("c", expr.dtype.numpy.type(expr.value)), None
@@ -135,12 +135,12 @@ class PythonExpressions:
         return (f"({number})" if number < 0 else str(number)), (number, number)
 
     def wide(self, value: Expr) -> str:
-        """A scalar as a NumPy scalar, standing for equal lanes."""
+        """A scalar as a NumPy scalar, which represents equal lanes."""
         text = self.text(value)
         return text if value.dtype.is_float else f"{self.dtype(value.dtype)}.type({text})"
 
     def narrow(self, text: str, dtype: DType) -> str:
-        """A 0-d result as the scalar that the other texts expect."""
+        """A 0-d result as a scalar in the representation of other texts."""
         return f"{text}[()]" if dtype.is_float else f"{text}.item()"
 
     def load(self, expr: Load) -> str:
@@ -169,7 +169,7 @@ class PythonExpressions:
         )
 
     def index(self, access: Load | Store) -> str:
-        """Where an access begins; of several elements that are said to be aligned, checked."""
+        """The start index of an access, with a check of its stated alignment."""
         text, buffer = self.text(access.index), access.buffer
         lanes = access.lanes if isinstance(access, Load) else access.value.lanes
         step = access.align // buffer.dtype.nbytes
@@ -179,7 +179,7 @@ class PythonExpressions:
         return f"aligned({buffer.name!r}, {text}, {step}, {mask})"
 
     def shuffle(self, values: tuple[Expr, ...], picks: tuple[int, ...], dtype: DType) -> str:
-        """Lanes of two vectors."""
+        """Selected lanes of two vectors."""
         parts = [
             f"full({self.wide(v) if v.lanes == 1 else self.text(v)}, {v.lanes})" for v in values
         ]
@@ -189,7 +189,7 @@ class PythonExpressions:
         return f"{whole}[{self.constant('k', np.array(picks))}]"
 
     def vector(self, expr: Apply) -> str:
-        """A primitive on vectors."""
+        """A primitive applied to vectors."""
         given = [self.text(o) for o in expr.operands]
         infix = INFIX.get(expr.primitive)
         if infix is not None:
@@ -200,7 +200,7 @@ class PythonExpressions:
         return f"evaluate({name}, ({', '.join(given)},), {self.constant('dt', expr.dtype)})"
 
     def scalar(self, expr: Apply) -> tuple[str, Range]:
-        """A primitive on scalars, by Python's operators where they mean the same."""
+        """A primitive applied to scalars, by Python's operators if they are equivalent."""
         primitive, dtype = expr.primitive, expr.operands[0].dtype
         parts = [self.expr(o) for o in expr.operands]
         given = [text for text, _ in parts]
@@ -238,7 +238,7 @@ class PythonExpressions:
         return self.narrow(call, expr.dtype), None
 
     def wrapped(self, text: str, known: Range, dtype: DType) -> tuple[str, Range]:
-        """An integer result brought back into its type's range, unless it cannot leave it."""
+        """An integer result wrapped to its type's range, unless it is known to be inside."""
         if fits(known, dtype):
             return text, known
         high = type_range(dtype)[1]
@@ -248,7 +248,7 @@ class PythonExpressions:
 
 
 def _is_plain(source: DType, wanted: DType) -> bool:
-    """Whether one conversion by NumPy rounds or wraps as a cast of kernels does."""
+    """Whether NumPy's conversion rounds or wraps as a cast in kernel IR does."""
     if source.is_float:
         return wanted.is_float and (source, wanted) != (DType.F64, DType.BF16)
     exact = source.bits <= 32 and wanted in (DType.F32, DType.F64)
@@ -256,5 +256,5 @@ def _is_plain(source: DType, wanted: DType) -> bool:
 
 
 def is_watched(buffer: Buffer) -> bool:
-    """Whether elements may be read only after the kernel wrote them."""
+    """Whether elements may be read only after the kernel has written them."""
     return buffer.space is not Space.GLOBAL or buffer.access is Access.REREAD

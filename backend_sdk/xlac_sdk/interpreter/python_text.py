@@ -1,8 +1,8 @@
-"""Kernels as Python source over NumPy: what the interpreter runs.
+"""Kernels as Python source over NumPy, which the interpreter runs.
 
 Scalar integers are Python ints kept within their type's range, scalar floats NumPy scalars, vectors
-1-d arrays (or a NumPy scalar that stands for equal lanes). Every access is checked; names get a
-prefix, so no name of a kernel meets one of Python.
+1-d arrays (or a NumPy scalar for equal lanes). Every access is checked; names get a prefix, so that
+they cannot collide with Python's.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ P = Primitive
 
 
 class PythonText(PythonExpressions):
-    """The Python source of one kernel, and the objects that it names. `stop_checks`: loops, by identity,
-    whose iterations go through a function `checking`, which may end the call."""
+    """The Python source of one kernel, and the objects that it refers to. `stop_checks`: loops, by
+    identity, whose iterations pass through a function `checking`, which may end the call.
+    """
 
     def __init__(self, kernel: Kernel, stop_checks: Container[int] = ()) -> None:
         super().__init__(kernel)
         self.stop_checks = stop_checks
-        self.pinned: list[Expr] = []  # keeps ids alive
+        self.pinned: list[Expr] = []  # keeps objects alive, so that ids are not reused
         parameters = [f"b_{b.name}" for b in kernel.parameters] + [
             f"v_{v.name}" for v in kernel.sizes
         ]
@@ -64,7 +65,7 @@ class PythonText(PythonExpressions):
             yield f"{pad}pass"
         for stmt in body:
             self.texts.clear()
-            # what is awaited is computed anew each time
+            # an awaited condition is re-evaluated each time, so nothing is hoisted
             self.pinned = [] if isinstance(stmt, Await) else named(roots(stmt))
             for expr in self.pinned:
                 text, bounds = self.write(expr)
@@ -74,7 +75,7 @@ class PythonText(PythonExpressions):
             yield from self.statement(stmt, depth, pad)
 
     def statement(self, stmt: Stmt, depth: int, pad: str) -> Iterator[str]:
-        """One statement, after the names of what it uses more than once."""
+        """One statement, after definitions of what it uses more than once."""
         match stmt:
             case For():
                 yield from self.loop(stmt, depth, pad)
@@ -100,7 +101,7 @@ class PythonText(PythonExpressions):
                 yield f"{pad}pass"
 
     def loop(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
-        """A loop, or one generator for each thread of a block."""
+        """A loop; for a loop over threads, a generator for each."""
         bounds = f"{self.text(stmt.start)}, {self.text(stmt.stop)}, {stmt.step}"
         if not (stmt.kind is LoopKind.THREAD and self.lockstep):
             turns = (
@@ -109,7 +110,7 @@ class PythonText(PythonExpressions):
             yield f"{pad}for v_{stmt.counter.name} in {turns}:"
             yield from self.block(stmt.body, depth + 1)
             return
-        # threads in step: each iteration is a generator that stops at barriers and exchanges
+        # lockstep: each thread is a generator that yields at barriers and exchanges
         counters: list[str] = []
         ranges: list[str] = []
         body: tuple[Stmt, ...] = (stmt,)
@@ -127,7 +128,7 @@ class PythonText(PythonExpressions):
         yield f"{pad}lockstep([{name}(*at) for at in product({', '.join(ranges)})])"
 
     def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
-        """A buffer of the kernel's own, poisoned."""
+        """A local or shared buffer, filled with a poison pattern."""
         name = buffer.name
         yield f"{pad}n_{name} = {buffer.size}"
         yield f"{pad}b_{name} = poisoned({self.dtype(buffer.dtype)}, n_{name})"

@@ -1,3 +1,1 @@
-"""Kernel IR: its grammar, primitives and their meaning, how it is written, verified and
-interpreted.
-"""
+"""Kernel IR: its grammar, primitives and semantics; building, verifying and printing kernels."""

@@ -1,4 +1,4 @@
-"""What values an index can take, as far as its variables say."""
+"""The range of values of an index, as far as its variables' bounds imply it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ P = Primitive
 
 
 def bounds(expr: Expr) -> tuple[int | None, int | None]:
-    """The least and greatest value that a scalar or vector index can take, where known."""
+    """The minimum and maximum of a scalar or vector index, if known."""
     match expr:
         case Const(value=value):
             return int(value), int(value)
@@ -57,7 +57,7 @@ def bounds(expr: Expr) -> tuple[int | None, int | None]:
 
 
 def multiple(expr: Expr) -> int:
-    """A positive number that divides every value of a scalar index (0 when the value is 0)."""
+    """A positive divisor of every value of a scalar index (0 if the value is 0)."""
     match expr:
         case Const(value=value):
             return abs(int(value))

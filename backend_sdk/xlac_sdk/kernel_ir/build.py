@@ -1,5 +1,5 @@
-"""Writes kernel IR: a builder for statements over the expressions of `indexing.py`, `sums.py` and
-`bounds.py`, whose names are here too.
+"""Builds kernel IR: a builder for statements over the expressions of `indexing.py`, `sums.py` and
+`bounds.py`, which are re-exported here.
 """
 
 from __future__ import annotations
@@ -101,15 +101,13 @@ class Builder:
         return f"{hint}_{count}" if count else hint
 
     def emit(self, stmt: Stmt) -> None:
-        """Appends a statement to the block being written."""
+        """Appends a statement to the current block."""
         went()
         self._blocks[-1].append(stmt)
 
     @property
     def open_blocks(self) -> tuple[list[Stmt], ...]:
-        """The blocks being written, outermost first: whoever remembers names can tell which are in
-        scope.
-        """
+        """The open blocks, outermost first, by which caches of names tell what is in scope."""
         return tuple(self._blocks)
 
     def body(self) -> tuple[Stmt, ...]:
@@ -119,7 +117,7 @@ class Builder:
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
-        """Collects statements apart; the caller decides where they go."""
+        """Collects statements separately; the caller places them."""
         self._blocks.append([])
         yield self._blocks[-1]
         self._blocks.pop()
@@ -138,7 +136,7 @@ class Builder:
         replaced by its body.
         """
         start, stop = lift(start), lift(stop)
-        count: int | None = None  # iterations, where known
+        count: int | None = None  # number of iterations, if known
         if isinstance(start, Const) and isinstance(stop, Const):
             count = max(0, -(-(int(stop.value) - int(start.value)) // step))
         if count == 1 and kind in (LoopKind.SERIAL, LoopKind.UNROLLED):
@@ -158,7 +156,7 @@ class Builder:
             self.emit(For(counter, start, stop, tuple(body), step, kind, grain))
 
     def let(self, hint: str, value: Expr) -> Expr:
-        """Names a value; constants and names are returned as they are."""
+        """Names a value; constants and names are returned unchanged."""
         if isinstance(value, (Const, Var)):
             return value
         if value.dtype is INDEX:
@@ -171,17 +169,17 @@ class Builder:
         return var
 
     def variable(self, hint: str, value: Expr) -> Var:
-        """A mutable name with a first value."""
+        """A mutable variable with an initial value."""
         var = Var(self.fresh(hint), value.dtype, value.lanes)
         self.emit(Let(var, value, mutable=True))
         return var
 
     def assign(self, var: Var, value: Expr) -> None:
-        """Gives a variable another value."""
+        """Assigns a value to a variable."""
         self.emit(Assign(var, splat(value, var.lanes)))
 
     def local(self, hint: str, dtype: DType, size: int, space: Space = Space.LOCAL) -> Buffer:
-        """A buffer of the kernel's own, of so many elements."""
+        """A local or shared buffer of `size` elements."""
         buffer = Buffer(self.fresh(hint), dtype, size, space)
         self.emit(Allocate(buffer))
         return buffer
@@ -197,7 +195,7 @@ class Builder:
         streaming: bool = False,
         atomic: Primitive | None = None,
     ) -> None:
-        """Writes a value. Constant-stride-1 ramps become consecutive stores."""
+        """Stores a value. Ramps with constant stride 1 become consecutive stores."""
         where = lift(at)
         if isinstance(where, Ramp) and where.stride == 1:
             value, where = splat(value, where.lanes), where.base
@@ -206,19 +204,19 @@ class Builder:
         self.emit(Store(buffer, where, value, mask, align, streaming, atomic))
 
     def when(self, condition: Expr) -> _When:
-        """A block that is run where the condition holds: `with builder.when(condition):`"""
+        """A block that runs if the condition holds: `with builder.when(condition):`"""
         return _When(self, condition)
 
     def barrier(self) -> None:
-        """Every thread of a block arrives before any goes on."""
+        """A barrier: every thread of a block arrives before any continues."""
         self.emit(Barrier())
 
     def wait(self, condition: Expr) -> None:
-        """This thread goes on when others have made a condition true."""
+        """Blocks this thread until a condition, which others make true, holds."""
         self.emit(Await(condition))
 
     def prefetch(self, buffer: Buffer, at: Number, write: bool = False) -> None:
-        """Asks for memory that will be read, or written, soon."""
+        """Prefetches memory that will soon be read, or written."""
         self.emit(Prefetch(buffer, lift(at), write))
 
 
@@ -239,7 +237,9 @@ class _When:
 
 
 def _below(value: Expr) -> Expr | None:
-    """What exceeds a quotient or remainder, where that is said over the kernel's sizes."""
+    """An upper bound (exclusive) of a quotient or remainder as an expression over the kernel's
+    sizes, if known.
+    """
     match value:
         case Apply(Primitive.DIV | Primitive.REM, (a, b), dtype=DType.I64, lanes=1):
             if not isinstance(b, Const) or any(
@@ -253,9 +253,9 @@ def _below(value: Expr) -> Expr | None:
 def load(
     buffer: Buffer, at: Number, lanes: int = 1, mask: Expr | None = None, align: int = 0
 ) -> Expr:
-    """Reads elements: consecutive for a stride-1 ramp, gathered for another vector, else one.
+    """Loads elements: consecutive for a stride-1 ramp, gathered for another vector, else one.
 
-    With `lanes > 1` and a scalar index, reads that many consecutive elements.
+    With `lanes > 1` and a scalar index, loads that many consecutive elements.
     """
     where = lift(at)
     if isinstance(where, Splat):
@@ -272,5 +272,5 @@ def load(
 
 
 def fold(primitive: Primitive, value: Expr) -> Expr:
-    """The lanes of a vector combined; a scalar is returned as it is."""
+    """The lanes of a vector combined; a scalar is returned unchanged."""
     return value if value.lanes == 1 else Fold(primitive, value)

@@ -1,4 +1,4 @@
-"""Division of indices by numbers and by sizes that are only known when the model runs."""
+"""Division of indices by numbers and by symbolic sizes."""
 
 from __future__ import annotations
 

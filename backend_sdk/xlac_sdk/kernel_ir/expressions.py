@@ -1,7 +1,7 @@
-"""Expressions of kernels, the buffers that they read and the variables that they name: frozen values.
+"""Kernel expressions, buffers and variables, as frozen values.
 
-Schedules look expressions up by value all the time: those of index arithmetic hash what tells most
-of them apart.
+Schedules often look up expressions by value: those of index arithmetic hash only the fields that
+usually distinguish them.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 
 class Space(Enum):
-    """Where a buffer lives."""
+    """The memory space of a buffer."""
 
-    GLOBAL = "global"  # handed in by the program: a kernel parameter
+    GLOBAL = "global"  # passed by the program: a kernel parameter
     LOCAL = "local"  # one per thread: stack or registers
     SHARED = "shared"  # one per block of a GPU
 
 
 class Access(Enum):
-    """What a kernel does to a parameter."""
+    """How a kernel accesses a parameter."""
 
     READ = "read"
     WRITE = "write"
-    REREAD = "reread"  # writes, and reads what it wrote: what was there before does not matter
-    UPDATE = "update"  # reads what was there before, and writes
+    REREAD = "reread"  # writes, and reads only what it has written itself
+    UPDATE = "update"  # reads the former contents, and writes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """A flat run of elements. Compared by identity; `size` is in elements.
+    """A flat array of elements. Compared by identity; `size` is in elements.
 
     Distinct parameters never overlap unless both are only read. A LOCAL or SHARED buffer has a
-    constant size; a GLOBAL one whose extent is symbolic has an `Expr` over the kernel's sizes.
+    constant size; a GLOBAL one with a symbolic extent has an `Expr` over the kernel's sizes.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Buffer:
     size: int | Expr
     space: Space = Space.GLOBAL
     access: Access = Access.READ
-    align: int = 64  # bytes that its start is known to be a multiple of
+    align: int = 64  # known alignment of its start in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Const:
 class Var:
     """A loop counter, a kernel size, or a name bound by Let.
 
-    For index variables `low` and `high` bound the value (inclusive), `below` exceeds it (an
-    expression over the kernel's sizes) and `multiple` divides it, where known: index arithmetic is
+    For index variables `low` and `high` are inclusive bounds, `below` is an exclusive upper bound
+    (an expression over the kernel's sizes) and `multiple` a divisor, if known: index arithmetic is
     simplified with them. They are facts, not part of the identity.
     """
 
@@ -157,7 +157,7 @@ class Fold:
 
     @property
     def lanes(self) -> int:
-        """How many lanes it has."""
+        """The number of lanes."""
         return 1
 
 
@@ -175,7 +175,7 @@ class Shuffle:
 
     @property
     def lanes(self) -> int:
-        """How many lanes it has."""
+        """The number of lanes."""
         return len(self.picks)
 
 
@@ -193,7 +193,7 @@ class Exchange:
 
     @property
     def lanes(self) -> int:
-        """How many lanes it has."""
+        """The number of lanes."""
         return self.value.lanes
 
 

@@ -1,4 +1,4 @@
-"""The value of an expression over a kernel's sizes, such as a buffer's extent or a grid's."""
+"""Evaluates expressions over a kernel's sizes, such as a buffer's extent or a grid's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xlac_sdk.kernel_ir.semantics import evaluate
 
 
 def extent(size: Expr, names: Mapping[str, int]) -> int:
-    """A symbolic buffer size, for given values of the kernel's sizes."""
+    """The value of a symbolic buffer size, for given values of the kernel's sizes."""
     match size:
         case Const(value=value):
             return int(value)

@@ -1,11 +1,11 @@
-"""Kernels as grids of threads: the form that GPUs run, its rules, and other kernels brought into
-it.
+"""Kernels as grids of threads: the form that GPUs run, its rules, and the conversion of other
+kernels to it.
 
     For BLOCK b in [0, N) { Allocate SHARED…; For THREAD t in [0, T) { … } }
 
-is all of a kernel's body. N may depend on the kernel's sizes, T is a constant. Every thread of a
-block must reach each Barrier and each Exchange, so neither stands under a condition, or in a loop,
-that differs between threads.
+is the whole body of such a kernel. N may depend on the kernel's sizes, T is a constant. Every
+thread of a block must reach each Barrier and each Exchange, so neither may be under a condition, or
+in a loop, that differs between threads.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from xlac_sdk.kernel_ir.sharing import operands, roots, walk
 from xlac_sdk.kernel_ir.sums import INDEX
 from xlac_sdk.source import VerifyError
 
-THREADS = 128  # of a block, for a kernel that says nothing of blocks
-ALIGN = 16  # bytes: what a shared buffer starts at a multiple of, at least
+THREADS = 128  # block size of a kernel that does not specify one
+ALIGN = 16  # minimal alignment of shared buffers in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What a launch is: blocks (over the kernel's sizes), threads of each, and the memory that a
-    block shares.
+    """The grid of a launch: blocks (over the kernel's sizes), threads of each, and
+    shared memory.
     """
 
     blocks: Expr
@@ -63,13 +63,13 @@ class Grid:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory, each buffer where `places` has it."""
+        """Bytes of shared memory, with buffers at the offsets of `places`."""
         return max(
             (at + b.dtype.nbytes * size(b) for b, at in places(self.shared).items()), default=0
         )
 
     def count(self, sizes: Mapping[str, int]) -> int:
-        """Blocks for given values of the kernel's sizes; 0 when there is nothing to do."""
+        """Blocks for given values of the kernel's sizes; 0 if there is nothing to do."""
         return max(0, extent(self.blocks, sizes))
 
 
@@ -80,8 +80,8 @@ def size(buffer: Buffer) -> int:
 
 
 def places(shared: tuple[Buffer, ...]) -> dict[Buffer, int]:
-    """Where each shared buffer begins, in bytes: those that ask for most alignment first, so that
-    little is lost.
+    """The offset of each shared buffer in bytes, in the order of descending alignment, which
+    minimizes padding.
     """
     found: dict[Buffer, int] = {}
     at = 0
@@ -108,12 +108,12 @@ def grid(kernel: Kernel) -> Grid | None:
     return None
 
 
-# ---- other kernels ---------------------------------------------------------------------------
+# ---- conversion of other kernels -------------------------------------------------------------
 
 
 def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
-    """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel the one thread
-    of one block.
+    """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel one thread of
+    one block.
     """
     if grid(kernel) is not None:
         return kernel
@@ -218,10 +218,10 @@ def _wrong(kernel: Kernel, what: str) -> VerifyError:
 class _Meetings:
     """Finds barriers and exchanges that some threads of a block might not reach.
 
-    A name differs between threads when its value may: the thread's number, whatever is computed
-    from one that differs, or read from memory that threads of other blocks write too, or each of
-    their own, and a variable assigned where only some threads come. What all threads of a block
-    read at one place of its SHARED memory is the same.
+    A name is divergent if its value may differ between threads: the thread's number, anything
+    computed from a divergent value, or loaded from memory that threads of other blocks, or each
+    thread itself, write too, and a variable assigned in divergent control flow. What all threads of
+    a block load from one position of SHARED memory is uniform.
     """
 
     def __init__(self, kernel: Kernel, found: Grid) -> None:
@@ -230,13 +230,13 @@ class _Meetings:
 
     def run(self) -> None:
         before = 0
-        while before != len(self.differ):  # a loop may hand on what its end assigns
+        while before != len(self.differ):  # a loop may pass on what its end assigns
             before = len(self.differ)
             self.block(self.grid.thread.body, False, False)
         self.block(self.grid.thread.body, False, True)
 
     def block(self, body: tuple[Stmt, ...], alone: bool, final: bool) -> None:
-        """`alone`: only some threads of the block may come here; `final`: say what is wrong."""
+        """`alone`: control flow is divergent here; `final`: errors are reported."""
         for stmt in body:
             if final:
                 self.meet(stmt, alone)

@@ -1,10 +1,9 @@
-"""Index arithmetic that simplifies as it is written, and the few other expressions that schedules
-make.
+"""Index arithmetic that simplifies as it is built, and other expression constructors.
 
 Indices stay in a canonical form: a sum of products of variables, each with a constant factor, plus
-a constant, under at most one `Ramp` (`sums.py`). So a schedule writes `row * width + column` and a
-contiguous vector access falls out when `column` is a ramp of stride 1. An extent that is only known
-when the model runs (`dims.Sym`) may stand wherever a number may; `division.py` divides by either.
+a constant, under at most one `Ramp` (`sums.py`). So a schedule writes `row * width + column`, which
+is a contiguous vector access if `column` is a ramp of stride 1. A symbolic extent (`dims.Sym`) may
+be used wherever a number may; `division.py` divides by either.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ def index(value: int) -> Const:
     return Const(value, INDEX)
 
 
-Number = Expr | Dim  # what index arithmetic takes
+Number = Expr | Dim  # operands of index arithmetic
 
 
 def lift(value: Number) -> Expr:
-    """A number as an expression; a symbolic size becomes one over the kernel's sizes."""
+    """A number as an expression; a symbolic size becomes an expression over the kernel's sizes."""
     if isinstance(value, int):
         return Const(value, INDEX)
     return _sized(value) if isinstance(value, Sym) else value
 
 
 def size_var(symbol: Symbol) -> Var:
-    """The kernel's size that a symbol is."""
+    """The kernel size for a symbol."""
     return Var(symbol.identifier, INDEX, 1, symbol.min, symbol.max, symbol.multiple_of)
 
 
@@ -62,7 +61,7 @@ def _sized(size: Sym) -> Expr:
 
 
 def _floor(quotient: Quotient) -> Expr:
-    """A division that rounds down, as sizes have it; the kernel's rounds towards zero."""
+    """A division that rounds down, as in sizes; the kernel's truncates."""
     low = bounds_of(quotient.dividend)[0]
     up = max(0, -(low // quotient.divisor))
     moved = add(quotient.dividend, up * quotient.divisor)
@@ -70,7 +69,7 @@ def _floor(quotient: Quotient) -> Expr:
 
 
 def splat(value: Expr, lanes: int) -> Expr:
-    """`value` widened to `lanes`; a vector of that many lanes is returned as it is."""
+    """`value` broadcast to `lanes`; a vector of that many lanes is returned unchanged."""
     if value.lanes == lanes:
         return value
     assert value.lanes == 1, f"cannot widen {value.lanes} lanes to {lanes}"
@@ -80,7 +79,7 @@ def splat(value: Expr, lanes: int) -> Expr:
 
 
 def apply(primitive: Primitive, *operands: Expr, dtype: DType | None = None) -> Expr:
-    """A primitive on operands, scalars widened to meet vectors."""
+    """A primitive on operands, with scalars broadcast to match vectors."""
     lanes = max([o.lanes for o in operands])
     wide = tuple([splat(o, lanes) for o in operands])
     result = dtype or result_dtype(primitive, tuple([o.dtype for o in operands]))
@@ -88,7 +87,7 @@ def apply(primitive: Primitive, *operands: Expr, dtype: DType | None = None) -> 
 
 
 def cast(value: Expr, dtype: DType) -> Expr:
-    """A value converted to a type; the same object when it has that already."""
+    """A value converted to a type; the same object if it has that type."""
     if value.dtype is dtype:
         return value
     if isinstance(value, Splat):
@@ -97,7 +96,7 @@ def cast(value: Expr, dtype: DType) -> Expr:
 
 
 def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
-    """`then` where the condition holds, else `otherwise`, lane by lane."""
+    """`then` where the condition holds, else `otherwise`, for each lane."""
     return apply(P.SELECT, condition, then, otherwise)
 
 
@@ -158,7 +157,7 @@ def mul(a: Number, b: Number) -> Expr:
 
 
 def _vector_terms(expr: Expr) -> tuple[Expr, int, Terms]:
-    """An index as a scalar, the step from lane to lane, and a sum of vectors of no known form."""
+    """An index as a scalar, a stride between lanes, and a sum of vectors of unknown form."""
     match expr:
         case Const(value=value):
             return Const(value, INDEX), 0, {}
@@ -179,7 +178,7 @@ def _vector_terms(expr: Expr) -> tuple[Expr, int, Terms]:
 
 
 def _vector_total(base: Expr, stride: int, vectors: Terms, lanes: int) -> Expr:
-    """The expression that `_vector_terms` takes apart."""
+    """The inverse of `_vector_terms`."""
     for term, factor in vectors.items():
         known = undivided(term)
         if known is not None and factor and vectors.get(known[0]) == factor * known[2]:
@@ -210,7 +209,7 @@ def sub(a: Number, b: Number) -> Expr:
 
 
 def ramp(base: Number, stride: int, lanes: int) -> Expr:
-    """A vector of indices; a stride of 0 is a splat, one lane a scalar."""
+    """A vector of indices; a stride of 0 gives a splat, one lane a scalar."""
     base = lift(base)
     if lanes == 1:
         return base
@@ -218,9 +217,7 @@ def ramp(base: Number, stride: int, lanes: int) -> Expr:
 
 
 def _split(expr: Expr, k: int) -> tuple[Expr, Expr]:
-    """A scalar index as `quotient * k + rest`, moving every term that k divides into the
-    quotient.
-    """
+    """A scalar index as `quotient * k + rest`, with every term that k divides in the quotient."""
     quotient: Terms = {}
     rest: Terms = {}
     for term, factor in terms(expr).items():
@@ -259,7 +256,7 @@ def divmod_constant(a: Expr, k: int) -> tuple[Expr, Expr]:
             and k % (a.stride * a.lanes) == 0
             and multiple(rest) % (a.stride * a.lanes) == 0
         ):
-            q, r = divmod_constant(rest, k)  # the base never lets the ramp cross a multiple of k
+            q, r = divmod_constant(rest, k)  # the lanes of the ramp do not cross a multiple of k
             return splat(add(quotient, q), a.lanes), ramp(r, a.stride, a.lanes)
         if inside:
             return splat(quotient, a.lanes), ramp(rest, a.stride, a.lanes)

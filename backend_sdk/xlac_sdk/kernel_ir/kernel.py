@@ -1,8 +1,8 @@
-"""Kernel IR: loops, scalars, vectors and buffers. The one language that every backend reads.
+"""Kernel IR: loops, scalars, vectors and buffers; the input language of every backend.
 
 An expression has an element type and a number of lanes; one with `lanes > 1` is a vector. Buffers
-are flat: an index counts elements from the buffer's start, and schedules linearise shapes. A
-scheduled kernel says everything that speed needs, so a backend only spells it.
+are flat: an index counts elements from the buffer's start, and schedules linearise shapes. All
+optimisation decisions are explicit in a scheduled kernel, so a backend only translates it.
 
     Expr = Const | Var | Ramp | Splat | Load | Apply | Fold | Shuffle | Exchange
     Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Await | Prefetch | Instruction
@@ -43,8 +43,8 @@ class LoopKind(Enum):
     """How the iterations of a loop relate to each other and to the machine."""
 
     SERIAL = "serial"
-    PARALLEL = "parallel"  # independent; the backend may split the range over threads
-    UNROLLED = "unrolled"  # constant trip count; the backend writes the body out
+    PARALLEL = "parallel"  # independent iterations; the backend may split the range over threads
+    UNROLLED = "unrolled"  # constant trip count; the backend unrolls it
     BLOCK = "block"  # one iteration per GPU block: see grid.py for the form of such a kernel
     THREAD = "thread"  # one iteration per GPU thread of a block
 
@@ -55,7 +55,7 @@ class For:
     scalar.
 
     A PARALLEL loop is the only statement of its kernel. `grain` is the least number of iterations
-    worth a thread of their own.
+    worth a task of their own.
     """
 
     counter: Var
@@ -86,10 +86,10 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Writes the lanes of `value`; indices and masks as for Load.
+    """Stores the lanes of `value`; indices and masks as for Load.
 
-    `atomic` combines with what is there instead of replacing it, safely between threads;
-    `streaming` says that the data will not be read again soon.
+    `atomic` combines with the stored value instead of replacing it, safely between threads;
+    `streaming` hints that the data will not be read again soon.
     """
 
     buffer: Buffer
@@ -119,16 +119,16 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Every thread of a GPU block arrives before any goes on."""
+    """A barrier: every thread of a GPU block arrives before any continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """This thread goes on when a scalar condition over memory holds, which other threads of its
+    """Blocks this thread until a scalar condition over memory holds, which other threads of its
     block make true.
 
-    What those did before is seen after it. Unlike a Barrier it may stand where only some threads
-    come.
+    Earlier writes of those threads are visible after it. Unlike a Barrier it may be in divergent
+    control flow.
     """
 
     condition: Expr
@@ -136,7 +136,7 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A hint that an element's cache line is wanted soon. The index may be out of bounds."""
+    """A hint that an element's cache line will soon be used. The index may be out of bounds."""
 
     buffer: Buffer
     index: Expr
@@ -145,14 +145,13 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A parameter as a copy engine is told of it: the launch hands the kernel a description of an
-    array of up to five axes, outermost first, `offset` elements into the parameter. Whole boxes are
-    copied; what lies outside the array is zero.
+    """A parameter with a description of an array for TMA copies, which the launch passes to the
+    kernel: up to five axes, outermost first, starting `offset` elements into the parameter. Whole
+    boxes are copied; elements outside the array are zero.
 
-    `extents` and `strides` (in elements; the last axis has none, its elements are neighbours) are
-    expressions over the kernel's sizes. A box's innermost rows are 128 bytes, and lie in SHARED
-    memory one after the other, the eight 16-byte chunks of each exchanged by an exclusive or with
-    the row's number.
+    `extents` and `strides` (in elements; the last axis is contiguous and has none) are expressions
+    over the kernel's sizes. A box's innermost rows are 128 bytes, consecutive in SHARED memory,
+    with the eight 16-byte chunks of each row swizzled by an exclusive or with the row's number.
     """
 
     name: str
@@ -165,10 +164,11 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A named instruction of some target (a matrix multiply, an asynchronous copy) and its meaning.
+    """A named instruction of some target (a matrix multiply, an asynchronous copy) with its
+    semantics.
 
-    A backend that lists `name` in `Target.instructions` spells it from `operands`; every other one,
-    and the interpreter, run `meaning`, plain statements with the same effect.
+    A backend that lists `name` in `Target.instructions` emits it from `operands`; every other one,
+    and the interpreter, runs `meaning`, plain statements with the same effect.
     """
 
     name: str
@@ -183,7 +183,9 @@ Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Await | Prefetch |
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one launch costs: arithmetic operations, and bytes that must cross memory once."""
+    """The cost of one launch: arithmetic operations, and bytes that must be transferred from or to
+    memory.
+    """
 
     flops: int = 0
     bytes: int = 0
@@ -191,7 +193,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """Code over its parameters. `sizes` are the symbolic extents it is given at run time (I64).
+    """Code over its parameters. `sizes` are the symbolic extents passed at run time (I64).
 
     The name, like every name inside, is an identifier made by the compiler, never a user's text.
     """
@@ -202,11 +204,11 @@ class Kernel:
     sizes: tuple[Var, ...] = ()
     work: Work = Work()
     origins: tuple[Origin, ...] = ()
-    note: str = ""  # one line for people: what was fused here
+    note: str = ""  # one line for people: what was fused into the kernel
 
     @property
     def parallel(self) -> For | None:
-        """The loop that may be split over threads, if there is one."""
+        """The parallel loop, if there is one."""
         match self.body:
             case (For(kind=LoopKind.PARALLEL) as loop,):
                 return loop
@@ -214,7 +216,7 @@ class Kernel:
 
 
 def children(stmt: Stmt) -> Sequence[tuple[Stmt, ...]]:
-    """The blocks nested directly inside a statement."""
+    """The blocks directly inside a statement."""
     match stmt:
         case For(body=body):
             return (body,)
@@ -234,7 +236,7 @@ def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
 
 
 def names(kernel: Kernel) -> set[str]:
-    """Every name that a kernel gives to something."""
+    """Every name that a kernel defines."""
     found = {b.name for b in kernel.parameters} | {v.name for v in kernel.sizes}
     stack = list(kernel.body)
     while stack:

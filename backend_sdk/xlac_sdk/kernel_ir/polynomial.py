@@ -1,9 +1,9 @@
-"""Divides indices by extents that are sizes of the kernel.
+"""Division of indices by symbolic extents.
 
 An index is a sum of products with constant factors (`sums.terms`), so it is a polynomial over the
-kernel's variables, and division by an extent is that of polynomials: `row * n + column` by `n` is
-`row`, and the remainder `column`, where `column` is known to be below `n`. What does not come out
-is left to the machine.
+kernel's variables, and is divided by an extent as a polynomial: `row * n + column` by `n` is `row`,
+with the remainder `column` if `column` is known to be below `n`. Divisions that do not simplify
+stay run-time divisions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from xlac_sdk.kernel_ir.sums import INDEX, ONE, P, Terms, factors, joined, produ
 
 
 def divmod_by(a: Expr, k: Expr) -> tuple[Expr, Expr]:
-    """Quotient and remainder of an index by a size that is positive where this is computed; `a` is
-    not negative.
+    """Quotient and remainder of an index by a size that is positive whenever this is evaluated; `a`
+    is not negative.
     """
     if isinstance(a, Splat):
         quotient, rest = divmod_by(a.value, k)
@@ -37,12 +37,12 @@ def divmod_by(a: Expr, k: Expr) -> tuple[Expr, Expr]:
 
 
 def divide(a: Expr, k: Expr) -> tuple[Expr, Expr]:
-    """`a` as `quotient * k + rest`, as far as whole terms go: the rest may be negative, or k and
-    more.
+    """`a` as `quotient * k + rest`, by dividing whole terms: the rest may be negative, or at least
+    k.
     """
     lead, by = _leading(terms(k))
     rest, quotient = dict(terms(a)), dict[Expr, int]()
-    for _ in range(len(rest) + 8):  # a step takes a leading term away and may bring smaller ones
+    for _ in range(len(rest) + 8):  # a step removes a leading term and may add smaller ones
         found = next(
             (t for t, f in rest.items() if f % by == 0 and _without(t, lead) is not None), None
         )
@@ -59,13 +59,13 @@ def divide(a: Expr, k: Expr) -> tuple[Expr, Expr]:
 
 
 def _leading(parts: Terms) -> tuple[Expr, int]:
-    """The term of most variables, and its factor."""
+    """The term with the most variables, and its factor."""
     lead = max((t for t in parts if t != ONE), key=lambda t: (len(factors(t)), str(t)))
     return lead, parts[lead]
 
 
 def _without(term: Expr, lead: Expr) -> Expr | None:
-    """A product divided by another, where that is whole."""
+    """A product divided by another, if exact."""
     left = factors(term)
     for part in factors(lead):
         if part not in left:
@@ -85,9 +85,7 @@ def is_below(a: Expr, k: Expr) -> bool:
 
 
 def greatest(expr: Expr) -> Expr:
-    """Something that an index never exceeds, over the kernel's sizes and what has no other
-    bound.
-    """
+    """An upper bound of an index, over the kernel's sizes and unbounded variables."""
     result: Expr = index(0)
     for term, factor in terms(expr).items():
         parts = factors(term)
@@ -115,7 +113,7 @@ def _most(part: Expr) -> Expr:
             )
             low, high = bounds(rest)
             if high is not None and high < 0 and low is not None:
-                return sub(quotient, 1)  # the rest is at least -k: what is below a multiple of k
+                return sub(quotient, 1)  # the rest is at least -k: round to the multiple of k below
             if _positive(rest) and is_below(rest, k):
                 return quotient
     return part

@@ -74,19 +74,19 @@ class Primitive(Enum):
     POPCNT = "popcnt"
     CLZ = "clz"
 
-    __hash__ = object.__hash__  # Enum's is written in Python, and kernels are full of these
+    __hash__ = object.__hash__  # Enum's own method is slow Python, and kernels use these often
 
     def __repr__(self) -> str:
         return self.value
 
     @property
     def arity(self) -> int:
-        """How many operands it takes."""
+        """The number of operands."""
         return _ARITY.get(self, 2)
 
     @property
     def is_comparison(self) -> bool:
-        """True when the result is bool whatever the operands are."""
+        """Whether the result is bool for all operand types."""
         return self in _COMPARISONS
 
 
@@ -104,8 +104,8 @@ TRANSCENDENTAL = frozenset(
 
 
 def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:
-    """What a primitive on values of `dtype` takes: select a condition first, ldexp an exponent of
-    the same width.
+    """The operand types of a primitive on values of `dtype`: select takes a condition first, ldexp
+    an exponent of the same width.
     """
     if primitive is Primitive.SELECT:
         return DType.BOOL, dtype, dtype
@@ -115,7 +115,7 @@ def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:
 
 
 def result_dtype(primitive: Primitive, operands: tuple[DType, ...]) -> DType:
-    """The result type, for every primitive whose type follows from its operands (not casts)."""
+    """The result type, for every primitive whose type follows from its operands (all but casts)."""
     if primitive.is_comparison:
         return DType.BOOL
     return operands[1] if primitive is Primitive.SELECT else operands[0]

@@ -1,5 +1,5 @@
-"""Which values an integer, or any lane of a vector, can take, as far as variables say: lets
-emitters write plain arithmetic.
+"""Value ranges of integer expressions, as far as variables' bounds imply them; they let emitters
+write plain arithmetic.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import walk
 
 P = Primitive
-Range = tuple[int, int] | None  # inclusive; None where nothing is known
+Range = tuple[int, int] | None  # inclusive bounds; None if unknown
 
 
 def type_range(dtype: DType) -> tuple[int, int]:
-    """The least and greatest value of an integer type or bool."""
+    """The minimum and maximum of an integer type or bool."""
     if dtype is DType.BOOL:
         return 0, 1
     low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
@@ -22,13 +22,13 @@ def type_range(dtype: DType) -> tuple[int, int]:
 
 
 def fits(known: Range, dtype: DType) -> bool:
-    """Whether a type can hold every value of a range."""
+    """Whether a type can represent every value of a range."""
     low, high = type_range(dtype)
     return known is not None and low <= known[0] and known[1] <= high
 
 
 def combined(primitive: Primitive, a: Range, b: Range) -> Range:
-    """What exact arithmetic on two ranges gives; None for what is not known."""
+    """The range of exact arithmetic on two ranges; None if unknown."""
     if a is None or b is None:
         return None
     match primitive:
@@ -47,7 +47,7 @@ def combined(primitive: Primitive, a: Range, b: Range) -> Range:
 
 
 class Ranges:
-    """Ranges of expressions, remembered by identity."""
+    """Ranges of expressions, cached by identity."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Expr, Range]] = {}

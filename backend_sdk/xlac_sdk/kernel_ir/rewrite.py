@@ -1,4 +1,4 @@
-"""Rebuilds kernels: every expression or buffer of a body replaced, sharing what does not change."""
+"""Rewrites kernels: maps every expression or buffer of a body, and keeps unchanged parts shared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from xlac_sdk.kernel_ir.kernel import (
 
 
 class KernelRewriter:
-    """Maps expressions bottom-up with `visit` and buffers by `buffers`; memoised by identity."""
+    """Maps expressions bottom-up by `visit` and buffers by `buffers`; memoised by identity."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class KernelRewriter:
         self._memo: dict[int, tuple[Expr, Expr]] = {}
 
     def expr(self, node: Expr) -> Expr:
-        """An expression rewritten, each shared one once."""
+        """A rewritten expression; shared ones are rewritten once."""
         known = self._memo.get(id(node))
         if known is not None:
             return known[1]
         new = self._children(node)
         new = self.visit(new) if self.visit else new
-        self._memo[id(node)] = (node, new)  # the key is kept alive, so its id stays its own
+        self._memo[id(node)] = (node, new)  # the key is kept alive, so that its id is not reused
         return new
 
     def _children(self, node: Expr) -> Expr:
@@ -81,11 +81,11 @@ class KernelRewriter:
                 return node if same else replace(node, values=wide)
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The statements of a block, rewritten; the same tuple where none changed."""
+        """The rewritten statements of a block; the same tuple if none changed."""
         return tuple(map(self.stmt, body))
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        """A statement rewritten; the same object where nothing in it changed."""
+        """A rewritten statement; the same object if nothing in it changed."""
         match stmt:
             case For():
                 return replace(
@@ -140,7 +140,9 @@ class KernelRewriter:
 
 
 def merge_parameters(kernel: Kernel, keep: Buffer, drop: Buffer) -> Kernel:
-    """The kernel with two parameters that share memory made one, which it reads and writes."""
+    """The kernel with two parameters that share memory merged into one, which it reads
+    and writes.
+    """
     merged = replace(keep, access=Access.UPDATE)
     body = KernelRewriter(buffers={keep: merged, drop: merged}).block(kernel.body)
     parameters = tuple(merged if p is keep else p for p in kernel.parameters if p is not drop)

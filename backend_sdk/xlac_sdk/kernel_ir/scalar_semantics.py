@@ -1,4 +1,4 @@
-"""What single primitives mean, where NumPy has no function that means just that."""
+"""Semantics of single primitives for which NumPy has no exact equivalent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ P = Primitive
 
 
 def divide(a: Any, b: Any) -> Any:
-    """Division; of integers towards zero, and by 0 the integer whose bits are all 1."""
+    """Division; of integers truncated, and by 0 the integer with all bits set."""
     if np.asarray(a).dtype.kind == "f":
         return a / b
     safe = np.where(b == 0, np.ones_like(b), b)
@@ -31,7 +31,7 @@ def remainder(a: Any, b: Any) -> Any:
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The greater one; NaN where either is."""
+    """The maximum; NaN if either operand is."""
     result = np.maximum(a, b)
     if result.dtype.kind == "f" and not np.all(result):
         return _ordered(a, b, result, False)
@@ -39,7 +39,7 @@ def maximum(a: Any, b: Any) -> Any:
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The lesser one; NaN where either is."""
+    """The minimum; NaN if either operand is."""
     result = np.minimum(a, b)
     if result.dtype.kind == "f" and not np.all(result):
         return _ordered(a, b, result, True)
@@ -47,22 +47,20 @@ def minimum(a: Any, b: Any) -> Any:
 
 
 def _ordered(a: Any, b: Any, result: Any, negative: bool) -> Any:
-    """Where the operands are zeros, the one of the wanted sign."""
+    """Selects the zero with the required sign if both operands are zeros."""
     first = np.where(np.signbit(a) == negative, a, b)
     return np.where(a == b, first, result)
 
 
 def shift_left(a: Any, b: Any) -> Any:
-    """A shift of bits; 0 by the width and more."""
+    """A left shift; 0 for shifts by the width or more."""
     bits = a.dtype.itemsize * 8
     wide = (b < 0) | (b >= bits)
     return np.where(wide, np.zeros_like(a), np.left_shift(a, np.where(wide, np.zeros_like(b), b)))
 
 
 def shift_right(a: Any, b: Any) -> Any:
-    """A shift of bits, of signed integers with the sign; by the width and more what is left is 0 or
-    -1.
-    """
+    """A right shift, arithmetic for signed integers; shifts by the width or more give 0 or -1."""
     bits = a.dtype.itemsize * 8
     wide = (b < 0) | (b >= bits)
     if a.dtype.kind == "i":
@@ -73,10 +71,12 @@ def shift_right(a: Any, b: Any) -> Any:
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
     """`a * b + c`, rounded once."""
     if np.asarray(a).dtype == np.float32:
-        exact, added = np.float64(a) * np.float64(b), np.float64(c)  # 48 bits: no rounding
+        # the product of two 24-bit significands has 48 bits: no rounding
+        exact, added = np.float64(a) * np.float64(b), np.float64(c)
         total = exact + added
         near = total.astype(np.float32)
-        # rounding twice is rounding once but where the first gives a tie, whose last 28 bits are 0
+        # double rounding differs from a single one only if the first gives a tie, whose last 28
+        # bits are 0
         low = total.view(np.int64) & 0x0FFFFFFF
         if low.all() or ((low != 0) | (near == total)).all():
             return near
@@ -109,11 +109,11 @@ def high_half(x: Any) -> Any:
 
 
 def power(a: Any, b: Any) -> Any:
-    """A power; of integers by squaring, and it wraps."""
+    """A power; of integers by repeated squaring, with wrapping."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.kind == "f":
         result = widened(np.power, a, b)
-        # NumPy takes the power 1/2 by sqrt, which has no -inf
+        # NumPy computes the power 1/2 by sqrt, which differs at -inf
         open_end = np.isneginf(a) & np.isfinite(b) & (b != np.floor(b))
         return (
             np.where(open_end, np.where(b > 0, np.inf, 0.0).astype(a.dtype), result)
@@ -133,14 +133,14 @@ def power(a: Any, b: Any) -> Any:
 
 
 def widened(function: Callable[..., Any], *operands: Any) -> Any:
-    """f32 by way of f64, so that the result is the correctly rounded one."""
+    """A function of f32 computed in f64, so that the result is correctly rounded."""
     if operands[0].dtype == np.float32:
         return np.asarray(function(*(o.astype(np.float64) for o in operands))).astype(np.float32)
     return function(*operands)
 
 
 def count_ones(x: Any) -> Any:
-    """How many bits are 1."""
+    """The number of 1 bits."""
     x = np.asarray(x)
     flat = np.ascontiguousarray(x).reshape(-1)
     bits = np.unpackbits(flat.view(np.uint8).reshape(flat.size, x.dtype.itemsize), axis=1)
@@ -148,7 +148,7 @@ def count_ones(x: Any) -> Any:
 
 
 def leading_zeros(x: Any) -> Any:
-    """How many bits above the highest 1 there are; the width for 0."""
+    """The number of bits above the highest 1; the width for 0."""
     x = np.asarray(x)
     width = x.dtype.itemsize * 8
     rest = (

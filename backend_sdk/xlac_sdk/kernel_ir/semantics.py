@@ -1,8 +1,8 @@
-"""What every primitive means, in NumPy: the definition that backends are tested against.
+"""The semantics of every primitive in NumPy: the definition that backends are tested against.
 
 Functions take arrays (or NumPy scalars) of one dtype and return the exact result; transcendental
-functions of f32 are computed in f64 and rounded, so they are correct to half an ulp but for ties.
-Callers silence floating-point warnings with `np.errstate(all="ignore")`.
+functions of f32 are computed in f64 and rounded, so their error is half an ulp (slightly more at
+ties). Callers silence floating-point warnings with `np.errstate(all="ignore")`.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _halves(count: int) -> list[int]:
 
 
 def cast(x: Any, dtype: DType) -> Any:
-    """Truncates and saturates floats to integers, wraps integers, rounds floats to nearest even
-    once.
+    """Converts: floats to integers truncate and saturate, integers wrap, floats round once to
+    nearest even.
     """
     x = np.asarray(x)
     source = DType.of(x.dtype)
@@ -127,7 +127,7 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _gelu(x: float) -> float:
-    """x/2 erfc(-x/sqrt 2), corrected to first order for what the quotient lost in rounding: 3 ulp
+    """x/2 erfc(-x/sqrt 2), with a first-order correction for the rounding of the quotient: 3 ulp
     down to -20.
     """
     if math.isnan(x) or abs(x) > 40.0:
@@ -142,7 +142,7 @@ def _gelu(x: float) -> float:
 
 
 def _ldexp(x: Any, n: Any) -> Any:
-    # C's int; no float spans more exponents
+    # ldexp takes C's int; larger exponents have no effect
     return np.ldexp(x, np.clip(n, -5000, 5000).astype(np.int32))
 
 

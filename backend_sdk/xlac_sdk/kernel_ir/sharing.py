@@ -1,8 +1,9 @@
-"""Which parts of an expression a text emitter must name: those used more than once, and deep ones.
+"""Chooses the subexpressions that a text emitter must name: those used more than once, and deep
+ones.
 
-Expressions are trees by meaning but graphs in memory (an expanded `tanh` uses its argument five
-times). Emitters write one statement per name, so text stays linear in the graph and nesting stays
-shallow.
+Expressions are conceptually trees but graphs in memory (an expanded `tanh` uses its argument five
+times). Emitters write one statement per name, so the text is linear in the size of the graph and
+nesting stays shallow.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 
-DEPTH = 16  # most operators nested in one text expression; C99 promises 63 parentheses
+DEPTH = 16  # most nested operators in one text expression; C99 guarantees 63 parentheses
 
 
-# by class: asked for every expression, several times
+# by class, as it is looked up several times for every expression
 _INSIDE: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     Const: lambda expr: (),
     Var: lambda expr: (),
@@ -53,12 +54,12 @@ _INSIDE: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside one."""
+    """The direct operands of an expression."""
     return _INSIDE[type(expr)](expr)
 
 
 def roots(stmt: Stmt) -> tuple[Expr, ...]:
-    """The expressions that a statement itself evaluates, without those of its blocks."""
+    """The expressions that a statement evaluates, without those of its nested blocks."""
     match stmt:
         case For(start=start, stop=stop):
             return (start, stop)
@@ -96,8 +97,8 @@ def walk(exprs: Sequence[Expr]) -> list[Expr]:
 
 
 def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:
-    """The expressions to name before a statement that evaluates `exprs`, in an order that works;
-    `also` asks for more.
+    """The expressions to name before a statement that evaluates `exprs`, in dependency order;
+    `also` requests more.
     """
     order = [(expr, _INSIDE[type(expr)](expr)) for expr in walk(exprs)]
     uses: dict[int, int] = {}
@@ -111,7 +112,7 @@ def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: Fal
     for expr, inner in order:
         depth[id(expr)] = below = 1 + max((depth[id(o)] for o in inner), default=-1)
         heavy = bool(inner) and not (isinstance(expr, Splat | Ramp) and not operands(inner[0]))
-        # by every thread, also where a select would not look at the value
+        # all threads must execute an exchange, even if a select ignores its value
         met = isinstance(expr, Exchange)
         if heavy and (uses[id(expr)] > 1 or below >= DEPTH or met or also(expr)):
             result.append(expr)

@@ -1,6 +1,6 @@
-"""Scalar indices as sums of products: taken apart, combined, and written the one way that there is.
+"""Scalar indices as sums of products in a canonical form.
 
-`indexing.py` is what schedules write with; it keeps its indices in this form.
+`indexing.py`, with which schedules build indices, keeps them in this form.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from xlac_sdk.kernel_ir.bounds import bounds
 from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-INDEX = DType.I64  # the type of every index expression; a backend may narrow it where that is safe
+INDEX = DType.I64  # the type of every index expression; a backend may narrow it if that is safe
 
 P = Primitive
-Terms = dict[Expr, int]  # scalar index expressions and their factors; Const(1) holds the constant
+# scalar index expressions and their factors; Const(1) has the constant term
+Terms = dict[Expr, int]
 ONE = Const(1, INDEX)
 
 
 def terms(expr: Expr) -> Terms:
-    """A scalar index expression as a sum; anything that is not one is a single opaque term."""
+    """A scalar index expression as a sum; any other form is a single opaque term."""
     match expr:
         case Const(value=value):
             return {ONE: int(value)} if value else {}
@@ -33,7 +34,7 @@ def terms(expr: Expr) -> Terms:
 
 
 def factors(term: Expr) -> list[Expr]:
-    """What a term is the product of."""
+    """The factors of a term."""
     match term:
         case Apply(Primitive.MUL, (a, b)):
             return [*factors(a), b]
@@ -41,7 +42,7 @@ def factors(term: Expr) -> list[Expr]:
 
 
 def product(a: Terms, b: Terms) -> Terms:
-    """Every term of one sum times every term of another."""
+    """The product of two sums."""
     found: Terms = {}
     for left, k in a.items():
         for right, j in b.items():
@@ -51,7 +52,7 @@ def product(a: Terms, b: Terms) -> Terms:
 
 
 def joined(parts: list[Expr]) -> Expr:
-    """The one way to write a product."""
+    """The canonical form of a product."""
     if not parts:
         return ONE
     first, *rest = sorted(
@@ -63,7 +64,7 @@ def joined(parts: list[Expr]) -> Expr:
 
 
 def total(parts: Terms) -> Expr:
-    """The expression that `terms` takes apart."""
+    """The inverse of `terms`."""
     result: Expr | None = None
     for term, factor in parts.items():
         if term == ONE or not factor:
@@ -77,7 +78,7 @@ def total(parts: Terms) -> Expr:
 
 
 def plus(a: Expr, k: int) -> Expr:
-    """A scalar and a number: the constant of a sum is its last term."""
+    """A scalar plus a number: the constant is the last term of a sum."""
     rest: Expr | None = a
     match a:
         case Const(value=value):
@@ -90,7 +91,7 @@ def plus(a: Expr, k: int) -> Expr:
 
 
 def undivided(term: Expr) -> tuple[Expr, Expr, int] | None:
-    """For `e rem k`: what `e div k` is written as, e, and k."""
+    """For `e rem k`: the expression of `e div k`, e, and k."""
     match term:
         case Apply(Primitive.REM, (e, Const(value=k))) if int(k) > 0:
             return divided(e, int(k)), e, int(k)
@@ -98,7 +99,7 @@ def undivided(term: Expr) -> tuple[Expr, Expr, int] | None:
 
 
 def divided(e: Expr, k: int) -> Expr:
-    """The opaque quotient of an index by a constant; quotients of quotients are one division."""
+    """The opaque quotient of an index by a constant; nested quotients become one division."""
     match e:
         case Apply(Primitive.DIV, (inner, Const(value=j))) if int(j) > 0 and _positive(inner):
             return Apply(P.DIV, (inner, Const(int(j) * k, INDEX, e.lanes)), INDEX, e.lanes)
@@ -111,7 +112,7 @@ def _positive(expr: Expr) -> bool:
 
 
 def rejoin(found: Terms) -> Terms:
-    """`(e div k) * k + e rem k` is e: what a reshape of a reshape comes to."""
+    """Simplifies `(e div k) * k + e rem k` to e, which arises from a reshape of a reshape."""
     for term in found:
         known = undivided(term)
         if known is None:
@@ -131,7 +132,7 @@ def rejoin(found: Terms) -> Terms:
 
 
 def _rejoin_open(found: Terms, term: Apply) -> Terms | None:
-    """The same where k, or what the remainder is multiplied by, is a size of the kernel."""
+    """The same if k, or the factor of the remainder, is a symbolic size."""
     parts = factors(term)
     for part in parts:
         match part:

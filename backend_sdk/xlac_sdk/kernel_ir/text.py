@@ -1,4 +1,4 @@
-"""Kernels as text for people: stable, one statement a line."""
+"""Kernels as text for people: stable, one statement per line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from xlac_sdk.kernel_ir.sharing import named, operands, roots, walk
 from xlac_sdk.support.limits import checkpoint
 
 NOTHING: Mapping[int, str] = {}
-TREE = 400  # nodes of a statement up to which shared parts are simply repeated
+TREE = 400  # expression nodes of a statement up to which shared parts are repeated
 INFIX = {
     Primitive.ADD: "+", Primitive.SUB: "-", Primitive.MUL: "*", Primitive.DIV: "/", Primitive.REM: "%",
     Primitive.LT: "<", Primitive.LE: "<=", Primitive.EQ: "==", Primitive.NE: "!=", Primitive.AND: "&",
@@ -62,8 +62,8 @@ def show(kernel: Kernel) -> str:
 
 
 def expr(node: Expr, known: Mapping[int, str] = NOTHING) -> str:
-    """An expression as text; vectors show their lane count where they begin. `known` names some
-    already, by id.
+    """An expression as text; vectors show their lane count where they start. `known` maps ids of
+    expressions to names.
     """
     if id(node) in known:
         return known[id(node)]
@@ -111,7 +111,7 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
     pad = "    " * depth
     for stmt in body:
         known: dict[int, str] = {}
-        for shared in _shared(stmt):  # as a tree it could be larger than memory
+        for shared in _shared(stmt):  # as a tree it might not fit memory
             text = expr(shared, known)
             known[id(shared)] = f"%{len(known)}"
             yield f"{pad}{known[id(shared)]} = {text}"
@@ -168,7 +168,9 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
 
 
 def _shared(stmt: Stmt) -> list[Expr]:
-    """The parts to name when what a statement evaluates is far larger as a tree than in memory."""
+    """The parts to name if the expressions of a statement are far larger as a tree than
+    in memory.
+    """
     sizes: dict[int, int] = {}
     for one in walk(roots(stmt)):
         sizes[id(one)] = 1 + sum(sizes[id(o)] for o in operands(one))

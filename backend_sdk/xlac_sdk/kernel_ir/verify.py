@@ -1,5 +1,5 @@
-"""Checks that a kernel says what its contract allows: types, lanes, scopes, what may be written,
-how loops may nest. A failure is a bug of the compiler.
+"""Verifies kernels against the rules of kernel IR: types, lanes, scopes, write access, nesting of
+loops. A failure is a compiler bug.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from xlac_sdk.support.limits import checkpoint
 
 
 def verify(kernel: Kernel) -> None:
-    """Raises VerifyError naming the kernel and what is wrong."""
+    """Raises VerifyError that names the kernel and the violation."""
     checkpoint()
     _Verifier(kernel).run()
 
 
 def applies(primitive: Primitive, dtype: DType) -> bool:
-    """True where a primitive takes operands of a type; what conformance cases are made from."""
+    """Whether a primitive supports operands of a type; conformance cases are derived from this."""
     return operand_fault(primitive, dtype) is None
 
 
@@ -55,8 +55,8 @@ class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.used: dict[str, object] = {}
-        self.stored: set[Buffer] = set()  # what some statement before stores into
-        # expressions looked at before, by identity: what is left to ask is what they see
+        self.stored: set[Buffer] = set()  # buffers that earlier statements store to
+        # expressions that were checked, by identity: only their visibility remains to be checked
         self.typed_well: set[int] = set()
         self.for_gpus = False
 
@@ -218,9 +218,7 @@ class _Verifier:
             raise self.fail(wrong)
 
     def known(self, buffer: Buffer) -> None:
-        """Checks that what is read of a parameter can be what the kernel wrote there, where it says
-        that it is.
-        """
+        """Checks that a buffer that may only be read after it was written, has been written."""
         if buffer.access is Access.REREAD and buffer not in self.stored:
             raise self.fail(
                 f"'{buffer.name}' is read only where the kernel wrote it, but read before anything "
@@ -228,7 +226,7 @@ class _Verifier:
             )
 
     def tensor_map(self, given: TensorMap, scope: KernelScope) -> None:
-        """A parameter, described by the kernel's sizes alone."""
+        """Checks a tensor map, which must be described by the kernel's sizes alone."""
         self.identifier(given.name)
         known = self.used.setdefault(given.name, given)
         self.need(known == given, f"'{given.name}' is declared twice")
@@ -269,9 +267,7 @@ class _Verifier:
             raise self.fail(f"buffer '{buffer.name}' is used out of scope")
 
     def exprs(self, given: Iterable[Expr], scope: KernelScope) -> None:
-        """Each expression is looked at once for a kernel, and whether it can be used here once for
-        a scope and those inside.
-        """
+        """Checks each expression once for a kernel, and its visibility once for a scope."""
         stack, visible, typed_well = [*given], scope.visible, self.typed_well
         while stack:
             expr = stack.pop()

@@ -1,5 +1,5 @@
-"""What an expression may be wherever it stands: its types, lanes and constants. `verify.py` asks
-this of each one once.
+"""Context-free rules of expressions: types, lanes and constants. `verify.py` checks each expression
+once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from xlac_sdk.kernel_ir.semantics import FOLDABLE
 
 P = Primitive
 _BITS = frozenset({P.AND, P.OR, P.XOR, P.NOT})
-_WHOLE = _BITS | {P.SHL, P.SHR, P.POPCNT, P.CLZ}  # not for floats
+_WHOLE = _BITS | {P.SHL, P.SHR, P.POPCNT, P.CLZ}  # not defined on floats
 _FLOATS = (TRANSCENDENTAL - {P.POW}) | {P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.SQRT, P.FMA, P.LDEXP}
-# what half types may do besides being loaded and stored
+# operations on 16-bit floats besides loads and stores
 _ANY = frozenset({P.SELECT, P.CAST, P.BITCAST})
 _BOOLS = _BITS | {P.LT, P.LE, P.EQ, P.NE, P.MAX, P.MIN, P.SELECT, P.CAST}
 _RANGES = {
@@ -40,7 +40,7 @@ _RANGES = {
 
 
 def fault(expr: Expr) -> str | None:
-    """What is wrong with an expression, its operands apart; None where nothing is."""
+    """What is wrong with an expression itself, without its operands; None if nothing is."""
     if expr.lanes < 1:
         return "an expression has no lanes"
     check = _CHECKS.get(type(expr))
@@ -48,7 +48,7 @@ def fault(expr: Expr) -> str | None:
 
 
 def index_fault(name: str, index: Expr, lanes: int, mask: Expr | None) -> str | None:
-    """What is wrong with an access of so many lanes to the buffer of a name."""
+    """What is wrong with an access of `lanes` lanes to a buffer."""
     if not index.dtype.is_integer:
         return f"the index into '{name}' is a {index.dtype}"
     if index.lanes not in (1, lanes):
@@ -60,7 +60,7 @@ def index_fault(name: str, index: Expr, lanes: int, mask: Expr | None) -> str | 
 
 @cache
 def operand_fault(primitive: Primitive, dtype: DType) -> str | None:
-    """Why a primitive does not work on a type at all; None where it does."""
+    """Why a primitive does not support a type; None if it does."""
     if dtype.is_half and primitive not in _ANY:
         return f"'{primitive.value}' of {dtype}: halves are cast to f32 first"
     if dtype is DType.BOOL:
@@ -87,7 +87,7 @@ def _apply(expr: Apply) -> str | None:
 
 @cache
 def _types(primitive: Primitive, kinds: tuple[DType, ...], result: DType) -> str | None:
-    """What is wrong with a primitive that makes one type of others."""
+    """What is wrong with the types of a conversion."""
     first = kinds[0]
     if primitive is P.SELECT:
         if first is not DType.BOOL:

@@ -1,1 +1,1 @@
-"""What a target's libraries may compute whole."""
+"""Operations that a target's libraries compute whole."""

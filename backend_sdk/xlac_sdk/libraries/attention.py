@@ -1,9 +1,9 @@
-"""Attention that a library computes whole: what a target says of its library, and one attention
-said in full.
+"""Attention computed by a library: a target's description of its library, and the description of
+one attention.
 
-A schedule makes a `Call` named `ATTENTION`; its one attribute, `attention`, says all that a backend
-needs. The call's arguments are queries, keys, values, the mask where there is one, the result, and
-the workspace.
+A schedule makes a `Call` named `ATTENTION`; its one attribute, `attention`, has all that a backend
+needs. The call's arguments are queries, keys, values, the mask if there is one, the result, and the
+workspace.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ ATTENTION = "fused_attention"  # the name of the call
 
 @dataclass(frozen=True, slots=True)
 class Attentions:
-    """Attentions of one type that a target's library computes, and from which size on that is worth
-    it.
+    """The attentions of one type that a target's library supports, and the sizes from which it
+    pays.
     """
 
-    library: str  # its name, for people
+    library: str  # its name in messages
     operands: DType
-    widest: int  # heads are a multiple of 8 wide, and no wider than this
-    least: int  # rows that share keys: queries of all the heads that have them in common
+    widest: int  # widths must be multiples of 8, up to this
+    least: int  # the fewest rows that share keys: queries of all heads that share a key head
     flops: int
-    workspace: int  # bytes that it may use while it runs
+    workspace: int  # bytes of temporary memory
 
     def to_json(self) -> list[Any]:
-        """As JSON: `Attentions.from_json` makes the same of it."""
+        """As JSON, the inverse of `from_json`."""
         return [
             self.library,
             str(self.operands),
@@ -47,19 +47,19 @@ class Attentions:
 
     @staticmethod
     def from_json(facts: list[Any]) -> Attentions:
-        """Raises TypeError or ValueError for anything else than what `to_json` gives."""
+        """The inverse of `to_json`. Raises TypeError or ValueError for anything else."""
         library, operands, *numbers = facts
         return Attentions(library, DType(operands), *numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """`result = softmax(queries keys' * scale + mask) values` for each head.
+    """`result = softmax(queries keysᵀ * scale + mask) values` for each head.
 
-    All four are (batch, heads, time, width); there may be fewer heads of keys and values, each for
-    as many heads of queries. The mask is (batch, heads, time, keys), of the operands' type, its
-    axes of one element for all. Where `causal`, the last query sees every key, the one before it
-    one less. Scores and sums are f32, weights may be rounded to the operands' type.
+    All four are (batch, heads, time, width); there may be fewer key/value heads, each shared by
+    several query heads. The mask is (batch, heads, time, keys), of the operands' type; its axes of
+    size 1 broadcast. If `causal`, the last query sees every key, the one before it one less. Scores
+    and sums are f32, weights may be rounded to the operands' type.
     """
 
     queries: Strided
@@ -72,7 +72,7 @@ class Attention:
     workspace: int = 0
 
     def at(self, sizes: Mapping[str, int]) -> Attention:
-        """For one set of sizes."""
+        """With symbolic sizes replaced by values."""
         return replace(
             self,
             queries=self.queries.at(sizes),
@@ -85,8 +85,8 @@ class Attention:
     def compute(
         self, queries: NDArray[Any], keys: NDArray[Any], values: NDArray[Any], *others: NDArray[Any]
     ) -> None:
-        """What a call with these arguments does, for sizes that are known, in float64 until it is
-        rounded.
+        """The reference implementation of a call with known sizes, in float64 until the final
+        rounding.
         """
         if self.result.empty:
             return

@@ -1,8 +1,8 @@
-"""Convolutions that a library computes whole: one convolution, said in full.
+"""Convolutions computed by a library: the description of one convolution.
 
-A schedule makes a `Call` named `CONVOLUTION`; its one attribute, `convolution`, says all that a
-backend needs. The call's arguments are x, the kernel, the addend and the bias where there are such,
-the result, and the workspace.
+A schedule makes a `Call` named `CONVOLUTION`; its one attribute, `convolution`, has all that a
+backend needs. The call's arguments are x, the kernel, the addend and the bias if present, the
+result, and the workspace.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """`result = activation(x * kernel + addend + bias)`, the kernel not flipped.
+    """`result = activation(x * kernel + addend + bias)`, without flipping the kernel.
 
     x is (batch, channels, spatial…), the kernel (filters, channels of a group, spatial…), result
     and addend (batch, filters, spatial…); the bias has a number for each filter, f32 or of the
-    result's type. All of it is f32, rounded once to the result's type.
+    result's type. Computed in f32, rounded once to the result's type.
     """
 
     x: Strided
@@ -47,11 +47,11 @@ class Convolution:
     bias_offset: Dim = 0
     activation: str = ""
     workspace: int = 0
-    # f32 operands may be rounded to tf32, and sums be made of transformed operands
+    # f32 operands may be rounded to tf32, and algorithms with transformed operands may be used
     fast: bool = False
 
     def at(self, sizes: Mapping[str, int]) -> Convolution:
-        """For one set of sizes."""
+        """With symbolic sizes replaced by values."""
         return replace(
             self,
             x=self.x.at(sizes),
@@ -62,8 +62,8 @@ class Convolution:
         )
 
     def compute(self, x: NDArray[Any], kernel: NDArray[Any], *others: NDArray[Any]) -> None:
-        """What a call with these arguments does, for sizes that are known, in float64 until it is
-        rounded.
+        """The reference implementation of a call with known sizes, in float64 until the final
+        rounding.
         """
         if self.result.empty:
             return

@@ -1,8 +1,8 @@
-"""What is found out about a machine while programs run, such as which of a library's engines it is
-to use, kept for the next process.
+"""Findings about a machine that persist between processes, such as which engine of a library is
+fastest.
 
-Who runs programs gives an executable a place for that, by its `remember(findings)` if it has one.
-What is found there may be anybody's: whoever asks checks it.
+A program's caller gives an executable a place to store them, by its `remember(findings)` if it has
+one. Stored findings are untrusted: readers must check them.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from typing import Protocol
 
 
 class Findings(Protocol):
-    """A place for short texts, each by the texts that decide it. Nothing is raised: it may
-    forget.
-    """
+    """A store of short texts, keyed by texts. Nothing is raised, and entries may be lost."""
 
     def find(self, *key: str) -> str | None:
-        """What was kept, if it still is."""
+        """The stored text, if it still exists."""
 
     def keep(self, told: str, about: str, *key: str) -> None:
-        """Keeps a text; `about` says for people what it is about."""
+        """Stores a text; `about` describes it for people."""
 
 
 class Nothing:
-    """Remembers nothing."""
+    """Stores nothing."""
 
     def find(self, *key: str) -> str | None:
-        """Nothing was found before."""
+        """None: nothing is stored."""
         return None
 
     def keep(self, told: str, about: str, *key: str) -> None:
-        """Keeps nothing."""
+        """Discards the text."""

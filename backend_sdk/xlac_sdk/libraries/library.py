@@ -1,4 +1,4 @@
-"""Operations that a target's library may compute whole, by the names of their calls."""
+"""Operations that libraries compute whole, by the names of their calls."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CALLS = (PRODUCT, CONVOLUTION, ATTENTION)
 
 
 def problem(attributes: Mapping[str, Any]) -> Problem:
-    """What a call is to compute: its one attribute."""
+    """The description of a call's operation: its one attribute."""
     (found,) = attributes.values()
     assert isinstance(found, Problem)
     return found
 
 
 def compute(attributes: Mapping[str, Any], *arguments: Any) -> None:
-    """Does what such a call says, in NumPy."""
+    """Runs such a call, in NumPy."""
     problem(attributes).compute(*arguments)
 
 

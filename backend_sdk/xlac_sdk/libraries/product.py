@@ -1,9 +1,9 @@
-"""Matrix products that a library computes whole: what a target says of its library, and one product
-said in full.
+"""Matrix products computed by a library: a target's description of its library, and the description
+of one product.
 
-A schedule makes a `Call` named `PRODUCT` of a product; its one attribute, `product`, says all that
-a backend needs. The call's arguments are left, right, the addend and the bias where there are such,
-the result, and the workspace.
+A schedule makes a `Call` named `PRODUCT` of a product; its one attribute, `product`, has all that a
+backend needs. The call's arguments are left, right, the addend and the bias if present, the result,
+and the workspace.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ from xlac_sdk.dims import Dim, evaluate, static
 from xlac_sdk.dtypes import DType
 
 PRODUCT = "product"  # the name of the call
-RELU, GELU = "relu", "gelu"  # gelu by its tanh formula
+RELU, GELU = "relu", "gelu"  # gelu by its tanh approximation
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Matrix products, or convolutions, of one operand type that a target's library computes, and
-    from which size on that is worth it."""
+    """The matrix products, or convolutions, of one operand type that a target's library supports,
+    and the sizes from which it pays.
+    """
 
-    library: str  # its name, for people
+    library: str  # its name in messages
     operands: DType
     results: frozenset[DType]
-    # of RELU and GELU, for models whose precision is "fast": they need not be exact
+    # RELU and GELU, for models with precision "fast": they need not be exact
     activations: frozenset[str]
-    least: int  # rows, columns and depth, each; of a convolution, channels and filters of a group
+    # the fewest rows, columns and depth, each; of a convolution, channels and filters of a group
+    least: int
     flops: int
-    workspace: int  # bytes that it may use while it runs
-    # activations that it computes as they are meant: they need no "fast"
+    workspace: int  # bytes of temporary memory
+    # activations that it computes exactly, which do not need "fast"
     exact: frozenset[str] = frozenset()
-    wide: bool = False  # a bias may be f32 beside halves
-    # it is worth it only where operands may be rounded: for models whose precision is "fast"
+    wide: bool = False  # a bias may be f32 with 16-bit operands
+    # whether it pays only if operands may be rounded: for models with precision "fast"
     rounds: bool = False
 
     def to_json(self) -> list[Any]:
-        """As JSON: `Products.from_json` makes the same of it."""
+        """As JSON, the inverse of `from_json`."""
         results, activations = sorted(map(str, self.results)), sorted(self.activations)
         numbers = [self.least, self.flops, self.workspace]
         return [
@@ -59,7 +61,7 @@ class Products:
 
     @staticmethod
     def from_json(facts: list[Any]) -> Products:
-        """Raises TypeError or ValueError for anything else than what `to_json` gives."""
+        """The inverse of `to_json`. Raises TypeError or ValueError for anything else."""
         library, operands, results, activations, least, flops, workspace, exact, wide, rounds = (
             facts
         )
@@ -80,9 +82,7 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """Where the matrices of an operand lie in its argument: how far a step along each axis moves,
-    in elements.
-    """
+    """The layout of an operand's matrices in its argument: strides in elements."""
 
     dtype: DType
     rows: Dim
@@ -91,16 +91,14 @@ class Matrices:
     offset: Dim = 0  # of the first element
 
     def at(self, sizes: Mapping[str, int]) -> Matrices:
-        """For one set of sizes."""
+        """With symbolic sizes replaced by values."""
         known = (
             evaluate(step, sizes) for step in (self.rows, self.columns, self.batch, self.offset)
         )
         return Matrices(self.dtype, *known)
 
     def view(self, argument: NDArray[Any], extents: tuple[int, ...]) -> NDArray[Any]:
-        """The matrices, for steps that are known, as an array of these extents over the argument's
-        memory.
-        """
+        """The matrices with these extents as a view of the argument's memory, for known strides."""
         batch, rows, columns, offset = static((self.batch, self.rows, self.columns, self.offset))
         memory = argument.reshape(-1)[offset:]
         return as_strided(
@@ -113,8 +111,8 @@ class Product:
     """`result = activation(scale * left @ right + addend + bias)` for each of `count` pairs of
     matrices.
 
-    All of it is f32, rounded once to the result's type. The addend is of that type and may be where
-    the result goes; so is the bias, which has a number for each column.
+    Computed in f32, rounded once to the result's type. The addend has that type and may share
+    memory with the result; the bias also has it, with a number for each column.
     """
 
     count: Dim
@@ -133,7 +131,7 @@ class Product:
     tf32: bool = False  # f32 operands may be rounded to tf32
 
     def at(self, sizes: Mapping[str, int]) -> Product:
-        """For one set of sizes."""
+        """With symbolic sizes replaced by values."""
         return replace(
             self,
             count=evaluate(self.count, sizes),
@@ -148,8 +146,8 @@ class Product:
         )
 
     def compute(self, left: NDArray[Any], right: NDArray[Any], *others: NDArray[Any]) -> None:
-        """What a call with these arguments does, for sizes that are known, in float64 until it is
-        rounded.
+        """The reference implementation of a call with known sizes, in float64 until the final
+        rounding.
         """
         count, rows, columns, depth, start = static(
             (self.count, self.rows, self.columns, self.depth, self.bias_offset)
@@ -172,7 +170,7 @@ class Product:
 
 
 def activated(name: str, x: NDArray[Any]) -> NDArray[Any]:
-    """What an activation of a product gives."""
+    """The reference implementation of an activation."""
     if name == RELU:
         x = np.maximum(x, 0)
     if name == GELU:

@@ -1,6 +1,4 @@
-"""Where a tensor lies in an argument of a call: its extents, and how far a step along each axis
-moves.
-"""
+"""The layout of a tensor in an argument of a call: extents and strides."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """Steps and the offset of the first element are in elements."""
+    """A strided tensor; strides and the offset of the first element are in elements."""
 
     dtype: DType
     extents: Shape
@@ -26,7 +24,7 @@ class Strided:
     offset: Dim = 0
 
     def at(self, sizes: Mapping[str, int]) -> Strided:
-        """For one set of sizes."""
+        """With symbolic sizes replaced by values."""
         extents, strides = (
             tuple(evaluate(size, sizes) for size in shape) for shape in (self.extents, self.strides)
         )
@@ -34,11 +32,11 @@ class Strided:
 
     @property
     def empty(self) -> bool:
-        """Whether it has no elements, for sizes that are known."""
+        """Whether it has no elements, for known sizes."""
         return 0 in self.extents
 
     def view(self, argument: NDArray[Any]) -> NDArray[Any]:
-        """The tensor as an array over the argument's memory, for sizes that are known."""
+        """The tensor as a view of the argument's memory, for known sizes."""
         (offset,) = static((self.offset,))
         memory = argument.reshape(-1)[offset:]
         return as_strided(
