@@ -1,4 +1,4 @@
-"""Places in source files, and the errors that point at them."""
+"""Places in source files, and diagnostics that refer to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of one line of a file; lines and columns count from 1."""
+    """A range within one line of a file; lines and columns count from 1."""
 
     file: Path
     line: int
@@ -23,7 +23,7 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}"
 
     def excerpt(self) -> str:
-        """The source line with a caret under the stretch; empty when the file cannot be read."""
+        """The source line with carets under the range; empty if the file cannot be read."""
         try:
             lines = self.file.read_text(encoding="utf-8", errors="replace").splitlines()
             text = lines[self.line - 1]
@@ -37,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: its path in the model (`layer.0.h1`) and its place in the file."""
+    """The origin of a value: its path in the model (`layer.0.h1`) and its place in the file."""
 
     name: str
     span: Span | None = None
@@ -48,9 +48,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing wrong, where, and, if we can tell, how to put it right.
+    """One error: the message, its place and, if known, a hint how to fix it.
 
-    `code` is a stable number such as ``XL1004``; `xlac explain CODE` tells more about it.
+    `code` is a stable number such as ``XL1004``; `xlac explain CODE` explains it.
     """
 
     code: str
@@ -70,7 +70,9 @@ class Diagnostic:
 
 
 class XlacError(Exception):
-    """Anything xlac reports to a user instead of a traceback. `exit_code` is the command's."""
+    """Base class of errors that xlac reports to a user instead of a traceback. `exit_code` is the
+    command's.
+    """
 
     exit_code = 2
 
@@ -80,13 +82,13 @@ class XlacError(Exception):
 
 
 class SourceError(XlacError):
-    """The user's mistake: everything found wrong with one input, reported together."""
+    """A mistake in the user's input: all diagnostics for one input, reported together."""
 
     exit_code = 2
 
 
 class UnsupportedError(XlacError):
-    """This target cannot do what was asked."""
+    """The target does not support what was asked."""
 
     exit_code = 3
 
@@ -98,10 +100,8 @@ class LimitError(XlacError):
 
 
 class DeadlineError(LimitError, TimeoutError):
-    """A call took longer than its time-out."""
+    """A call exceeded its time-out."""
 
 
 class VerifyError(Exception):
-    """A kernel or program that breaks its contract: a bug of the compiler, found before anything
-    runs.
-    """
+    """A kernel or program that violates its rules: a compiler bug, found before anything runs."""

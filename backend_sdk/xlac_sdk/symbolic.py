@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd, prod
 
-UNBOUNDED = 2**31 - 1  # the largest size assumed of a symbol without `max`
+UNBOUNDED = 2**31 - 1  # the maximum assumed for a symbol without `max`
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,16 +23,14 @@ class Symbol:
 
     @property
     def identifier(self) -> str:
-        """What the size is called in kernels and in text made from them: no two symbols share
-        it.
-        """
+        """The name of the size in kernels and generated text; unique to the symbol."""
         plain = self.name.isascii() and self.name.isidentifier() and self.name[0] != "_"
         return f"size_{self.name}" if plain else f"size__{self.name.encode().hex()}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quotient:
-    """`floor(dividend / divisor)`, kept because it could not be divided out."""
+    """`floor(dividend / divisor)`, kept if the division is not exact."""
 
     dividend: Sym
     divisor: int
@@ -141,7 +139,7 @@ def _make(parts: Mapping[Monomial, int]) -> Dim:
 
 
 def _quotient_alone(parts: Mapping[Monomial, int]) -> Quotient | None:
-    """The quotient that is all of a sum."""
+    """The quotient that a sum consists of, if it is just that."""
     if len(parts) == 1:
         ((atoms, factor),) = parts.items()
         if factor == 1 and len(atoms) == 1 and isinstance(atoms[0], Quotient):
@@ -150,7 +148,7 @@ def _quotient_alone(parts: Mapping[Monomial, int]) -> Quotient | None:
 
 
 def _exact(dividend: Sym, divisor: Sym) -> Dim:
-    """A quotient of two polynomials where the divisor is one monomial that divides every term."""
+    """The quotient of two polynomials if the divisor is a monomial that divides every term."""
     if dividend == divisor:
         return 1
     if len(divisor.parts) == 1:
@@ -182,9 +180,7 @@ def _text(monomial: Monomial, factor: int) -> str:
 
 
 def whole(dim: Dim, by: Dim) -> Dim | None:
-    """How often one size goes into another, where that comes out for all values of their
-    symbols.
-    """
+    """The quotient of two sizes, if it is exact for all values of their symbols."""
     if isinstance(dim, int) and isinstance(by, int):
         return dim // by if by and dim % by == 0 else None
     if by == 0 or isinstance(dim, int):

@@ -1,4 +1,4 @@
-"""Facts about a machine. The optimizer reads them as data and never calls into a backend."""
+"""The description of a machine. The optimizer reads it as data and never calls a backend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
 from xlac_sdk.source import Diagnostic, SourceError
 
-if TYPE_CHECKING:  # few targets have such
+if TYPE_CHECKING:  # rarely needed by targets
     from xlac_sdk.libraries.attention import Attentions
     from xlac_sdk.libraries.product import Products
 
@@ -31,20 +31,20 @@ class Request:
     features: str = ""
     arch: str = ""
     threads: int = 1
-    size: bool = False  # small code before fast code
-    # for another machine or another day: nothing but what is asked for may be relied on
+    size: bool = False  # prefer small code over fast code
+    # for another machine, or a later run: only features that were asked for may be used
     ahead: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.threads, int) or not 1 <= self.threads <= MAX_THREADS:
             raise SourceError(
-                Diagnostic("XL5005", f"threads is 1 to {MAX_THREADS}, not {self.threads!r}")
+                Diagnostic("XL5005", f"threads must be 1 to {MAX_THREADS}, not {self.threads!r}")
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What schedules and passes may know. Every fact but the name has a modest default."""
+    """The facts that schedules and passes may use. All but the name have conservative defaults."""
 
     name: str
     vector_bytes: int = 0  # width of a vector register; 0: scalars only
@@ -57,30 +57,31 @@ class Target:
     l2_bytes: int = 512 << 10
     l3_bytes: int = 8 << 20
     pointer_bits: int = 64
-    warp: int = 0  # threads that run in step, of a GPU
+    warp: int = 0  # threads that execute in lockstep, on a GPU
     block_threads: int = 0  # most threads of a block
     shared_bytes: int = 0
     dtypes: frozenset[DType] = frozenset(DType)
-    primitives: frozenset[Primitive] = MANDATORY  # spelled natively; the SDK expands the others
-    # expanded for this operand type though listed above
+    # primitives that the backend emits natively; the SDK expands the others
+    primitives: frozenset[Primitive] = MANDATORY
+    # expanded for this operand type, though listed above
     lacks: frozenset[tuple[Primitive, DType]] = frozenset()
-    # of div rem shl shr cast: undefined at the corners; the SDK guards
+    # of div rem shl shr cast: undefined in special cases; the SDK inserts guards
     guards: frozenset[Primitive] = frozenset()
     instructions: frozenset[str] = frozenset()
-    claims: frozenset[str] = frozenset()  # composites taken whole, by mnemonic
-    vectorizes: bool = False  # whoever compiles the text makes vectors of counted loops
+    claims: frozenset[str] = frozenset()  # composites that the target implements whole, by mnemonic
+    vectorizes: bool = False  # whether the compiler of the text vectorizes counted loops
     size: bool = False  # optimise for code size
-    # whatever else identifies the machine, for cache keys
+    # other facts that identify the machine, for cache keys
     facts: str = field(default="", compare=True)
-    # widest load or store of one GPU thread; vectors of a GPU kernel are no wider
+    # bytes of the widest load or store of one GPU thread, which limits vectors in GPU kernels
     access_bytes: int = 0
     processors: int = 0  # multiprocessors of a GPU; 0: unknown
-    products: frozenset[Products] = frozenset()  # matrix products that a library computes whole
-    # the model's precision is "fast": sums may be reordered and roundings of halves skipped
+    products: frozenset[Products] = frozenset()  # matrix products that a library supports
+    # the model's precision is "fast": sums may be reordered and roundings of 16-bit floats skipped
     fast: bool = False
     convolutions: frozenset[Products] = frozenset()  # likewise
     attentions: frozenset[Attentions] = frozenset()  # likewise
-    # "cpu" or "gpu": whose lowerings are taken; of a port that does not say, gpu where there are warps
+    # "cpu" or "gpu": which lowerings are used; by default gpu if there are warps
     device: str = ""
 
     def __post_init__(self) -> None:
@@ -95,7 +96,7 @@ class Target:
 
     @property
     def machine(self) -> dict[str, Any]:
-        """`facts` as an object, where it is JSON: `cpu`, `triple`, `features`, …"""
+        """`facts` parsed as an object, if it is JSON: `cpu`, `triple`, `features`, …"""
         try:
             found = json.loads(self.facts or "{}")
         except ValueError:
@@ -103,7 +104,7 @@ class Target:
         return found if isinstance(found, dict) else {"facts": found}
 
     def to_json(self) -> dict[str, Any]:
-        """Every fact as JSON: `Target.from_json` makes the target of it again."""
+        """Every fact as JSON, the inverse of `from_json`."""
         values = {name: getattr(self, name) for name in (f.name for f in fields(self))}
         return {
             name: sorted(map(_word, value)) if isinstance(value, frozenset) else value
@@ -112,9 +113,7 @@ class Target:
 
     @staticmethod
     def from_json(facts: Mapping[str, Any]) -> Target:
-        """A target from what `to_json` gave; raises KeyError, TypeError or ValueError for anything
-        else.
-        """
+        """The inverse of `to_json`; raises KeyError, TypeError or ValueError for anything else."""
         kinds: dict[str, Callable[[Any], Any]] = {
             "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str, "claims": str,
             "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])), "products": _products, "convolutions": _products,
@@ -125,18 +124,18 @@ class Target:
         )
 
     def lanes(self, dtype: DType) -> int:
-        """Elements of `dtype` in one vector register, at least 1. Halves count as their compute
-        type.
+        """Elements of `dtype` in one vector register, at least 1. 16-bit floats count as their
+        compute type.
         """
         return max(1, self.vector_bytes // dtype.compute.nbytes)
 
     def spells(self, primitive: Primitive, dtype: DType) -> bool:
-        """True when the backend writes a primitive on operands of `dtype` itself."""
+        """Whether the backend emits a primitive on operands of `dtype` natively."""
         return primitive in self.primitives and (primitive, dtype) not in self.lacks
 
 
 def _word(value: Any) -> Any:
-    """One of a set of facts as JSON."""
+    """An element of a set of facts as JSON."""
     if isinstance(value, tuple):
         return [_word(part) for part in value]
     if isinstance(value, Enum):

@@ -1,5 +1,5 @@
-"""An artefact as Python calls it: checked by its manifest, opened by the SDK, or by the backend of
-a device that needs one.
+"""A loaded artefact as Python calls it: its manifest is checked, and it is opened by the SDK, or by
+the backend of a device.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NATIVE = ("cpu", "c")  # targets whose artefacts are shared libraries with the C
 
 
 class Model:
-    """A loaded artefact; `manifest` says what it is.
+    """A loaded artefact; `manifest` describes it.
 
     Call it with arrays in the order of the model's inputs or by name; one output is returned as an
     array, several as a dict by name. A dtype or shape that differs raises SourceError naming the
-    input. Several threads may call it at once.
+    input. Thread-safe.
 
     Of a model that learns, `entries` are its other functions (`entries["step"](image=x, label=y)`),
-    and `state` is what they share: weights and what the optimizer keeps, by name.
+    and `state` is what they share: weights and the optimizer's state, by name.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
@@ -64,8 +64,8 @@ class Model:
         self._executable.run(given, out)
 
     def reset(self) -> None:
-        """Sets the model's state to where it began: zero, or the first weights of one that learns. Does
-        nothing for a model without any.
+        """Resets the model's state to its initial contents: zero, or the initial weights of a model
+        that learns. Does nothing for a model without state.
         """
         if self._program.state_bytes:
             self._executable.reset()
@@ -78,11 +78,11 @@ class Model:
 
 
 def load(folder: str | Path, *, copy_weights: bool = False) -> Model:
-    """The artefact in a folder, callable. With `copy_weights` a file of weights is read and not
-    mapped.
+    """The artefact in a folder, callable. With `copy_weights` a weights file is read into memory
+    instead of mapped.
 
-    Raises SourceError for a folder that is no artefact or whose files are not as they were written,
-    and UnsupportedError for one that cannot run here.
+    Raises SourceError for a folder that is no artefact or whose files were changed, and
+    UnsupportedError for one that cannot run here.
     """
     place = Path(folder)
     return Model(place, read(place), copy_weights)
@@ -97,8 +97,8 @@ def _opened(artefact: Artefact, target: str) -> Executable:
 
 
 def _check_types(artefact: Artefact) -> None:
-    """Raises UnsupportedError for an element type that NumPy lacks, where nothing is installed that
-    has it.
+    """Raises UnsupportedError for an element type that NumPy lacks, unless a package that has it is
+    installed.
     """
     for slot in (*artefact.program.inputs, *artefact.program.outputs):
         try:

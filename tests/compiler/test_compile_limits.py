@@ -53,7 +53,7 @@ def test_the_stage_that_takes_too_long_is_named(
     Clock(monkeypatch, stage)
     with pytest.raises(LimitError, match="XL4031") as caught:
         xlac.compile(SPEC, target="reference", max_compile_seconds=50)
-    assert f"it had come to: {stage}" in str(caught.value)
+    assert f"it was at: {stage}" in str(caught.value)
     assert caught.value.exit_code == 4
 
 
@@ -64,7 +64,7 @@ def test_the_stage_that_takes_too_much_memory_is_named(
     Clock(monkeypatch, stage)
     with pytest.raises(LimitError, match="XL4032") as caught:
         xlac.compile(SPEC, target="reference", max_compile_memory=1 << 30)
-    assert f"it had come to: {stage}" in str(caught.value)
+    assert f"it was at: {stage}" in str(caught.value)
 
 
 def test_limits_that_suffice_change_nothing() -> None:

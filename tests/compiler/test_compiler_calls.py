@@ -115,7 +115,7 @@ def test_names_and_positions_mix(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [-3, 5000])
 def test_threads_that_cannot_be(threads: int) -> None:
-    with pytest.raises(xlac.SourceError, match="threads is 1 to 1024"):
+    with pytest.raises(xlac.SourceError, match="threads must be 1 to 1024"):
         xlac.compile(SPECS / "digits.yaml", threads=threads)
 
 

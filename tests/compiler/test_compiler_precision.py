@@ -81,7 +81,7 @@ def test_who_compiles_decides(tmp_path: Path, says: str, asked: str, gets: str) 
 def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
     spec = tmp_path / "waves.yaml"
     spec.write_text(SPEC)
-    with pytest.raises(SourceError, match="precision is default or fast, not 'exact'"):
+    with pytest.raises(SourceError, match="precision must be default or fast, not 'exact'"):
         xlac.compile(spec, precision="exact")
 
 
@@ -95,7 +95,7 @@ def test_functions_take_it() -> None:
     right = np.sin(1e7) + np.cos(1e7)
     assert abs(xlac.jit(waves)(far)[0] - right) < 5e-7
     assert abs(xlac.jit(precision="fast")(waves)(far)[0] - right) > 5e-7
-    with pytest.raises(SourceError, match="precision is default or fast, not 'exact'"):
+    with pytest.raises(SourceError, match="precision must be default or fast, not 'exact'"):
         xlac.jit(precision="exact")(waves)(far)
 
 

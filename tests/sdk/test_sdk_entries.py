@@ -105,7 +105,7 @@ FAULTS: dict[str, Callable[[Program, Entry], Entry]] = {
         entry, outputs=(replace(entry.outputs[0]),)
     ),
     "does not say whether": lambda _, entry: replace(entry, steps=()),
-    "no number of the state": partial(state_of, name="z.weight"),
+    "not a scalar of the state": partial(state_of, name="z.weight"),
 }
 
 

@@ -159,10 +159,10 @@ def test_memory_may_be_given_on() -> None:
             "takes 2 buffers, not 1",
             program((A, B), Launch(Kernel("k", (X, Y), ()), (Argument(A),))),
         ),
-        ("a case is for 'k', which is no size", program((A, B), chosen(K, 4))),
+        ("a case is for 'k', which is not a size", program((A, B), chosen(K, 4))),
         ("a case is for n=9, which no call has", program((A, B), chosen(N, 9), sizes=(N,))),
         ("a case is for n=3, which no call has", program((A, B), chosen(N, 3), sizes=(N,))),
-        ("a case names no size", program((A, B), Choice((Case((), ()),), ()), sizes=(N,))),
+        ("a case must name a size", program((A, B), Choice((Case((), ()),), ()), sizes=(N,))),
         (
             "reads 't' before anything was written there",
             program((A, B, T), chosen(N, 4, copy(B, T)), arena=64, sizes=(N,)),

@@ -1,1 +1,1 @@
-"""Kernels rewritten into what a target has."""
+"""Rewrites of kernels for targets: expansion of missing primitives, guards, stop checks."""

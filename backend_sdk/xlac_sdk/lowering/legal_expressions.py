@@ -1,5 +1,5 @@
-"""Expressions as a target's text may have them: what it lacks expanded, halves widened, guards put
-in.
+"""Legalization of expressions: missing primitives are expanded, 16-bit floats widened, guards
+inserted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _GUARDED = {P.DIV: integers.divide, P.REM: integers.remainder}
 
 
 class LegalExpressions:
-    """Rewrites the expressions of one kernel. What must be computed before one is in the writer."""
+    """Rewrites the expressions of one kernel. Statements that must precede an expression are
+    collected in the writer.
+    """
 
     def __init__(self, kernel: Kernel, target: Target, fast: bool) -> None:
         self.kernel, self.target = kernel, target
@@ -44,7 +46,7 @@ class LegalExpressions:
         self._memo: dict[int, tuple[Expr, Expr]] = {}
         self._buffers: dict[Buffer, Buffer] = {}
         self._missing = frozenset(DType) - target.dtypes
-        # expressions of the kernel that stay as they are, by identity
+        # expressions of the kernel that are legal already, by identity
         self._plain: set[int] = set()
         self._kinds: dict[tuple[Primitive, DType], bool] = {}
 
@@ -54,10 +56,9 @@ class LegalExpressions:
         return f"{self._prefix}{self._count}"
 
     def _stays(self, root: Expr) -> bool:
-        """Whether all that is in an expression is spelled and needs no guard, on a target that has
-        every type.
+        """Whether everything inside an expression is legal, on a target that has every type.
 
-        Most expressions are like that, and each is looked at once for a kernel.
+        Most expressions are, and each is checked once for a kernel.
         """
         plain, stack = self._plain, [root]
         met: set[int] = set()
@@ -148,7 +149,7 @@ class LegalExpressions:
         return expr if same else replace(expr, operands=new)
 
     def _expanded(self, primitive: Primitive, expr: Apply, new: tuple[Expr, ...]) -> Expr:
-        """Through the table; a splat of a scalar is computed once, as a scalar."""
+        """The expansion of a primitive; that of a splat is computed once, as a scalar."""
         w = self._writer
         if expr.lanes > 1 and all(isinstance(o, Splat | Const) for o in new):
             scalars = (
@@ -160,7 +161,9 @@ class LegalExpressions:
         return w.expand(primitive, *map(w.value, new)).expr
 
     def _guarded(self, expr: Apply, new: tuple[Expr, ...], kind: DType) -> Expr | None:
-        """A safe form where the operands might be at a corner; None where they cannot."""
+        """A guarded form if the operands may hit a case that the target leaves undefined; None
+        otherwise.
+        """
         primitive, w = expr.primitive, self._writer
         if primitive is P.CAST:
             if not (kind.is_float and expr.dtype.is_integer):
@@ -174,7 +177,7 @@ class LegalExpressions:
         return integers.shift(w, x, y, primitive).expr
 
     def _half(self, expr: Apply, new: tuple[Expr, ...]) -> Expr:
-        """Halves as bits: moved as they are, widened to f32 to be computed with."""
+        """16-bit floats as their bits: moved unchanged, widened to f32 for arithmetic."""
         w, primitive, held = self._writer, expr.primitive, self._held(expr.dtype)
         if primitive is P.SELECT:
             return replace(expr, operands=new, dtype=held)
@@ -182,7 +185,7 @@ class LegalExpressions:
             return new[0] if held is new[0].dtype else replace(expr, operands=new, dtype=held)
         wide = []
         for value, operand in zip(new, expr.operands, strict=True):
-            self._held(operand.dtype)  # refuses what cannot be held
+            self._held(operand.dtype)  # raises for types that cannot be stored
             missing = operand.dtype in self._missing
             wide.append(
                 halves.widen(w, w.value(value), operand.dtype) if missing else w.value(value)
@@ -201,7 +204,7 @@ class LegalExpressions:
         return result.cast(expr.dtype).expr
 
     def _held(self, dtype: DType) -> DType:
-        """What a type is held as."""
+        """The storage type of an element type."""
         if dtype not in self._missing:
             return dtype
         if not dtype.is_half:
@@ -226,7 +229,9 @@ class LegalExpressions:
 
 
 def _harmless(primitive: Primitive, by: Expr, kind: DType) -> bool:
-    """True for a constant divisor or distance away from every corner: index arithmetic, mostly."""
+    """Whether a constant divisor or shift distance excludes every undefined case, as in most index
+    arithmetic.
+    """
     if not isinstance(by, Const):
         return False
     if primitive is P.DIV or primitive is P.REM:
@@ -244,7 +249,9 @@ def _unsupported(target: Target, what: str) -> UnsupportedError:
 
 
 def _unused_prefix(kernel: Kernel) -> str:
-    """A letter or more such that, with a number after it, it names nothing in the kernel."""
+    """A prefix of one or more letters with which no name of the kernel starts, followed by a
+    number.
+    """
     taken = names(kernel)
     prefix = "m"
     while any(n.startswith(prefix) and n[len(prefix) :].isdigit() for n in taken):

@@ -50,7 +50,9 @@ P = Primitive
 
 
 def legalize(kernel: Kernel, target: Target, fast: bool = False) -> Kernel:
-    """The same kernel in what the target spells; the very same object when that is all it uses."""
+    """An equivalent kernel that uses only what the target supports; the same object if it does
+    already.
+    """
     checkpoint()
     return _Legalizer(kernel, target, fast).run()
 
@@ -80,12 +82,12 @@ class _Legalizer(LegalExpressions):
         return body if same else tuple(result)
 
     def _stmt(self, stmt: Stmt) -> Iterator[Stmt]:
-        """The statement, after what must be computed before it."""
+        """The rewritten statement, after the statements that must precede it."""
         match stmt:
             case For(start=start, stop=stop, body=body):
                 parts = self._exprs(start, stop)
                 before = self._writer.take()
-                # it stays the only statement of its kernel
+                # it must stay the only statement of its kernel
                 if stmt.kind in (LoopKind.PARALLEL, LoopKind.BLOCK) and before:
                     parts, before = _inlined(parts, before), []
                 inner = self._block(body)
@@ -119,7 +121,7 @@ class _Legalizer(LegalExpressions):
                 (new,) = self._exprs(condition)
                 before = self._writer.take()
                 assert not before, (
-                    "what a thread awaits is computed anew each time: by primitives that every "
+                    "an awaited condition is evaluated repeatedly, so it must use primitives that every "
                     "target has"
                 )
                 stmt = stmt if new is condition else Await(new)
@@ -129,8 +131,8 @@ class _Legalizer(LegalExpressions):
         yield stmt
 
     def _instruction(self, stmt: Instruction) -> tuple[Stmt, list[Stmt]]:
-        """An instruction, and what must be computed before it. One that the target lacks keeps its
-        operands: only its meaning is written.
+        """An instruction, and the statements that must precede it. For one that the target lacks,
+        only the meaning is rewritten.
         """
         given = stmt.operands
         if stmt.name in self.target.instructions:
@@ -142,7 +144,7 @@ class _Legalizer(LegalExpressions):
         return replace(stmt, operands=given, meaning=self._block(stmt.meaning)), before
 
     def _store(self, stmt: Store) -> tuple[Stmt, list[Stmt]]:
-        """A store, and what must be computed before it."""
+        """A store, and the statements that must precede it."""
         old = (stmt.index, stmt.value, *(() if stmt.mask is None else (stmt.mask,)))
         new = self._exprs(*old)
         before = self._writer.take()
@@ -160,7 +162,7 @@ class _Legalizer(LegalExpressions):
 
 
 def _inlined(exprs: tuple[Expr, ...], lets: list[Stmt]) -> tuple[Expr, ...]:
-    """Expressions with the names bound by straight-line Lets written out (shared objects, not
+    """Expressions with the names bound by straight-line Lets substituted (as shared objects, not
     copies).
     """
     known: dict[str, Expr] = {}

@@ -1,4 +1,6 @@
-"""How long a kernel's loops take, roughly: enough to tell microseconds from seconds."""
+"""Rough estimates of the run time of a kernel's loops, which distinguish microseconds
+from seconds.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,13 @@ from xlac_sdk.kernel_ir.sharing import roots, walk
 P = Primitive
 
 
-NODE = 0.3  # nanoseconds an operation takes, on as many bytes as a vector has
+NODE = 0.3  # nanoseconds of an operation on as many bytes as a vector has
 
 
 VECTOR = 32  # bytes
 
 
-CALLED = 30  # operations that a function of the C library takes
+CALLED = 30  # operations of a function of the C library
 
 
 _FUNCTIONS = frozenset(
@@ -55,19 +57,20 @@ _FUNCTIONS = frozenset(
 )
 
 
-FLOPS, BYTES = 7.0, 10.0  # operations and bytes a nanosecond, of a modest core
+FLOPS, BYTES = 7.0, 10.0  # operations and bytes per nanosecond, of a slow core
 
 
 Sizes = Mapping[str, float]
 
 
 class Turns:
-    """How long a kernel takes at some sizes, and each of its loops."""
+    """The run time of a kernel, and of each of its loops, for given sizes."""
 
     def __init__(self, kernel: Kernel, sizes: Sizes, costs: dict[int, float]) -> None:
-        """`costs` of single statements, by identity: they are the same at all sizes.
+        """`costs` caches the costs of single statements, by identity, which are the same for all
+        sizes.
 
-        Where the kernel's work is known all of them count the same, which is found much sooner;
+        If the kernel's work is known, all statements have the same cost, which is much faster; then
         only their number matters.
         """
         self.values: dict[str, float] = dict(sizes)
@@ -78,11 +81,11 @@ class Turns:
         self.total = self.block(kernel.body)
 
     def block(self, body: tuple[Stmt, ...]) -> float:
-        """Nanoseconds of statements."""
+        """Nanoseconds of a block of statements."""
         return sum(map(self.statement, body))
 
     def statement(self, stmt: Stmt) -> float:
-        """Nanoseconds of a statement, loops with all their iterations."""
+        """Nanoseconds of a statement, including all iterations of loops."""
         match stmt:
             case For(counter=counter, start=start, stop=stop, step=step):
                 first, end = self.value(start, 0.0), self.value(stop, 64.0)
@@ -97,7 +100,7 @@ class Turns:
         return self.cost(stmt)
 
     def cost(self, stmt: Stmt) -> float:
-        """Nanoseconds of a statement that is no loop; 1 where all count the same."""
+        """Nanoseconds of a statement that is no loop; 1 if all have the same cost."""
         if self.alike:
             return 1.0
         known = self.costs.get(id(stmt))
@@ -106,7 +109,7 @@ class Turns:
         return known
 
     def value(self, expr: Expr, unknown: float) -> float:
-        """An expression's value at these sizes, or its bound, or `unknown`."""
+        """An expression's value for these sizes, or its bound, or `unknown`."""
         found = self._value(expr)
         if found is None:
             found = bounds(expr)[1]
@@ -141,7 +144,7 @@ class Turns:
 
 
 def operations(expr: Expr) -> float:
-    """Operations that an expression takes, by its lanes."""
+    """Operations of an expression, multiplied by its lanes."""
     if isinstance(expr, Const | Var):
         return 0.0
     vectors = max(1.0, expr.lanes * expr.dtype.nbytes / VECTOR)
@@ -151,5 +154,5 @@ def operations(expr: Expr) -> float:
 
 
 def known_time(kernel: Kernel) -> float:
-    """Nanoseconds of a launch by what the kernel says of its work; 0 where it says nothing."""
+    """Nanoseconds of a launch by the kernel's stated work; 0 if it states none."""
     return max(kernel.work.flops / FLOPS, kernel.work.bytes / BYTES)

@@ -1,4 +1,4 @@
-"""Expansions as functions of their own, called wherever they are needed: what makes code small."""
+"""Expansions as separate functions, called wherever they are needed, for small code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ LONG = (
 def outline(
     primitive: Primitive, dtype: DType, lanes: int, target: Target, fast: bool = False
 ) -> Kernel:
-    """A primitive in what `target` spells, as a kernel: its sizes are the operands, and its last
-    statement stores what a function would return."""
+    """A primitive's expansion for `target` as a kernel: its sizes are the operands, and its last
+    statement stores the return value.
+    """
     operands = tuple(Var(name, dtype, lanes) for name in ("x", "y")[: primitive.arity])
     result = Buffer("result", dtype, lanes, access=Access.WRITE)
     store = Store(result, Const(0, DType.I64), Apply(primitive, operands, dtype, lanes))

@@ -1,8 +1,8 @@
-"""Where code that may run long checks whether it is to stop: after how many iterations of which loops,
-and between which steps.
+"""Places of stop checks in long-running code: after how many iterations of which loops, and between
+which steps.
 
-Estimates are rough: they only have to tell microseconds from seconds. What is short at the greatest
-sizes of a program never checks, and its code is what it would be without this.
+Estimates are rough: they only distinguish microseconds from seconds. Code that is short at the
+program's maximal sizes has no checks and is not changed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from xlac_sdk.programs.program import (
 )
 from xlac_sdk.programs.steps import work
 
-LONG = 20e6  # nanoseconds up to which a program, or a kernel, is not checked
-# nanoseconds that a kernel works between two checks; estimates may be wrong by a factor of a hundred
+LONG = 20e6  # nanoseconds of a program or kernel up to which there are no checks
+# nanoseconds of a kernel between two checks; estimates may be wrong by a factor of a hundred
 GRAIN = 100e3
-LAUNCH = 20.0  # nanoseconds a launch takes at least
-COMMIT = 1e9  # nanoseconds of work that a call finishes rather than leave its state half changed
+LAUNCH = 20.0  # the least nanoseconds of a launch
+# nanoseconds of remaining work that a call completes, to avoid leaving its state inconsistent
+COMMIT = 1e9
 
 
 def _loops(body: tuple[Stmt, ...]) -> list[For]:
@@ -49,11 +50,10 @@ def _loops(body: tuple[Stmt, ...]) -> list[For]:
 
 
 class StopChecks:
-    """What of a program checks whether to stop; nothing where `long` is not so.
+    """The stop checks of a program; none unless it is `long`.
 
-    `kernels` are those that are written, by those that the program launches, where they are not the
-    same. What is long depends on the program only: who loads it knows as much as who wrote its
-    code.
+    `kernels` are the kernels as emitted, by those that the program launches, if they differ. The
+    checks depend on the program only, so that its loader computes the same as its emitter.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class StopChecks:
         slow: float = 1.0,
         whole: StopChecks | None = None,
     ) -> None:
-        """`slow`: how many times longer everything takes than in native code. `whole`: of an entry,
-        those of all, which share kernels: what is long in one checks in all.
+        """`slow`: the slowdown relative to native code. `whole`: for an entry, the checks of all
+        entries, which share kernels: if one is long, all check.
         """
         self._whole = whole
         self.program, self._written, self._slow = program, kernels or {}, slow
@@ -87,17 +87,17 @@ class StopChecks:
         return self._slow * self.most(steps) >= LONG
 
     def most(self, steps: tuple[Step, ...]) -> float:
-        """Nanoseconds that steps take at the greatest sizes: the longest way through them."""
+        """Nanoseconds of steps at the maximal sizes, along the longest path."""
         return self._time(steps, 1)
 
     def usual(self, steps: tuple[Step, ...]) -> float:
-        """Nanoseconds that steps take at the sizes to optimise for, a loop of unknown length
-        counted once.
+        """Nanoseconds of steps at the sizes to optimise for; a loop of unknown length counts as one
+        iteration.
         """
         return self._time(steps, 0)
 
     def inside(self, kernel: Kernel) -> Mapping[int, int]:
-        """After how many iterations of a loop a kernel checks, by the identity of the loop."""
+        """The number of iterations between checks for the loops of a kernel, by identity."""
         if self._whole is not None:
             return self._whole.inside(kernel)
         if kernel not in self._inside:
@@ -111,8 +111,8 @@ class StopChecks:
 
     @cached_property
     def committed(self) -> Step | None:
-        """The first step that changes state, from which on a call is finished, because it will not
-        be long.
+        """The first step that changes state, after which a call always completes, because little
+        work remains.
         """
         steps = self.program.steps
         for at, step in enumerate(steps):
@@ -122,7 +122,7 @@ class StopChecks:
 
     @cached_property
     def tears(self) -> bool:
-        """Whether a call that is stopped may leave state half changed."""
+        """Whether a stopped call may leave state inconsistent."""
         return self.long and self.committed is None and any(map(changes_state, self.program.steps))
 
     def _time(self, steps: tuple[Step, ...], which: int) -> float:
@@ -146,7 +146,7 @@ class StopChecks:
         return total
 
     def _measure(self, kernel: Kernel) -> tuple[float, float]:
-        """Nanoseconds of a launch, usually and at the greatest sizes."""
+        """Nanoseconds of a launch, at usual and at maximal sizes."""
         if kernel not in self._times:
             known = known_time(kernel)
             if known and not kernel.sizes:
@@ -156,7 +156,7 @@ class StopChecks:
         return self._times[kernel]
 
     def _sizes_of(self, kernel: Kernel) -> tuple[dict[str, float], dict[str, float]]:
-        """What a kernel's sizes are, usually and at most, over all launches."""
+        """A kernel's sizes, usual and maximal, over all launches."""
         if not self._sizes:
             for step in _launches(self.program.steps):
                 usual, greatest = self._sizes.setdefault(step.kernel, ({}, {}))
@@ -169,7 +169,9 @@ class StopChecks:
 def of_entries(
     program: Program, kernels: Mapping[Kernel, Kernel] | None = None
 ) -> list[StopChecks]:
-    """Those of a program's steps, and of each of its entries; `kernels` as of `StopChecks`."""
+    """The stop checks of a program's steps, and of each of its entries; `kernels` as in
+    `StopChecks`.
+    """
     if program.entries is None:
         return [StopChecks(program, kernels)]
     whole = StopChecks(replace(program, steps=program.every_step, entries=None), kernels)
@@ -178,7 +180,7 @@ def of_entries(
 
 
 def _both(kernel: Kernel, usual: Sizes, greatest: Sizes) -> tuple[float, float, Turns, Turns]:
-    """Nanoseconds, and iterations, at usual sizes and at the greatest."""
+    """Nanoseconds, and iterations, at usual and at maximal sizes."""
     costs: dict[int, float] = {}
     largest = Turns(kernel, greatest, costs)
     typical = Turns(kernel, usual, costs) if usual != greatest else largest
@@ -216,7 +218,7 @@ def _endless(steps: tuple[Step, ...]) -> bool:
 
 
 def changes_state(step: Step) -> bool:
-    """Whether a step, or one inside it, writes what the program keeps between calls."""
+    """Whether a step, or one inside it, writes state."""
     from xlac_sdk.kernel_ir.kernel import Access
     from xlac_sdk.programs.steps import walk as every
 

@@ -1,8 +1,8 @@
-"""Where an artefact has its weights, and the file that holds them when they are beside it.
+"""The storage of an artefact's weights, and the weights file.
 
 The file begins with 64 bytes (magic, its length, a hash of the rest; little-endian) so that a
-program can tell that it was given the file it was built with. After them come the constants in the
-order of the program, each at a multiple of 64 bytes.
+program can verify that it was given the file it was built with. The constants follow in the order
+of the program, each at a multiple of 64 bytes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from xlac_sdk.programs.program import Program, Role, Slot
 MAGIC = b"xlacwts\x01"
 HEADER = 64
 ALIGN = 64
-_WORDS = 1 << 16  # hashed at a time
+_WORDS = 1 << 16  # bytes hashed at a time
 STEP, MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
 
 
 class WeightsOrigin(Enum):
-    """Who brings the weights."""
+    """Where the weights come from."""
 
     EMBED = "embed"  # inside the code, as constants
     INCBIN = "incbin"  # inside the code, by the assembler from the file
-    FILE = "file"  # the caller, who read the file: NAME_init hashes all of it
-    MMAP = "mmap"  # the caller, who mapped the file: NAME_init reads its header only
+    FILE = "file"  # inside the code, included from the file by the assembler
+    MMAP = "mmap"  # passed by the caller, who read the file: NAME_init hashes all of it
 
     @property
     def inside(self) -> bool:
@@ -38,7 +38,7 @@ class WeightsOrigin(Enum):
 
 
 def places(program: Program) -> dict[Slot, int]:
-    """The byte of the file at which each constant starts."""
+    """The offset in the file of each constant."""
     found, end = {}, HEADER
     for slot in program.slots:
         if slot.role is Role.CONSTANT:
@@ -48,7 +48,7 @@ def places(program: Program) -> dict[Slot, int]:
 
 
 def file_bytes(program: Program) -> int:
-    """The length of the file; its header alone when there are no weights."""
+    """The length of the file; just its header if there are no weights."""
     return max(
         (start + -(-s.nbytes // ALIGN) * ALIGN for s, start in places(program).items()),
         default=HEADER,
@@ -56,7 +56,7 @@ def file_bytes(program: Program) -> int:
 
 
 def weights_file(program: Program) -> Iterator[bytes]:
-    """The file in pieces, of which the first is its header."""
+    """The file in chunks, of which the first is its header."""
     yield struct.pack("<8sQQ", MAGIC, file_bytes(program), weights_hash(program)).ljust(
         HEADER, b"\0"
     )
@@ -64,10 +64,10 @@ def weights_file(program: Program) -> Iterator[bytes]:
 
 
 def weights_hash(program: Program) -> int:
-    """64 bits that any change of one word of the weights changes: a sum, so that words are hashed
-    side by side.
+    """A 64-bit hash that any change of one word of the weights changes: a sum, so that words can be
+    hashed in parallel.
 
-    Each word `w` at place `i` adds `mix(w + (i + 1) * STEP)`, and mix is a bijection.
+    Each word `w` at index `i` adds `mix(w + (i + 1) * STEP)`, where mix is a bijection.
     """
     total, place = 0, 1
     with np.errstate(over="ignore"):

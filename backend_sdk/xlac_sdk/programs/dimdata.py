@@ -1,4 +1,4 @@
-"""Sizes as plain data, for JSON: a number, or a sum `[[factor, [factors…]], …]` of named sizes and
+"""Sizes as plain data for JSON: a number, or a sum `[[factor, [factors…]], …]` of named sizes and
 quotients.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from xlac_sdk.dims import Dim, Sym, Symbol
 
-DEEPEST = 32  # quotients inside quotients
+DEEPEST = 32  # the most nesting of quotients
 
 
 def data_of(dim: Dim) -> Any:
@@ -29,13 +29,13 @@ def data_of(dim: Dim) -> Any:
 
 
 def dim_of(data: Any, symbols: Mapping[str, Symbol], depth: int = 0) -> Dim:
-    """The size that `data_of` gave. Raises ValueError for anything else, and for a name that is not
+    """The inverse of `data_of`. Raises ValueError for malformed data, and for a name that is not
     among the symbols.
     """
     if isinstance(data, int) and not isinstance(data, bool):
         return data
     if not isinstance(data, list) or depth > DEEPEST:
-        raise ValueError("a size is a number or a sum")
+        raise ValueError("a size must be a number or a sum")
     total: Dim = 0
     for term in data:
         match term:
@@ -45,7 +45,7 @@ def dim_of(data: Any, symbols: Mapping[str, Symbol], depth: int = 0) -> Dim:
                     product = product * _atom(atom, symbols, depth)
                 total = total + product
             case _:
-                raise ValueError("a sum has a factor and a list for each term")
+                raise ValueError("a sum must have a factor and a list for each term")
     return total
 
 

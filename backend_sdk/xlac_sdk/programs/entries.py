@@ -1,5 +1,5 @@
-"""Further ways into a program, over the memory that its own steps use: a step of training, say, and
-an evaluation, beside the model itself.
+"""Entries: further functions of a program that share its memory, such as a training step and an
+evaluation beside the model.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from xlac_sdk.source import VerifyError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A function of the program besides the one that runs its `steps`: the same state, arena,
-    constants and sizes; inputs and outputs of its own, all among the program's slots.
+    """A function of the program besides its main one: it shares state, arena, constants and sizes;
+    its inputs and outputs are its own, all among the program's slots.
 
-    `succeeded` is a bool of the arena that says after the steps whether they changed the state,
-    where they may have left it alone. `needs` is a number of the state that must not be 0.
+    `succeeded` is a bool in the arena that says after the steps whether they changed the state, if
+    they may leave it unchanged. `needs` is a number of the state that must not be 0.
     """
 
     name: str
@@ -32,8 +32,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """A number that callers put into the state between calls: each of `slots`, scalars, becomes
-    `value * factor / base`, computed in float64; `base` is the first factor, or 1 where that is 0.
+    """A number that callers set between calls: each of `slots`, scalars of the state, becomes
+    `value * factor / base`, computed in float64; `base` is the first factor, or 1 if that is 0.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Setting:
 
     @property
     def base(self) -> float:
-        """What factors are relative to."""
+        """The reference for factors."""
         return self.slots[0][1] or 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """What a program has besides `steps`. `first` are the steps that turn a state of zeros into the
-    first one.
+    """The entries of a program, and the steps `first` that turn a zeroed state into the initial
+    one.
     """
 
     entries: tuple[Entry, ...]
@@ -57,19 +57,19 @@ class Entries:
 
 
 def tensors(program: Program) -> tuple[Slot, ...]:
-    """The state that has a name, in the order of the program."""
+    """The named tensors of the state, in the order of the program."""
     return tuple(slot for slot in program.slots if slot.role is Role.STATE and slot.name)
 
 
 def of_entry(program: Program, entry: Entry) -> Program:
-    """An entry of a program as a program without entries."""
+    """An entry as a program without entries."""
     return replace(
         program, inputs=entry.inputs, outputs=entry.outputs, steps=entry.steps, entries=None
     )
 
 
 def parts(program: Program) -> Iterator[Program]:
-    """Each entry, and the steps of the first state, as programs without entries."""
+    """Each entry, and the initialization of the state, as programs without entries."""
     if program.entries is not None:
         for entry in program.entries.entries:
             yield of_entry(program, entry)
@@ -77,7 +77,7 @@ def parts(program: Program) -> Iterator[Program]:
 
 
 def check(program: Program) -> None:
-    """Raises VerifyError for an entry or a setting that makes no sense."""
+    """Raises VerifyError for an invalid entry or setting."""
     if program.entries is None:
         return
     names = [entry.name for entry in program.entries.entries]
@@ -96,12 +96,12 @@ def check(program: Program) -> None:
             raise VerifyError(f"{flag.label} does not say whether '{entry.name}' succeeded")
         if needs is not None and not _scalar_state(needs, known):
             raise VerifyError(
-                f"'{entry.name}' needs {needs.label}, which is no number of the state"
+                f"'{entry.name}' needs {needs.label}, which is not a scalar of the state"
             )
     for setting in program.entries.settings:
         for slot, _ in setting.slots:
             if not _scalar_state(slot, known):
-                raise VerifyError(f"{slot.label} is no number of the state, and cannot be set")
+                raise VerifyError(f"{slot.label} is not a scalar of the state, and cannot be set")
 
 
 def _scalar_state(slot: Slot, known: set[Slot]) -> bool:

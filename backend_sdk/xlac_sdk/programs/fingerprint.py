@@ -1,4 +1,4 @@
-"""What equal arrays have in common, so that constants of several programs are kept once."""
+"""Fingerprints of arrays, by which equal constants of several programs are stored once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from xlac_sdk.support.hashing import blake2b
 
 
 def fingerprint(array: NDArray[Any]) -> bytes:
-    """The same for arrays of one dtype, shape and content, to the bit, and different for all
-    others.
-    """
+    """A fingerprint of an array's dtype, shape and content, to the bit."""
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return f"{array.dtype}{array.shape}".encode() + blake2b(flat.data, digest_size=32).digest()

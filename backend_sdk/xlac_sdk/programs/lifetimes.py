@@ -1,10 +1,10 @@
-"""Checks a program's steps: what they point at, and that live temporaries never share bytes.
+"""Checks a program's steps: their arguments, and that live temporaries never share bytes.
 
-Liveness is computed afresh from the steps, apart from the planner that placed the buffers. Every
-step is a moment; a temporary is live from its first to its last use, and through a whole loop when
-a value in it outlives one turn: it was used before the loop, a turn reads it first, or each turn
-writes a piece of it. Where sizes choose between steps, the program is walked once for each case, at
-sizes that the case takes.
+Liveness is recomputed from the steps, independently of the planner. Every step is a point in time;
+a temporary is live from its first to its last use, and through a whole loop if a value in it
+outlives one iteration: it was used before the loop, an iteration reads it first, or each iteration
+writes a piece of it. If sizes choose between steps, the program is walked once for each case, at
+sizes of that case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xlac_sdk.source import VerifyError
 
 
 def check(program: Program) -> None:
-    """Raises VerifyError for the first thing wrong with slots, arguments or lifetimes."""
+    """Raises VerifyError for the first error in slots, arguments or lifetimes."""
     symbols = set()
     for slot in program.slots:
         if not (slot.symbol.isascii() and slot.symbol.isidentifier()):
@@ -41,9 +41,7 @@ def check(program: Program) -> None:
 
 
 def largest_live(program: Program) -> tuple[Slot, ...]:
-    """The temporaries that are alive at the step at which they take most memory, at the largest
-    sizes.
-    """
+    """The temporaries that are live at the step of peak memory, at the maximal sizes."""
     walks = (steps for part in (program, *parts(program)) for steps in _walks(part))
     return max(map(_largest, walks), key=lambda slots: sum(slot.nbytes for slot in slots))
 
@@ -68,10 +66,10 @@ def _largest(steps: StepChecks) -> tuple[Slot, ...]:
 
 
 def _walks(program: Program) -> Iterator[StepChecks]:
-    """One with all sizes at their least and one at their greatest: what is said over sizes is
-    checked at both.
+    """One walk with all sizes at their minimum and one at their maximum, so that bounds over sizes
+    are checked at both.
 
-    Steps that any sizes may run are walked so, and each case at the sizes that it names.
+    This applies to steps for any sizes; each case is walked at the sizes that it names.
     """
     least, greatest = {s.name: s.min for s in program.sizes}, {s.name: s.max for s in program.sizes}
     for case in (None, *program.cases):
@@ -81,12 +79,12 @@ def _walks(program: Program) -> Iterator[StepChecks]:
 
 
 def _possible(program: Program, case: Case) -> None:
-    """Checks that some call is the case, and another is not."""
+    """Checks that some call matches the case, and another does not."""
     if not case.sizes:
-        raise VerifyError("a case names no size")
+        raise VerifyError("a case must name a size")
     for symbol, value in case.sizes:
         if symbol not in program.sizes:
-            raise VerifyError(f"a case is for '{symbol.name}', which is no size of the program")
+            raise VerifyError(f"a case is for '{symbol.name}', which is not a size of the program")
         if not symbol.min <= value <= symbol.max or value % symbol.multiple_of:
             raise VerifyError(f"a case is for {symbol.name}={value}, which no call has")
 

@@ -1,10 +1,10 @@
-"""A lowered program as two files, so that it runs where the compiler is not: its kernels and steps
-as JSON, its constants.
+"""A lowered program as two files, to run without the compiler: its kernels and steps as JSON, and
+its constants.
 
-Objects are numbered as they are met: what is shared stays shared, which matters for slots (they are
-compared by identity) and for expressions (most of a kernel is used more than once). Where things
-came from is not kept: places in somebody's files. What is read makes objects of these modules only,
-and is verified like a program that was just compiled.
+Objects are numbered in order of traversal: shared objects stay shared, which matters for slots
+(compared by identity) and for expressions (most are used more than once). Origins are dropped, as
+they are places in the user's files. Reading creates only objects of these modules, and verifies the
+program as after compilation.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def write(folder: Path, program: Program, target: Target) -> None:
 
 
 def read(folder: Path) -> tuple[Program, Target]:
-    """The program and what it was compiled for; constants are mapped. Raises SourceError for files
-    that are not such.
+    """The program and its target; constants are memory-mapped. Raises SourceError for invalid
+    files.
     """
     try:
         told = json.loads((folder / FILE).read_text(encoding="utf-8"))
@@ -94,19 +94,19 @@ def read(folder: Path) -> tuple[Program, Target]:
         verify_program(found)
     except OSError:
         raise
-    except Exception as error:  # whatever a file that was tampered with makes of the classes
+    except Exception as error:  # a manipulated file may raise anything in the classes' constructors
         problem = f"'{folder / FILE}' holds no program: {type(error).__name__}"
         raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
     return found, machine
 
 
 class _ObjectNumbers:
-    """Numbers objects, those that others hold first."""
+    """Numbers objects, after those that they contain."""
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
-        self.kept: list[Any] = []  # so that no id is used twice
+        self.kept: list[Any] = []  # keeps objects alive, so that no id is reused
 
     def of(self, value: Any) -> Any:
         if value is None or isinstance(value, str | int | float | bool):

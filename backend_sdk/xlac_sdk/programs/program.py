@@ -1,5 +1,5 @@
-"""A program: kernels in order, host steps, and one arena with every buffer's place known before
-running.
+"""A program: steps that launch kernels, host control flow, and one arena in which every buffer's
+place is planned.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xlac_sdk.dims import Dim, Shape, Symbol, evaluate, upper_bound, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
-if TYPE_CHECKING:  # what is only called needs no kernels and no steps
+if TYPE_CHECKING:  # lazily imported: a program that is only called needs no kernels and no steps
     from xlac_sdk.kernel_ir.kernel import Kernel, Work
     from xlac_sdk.programs.entries import Entries
     from xlac_sdk.programs.steps import (
@@ -41,22 +41,22 @@ __all__ = [
 
 
 class Role(Enum):
-    """Who provides the memory of a slot."""
+    """The owner of a slot's memory."""
 
-    INPUT = "input"  # the caller's, only read
+    INPUT = "input"  # the caller's, read-only
     OUTPUT = "output"  # the caller's, written
-    CONSTANT = "constant"  # weights and folded values, only read
-    STATE = "state"  # kept by the context between calls
-    TEMPORARY = "temporary"  # a stretch of the arena
+    CONSTANT = "constant"  # weights and folded values, read-only
+    STATE = "state"  # kept by the program between calls
+    TEMPORARY = "temporary"  # a range of the arena
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A run of memory that steps refer to. Compared by identity.
+    """A range of memory that steps refer to. Compared by identity.
 
-    `name` is the user's for inputs, outputs and constants (any text); `symbol` is an identifier
-    unique in the program, the only one that may reach generated code. `offset` is in bytes into the
-    arena (temporaries) or the state block (state).
+    `name` is the user's name of an input, output or constant (any text); `symbol` is an identifier
+    unique in the program, the only name that may reach generated code. `offset` is in bytes into
+    the arena (temporaries) or the state block (state).
     """
 
     name: str
@@ -70,26 +70,24 @@ class Slot:
 
     @property
     def label(self) -> str:
-        """What messages call it: as the user does where there is such a name, else by the node that
-        it is for.
-        """
+        """The name in messages: the user's if there is one, else that of the node it belongs to."""
         if self.name or self.origin is None:
             return f"'{self.name or self.symbol}'"
         return f"the scratch memory of '{self.origin.name}'"
 
     @property
     def elements(self) -> Dim:
-        """How many there are, over the program's sizes."""
+        """The number of elements, over the program's sizes."""
         return volume(self.shape)
 
     @property
     def size(self) -> int:
-        """Elements; where sizes are open, the most there can be."""
+        """The number of elements; for symbolic sizes, the maximum."""
         return upper_bound(self.elements)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of as many elements."""
+        """Bytes of `size` elements."""
         return self.size * self.dtype.nbytes
 
     def extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -99,12 +97,12 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Program:
-    """What a backend is given. Inputs and outputs are in the order of the model's declaration.
+    """The input of a backend. Inputs and outputs are in the order of the model's declaration.
 
-    `constants` holds the data of every CONSTANT slot, by symbol; arrays may be memory-mapped.
-    `sizes` are the sizes that each call chooses (by the shapes of its inputs), within their bounds:
-    extents of slots, counts and offsets of steps, and what kernels are launched with are said over
-    them. Places in memory are not: temporaries lie where the largest fit.
+    `constants` has the data of every CONSTANT slot, by symbol; arrays may be memory-mapped. `sizes`
+    are the sizes that each call chooses (by the shapes of its inputs), within their bounds: extents
+    of slots, counts and offsets of steps, and sizes of kernels are expressions over them. Memory
+    offsets are not: temporaries are placed for the maximal sizes.
     """
 
     name: str
@@ -118,7 +116,7 @@ class Program:
     sizes: tuple[Symbol, ...] = ()
     # for the manifest: flops, parameters, hashes
     facts: Mapping[str, Any] = field(default_factory=dict)
-    # other functions over the same memory; most programs have none
+    # further functions over the same memory; most programs have none
     entries: Entries | None = None
 
     @property
@@ -142,7 +140,7 @@ class Program:
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """The sizes that have steps of their own, in the order in which they are tried."""
+        """The combinations of sizes with their own steps, in the order in which they are tested."""
         from xlac_sdk.programs.steps import Choice, walk
 
         return tuple(
@@ -151,10 +149,10 @@ class Program:
 
     @property
     def work(self) -> Work:
-        """What a call does: arithmetic, and bytes moved were nothing in a cache.
+        """The work of a call: arithmetic, and bytes moved without any caching.
 
-        A loop of unknown length counts once, of branches the one with the most, and sizes are those
-        to optimise for.
+        A loop of unknown length counts once, of branches the one with the most work, and sizes are
+        those to optimise for.
         """
         from xlac_sdk.programs.steps import work
 
@@ -162,8 +160,8 @@ class Program:
 
 
 def __getattr__(name: str) -> Any:
-    """What a program consists of is to be had from here too; a program that was compiled before
-    needs none of it.
+    """The classes of steps, importable from here too; loaded on first use, since a cached program
+    does not need them.
     """
     if name.startswith("_"):
         raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""Changes the steps of a program, wherever they stand."""
+"""Rewrites the steps of a program, also inside loops and branches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Steps = tuple[Step, ...]
 
 
 def with_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Program:
-    """The same program with every kernel changed, each once."""
+    """The program with `change` applied to every kernel once."""
     changed = {kernel: change(kernel) for kernel in program.kernels}
 
     def visit(step: Step) -> Steps:
@@ -44,8 +44,8 @@ def with_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Progra
 
 
 def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:
-    """The steps with what `visit` gives in place of each that has none inside; loops and branches
-    are kept.
+    """The steps with each leaf step replaced by the result of `visit`; loops and
+    branches are kept.
     """
     found: list[Step] = []
     for step in steps:
@@ -55,8 +55,8 @@ def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:
 
 
 def with_slots(steps: Steps, slots: Mapping[Slot, Slot]) -> Steps:
-    """The steps with other slots where `slots` names one, in what loops and branches look at
-    too.
+    """The steps with slots replaced according to `slots`, including the flags and indices of loops
+    and branches.
     """
 
     def at(argument: Argument) -> Argument:
@@ -67,7 +67,9 @@ def with_slots(steps: Steps, slots: Mapping[Slot, Slot]) -> Steps:
 
 
 def with_arguments(steps: Steps, at: Callable[[Argument], Argument]) -> Steps:
-    """The steps with every argument changed, those that loops and branches look at too."""
+    """The steps with `at` applied to every argument, including the flags and indices of loops and
+    branches.
+    """
 
     def one(step: Step) -> Step:
         step = _inside(step, lambda part: with_arguments(part, at)) or step
@@ -89,7 +91,7 @@ def with_arguments(steps: Steps, at: Callable[[Argument], Argument]) -> Steps:
 
 
 def _inside(step: Step, change: Callable[[Steps], Steps]) -> Step | None:
-    """A step with the steps in it changed; None for one that has none inside."""
+    """A step with its nested steps changed; None for a leaf step."""
     match step:
         case Repeat(body=body):
             return replace(step, body=change(body))

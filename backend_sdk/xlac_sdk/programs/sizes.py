@@ -1,4 +1,4 @@
-"""Finds the sizes of a call from the shapes of its arrays, and checks them against their bounds."""
+"""Solves for the sizes of a call from the shapes of its arrays, and checks their bounds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Wanted = tuple[str, Shape]
 
 
 class Shaped(Protocol):
-    """An array."""
+    """An object with a shape, such as an array."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents, as the caller gave them."""
 
 
-KEPT = 256  # sets of shapes whose sizes are remembered
+KEPT = 256  # sets of shapes whose sizes are cached
 _known: WeakKeyDictionary[Program, dict[tuple[tuple[int, ...], ...], dict[str, int]]] = (
     WeakKeyDictionary()
 )
@@ -49,11 +49,11 @@ def of_call(program: Program, inputs: Mapping[str, Shaped]) -> dict[str, int]:
 
 
 def arena_ends(program: Program) -> tuple[Dim, ...]:
-    """Where temporaries end in the arena, in bytes over the program's sizes: a call touches nothing
-    behind the largest of them.
+    """The ends of temporaries in the arena, in bytes over the program's sizes: a call accesses
+    nothing behind the largest of them.
 
-    One number at most, and of values of one size only the last; those that never reach the number
-    are left out.
+    At most one is a number, there is one for each dominating expression of a size, and those that
+    never exceed the number are omitted.
     """
     last: dict[Dim, int] = {}
     for slot in program.slots:
@@ -101,13 +101,14 @@ def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> di
 
 
 def determined(inputs: Iterable[Shape]) -> frozenset[str]:
-    """The names of the symbols that `solve` finds from arrays of these shapes."""
+    """The names of the symbols that `solve` can determine from arrays of these shapes."""
     return frozenset(solved[0].name for shape in inputs for dim in shape if (solved := alone(dim)))
 
 
 def sources(slots: Iterable[Slot]) -> dict[str, tuple[int, int, int, int]]:
-    """For each size, by name, where it is found first: (slot, axis, factor, constant); that axis
-    has `factor * size + constant` elements."""
+    """For each size, by name, the first place that determines it: (slot, axis, factor, constant);
+    that axis has `factor * size + constant` elements.
+    """
     found: dict[str, tuple[int, int, int, int]] = {}
     for number, slot in enumerate(slots):
         for axis, dim in enumerate(slot.shape):
@@ -118,7 +119,7 @@ def sources(slots: Iterable[Slot]) -> dict[str, tuple[int, int, int, int]]:
 
 
 def alone(dim: Dim) -> tuple[Symbol, int, int] | None:
-    """A size that is `factor * symbol + constant`, as those three; None for any other."""
+    """A size of the form `factor * symbol + constant` as those three; None for any other."""
     if not isinstance(dim, Sym):
         return None
     parts = dict(dim.parts)

@@ -1,5 +1,5 @@
-"""Checks the steps of a program, one after another: arguments, bounds, and what is read before it
-was written.
+"""Checks the steps of a program in order: arguments, bounds, and reads of memory that was not
+written.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ class _Life:
 
 
 def first_byte(slot: Slot) -> int:
-    """Where in its block a slot begins: what slots are sorted by."""
+    """The offset of a slot in its block, the sort key of slots."""
     return slot.offset
 
 
 def byte_range(slot: Slot) -> str:
-    """Where a slot lies, for messages."""
+    """The byte range of a slot, for messages."""
     return f"bytes {slot.offset} to {slot.offset + slot.nbytes}"
 
 
 class StepChecks:
-    """Walks the steps once, in order, keeping a clock; the sizes of the program have these values.
+    """Walks the steps once, in order, with a clock and given values of the program's sizes.
 
-    Where sizes choose, the walk takes the steps of `case`, or else those for any sizes.
+    Where sizes choose between steps, the walk takes the steps of `case`, or else those for any
+    sizes.
     """
 
     def __init__(
@@ -62,36 +63,39 @@ class StepChecks:
         self.lives: dict[Slot, _Life] = {}
         self.written: set[Slot] = set()
         self.counts: dict[str, int] = {}
-        # per open loop: slots whose first use in it is a read
+        # for each open loop: slots whose first use in it is a read
         self.first_reads: list[set[Slot]] = []
         self.seen: list[set[Slot]] = []
         self.pieces: list[set[Slot]] = []
-        self.open: list[str] = []  # their counters, empty for a while
+        self.open: list[str] = []  # the counters of open loops; temporarily empty
 
     def known(self, size: Dim) -> int:
-        """A size, at the values that are looked at."""
+        """A size, at the values of this walk."""
         return evaluate(size, self.sizes)
 
     def run(self) -> None:
-        """Walks all steps, then compares what lives at one time. Raises VerifyError."""
+        """Walks all steps, then compares slots that are live at the same time. Raises
+        VerifyError.
+        """
         self.steps(self.program.steps)
         live = [s for s in self.lives if s.role is Role.TEMPORARY and s.nbytes]
         live.sort(key=lambda s: self.lives[s].first)
-        held: list[Slot] = []  # alive at once and apart from one another, by offset
+        held: list[Slot] = []  # live slots, disjoint, sorted by offset
         ends: list[tuple[int, int, Slot]] = []  # when each of them dies, soonest first
         for number, one in enumerate(live):
             while ends and ends[0][0] < self.lives[one].first:
                 gone = heappop(ends)[2]
                 del held[bisect_left(held, gone.offset, key=first_byte)]
             at = bisect_left(held, one.offset, key=first_byte)
-            # what ends before a neighbour begins is farther away
+            # a slot that ends before a neighbour begins cannot overlap anything behind that
+            # neighbour
             for other in held[max(0, at - 1) : at + 1]:
                 self.apart(other, one)
             held.insert(at, one)
             heappush(ends, (self.lives[one].last, number, one))
 
     def apart(self, one: Slot, other: Slot) -> None:
-        """Checks two temporaries that are alive at the same step."""
+        """Checks two temporaries that are live at the same step."""
         if one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes:
             a, b = self.lives[one], self.lives[other]
             raise VerifyError(
@@ -163,7 +167,9 @@ class StepChecks:
                         )
 
     def loop(self, parts: tuple[tuple[Step, ...] | Argument, ...], counter: str) -> None:
-        """Walks a loop; what a turn leaves for the next one lives as long as the loop."""
+        """Walks a loop; a slot that passes a value to the next iteration is live throughout the
+        loop.
+        """
         start = self.now
         before = set(self.lives)
         self.seen.append(set())
@@ -187,8 +193,8 @@ class StepChecks:
             self.seen[-1] |= used
 
     def launch(self, step: Launch) -> None:
-        """Checks a launch: its arguments against the kernel's parameters, what it reads, what it
-        writes.
+        """Checks a launch: its arguments against the kernel's parameters, its reads and
+        its writes.
         """
         kernel = step.kernel
         if len(step.arguments) != len(kernel.parameters):
@@ -228,7 +234,7 @@ class StepChecks:
         who: str,
         foreign: bool = False,
     ) -> None:
-        """Checks one argument and records that its slot is used now."""
+        """Checks one argument and records a use of its slot."""
         slot = argument.slot
         if slot not in self.slots:
             raise VerifyError(f"{who} uses {slot.label}, which the program does not declare")
@@ -240,7 +246,7 @@ class StepChecks:
                     f"{who} moves {slot.label} with '{counter}', which no loop around counts"
                 )
             if not self.counts[counter]:
-                return  # that loop has no iteration
+                return  # the loop around has no iterations
             reach = self.known(stride) * (self.counts[counter] - 1)
             low, high = low + min(0, reach), high + max(0, reach)
         if low < 0 or high + count > size:
@@ -269,13 +275,13 @@ class StepChecks:
             seen.add(slot)
         if writes:
             moving = {counter for counter, _ in argument.strides}
-            # a loop whose counter does not move it writes the same pieces each turn
+            # in a loop whose counter does not offset it, each iteration writes the same range
             for counter, pieces in zip(self.open, self.pieces, strict=True):
                 if counter in moving:
                     pieces.add(slot)
 
     def disjoint(self, who: str, ranges: list[tuple[Argument, int, bool]]) -> None:
-        """No argument that is written may overlap another; those that move differently are not
+        """No written argument may overlap another; arguments with different strides are not
         compared.
         """
         for number, (one, count, writes) in enumerate(ranges):

@@ -1,7 +1,7 @@
-"""What a program does: launches of kernels, copies, and the host's loops and branches around them.
+"""The steps of a program: launches of kernels, copies, and host loops and branches around them.
 
-`program.py` gives all of it too. It is apart because a program that is taken from the cache has no
-steps left, and making these classes is a good part of loading one.
+`program.py` re-exports all of it. It is a separate module because a cached program has no steps,
+and defining these classes takes a good part of its load time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ class Argument:
 
     slot: Slot
     offset: Dim = 0
-    strides: tuple[tuple[str, Dim], ...] = ()  # (counter of an enclosing Repeat, elements a step)
+    # (counter of an enclosing Repeat, elements per iteration)
+    strides: tuple[tuple[str, Dim], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Runs a kernel; one argument for each of its parameters, in order.
+    """Launches a kernel, with one argument for each of its parameters, in order.
 
     A kernel may be launched for several parts of a model: `origins` are those of this launch.
     """
@@ -52,7 +53,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Runs steps `count` times with `counter` = 0, 1, …; arguments inside may move with it."""
+    """Runs steps `count` times with `counter` = 0, 1, …; arguments inside may be offset by it."""
 
     counter: str
     count: Dim
@@ -70,7 +71,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Runs the branch whose number is the i32 at `index`; out of range runs the last."""
+    """Runs the branch whose number is the i32 at `index`; the last if out of range."""
 
     index: Argument
     branches: tuple[tuple[Step, ...], ...]
@@ -78,13 +79,13 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Steps for the calls whose sizes have these values; those that are not named may have any."""
+    """Steps for the calls whose sizes have these values; sizes that are not named may have any."""
 
     sizes: tuple[tuple[Symbol, int], ...]
     steps: tuple[Step, ...]
 
     def takes(self, sizes: Mapping[str, int]) -> bool:
-        """Whether a call with these sizes, by name, is one of them."""
+        """Whether a call with these sizes, by name, matches."""
         return all(sizes[symbol.name] == value for symbol, value in self.sizes)
 
     @property
@@ -95,8 +96,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Runs the steps of the first case that takes the sizes of the call, or else `otherwise`, which
-    any call may run.
+    """Runs the steps of the first case that matches the sizes of the call, or else `otherwise`,
+    which supports all sizes.
     """
 
     cases: tuple[Case, ...]
@@ -114,11 +115,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A whole operation that the target claimed (a library's matmul, say).
+    """A whole operation that the target claimed, such as a library's matmul.
 
-    Arguments are its inputs, then its results, then memory that it may use meanwhile, each of the
-    shape in `shapes`, dense and row-major. Shapes and attributes may be said over the program's
-    sizes.
+    Arguments are its inputs, then its results, then workspace, each with its shape in `shapes`,
+    dense and row-major. Shapes and attributes may be expressions over the program's sizes.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Call:
     work: Work | None = None
 
     def at(self, sizes: Mapping[str, int]) -> Call:
-        """The same for one set of sizes, by name: shapes and attributes are known."""
+        """The call for given sizes, by name, with known shapes and attributes."""
         known = {name: _at(value, sizes) for name, value in self.attributes.items()}
         return replace(self, shapes=_at(self.shapes, sizes), attributes=known)
 
@@ -145,14 +145,14 @@ def _at(value: Any, sizes: Mapping[str, int]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Appends (code, time) to a log, for `xlac profile`; code 0 empties the log first.
+    """Appends (code, time) to a log, for `xlac profile`; code 0 clears the log first.
 
-    The log is a run of i64: how many entries it holds, then the entries, as many as fit. Time
-    counts up at a steady rate that the reader finds out.
+    The log is an array of i64: the number of entries, then the entries, as many as fit. Time is in
+    units of a constant rate, which the reader calibrates.
 
-    The last `parts` words of it, where there are such, are for a backend whose threads share a
-    launch: how many parts of launches they ran, then (thread, begin, end) of each, as many as fit;
-    thread is what `threading.get_ident` says.
+    Its last `parts` words, if not 0, are for backends whose threads share a launch: the number of
+    parts of launches that ran, then (thread, begin, end) of each, as many as fit; thread is the
+    value of `threading.get_ident`.
     """
 
     log: Argument
@@ -164,7 +164,7 @@ Step = Launch | Copy | Repeat | While | Branch | Choice | Call | Stamp
 
 
 def work(steps: tuple[Step, ...]) -> Work:
-    """What steps do: see `Program.work`."""
+    """The work of steps: see `Program.work`."""
     flops = nbytes = 0
     for step in steps:
         times, inner = 1, Work()
@@ -188,7 +188,7 @@ def work(steps: tuple[Step, ...]) -> Work:
 
 
 def walk(steps: tuple[Step, ...]) -> list[Step]:
-    """All steps, those nested in others after them."""
+    """All steps, each before those nested in it."""
     found: list[Step] = []
     for step in steps:
         found.append(step)
@@ -207,7 +207,7 @@ def walk(steps: tuple[Step, ...]) -> list[Step]:
 
 
 def touched(steps: tuple[Step, ...]) -> set[Slot]:
-    """The slots that some step reads or writes."""
+    """The slots that the steps read or write."""
     found: set[Slot] = set()
     for step in walk(steps):
         match step:

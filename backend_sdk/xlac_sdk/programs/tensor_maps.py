@@ -1,4 +1,4 @@
-"""What a kernel's launch tells the copy engine: the tensor maps that its instructions name."""
+"""The tensor maps that a kernel's TMA instructions use, which its launch must pass."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from xlac_sdk.kernel_ir.kernel import Instruction, Kernel, Stmt, TensorMap, chil
 
 
 def tensor_maps(kernel: Kernel, instructions: Container[str]) -> tuple[TensorMap, ...]:
-    """Each once, in the order of the text; of the instructions that a backend spells, as others run
-    their meaning.
-    """
+    """Each tensor map once, in textual order, of the instructions that a backend emits natively."""
     return tuple(dict.fromkeys(_named(kernel.body, instructions)))
 
 

@@ -1,4 +1,4 @@
-"""Programs as text for people: stable, one step a line."""
+"""Programs as text for people: stable, one step per line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["expr", "show", "show_program"]
 
 
 def show_program(program: Program) -> str:
-    """The steps of a program, with the place of every argument."""
+    """The steps of a program, with the memory range of every argument."""
     lines = [f"program {program.name}: arena {program.arena_bytes} bytes"]
     for slot in program.slots:
         where = f" at {slot.offset}" if slot.role.value == "temporary" else ""

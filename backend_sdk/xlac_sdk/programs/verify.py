@@ -1,5 +1,5 @@
-"""Checks that a program says what its contract allows: its kernels (`kernel_ir/verify.py`), its steps
-and its memory (`lifetimes.py`). A failure is a bug of the compiler.
+"""Verifies a program: its kernels (`kernel_ir/verify.py`), its steps and its memory
+(`lifetimes.py`). A failure is a compiler bug.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ __all__ = ["applies", "verify", "verify_program"]
 
 
 def verify_program(program: Program) -> None:
-    """Raises VerifyError for the first thing wrong in the kernels, the steps or the placing of
-    memory.
-    """
+    """Raises VerifyError for the first error in the kernels, the steps or the memory plan."""
     for kernel in program.kernels:
         verify(kernel)
     check(program)

@@ -1,5 +1,5 @@
-"""Writes a new backend: a package that installs, passes conformance, and waits for its parts to be
-replaced.
+"""Generates a new backend: a package that installs, passes conformance, and whose parts can be
+replaced one by one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FILES = {
 
 
 def create(name: str, parent: Path) -> list[Path]:
-    """Writes `parent/xlac-NAME` and returns its files. Raises SourceError for a bad name or a
-    folder that exists.
+    """Writes `parent/xlac-NAME` and returns its files. Raises SourceError for a bad name or an
+    existing folder.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -59,9 +59,7 @@ def create(name: str, parent: Path) -> list[Path]:
 
 
 def check_name(name: str) -> None:
-    """Refuses what cannot be the name of a backend, of its package and of its entry point at
-    once.
-    """
+    """Raises SourceError unless a name is valid for a backend, its package and its entry point."""
     from importlib.util import find_spec
 
     problem = hint = ""
@@ -69,7 +67,7 @@ def check_name(name: str) -> None:
         problem = f"{name[:60]!r} cannot be a backend's name"
         hint = "use lower-case letters, digits and _, beginning with a letter; at most 40"
     elif keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        problem = f"'{name}' is a word of Python"
+        problem = f"'{name}' is a keyword of Python"
     elif name in installed():
         problem, hint = f"a backend '{name}' is installed already", "`xlac backend list` shows them"
     elif name == "sdk" or find_spec(f"xlac_{name}") is not None:

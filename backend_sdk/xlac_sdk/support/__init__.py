@@ -1,1 +1,1 @@
-"""The ground: files, hashes, schemas of JSON, limits."""
+"""Foundations: files, hashes, JSON schemas, limits."""

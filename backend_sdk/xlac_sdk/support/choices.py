@@ -1,5 +1,5 @@
-"""Checks what a user chose among words: one wording for every option, with the nearest word that
-there is.
+"""Validates options that are chosen from a set of words: one wording for every option, with the
+nearest word as a hint.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 def chosen(option: str, value: object, words: Iterable[str], code: str = "XL6007") -> str:
-    """The word, which is one of `words`. Raises SourceError for any other, and for what is no
-    word.
-    """
+    """The value, which must be one of `words`. Raises SourceError for any other."""
     known = list(words)
     if isinstance(value, str) and value in known:
         return value
-    raise unknown_word(f"{option} is {_either(known)}, not {value!r:.80}", value, known, code)
+    raise unknown_word(f"{option} must be {_either(known)}, not {value!r:.80}", value, known, code)
 
 
 def unknown_word(problem: str, value: object, words: Iterable[str], code: str) -> SourceError:
-    """An error whose hint names the word that is meant, or else all."""
+    """An error whose hint is the nearest word, or else lists all."""
     known = [word for word in words if word]
     name = value.lower() if isinstance(value, str) else ""
     hint = nearest(name, known, f"there are: {', '.join(known) or 'none'}")
@@ -30,8 +28,8 @@ def unknown_word(problem: str, value: object, words: Iterable[str], code: str) -
 def nearest(
     name: str, words: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6
 ) -> str:
-    """A hint for a name that is none of `words`: the one that is meant, else `otherwise`, or all of
-    them.
+    """A hint for a name that is none of `words`: the nearest one, else `otherwise`, or
+    all of them.
     """
     known = list(words)
     if close := similar(name, known, cutoff=cutoff):
@@ -40,8 +38,10 @@ def nearest(
 
 
 def similar(name: str, words: Iterable[str], count: int = 1, cutoff: float = 0.6) -> list[str]:
-    """The words that are spelled most like a name, at most `count`; 1 as `cutoff` is equality."""
-    from difflib import get_close_matches  # its import takes milliseconds
+    """The words with the spelling most similar to a name, at most `count`; a `cutoff` of 1 requires
+    equality.
+    """
+    from difflib import get_close_matches  # imported here, as it takes milliseconds
 
     return get_close_matches(name, list(words), count, cutoff)
 

@@ -1,4 +1,4 @@
-"""Files that others wrote."""
+"""Access to files of unknown origin."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SPECIAL = (
 
 
 def regular(file: Path) -> Path:
-    """The same path; what is no regular file (a pipe, a device, a socket) is refused before anybody
-    waits for it. Raises SourceError.
+    """The same path, if it is a regular file; a pipe, a device or a socket is refused, as reading
+    it may block. Raises SourceError.
     """
-    with suppress(OSError, ValueError):  # what cannot be found is told by who opens it
+    with suppress(OSError, ValueError):  # a missing file is reported when it is opened
         mode = file.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             kind = next(what for told, what in SPECIAL if told(mode))
@@ -28,7 +28,7 @@ def regular(file: Path) -> Path:
                 Diagnostic(
                     "XL3001",
                     f"{file} is {kind}, and not a file",
-                    hint="copy what it gives into a file",
+                    hint="copy its contents into a file",
                 )
             )
     return file

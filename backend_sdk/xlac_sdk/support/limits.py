@@ -1,10 +1,10 @@
-"""What one compilation may take: operations made, seconds and bytes, looked at while it goes on.
+"""Limits of one compilation: operations made, seconds and bytes, checked while it runs.
 
-`within` says what may be taken by what is done inside. Whatever makes operations calls `made` for
-each, which counts them and now and then checks the clock and the memory, as `went` does for other
-small work; stages say `checkpoint("what comes now")`, and `checkpoint()` before each large part of
-one. Work that goes on in another process is given `left()` seconds and `room()` bytes, so that it
-can be ended. Nothing is measured where nothing is limited.
+`within` sets the limits for what is done inside. Code that makes operations calls `made` for each,
+which counts them and periodically checks the clock and the memory, as `went` does for other small
+work; stages call `checkpoint("name of the stage")`, and `checkpoint()` before each long part of
+one. Work in another process is given `left()` seconds and `room()` bytes, so that it can be killed.
+Nothing is measured if nothing is limited.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import NoReturn
 from xlac_sdk.source import Diagnostic, LimitError
 
 OPERATIONS = 1_000_000
-"""How many operations the reader of a model may make, those too that it throws away."""
+"""The most operations that the reader of a model may make, including those that it discards."""
 OFTEN = 64  # operations, or other small work, between two checks of the clock and the memory
 
 
 class Budget:
-    """What is left of a compilation. One inside another has what is left of both."""
+    """The remaining budget of a compilation. A nested one is limited by both."""
 
     __slots__ = ("before", "count", "end", "memory", "most", "seconds", "stage", "work")
 
@@ -40,7 +40,8 @@ class Budget:
         if outer is not None:
             rest = None if outer.most is None else max(0, outer.most - outer.count)
             self.most = min((n for n in (most, rest) if n is not None), default=None)
-            self.stage = outer.stage  # the same list: what is told inside is known outside
+            # shared with the outer budget, which thus sees the stages inside
+            self.stage = outer.stage
             if outer.end is not None and (self.end is None or outer.end < self.end):
                 self.seconds, self.end = outer.seconds, outer.end
             if outer.memory is not None and (
@@ -49,20 +50,20 @@ class Budget:
                 self.memory, self.before = outer.memory, outer.before
 
     def made(self) -> None:
-        """One operation more was made; raises LimitError for too many."""
+        """Counts an operation; raises LimitError if there are too many."""
         self.count += 1
         if self.most is not None and self.count > self.most:
             raise LimitError(Diagnostic("XL4018", f"more than {self.most:,} operations are made"))
         self.went()
 
     def went(self) -> None:
-        """Some work was done; checks the limits now and then."""
+        """Records some work; periodically checks the limits."""
         self.work += 1
         if not self.work % OFTEN:
             self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Raises LimitError where time or memory is used up."""
+        """Raises LimitError if time or memory is exceeded."""
         if self.end is not None and time.monotonic() > self.end:
             self.late()
         if self.memory is not None and resident() - self.before > self.memory:
@@ -73,7 +74,7 @@ class Budget:
         raise LimitError(
             Diagnostic(
                 "XL4031",
-                f"compiling takes more than {self.seconds:g} s; it had come to: {self.stage[0]}",
+                f"compiling takes more than {self.seconds:g} s; it was at: {self.stage[0]}",
                 hint=MORE,
             )
         )
@@ -83,7 +84,7 @@ class Budget:
         raise LimitError(
             Diagnostic(
                 "XL4032",
-                f"compiling takes more than {self.memory:,} bytes; it had come to: {self.stage[0]}",
+                f"compiling takes more than {self.memory:,} bytes; it was at: {self.stage[0]}",
                 hint=MORE,
             )
         )
@@ -91,13 +92,13 @@ class Budget:
 
 MORE = (
     "--max-compile-seconds and --max-compile-memory, or max_compile_seconds= and "
-    "max_compile_memory=, are what is allowed"
+    "max_compile_memory=, set the limits"
 )
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 def valid(seconds: float | None, memory: int | None) -> None:
-    """Raises LimitError for what is no limit: a number that is not above 0, or none at all."""
+    """Raises LimitError unless the limits are numbers above 0."""
     for what, amount in (("seconds", seconds), ("memory", memory)):
         if amount is not None and (
             isinstance(amount, bool) or not isinstance(amount, int | float) or not amount > 0
@@ -105,7 +106,7 @@ def valid(seconds: float | None, memory: int | None) -> None:
             raise LimitError(
                 Diagnostic(
                     "XL4031" if what == "seconds" else "XL4032",
-                    f"max_compile_{what} is a number above 0, not {amount!r}",
+                    f"max_compile_{what} must be a number above 0, not {amount!r}",
                 )
             )
 
@@ -114,8 +115,8 @@ def valid(seconds: float | None, memory: int | None) -> None:
 def within(
     seconds: float | None = None, memory: int | None = None, operations: int | None = None
 ) -> Iterator[None]:
-    """Inside, LimitError is raised soon after more is taken: seconds of time, bytes beside what the
-    process has now, operations.
+    """A scope in which LimitError is raised soon after a limit is exceeded: seconds of time, bytes
+    beyond the current memory, operations.
     """
     valid(seconds, memory)
     outer = _budget.get()
@@ -133,15 +134,15 @@ def within(
 
 
 def made() -> None:
-    """An operation, a statement or the like was made."""
+    """Counts an operation, a statement or the like."""
     budget = _budget.get()
     if budget is not None:
         budget.made()
 
 
 def went() -> None:
-    """A statement was written, a node visited or the like: a stage that makes no operations goes
-    on.
+    """Records that a statement was written, a node visited or the like, in a stage that makes no
+    operations.
     """
     budget = _budget.get()
     if budget is not None:
@@ -153,7 +154,7 @@ _told: ContextVar[Callable[[str], object] | None] = ContextVar("told", default=N
 
 @contextmanager
 def telling(tell: Callable[[str], object]) -> Iterator[None]:
-    """Inside, `tell` hears of each stage that begins."""
+    """A scope in which `tell` is called with each stage that begins."""
     token = _told.set(tell)
     try:
         yield
@@ -162,8 +163,8 @@ def telling(tell: Callable[[str], object]) -> Iterator[None]:
 
 
 def checkpoint(stage: str = "") -> None:
-    """A stage begins, whose name messages tell; without a name, a part of it that takes long, such
-    as a kernel.
+    """Begins a stage, which messages name; without a name, a long part of a stage, such as a
+    kernel.
     """
     tell = _told.get()
     if tell is not None and stage:
@@ -176,15 +177,15 @@ def checkpoint(stage: str = "") -> None:
 
 
 def limited() -> bool:
-    """Whether time or memory is limited, so that what cannot be interrupted is better done by
-    another process.
+    """Whether time or memory is limited, so that uninterruptible work should run in another
+    process.
     """
     budget = _budget.get()
     return budget is not None and (budget.end is not None or budget.memory is not None)
 
 
 def left() -> float | None:
-    """Seconds that are left, at least a few milliseconds; None where time is not limited."""
+    """The remaining seconds, at least a few milliseconds; None if time is not limited."""
     budget = _budget.get()
     return (
         None if budget is None or budget.end is None else max(0.005, budget.end - time.monotonic())
@@ -192,7 +193,7 @@ def left() -> float | None:
 
 
 def room() -> int | None:
-    """Bytes that may still be taken; None where memory is not limited."""
+    """The remaining bytes; None if memory is not limited."""
     budget = _budget.get()
     return (
         None
@@ -202,7 +203,7 @@ def room() -> int | None:
 
 
 def late() -> None:
-    """Says that what had `left()` seconds was ended. Raises LimitError where time is limited."""
+    """Reports that work was killed after `left()` seconds. Raises LimitError if time is limited."""
     budget = _budget.get()
     if budget is not None and budget.end is not None:
         budget.late()
@@ -210,7 +211,9 @@ def late() -> None:
 
 @contextmanager
 def ended_in_time() -> Iterator[None]:
-    """Around a program that is given `left()` seconds: LimitError where they were too few."""
+    """A scope around a process that is given `left()` seconds: raises LimitError if they were too
+    few.
+    """
     import subprocess
 
     try:
@@ -221,15 +224,15 @@ def ended_in_time() -> Iterator[None]:
 
 
 def full() -> None:
-    """Says that what had `room()` bytes had too few. Raises LimitError where memory is limited."""
+    """Reports that `room()` bytes were too few. Raises LimitError if memory is limited."""
     budget = _budget.get()
     if budget is not None and budget.memory is not None:
         budget.full()
 
 
 def resident() -> int:
-    """Bytes of memory that the process has now; the most that it had, where the system does not
-    tell.
+    """The current memory of the process in bytes; its peak, if the system does not report the
+    current one.
     """
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,5 +1,5 @@
-"""Modules that stay importable under the names that they had: programs outside this tree import
-them.
+"""Modules that stay importable under their former names, which programs outside this
+tree import.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from types import ModuleType
 
 
 class Moved:
-    """Finds and loads `package.old` as `package.new`: one module under both names, so its classes
-    are the same.
+    """A finder and loader of `package.old` as `package.new`: one module under both names, so that
+    its classes are the same.
 
-    A finder and loader as importlib.abc describes them, without the import of that, which takes
-    milliseconds.
+    It implements importlib.abc's interfaces without importing that, which takes milliseconds.
     """
 
     def __init__(self, package: str, names: Mapping[str, str]) -> None:
@@ -27,10 +26,10 @@ class Moved:
         return ModuleSpec(name, self) if name in self.names else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """None: as Python makes modules. It is replaced when it is executed."""
+        """None: Python then makes a default module, which `exec_module` replaces."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Puts the module itself in place of the empty one that Python made."""
+        """Replaces the empty module that Python made by the real one."""
         sys.modules[module.__name__] = import_module(self.names[module.__name__])
 
 

@@ -1,9 +1,9 @@
-"""What JSON may hold, said as functions: each takes a value and its place, and gives the value or
-raises `Wrong`.
+"""JSON schemas as functions: each takes a value and its path, and returns the value or raises
+`Wrong`.
 
-For files that a program reads before it may trust them, and quickly: a schema library takes longer
-to import than an artefact to load. Nothing is converted: `true` is no number, `1.0` no count, and
-what a record does not name it may not have.
+For files that must be read before they can be trusted, and quickly: a schema library takes longer
+to import than an artefact to load. Nothing is converted: `true` is not a number, `1.0` not a count,
+and unknown fields of a record are errors.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 Check = Callable[[Any, str], Any]
 LARGEST = 1 << 63
-DEEPEST = 32  # of JSON that nobody looks into
+DEEPEST = 32  # the most nesting of uninterpreted JSON
 
 
 class Wrong(ValueError):
-    """A value that is not what it has to be; the text says where."""
+    """A value that violates its schema; the text has its path."""
 
 
 def wrong(place: str, wanted: str, value: Any) -> Wrong:
-    """The error for a value that is not what it should be, and where."""
+    """The error for a value that violates its schema."""
     shown = repr(value)
     return Wrong(
         f"{place}: must be {wanted}, not {shown if len(shown) <= 60 else shown[:57] + '...'}"
@@ -43,7 +43,7 @@ def count(least: int = 0, most: int = (1 << 50) - 1) -> Check:
 
 
 def text(pattern: str = "", longest: int = 4096) -> Check:
-    """Text that can be written as UTF-8, all of it as the pattern says if there is one."""
+    """Text that can be encoded as UTF-8, and matches the pattern, if any."""
 
     def check(value: Any, place: str) -> str:
         if (
@@ -86,7 +86,7 @@ def member(kind: type[Enum]) -> Check:
 
 
 def many(of: Check, most: int = 1 << 20, least: int = 0) -> Check:
-    """A list, as a tuple."""
+    """A list, returned as a tuple."""
 
     def check(value: Any, place: str) -> tuple[Any, ...]:
         if not isinstance(value, list) or not least <= len(value) <= most:
@@ -108,7 +108,7 @@ def table(key: Check, of: Check, most: int = 1 << 20) -> Check:
 
 
 def anything(value: Any, place: str, depth: int = 0) -> Any:
-    """Any JSON that is not nested without end, nor has numbers without."""
+    """Any JSON with limited nesting and numbers."""
     if depth > DEEPEST:
         raise Wrong(f"{place}: nested more than {DEEPEST} deep")
     if isinstance(value, int) and abs(value) >= LARGEST:
@@ -120,8 +120,8 @@ def anything(value: Any, place: str, depth: int = 0) -> Any:
 
 
 def record(kind: type[Any], checks: Mapping[str, Check]) -> Check:
-    """An object as a dataclass: its fields and no others, each as its check says; one with a
-    default may be left out.
+    """An object as a dataclass: its fields and no others, each validated by its check; fields with
+    a default may be omitted.
     """
     needed = {
         field.name

@@ -1,4 +1,4 @@
-"""Comparisons, extremes, signs: exact for every type."""
+"""Comparisons, minimum and maximum, signs: exact for every type."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def not_equal(m: Writer, a: Value, b: Value) -> Value:
 
 
 def invert(m: Writer, a: Value) -> Value:
-    """Every bit the other way round; for bool, logical not."""
+    """Bitwise not; for bool, logical not."""
     return a ^ (True if a.dtype is DType.BOOL else -1)
 
 
 def negate(m: Writer, a: Value) -> Value:
-    """`-a`: for floats the sign bit, so that zeros and NaN turn round too."""
+    """`-a`: for floats the sign bit is flipped, also of zeros and NaN."""
     if a.dtype.is_float:
         return sign_flipped(a)
     return 0 - a
 
 
 def absolute(m: Writer, a: Value) -> Value:
-    """`|a|`; the smallest integer is its own."""
+    """`|a|`; the smallest integer stays itself."""
     if a.dtype.is_float:
         return magnitude(a)
     return m.select(a < 0, 0 - a, a) if a.dtype.is_signed else a
 
 
 def maximum(m: Writer, a: Value, b: Value) -> Value:
-    """The larger; NaN if either is, and +0 over -0: equal floats have equal bits but for zeros'
+    """The larger; NaN if either is, and +0 over -0: equal floats have equal bits except for zeros'
     signs.
     """
     larger = m.select(a < b, b, a)
@@ -51,7 +51,7 @@ def maximum(m: Writer, a: Value, b: Value) -> Value:
 
 
 def minimum(m: Writer, a: Value, b: Value) -> Value:
-    """The smaller; NaN if either is, and -0 under +0."""
+    """The smaller; NaN if either is, and -0 over +0."""
     smaller = m.select(b < a, b, a)
     if not a.dtype.is_float:
         return smaller
@@ -60,8 +60,8 @@ def minimum(m: Writer, a: Value, b: Value) -> Value:
 
 
 def fused(m: Writer, a: Value, b: Value, c: Value) -> Value:
-    """`a * b + c` with two roundings: a target without the instruction cannot do better at a sane
-    price.
+    """`a * b + c` with two roundings: without the instruction a single rounding would be too
+    expensive.
     """
     return a * b + c
 
@@ -70,22 +70,22 @@ def fused(m: Writer, a: Value, b: Value, c: Value) -> Value:
 
 
 def sign_bit(a: Value) -> Value:
-    """The sign of a float, alone in its place."""
+    """The sign bit of a float, with all other bits 0."""
     return a.bits & (1 << (a.format.width - 1))
 
 
 def magnitude(a: Value) -> Value:
-    """A float without its sign."""
+    """The bits of a float without its sign."""
     if a.on.target.spells(P.ABS, a.dtype):
         return a.on.native(P.ABS, a)
     return (a.bits & ((1 << (a.format.width - 1)) - 1)).bitcast(a.dtype)
 
 
 def sign_flipped(a: Value) -> Value:
-    """The number with the other sign, of zeros and NaN too."""
+    """A number with the sign bit flipped, also for zeros and NaN."""
     return (a.bits ^ (1 << (a.format.width - 1))).bitcast(a.dtype)
 
 
 def with_sign(positive: Value, sign: Value) -> Value:
-    """A number known to have no sign, given the sign bits of another."""
+    """A number known to be positive, with the sign bit of another."""
     return (positive.bits | sign).bitcast(positive.dtype)

@@ -1,5 +1,5 @@
-"""The error function. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits,
-rounded.
+"""The error function. The coefficients are minimax polynomials, computed by the Remez algorithm in
+50 digits and rounded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAR = {
         1.332704798318799e-10, -1.2515173863322941e-11, 7.34363320548227e-13, -2.0216729877743908e-14,
     ),
 }  # fmt: skip
-END = {DType.F32: 4.0, DType.F64: 6.0}  # from here on it is 1
+END = {DType.F32: 4.0, DType.F64: 6.0}  # erf rounds to 1 from here on
 
 
 def erf(m: Writer, x: Value) -> Value:

@@ -1,5 +1,5 @@
-"""exp and its kin. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits,
-rounded.
+"""exp and related functions. The coefficients are minimax polynomials, computed by the Remez
+algorithm in 50 digits and rounded.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ TANH = {
     ),
 }  # fmt: skip
 TANH_SPLIT = 0.55
-# where exp overflows for sure and where it is 0 for sure; in between, 2^n is in reach of `scaled`
+# bounds beyond which exp overflows or is 0; in between, 2^n is in the range of `scaled`
 RANGE = {DType.F32: (-105.0, 89.0), DType.F64: (-746.0, 710.0)}
 RANGE2 = {DType.F32: (-151.0, 128.5), DType.F64: (-1076.0, 1024.5)}
-# the same for one multiplication: results below the normal numbers become 0
+# the same for a single multiplication by 2^n: subnormal results are flushed to 0
 FAST = {DType.F32: (-88.0, 88.7), DType.F64: (-709.0, 709.7)}
 
 
@@ -66,7 +66,9 @@ def _reduced(m: Writer, x: Value) -> tuple[Value, Value, Value]:
 
 
 def exp(m: Writer, x: Value) -> Value:
-    """e^x = 2^n (1 + r + r^2 q(r)): 1 ulp; denormal results rounded once more. Fast: they are 0."""
+    """e^x = 2^n (1 + r + r^2 q(r)): 1 ulp; subnormal results are rounded twice. Fast: they are
+    flushed to 0.
+    """
     x = x.at_least((FAST if m.fast else RANGE)[x.dtype][0]).at_most(
         (FAST if m.fast else RANGE)[x.dtype][1]
     )
@@ -75,7 +77,7 @@ def exp(m: Writer, x: Value) -> Value:
 
 
 def bounded_exp(m: Writer, x: Value) -> Value:
-    """The same for |x| up to 80, or NaN: neither clamped nor scaled twice."""
+    """exp for |x| up to 80, or NaN, without clamping and with a single scaling."""
     if m.spells(P.EXP, (x,)):
         return m.native(P.EXP, x)
     p, exponent = _significand(m, x)
@@ -83,7 +85,7 @@ def bounded_exp(m: Writer, x: Value) -> Value:
 
 
 def falling_exp(m: Writer, x: Value) -> Value:
-    """The same for x up to 0, or NaN."""
+    """exp for x up to 0, or NaN."""
     if m.spells(P.EXP, (x,)):
         return m.native(P.EXP, x)
     p, exponent = _significand(m, x.at_least((FAST if m.fast else RANGE)[x.dtype][0]))
@@ -109,29 +111,29 @@ def exp2(m: Writer, x: Value) -> Value:
 
 
 def expm1(m: Writer, x: Value) -> Value:
-    """e^x - 1 = (2^n - 1) + 2^n (r + r^2 q(r)), the large parts added first: 1.5 ulp.
+    """e^x - 1 = (2^n - 1) + 2^n (r + r^2 q(r)), adding large parts first: 1.5 ulp.
 
-    n = 128 (f32; 1024 f64) is reached by way of half the sum; below -25 (-55) the result rounds to
-    -1.
+    n = 128 (f32; 1024 f64) is handled by doubling half the sum; below -25 (-55) the result rounds
+    to -1.
     """
     low, high = (-25.0, 89.0) if x.dtype is DType.F32 else (-55.0, 710.0)
     t = x.at_least(low).at_most(high)
     exponent, n, r1 = _reduced(m, t)
     r0 = n * LN2[x.dtype][1]
     r = r1 - r0
-    # what r + r^2 q leaves beyond r
+    # the low part of r + r^2 q
     tail = m.fma(m.polynomial(r, EXP[x.dtype]), r * r, (r1 - r) - r0)
     half = power_of_two(m, exponent - 1, x)
     total = (half - 0.5) + half * r
     lost = half * r - (total - (half - 0.5))
     y = (m.fma(half, tail, lost) + total) * 2.0
     y = m.select(exponent.eq(0), r + tail, y)
-    return m.select(magnitude(x) < x.format.smallest_normal, x, y)  # and -0
+    return m.select(magnitude(x) < x.format.smallest_normal, x, y)  # and for -0
 
 
 def ldexp(m: Writer, x: Value, n: Value) -> Value:
-    """x * 2^n in three products: the first two are exact wherever the result is not 0 or
-    infinite.
+    """x * 2^n in three products: the first two are exact if the result is neither 0
+    nor infinite.
     """
     f = x.format
     up, least = f.bias, 1 - f.bias
@@ -151,11 +153,10 @@ def tanh(m: Writer, x: Value) -> Value:
 
 
 def sigmoid(m: Writer, x: Value) -> Value:
-    """1 / (1 + e^-x), by e^-|x| so that nothing overflows and small results keep their precision: 2
-    ulp.
+    """1 / (1 + e^-x), computed from e^-|x| so that nothing overflows and small results keep their
+    precision: 2 ulp.
 
-    The quotient is corrected for what 1 + e lost; its relative change is that over 1 + e. Fast: it
-    is not.
+    The quotient is corrected for the rounding error of 1 + e, unless fast.
     """
     e = falling_exp(m, -magnitude(x))
     below = x < 0.0

@@ -1,4 +1,4 @@
-"""Bit counts, and the corners of integer arithmetic that machines leave undefined."""
+"""Bit counts, and guards for integer arithmetic that machines leave undefined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNSIGNED = {DType.I8: DType.U8, DType.I16: DType.U16, DType.I32: DType.U32, DTyp
 
 
 def count_ones(m: Writer, x: Value) -> Value:
-    """How many bits are set: neighbours summed in ever wider fields."""
+    """The number of 1 bits: sums of adjacent fields of doubling width."""
     bits, kind = x.dtype.bits, x.dtype
     x = x.bitcast(UNSIGNED.get(kind, kind))
     x = x - ((x >> 1) & MASKS[0])
@@ -28,7 +28,7 @@ def count_ones(m: Writer, x: Value) -> Value:
 
 
 def leading_zeros(m: Writer, x: Value) -> Value:
-    """How many bits above the highest set one; all of them for 0."""
+    """The number of bits above the highest 1; the width for 0."""
     kind = x.dtype
     x = x.bitcast(UNSIGNED.get(kind, kind))
     by = 1
@@ -42,21 +42,21 @@ def leading_zeros(m: Writer, x: Value) -> Value:
 
 
 def divide(m: Writer, x: Value, y: Value) -> Value:
-    """x / 0 is -1 (all ones), the smallest integer / -1 itself: division by 1 gives that."""
+    """x / 0 is -1 (all bits set), the smallest integer / -1 itself, computed as a division by 1."""
     safe = _divisor(m, x, y)
     quotient = m.native(P.DIV, x, safe)
     return quotient if safe is y else m.select(y.eq(0), quotient.like(-1), quotient)
 
 
 def remainder(m: Writer, x: Value, y: Value) -> Value:
-    """x rem 0 is x; the smallest integer rem -1 is 0, as it is by 1."""
+    """x rem 0 is x; the smallest integer rem -1 is 0, computed as a remainder by 1."""
     safe = _divisor(m, x, y)
     rest = m.native(P.REM, x, safe)
     return rest if safe is y else m.select(y.eq(0), x, rest)
 
 
 def _divisor(m: Writer, x: Value, y: Value) -> Value:
-    """A divisor that no machine traps on."""
+    """A divisor on which no machine traps."""
     if isinstance(y.expr, Const) and y.expr.value not in (0, -1):
         return y
     bad = y.eq(0)
@@ -81,7 +81,7 @@ def shift(m: Writer, x: Value, count: Value, primitive: P) -> Value:
 
 
 def from_float(m: Writer, x: Value, dtype: DType) -> Value:
-    """Truncates and saturates; NaN is 0. What is out of range never reaches the machine's
+    """Truncates and saturates; NaN is 0. Values out of range are never passed to the machine's
     conversion.
     """
     top = 1 << (dtype.bits - (1 if dtype.is_signed else 0))

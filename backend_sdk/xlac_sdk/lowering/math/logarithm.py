@@ -1,5 +1,5 @@
-"""Logarithms. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits,
-rounded.
+"""Logarithms. The coefficients are minimax polynomials, computed by the Remez algorithm in 50
+digits and rounded.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def log(m: Writer, x: Value) -> Value:
 
 
 def log1p(m: Writer, x: Value) -> Value:
-    """log(1 + x): the significand of 1 + x less 1 comes from x itself, so nothing cancels: 1 ulp.
+    """log(1 + x): the significand of 1 + x minus 1 is computed from x itself, which avoids
+    cancellation: 1 ulp.
 
-    From 2^25 (2^55) on, 1 + x is x for this purpose and its own significand serves.
+    From 2^25 (2^55) on, 1 + x rounds to x, whose own significand is used.
     """
     f = x.format
     u = x + 1.0
@@ -64,7 +65,7 @@ def log2(m: Writer, x: Value) -> Value:
 
 
 def _natural(m: Writer, f: Value, e: Value | None) -> Value:
-    """log(1 + f) + e ln 2, small terms added first (Cephes' order in f32, fdlibm's in f64)."""
+    """log(1 + f) + e ln 2, adding small terms first (in Cephes' order in f32, fdlibm's in f64)."""
     high, low = LN2[f.dtype]
     square = f * f
     half = square * 0.5
@@ -82,7 +83,9 @@ def _natural(m: Writer, f: Value, e: Value | None) -> Value:
 
 
 def _special(m: Writer, x: Value, y: Value, large: Value) -> Value:
-    """Infinity and NaN as they are in `large`, -infinity at 0, NaN below."""
+    """The special cases: infinity and NaN pass through from `large`, 0 gives -infinity, negative
+    numbers NaN.
+    """
     y = m.select(x < float("inf"), y, large)
     y = m.select(x.eq(0.0), float("-inf"), y)
     return m.select(x < 0.0, float("nan"), y)

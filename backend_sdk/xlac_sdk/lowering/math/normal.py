@@ -1,6 +1,4 @@
-"""x times the normal distribution function. Coefficients are minimax polynomials of ours,
-rounded.
-"""
+"""gelu: x times the normal CDF. The coefficients are rounded minimax polynomials."""
 
 from __future__ import annotations
 
@@ -40,19 +38,19 @@ FAR = {
         0.019127050047686635,
     ),
 }  # fmt: skip
-# where the first coefficient is nearly a float
+# chosen so that the first coefficient is nearly representable
 CENTRE = {DType.F32: 0.261474609375, DType.F64: 0.35791015625}
-SLOPE = 0.05  # a / (a + 4)^2, give or take a third
-END = {DType.F32: 14.5, DType.F64: 39.0}  # from here on a Phi(-a) is 0
-FAST_END = {DType.F32: 13.0, DType.F64: 37.5}  # and from here on below the normal numbers
+SLOPE = 0.05  # a / (a + 4)^2, within a third
+END = {DType.F32: 14.5, DType.F64: 39.0}  # a Phi(-a) underflows to 0 from here on
+FAST_END = {DType.F32: 13.0, DType.F64: 37.5}  # and is subnormal from here on
 
 
 def gelu(m: Writer, x: Value) -> Value:
     """x Phi(x) = max(x, 0) - a Phi(-a), a = |x|, where nothing cancels, and x (1/2 + x p(x^2)) near
     0: 2 ulp; 2.1 without fma.
 
-    Phi(-a) = exp(-a^2/2) S(a). What the last addition of the polynomial for a S(a) lost is put
-    back.
+    Phi(-a) = exp(-a^2/2) S(a). The rounding error of the last addition of the polynomial for a S(a)
+    is compensated.
     """
     kind = x.dtype
     a = magnitude(x).at_most((FAST_END if m.fast else END)[kind])
@@ -65,8 +63,8 @@ def gelu(m: Writer, x: Value) -> Value:
 
 
 def _density(m: Writer, a: Value) -> Pair:
-    """exp(-a^2/2) as 2^n (1 + e): n as an integer, and e. The square is not rounded before n ln 2
-    is taken from it.
+    """exp(-a^2/2) as 2^n (1 + e): n as an integer, and e. The square is kept unrounded until n ln 2
+    is subtracted.
     """
     half = a * -0.5
     square, low = (half * a, None) if m.fused(a.dtype) else two_product(m, half, a)
@@ -78,8 +76,8 @@ def _density(m: Writer, a: Value) -> Pair:
 
 
 def _share(m: Writer, a: Value) -> Pair:
-    """a S(a), and what is beyond its last bit. The quotient's error by a rounded divisor is put
-    back.
+    """a S(a), and its part below the last bit. The error of the quotient by a rounded divisor is
+    compensated.
     """
     divisor = a + 4.0
     quotient = a / divisor

@@ -1,4 +1,4 @@
-"""Exponents, significands and exact products: what the float expansions share."""
+"""Exponents, significands and exact products, shared by float expansions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
 
-Pair = tuple[Value, Value]  # an unevaluated sum, the second at most half an ulp of the first
+# an unevaluated sum of two numbers, the second at most half an ulp of the first
+Pair = tuple[Value, Value]
 
 
 def power_of_two(m: Writer, n: Value, like: Value) -> Value:
@@ -16,8 +17,8 @@ def power_of_two(m: Writer, n: Value, like: Value) -> Value:
 
 
 def scaled(m: Writer, x: Value, n: Value) -> Value:
-    """x * 2^n for |n| up to twice the bias: two steps where there is no instruction, of which the
-    second may round to a denormal.
+    """x * 2^n for |n| up to twice the bias: without an instruction in two steps, of which the
+    second may round to a subnormal.
     """
     if m.spells(P.LDEXP, (x,)):
         return m.native(P.LDEXP, x, n)
@@ -26,8 +27,8 @@ def scaled(m: Writer, x: Value, n: Value) -> Value:
 
 
 def scaled_down(m: Writer, x: Value, n: Value) -> Value:
-    """The same for x near 1 and n from -1.5 times the bias to 0, in fewer operations: the first
-    product is exact.
+    """The same for x near 1 and n from -1.5 times the bias to 0, with fewer operations, as the
+    first product is exact.
     """
     if m.spells(P.LDEXP, (x,)):
         return m.native(P.LDEXP, x, n)
@@ -36,7 +37,8 @@ def scaled_down(m: Writer, x: Value, n: Value) -> Value:
 
 
 def nearest_integer(m: Writer, x: Value, factor: float) -> Pair:
-    """`x * factor` to the nearest integer, as a float and as a signed integer; it must be small.
+    """`x * factor` rounded to the nearest integer, as a float and as a signed integer; it must be
+    small.
 
     Adding 1.5 * 2^mantissa leaves the integer in the low bits.
     """
@@ -46,9 +48,9 @@ def nearest_integer(m: Writer, x: Value, factor: float) -> Pair:
 
 
 def split(m: Writer, x: Value, low: float) -> tuple[Value, Value]:
-    """A positive number as significand in [low, 2 low) and exponent, also for denormals.
+    """A positive number as significand in [low, 2 low) and exponent, also for subnormals.
 
-    Zero, infinities and NaN give something finite or NaN that the caller replaces.
+    Zero, infinities and NaN give a finite number or NaN that the caller replaces.
     """
     f = x.format
     tiny = x < f.smallest_normal
@@ -58,7 +60,7 @@ def split(m: Writer, x: Value, low: float) -> tuple[Value, Value]:
     return significand, m.select(tiny, exponent - f.mantissa, exponent)
 
 
-# ---- twice the precision ---------------------------------------------------------------------
+# ---- double-float arithmetic ------------------------------------------------------------------
 
 
 def two_sum(a: Value, b: Value) -> Pair:
@@ -68,7 +70,7 @@ def two_sum(a: Value, b: Value) -> Pair:
 
 
 def two_product(m: Writer, a: Value, b: Value) -> Pair:
-    """a * b exactly: by fma, else by halves of the significands (Veltkamp, Dekker)."""
+    """a * b exactly: by fma, else by splitting significands (Veltkamp, Dekker)."""
     product = a * b
     if m.fused(a.dtype):
         return product, m.fma(a, b, -product)
@@ -77,14 +79,14 @@ def two_product(m: Writer, a: Value, b: Value) -> Pair:
 
 
 def _halves(x: Value) -> Pair:
-    """The upper half of the significand, and the rest."""
+    """The upper half of the significand, and the remainder."""
     big = x * (2.0 ** ((x.format.mantissa + 2) // 2) + 1.0)
     high = big - (big - x)
     return high, x - high
 
 
 def times(m: Writer, a: Pair, b: Pair) -> Pair:
-    """The product of two pairs, to about two units of the low part."""
+    """The product of two pairs, with an error of about two units of the low part."""
     high, low = two_product(m, a[0], b[0])
     return two_sum(high, low + m.fma(a[0], b[1], a[1] * b[0]))
 

@@ -1,6 +1,4 @@
-"""Reduction of large angles modulo pi/2 in integers (Payne and Hanek): exact for every finite
-float.
-"""
+"""Payne-Hanek reduction of large angles modulo pi/2 in integers: exact for every finite float."""
 
 from __future__ import annotations
 
@@ -14,14 +12,14 @@ from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
 
 WORD = 32
-# pi less its rounding
+# pi minus its rounded value
 PI_LOW = {DType.F32: -8.742277657347585773e-08, DType.F64: 1.2246467991473531772e-16}
-PAD = 96  # zero bits before the binary point of 2/pi, so that no window starts before the table
+PAD = 96  # zero bits prepended to 2/pi, so that every window starts inside the table
 
 
 @lru_cache(maxsize=1)
 def two_over_pi(bits: int = 1408) -> tuple[int, ...]:
-    """Words of 2/pi, most significant first, after PAD bits of zeros; pi by Machin's formula in
+    """Words of 2/pi, most significant first, after PAD zero bits; pi by Machin's formula in
     integers.
     """
     guard = 64
@@ -43,14 +41,14 @@ def two_over_pi(bits: int = 1408) -> tuple[int, ...]:
 
 
 def reduce(m: Writer, x: Value) -> tuple[Value, Value]:
-    """The nearest multiple of pi/2, modulo 4, and the rest in radians, of a finite x >= 1.
+    """The nearest multiple of pi/2, modulo 4, and the remainder in radians, of a finite x >= 1.
 
-    x = M 2^e. A window of 2/pi that starts two bits above the weight of 4/2^e decides x 2/pi modulo
-    4; it is multiplied by M in words of 32 bits, so the top two bits of the product are the
+    x = M 2^e. Only a window of 2/pi that starts two bits above the weight of 4/2^e affects x 2/pi
+    modulo 4; it is multiplied by M in words of 32 bits, so the top two bits of the product are the
     quadrant.
     """
     f, wide = x.format, DType.U64
-    # words of the window: M, two bits, the rest and cancelled bits
+    # words of the window: M, two bits for the quadrant, the fraction and bits lost to cancellation
     count = 3 if f.dtype is DType.F32 else 6
     bits = x.bits
     exponent = ((bits >> f.mantissa) & (2 * f.bias + 1)) - (f.bias + f.mantissa)
@@ -63,7 +61,7 @@ def reduce(m: Writer, x: Value) -> tuple[Value, Value]:
     fraction = (high << 2) | (columns[2] >> (WORD - 2))
     signed = fraction.bitcast(DType.I64)
     quadrant = (high >> 62) + (fraction >> 63)
-    # the fraction as a float that is exact and the rest, then times pi/2 in two parts
+    # the fraction as a pair of floats, then times pi/2 as a pair
     cut = 63 - f.mantissa
     exact = ((signed >> 1) + (1 << (cut - 2))) >> (cut - 1)
     first, rest = exact.cast(f.dtype) * 2.0**cut, (signed - (exact << cut)).cast(f.dtype)
@@ -77,8 +75,8 @@ def reduce(m: Writer, x: Value) -> tuple[Value, Value]:
 
 
 def _window(m: Writer, start: Value, count: int, x: Value) -> list[Value]:
-    """`count` words of 2/pi from bit `start` on: a choice for each bit of the word number, then a
-    shift.
+    """`count` words of 2/pi from bit `start` on: the word number is resolved bit by bit by selects,
+    then the words are shifted.
     """
     number, shift = start >> 5, (start & 31).cast(DType.U64)
     needed = count + 1
@@ -100,8 +98,8 @@ def _window(m: Writer, start: Value, count: int, x: Value) -> list[Value]:
 
 
 def _multiply(window: list[Value], digits: list[Value]) -> list[Value]:
-    """The window times the digits (least first), modulo the window's width: its words, most
-    significant first.
+    """The window times the digits (least significant first), modulo the window's width: its words,
+    most significant first.
     """
     count = len(window)
     result: list[Value | None] = [None] * count

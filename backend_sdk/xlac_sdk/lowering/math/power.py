@@ -1,4 +1,4 @@
-"""pow: floats by a logarithm in twice the precision, integers by squaring."""
+"""pow: floats by a double-float logarithm, integers by repeated squaring."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ LOG2E = {
 
 
 def power(m: Writer, x: Value, y: Value) -> Value:
-    """x^y as C's pow: 2 ulp, with all of IEEE's special cases. Integers wrap; negative exponents
-    truncate.
+    """x^y with the semantics of C's pow: 2 ulp, with all of IEEE's special cases. Integers wrap;
+    negative exponents truncate.
 
-    An exponent beyond the limit acts as an infinite one, which is even: |log2 x| is 0 or at least
-    2^-mantissa, so the result overflows, vanishes or is 1.
+    An exponent beyond the limit acts like an infinite one, which is even: |log2 x| is 0 or at least
+    2^-mantissa, so the result overflows, underflows or is 1.
     """
     if not x.dtype.is_float:
         return integer_power(m, x, y)
@@ -67,9 +67,9 @@ def power(m: Writer, x: Value, y: Value) -> Value:
 
 
 def _log2(m: Writer, a: Value) -> Pair:
-    """log2 of a positive number to twice the precision: e + (2s + s^3 (2/3 + s^2 p(s^2))) log2(e).
+    """log2 of a positive number as a pair: e + (2s + s^3 (2/3 + s^2 p(s^2))) log2(e).
 
-    What is left of 2/3 is 2^-12 of the sum, so only the leading terms are pairs.
+    Terms after 2/3 are 2^-12 of the sum, so only the leading terms are pairs.
     """
     significand, exponent = split(m, a, ROOT_HALF)
     f, below = significand - 1.0, significand + 1.0
@@ -101,9 +101,9 @@ def _exp2(m: Writer, x: Value, rest: Value) -> Value:
 
 
 def integer_power(m: Writer, x: Value, y: Value) -> Value:
-    """By squaring, a step for each bit of the exponent; few when it is a constant.
+    """By repeated squaring, a step for each bit of the exponent; few if it is a constant.
 
-    A negative exponent gives the truncated reciprocal: 0 but for 1 and -1.
+    A negative exponent gives the truncated reciprocal: 0 except for 1 and -1.
     """
     if isinstance(y.expr, Const) and 0 <= int(y.expr.value) < 1 << 16:
         return _constant_power(x, int(y.expr.value))

@@ -1,5 +1,5 @@
 """Rounding to integers, remainders and square roots of floats: exact, or within an ulp where
-said.
+stated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from xlac_sdk.lowering.math.writer import Writer
 
 
 def nearest(m: Writer, x: Value) -> Value:
-    """The nearest integer, ties to even: adding 2^mantissa leaves no room for a fraction."""
+    """The nearest integer, ties to even: adding and subtracting 2^mantissa rounds the fraction
+    away.
+    """
     return _outside(m, x, _nearest(m, x))
 
 
@@ -41,7 +43,7 @@ def trunc(m: Writer, x: Value) -> Value:
 
 
 def _nearest(m: Writer, x: Value) -> Value:
-    """For |x| < 2^mantissa; the sign of a zero may be lost."""
+    """The same for |x| < 2^mantissa; the sign of a zero may be lost."""
     if m.target.spells(P.ROUND, x.dtype):
         return m.native(P.ROUND, x)
     big = 2.0**x.format.mantissa
@@ -50,24 +52,24 @@ def _nearest(m: Writer, x: Value) -> Value:
 
 
 def _outside(m: Writer, x: Value, rounded: Value) -> Value:
-    """What is already an integer, infinite or NaN stays; a zero takes the sign of x."""
+    """Keeps x if it is an integer already, infinite or NaN; a zero result takes the sign of x."""
     signed = with_sign(magnitude(rounded), sign_bit(x))
     return m.select(magnitude(x) < 2.0**x.format.mantissa, signed, x)
 
 
 def remainder(m: Writer, x: Value, y: Value) -> Value:
     """C's fmod, exact over the whole range: long division of the significands, `step` quotient bits
-    a round.
+    per iteration.
 
-    With both significands multiples of 2^-mantissa, so is r 2^step - q b, and it is below b in
-    size: exact with one rounding for a quotient q that may be one too large. |x| < 2 |y| takes no
-    round, a quotient below 2^step one, and a vector as many as its largest quotient.
+    Both significands are multiples of 2^-mantissa, so r 2^step - q b is too, and smaller than b:
+    exact with one rounding for a quotient q that may be one too large. |x| < 2 |y| takes no
+    iteration, a quotient below 2^step one, and a vector as many as its largest quotient.
     """
     f = x.format
     step = f.mantissa - 2
     a, b = magnitude(x), magnitude(y)
     invalid = ~((a < float("inf")) & (b > 0.0)) | y.isnan
-    plain = invalid | (a < b)  # the answer is NaN or x
+    plain = invalid | (a < b)  # the result is NaN or x
     (rest, high), (by, low) = (
         split(m, m.select(plain, 1.0, a), 1.0),
         split(m, m.select(plain, 1.0, b), 1.0),
@@ -98,14 +100,15 @@ def _difference(m: Writer, x: Value, q: Value, by: Value) -> Value:
 
 
 def reciprocal_root(m: Writer, x: Value) -> Value:
-    """1 / sqrt(x): two correct roundings, at most 1.5 ulp."""
+    """1 / sqrt(x) with two correct roundings, at most 1.5 ulp."""
     return 1.0 / m.apply(P.SQRT, x)
 
 
 def root(m: Writer, x: Value) -> Value:
-    """sqrt by Newton's steps for 1/sqrt from a guess in the bits, and one exact residual: 1 ulp.
+    """sqrt by Newton's iterations for 1/sqrt from a bit-level initial guess, and one exact
+    residual: 1 ulp.
 
-    Exponents are taken out first, so that denormals are as exact as the rest.
+    Exponents are removed first, so that subnormals are as exact as the rest.
     """
     f = x.format
     mantissa, exponent = split(m, x, 1.0)

@@ -1,4 +1,4 @@
-"""Which function expands which primitive."""
+"""The table from primitives to their expansions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""sin, cos and atan2. Coefficients are minimax polynomials of ours: Remez's exchange in 50 digits,
-rounded.
+"""sin, cos and atan2. The coefficients are minimax polynomials, computed by the Remez algorithm in
+50 digits and rounded.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from xlac_sdk.lowering.math.parts import nearest_integer, two_sum
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
 
-# (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2/2) / r^4 in r^2, for |r| <= pi/4 and a little more:
-# errors 2^-28 and 2^-33 in f32, 2^-68 and 2^-64 in f64
+# (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2/2) / r^4 in r^2, for |r| slightly above pi/4: errors
+# 2^-28 and 2^-33 in f32, 2^-68 and 2^-64 in f64
 SIN = {
     DType.F32: (-0.16666655242443085, 0.008332154713571072, -0.00019514086307026446),
     DType.F64: (
@@ -29,8 +29,7 @@ COS = {
         2.0875702992554855e-09, -1.1358564919252117e-11,
     ),
 }  # fmt: skip
-# pi/2 in parts, all but the last so short that n times them is exact below the limit (Cody and
-# Waite)
+# pi/2 in parts, all but the last so short that n times them is exact below the limit (Cody-Waite)
 PARTS = {
     DType.F32: (1.5703125, 0.0004837512969970703, 7.549533620476723e-08, 2.5633440682570896e-12),
     DType.F64: (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
@@ -74,10 +73,10 @@ def cos(m: Writer, x: Value) -> Value:
 
 
 def _reduced(m: Writer, x: Value) -> tuple[Value, Value]:
-    """|x| = quadrant pi/2 + r, the quadrant in its low two bits.
+    """|x| = quadrant pi/2 + r, with the quadrant in its low two bits.
 
-    Up to the limit by subtracting n pi/2 in parts; a vector with a larger lane goes through
-    integers.
+    Up to the limit by subtracting n pi/2 in parts; a vector with a larger lane uses Payne-Hanek
+    reduction.
     """
     a = magnitude(x)
     fused = x.dtype is DType.F32 and m.fused(x.dtype)
@@ -87,7 +86,7 @@ def _reduced(m: Writer, x: Value) -> tuple[Value, Value]:
     r = a
     for part in parts if fused else parts[:-2]:
         r = m.fma(n, -part, r)
-    if not fused:  # two parts are left that would both round it
+    if not fused:  # the last two parts would both round
         r, lost = two_sum(r, n * -parts[-2])
         r = r + m.fma(n, -parts[-1], lost)
     if m.fast:
@@ -108,7 +107,7 @@ def _sine(m: Writer, r: Value) -> Value:
 
 
 def _cosine(m: Writer, r: Value) -> Value:
-    """1 - z/2 + z^2 p(z), with what the first subtraction lost (fdlibm)."""
+    """1 - z/2 + z^2 p(z), with the rounding error of the first subtraction added (fdlibm)."""
     z = r * r
     half = z * 0.5
     near = 1.0 - half
@@ -120,10 +119,10 @@ def _flipped(x: Value, sign: Value) -> Value:
 
 
 def atan2(m: Writer, y: Value, x: Value) -> Value:
-    """The angle of (x, y), signed zeros and infinities as C's atan2: 2 ulp.
+    """The angle of (x, y), with signed zeros and infinities as in C's atan2: 2 ulp.
 
-    atan of the smaller over the larger, then reflected at the diagonal and at the axis, with pi in
-    two parts.
+    atan of the smaller over the larger, then reflected at the diagonal and at the axis, with pi as
+    a pair.
     """
     a, b = magnitude(y), magnitude(x)
     steep = b < a

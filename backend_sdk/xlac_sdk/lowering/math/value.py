@@ -1,5 +1,5 @@
-"""Values that expansions compute with: expressions with operators, each written by the writer that
-made it.
+"""Values that expansions compute with: expressions with operators, tied to the writer that made
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Number = int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a float type is laid out. `bits` is the signed integer type of its width."""
+    """The layout of a float type. `bits` is the signed integer type of its width."""
 
     dtype: DType
     bits: DType
@@ -37,13 +37,13 @@ class Format:
 
     @property
     def smallest_normal(self) -> float:
-        """The least positive number with all its digits."""
+        """The smallest normal number."""
         return 2.0 ** (1 - self.bias)
 
     @property
     def magic(self) -> float:
-        """Adding it rounds a number below half of it to an integer, which is then in its low
-        bits.
+        """Adding it rounds a number below half of it to an integer, which is then in
+        the low bits.
         """
         return 1.5 * 2.0**self.mantissa
 
@@ -76,7 +76,7 @@ class Value:
 
     @property
     def lanes(self) -> int:
-        """How many lanes it has."""
+        """The number of lanes."""
         return self.expr.lanes
 
     @property
@@ -177,16 +177,16 @@ class Value:
         return self.ne(self)
 
     def at_least(self, low: float) -> Value:
-        """Clamped from below; NaN stays NaN. x86's max instruction is exactly this."""
+        """Clamped from below; NaN stays NaN, as with x86's max instruction."""
         return self.on.select(self < low, self.like(low), self)
 
     def at_most(self, high: float) -> Value:
-        """The lesser of it and a bound."""
+        """Clamped from above."""
         return self.on.select(self.like(high) < self, self.like(high), self)
 
 
 def _wrapped(number: Number, dtype: DType) -> Number:
-    """A constant in the range of its type: bit patterns may be written either way."""
+    """A constant in the range of its type; bit patterns may be given as signed or unsigned."""
     if dtype.is_float:
         return float(number)
     if dtype is DType.BOOL:

@@ -1,9 +1,8 @@
-"""What expansions are written with: values with operators, named one by one in the block being
-written.
+"""The writer of expansions: values with operators, each named in the current block.
 
-`Writer.apply` names every result by a Let, never writes the same operation twice in one scope, and
-expands at once what the target lacks, so an expansion may use any primitive and its result is
-always legal.
+`Writer.apply` names every result by a Let, reuses equal operations within a scope, and expands
+immediately what the target lacks, so an expansion may use any primitive and its result is always
+legal.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Table = Mapping[Primitive, Expansion]
 
 
 class Writer:
-    """Writes statements ahead of the one being made legal. `fast` picks the less accurate
+    """Writes the statements that precede a legalized one. `fast` selects less accurate
     expansions.
     """
 
@@ -52,7 +51,7 @@ class Writer:
         self._mutable: set[str] = set()
 
     def take(self) -> list[Stmt]:
-        """Everything written since the last call; what was computed is forgotten."""
+        """The statements written since the last call; reusable values are dropped."""
         statements, self.statements = self.statements, []
         self._known = [{}]
         self._mutable.clear()
@@ -69,7 +68,7 @@ class Writer:
         return self.expand(primitive, *self._values(operands))
 
     def expand(self, primitive: Primitive, *operands: Value) -> Value:
-        """A primitive through its expansion, once a scope for equal operands."""
+        """The expansion of a primitive, once per scope for equal operands."""
         key = ("expanded", primitive.value, *(_key(o.expr) for o in operands))
         known = self._recall(key)
         if known is None:
@@ -80,7 +79,9 @@ class Writer:
     def native(
         self, primitive: Primitive, *operands: Value | Number, dtype: DType | None = None
     ) -> Value:
-        """A primitive that the target is known to spell; scalars are widened to meet vectors."""
+        """A primitive that the target is known to support; scalars are broadcast to
+        match vectors.
+        """
         exprs = tuple(v.expr for v in self._values(operands))
         lanes = max(e.lanes for e in exprs)
         exprs = tuple(build.splat(e, lanes) for e in exprs)
@@ -88,7 +89,7 @@ class Writer:
         return self.let(Apply(primitive, exprs, result, lanes))
 
     def spells(self, primitive: Primitive, operands: Sequence[Value | Number]) -> bool:
-        """Whether the target has a primitive on operands of a type."""
+        """Whether the target supports a primitive on operands of a type."""
         which = operands[1] if primitive is P.SELECT and len(operands) > 1 else operands[0]
         return not isinstance(which, Value) or self.target.spells(primitive, which.dtype)
 
@@ -99,7 +100,7 @@ class Writer:
         return self.native(P.SELECT, condition, kind.like(then), kind.like(otherwise))
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
-        """`a * b + c`, rounded once where the target does so cheaply."""
+        """`a * b + c`, rounded once if the target has an instruction for it."""
         if self.fused(a.dtype):
             return self.native(P.FMA, a, a.like(b), a.like(c))
         return a * b + c
@@ -116,13 +117,13 @@ class Writer:
         return total
 
     def any(self, condition: Value) -> Value:
-        """True when a condition holds in some lane: a scalar."""
+        """Whether a condition holds in some lane, as a scalar."""
         return condition if condition.lanes == 1 else self.let(Fold(P.OR, condition.expr))
 
     # ---- names --------------------------------------------------------------------------------
 
     def value(self, expr: Expr) -> Value:
-        """An expression as an operand; anything but a name or a constant is named first."""
+        """An expression as an operand; named first unless it is a name or a constant."""
         if isinstance(expr, Const | Var) or (
             isinstance(expr, Splat) and isinstance(expr.value, Var)
         ):
@@ -132,7 +133,7 @@ class Writer:
         return self._name(expr)
 
     def let(self, expr: Expr) -> Value:
-        """Names an operation on names and constants, once a scope."""
+        """Names an operation on names and constants, once per scope."""
         key = _key(expr)
         known = self._recall(key)
         if known is None:
@@ -146,14 +147,14 @@ class Writer:
         return Value(self, var)
 
     def variable(self, first: Value) -> Value:
-        """A mutable name. Read it only where its value of the moment is meant."""
+        """A mutable variable. It must be read only where its current value is meant."""
         var = Var(self._fresh(), first.dtype, first.lanes)
         self.statements.append(Let(var, first.expr, mutable=True))
         self._mutable.add(var.name)
         return Value(self, var)
 
     def assign(self, var: Value, value: Value) -> None:
-        """Gives a variable another value."""
+        """Assigns a value to a variable."""
         assert isinstance(var.expr, Var)
         self.statements.append(Assign(var.expr, build.splat(value.expr, var.lanes)))
 
@@ -180,7 +181,7 @@ class Writer:
         self._known.pop()
         self.statements = outer
 
-    # ---- remembering --------------------------------------------------------------------------
+    # ---- reuse of equal operations ------------------------------------------------------------
 
     def _values(self, operands: Sequence[Value | Number]) -> tuple[Value, ...]:
         kind = next(o for o in reversed(operands) if isinstance(o, Value))
@@ -203,8 +204,8 @@ class Writer:
 
 
 def _key(expr: Expr) -> Key:
-    """What makes two operations on names the same one. Constants count by their text: -0.0 is not
-    0.0.
+    """The key under which equal operations on names are shared. Constants are distinguished by
+    text: -0.0 is not 0.0.
     """
     match expr:
         case Var(name=name):
