@@ -1,11 +1,11 @@
-"""Builds a wheel of pycuda where `pip install pycuda` cannot: no driver to link to, no cuRAND, nvcc
-a wrapper elsewhere.
+"""Builds a wheel of pycuda where `pip install pycuda` cannot: without a driver to link to, without
+cuRAND, or with an nvcc wrapper.
 
     python backends/cuda/pycuda_wheel.py FOLDER
 
-pycuda links to libcuda.so.1, which only machines with a GPU have: a library of the same name with
-the functions that its headers declare, and nothing in them, stands in while linking. Needs g++,
-CUDA's headers and setuptools; a minute.
+pycuda links to libcuda.so.1, which only machines with a GPU have: a stub library of that name with
+the functions that its headers declare replaces it while linking. Needs g++, CUDA's headers and
+setuptools; takes a minute.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def toolkit() -> Path:
 
 
 def stub(headers: Path, folder: Path) -> None:
-    """Makes libcuda.so in a folder, with every function that the headers name."""
+    """Makes a stub libcuda.so in a folder, with every function that the headers declare."""
     text = "".join((headers / name).read_text() for name in HEADERS if (headers / name).is_file())
     names = {*DECLARED.findall(text), *RENAMED.findall(text), *THREADED.findall(text)}
     source = folder / "stub.c"

@@ -1,4 +1,4 @@
-"""The c backend: a program as one dependency-free C99 file and its header, for any compiler and any
+"""The c backend: a program as one dependency-free C99 file and its header, for any compiler and
 CPU.
 """
 
@@ -35,8 +35,8 @@ class CBackend(Backend):
     dialect: Dialect = lowering.PORTABLE
 
     def target(self, request: Request) -> Target:
-        """Any machine: what the compiler that builds the file aims at. Raises SourceError for a CPU
-        or triple.
+        """A generic target: the C compiler chooses the machine. Raises SourceError for a CPU or
+        triple.
         """
         for what, given in (
             ("CPU", request.cpu),
@@ -57,7 +57,7 @@ class CBackend(Backend):
         return {f"{api.prefix}.c": c_file(made, api), f"{api.prefix}.h": header(api)}
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
-        """Compiles with the system's C compiler. Raises UnsupportedError where there is none."""
+        """Compiles with the system's C compiler. Raises UnsupportedError if there is none."""
         for name, text in sources.items():
             (folder / name).write_text(text, encoding="utf-8")
         (file,) = (folder / name for name in sources if name.endswith(".c"))
@@ -76,14 +76,14 @@ class CBackend(Backend):
 
 
 def _placed(program: Program) -> WeightsOrigin:
-    """Where the weights of a program that runs in this process are: large ones are not worth
-    compiling.
+    """Where the weights of a program run in this process are stored: large ones are
+    not compiled.
     """
     return WeightsOrigin.EMBED if constant_bytes(program) <= EMBED else WeightsOrigin.MMAP
 
 
 def _weights(program: Program) -> NDArray[np.uint8]:
-    """The file of weights, in memory."""
+    """The weights file, in memory."""
     data = b"".join(weights_file(program))
     block = aligned(len(data))
     block[:] = np.frombuffer(data, np.uint8)

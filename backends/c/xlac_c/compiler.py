@@ -1,4 +1,4 @@
-"""The system's C compiler, for running what was written here."""
+"""The system's C compiler, for running generated code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from xlac_sdk.host import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 NAMES = ("cc", "gcc", "clang")
-FLAGS = ("-std=c99", "-O2", "-ffp-contract=off")  # a product must stay a product: see legalize
+# products must not be contracted into sums: see legalize
+FLAGS = ("-std=c99", "-O2", "-ffp-contract=off")
 SHARED = ("-fPIC", "-shared")
 
 
@@ -20,11 +21,11 @@ def shared(file: Path, *flags: str) -> Path:
 
 
 def compiled(file: Path, made: Path, *flags: str) -> Path:
-    """Compiles and links a C file. Raises UnsupportedError where there is no compiler, or it
-    refuses the file.
+    """Compiles and links a C file. Raises UnsupportedError if there is no compiler, or it rejects
+    the file.
 
-    The linker writes where there is room, and the result is copied: on a full disk it may crash, or
-    leave a part.
+    The output goes to a temporary folder and is then copied: on a full disk a linker may crash, or
+    leave a partial file.
     """
     compiler = next(filter(None, map(shutil.which, NAMES)), None)
     if compiler is None:

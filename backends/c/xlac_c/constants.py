@@ -1,4 +1,4 @@
-"""Constants as C arrays, in a comment what each is, in as few bytes of text as say them exactly."""
+"""Constants as C arrays, each with a comment, in the shortest text that is exact."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from xlac_sdk.emit.cfunctions import TYPES
 from xlac_sdk.emit.ctext import comment, literal
 from xlac_sdk.programs.program import Program, Role, Slot
 
-WIDTH = 8  # numbers a line
+WIDTH = 8  # numbers per line
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A `static const` array: its name, element type, length, lines of numbers and what it
-    holds.
+    """A `static const` array: its name, element type, length, lines of numbers and a
+    description.
     """
 
     symbol: str

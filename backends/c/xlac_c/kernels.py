@@ -1,5 +1,5 @@
-"""The kernels of a program as C functions: one for all that differ in nothing but names and the
-order of parameters.
+"""The kernels of a program as C functions; kernels that differ only in names and the order of
+parameters share one.
 """
 
 from __future__ import annotations
@@ -17,26 +17,24 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """The function that a launch calls, and which of the launch's arguments and sizes each
-    parameter takes.
-    """
+    """The function that a launch calls, and the launch's argument or size for each parameter."""
 
     name: str
     arguments: tuple[int, ...]
     sizes: tuple[int, ...]
-    stoppable: bool = False  # it takes the address of the word that says to stop
+    stoppable: bool = False  # whether it takes the address of the stop flag
 
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """The functions, in the order of first use, and what each kernel calls."""
+    """The functions, in the order of first use, and the callee of each kernel."""
 
     texts: tuple[CFunction, ...]
     callees: dict[Kernel, Callee]
 
 
 def functions(kernels: Iterable[Kernel], dialect: Dialect, stop_checks: StopChecks) -> Functions:
-    """Every kernel as text, those that are alike once."""
+    """Every kernel as text, with equal ones merged."""
     texts: list[CFunction] = []
     callees: dict[Kernel, Callee] = {}
     known: dict[tuple[str, ...], tuple[CFunction, Kernel, list[str]]] = {}
@@ -64,9 +62,7 @@ def functions(kernels: Iterable[Kernel], dialect: Dialect, stop_checks: StopChec
 def _canonical(
     kernel: Kernel, text: CFunction, dialect: Dialect
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The text with its names numbered as they come, and the parameters among them, in that
-    order.
-    """
+    """The text with names numbered in order of appearance, and the parameters in that order."""
     given = [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)]
     names = {dialect.identifier(n) for n in (*given, *_names(kernel.body))}
     numbers: dict[str, str] = {}

@@ -1,5 +1,5 @@
-"""Which primitives the C text spells itself, a program in those, and functions for the ones that
-code shares.
+"""The primitives that the C text spells itself, the legalization of programs to those, and shared
+functions for expansions.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from xlac_sdk.target import Request, Target
 
 P = Primitive
 FLOATS = (DType.F32, DType.F64)
-# 1 / (1 + exp(-x)) loses the small results; ldexp() is slow
+# 1 / (1 + exp(-x)) loses precision for small results; ldexp() is slow
 NATIVE = frozenset(Primitive) - {P.SIGMOID, P.GELU, P.LDEXP}
 FUNCTIONS = (
     P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.EXP2, P.EXPM1,
     P.LOG2, P.LOG1P, P.TANH, P.ERF, P.ATAN2,
 )  # fmt: skip
-OWN = (P.SIGMOID, P.GELU)  # what it has not
-# what C's mathematics library has
+OWN = (P.SIGMOID, P.GELU)  # primitives of C's math library that are not used
+# primitives of C's math library
 LIBM = frozenset((p, d) for p in (*FUNCTIONS, P.FMA) for d in DType if d.is_float)
-SLOW = frozenset((P.FMA, d) for d in DType)  # a call of fma() without the instruction is slow
+SLOW = frozenset((P.FMA, d) for d in DType)  # a call of fma() is slow without the instruction
 PORTABLE = replace(C99, index="ptrdiff_t")
 
 
 def target(request: Request) -> Target:
-    """Any machine: what the compiler that builds the file aims at."""
+    """A generic target: the C compiler chooses the machine."""
     return Target("c", primitives=NATIVE, lacks=SLOW, size=request.size, vectorizes=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoweredForC:
-    """A program in what `dialect` spells, and by name the functions that its spellings call beyond
-    those of the SDK.
+    """A program in the primitives of `dialect`, and the text of functions that its spellings call
+    beyond those of the SDK.
     """
 
     program: Program
@@ -56,7 +56,7 @@ def lowered(
     """The program in primitives that the text spells: without `libm`, only those that need no
     library.
 
-    Where code is to be small an expansion is a function, called wherever it is needed.
+    For small code an expansion is a function, called wherever it is needed.
     """
     fast = program.facts.get("precision") == "fast"
     own = target if libm else replace(target, lacks=target.lacks | LIBM)
@@ -81,7 +81,7 @@ def lowered(
 
 
 def _function(kernel: Kernel, dtype: DType, dialect: Dialect) -> str:
-    """An expansion as a C function: what its kernel stores last is returned."""
+    """An expansion as a C function, which returns the value that its kernel stores last."""
     *lines, last = kernel_text(kernel, dialect).lines
     value = last.strip().removeprefix("result[0] = ")
     parameters = ", ".join(f"{TYPES[dtype]} {v.name}" for v in kernel.sizes)

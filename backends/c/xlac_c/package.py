@@ -1,4 +1,4 @@
-"""Ahead of time: the C file and what ships with it."""
+"""Ahead-of-time packages: the C file and what is built from it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 FORMS = ("c", "h", "hpp", "rs", "cmake", "main", "so", "exe")
 USUAL = ("c", "h")
-ENTRY_FORMS = ("c", "h", "hpp", "rs", "cmake", "so")  # of programs with entries
+ENTRY_FORMS = ("c", "h", "hpp", "rs", "cmake", "so")  # forms of programs with entries
 
 
 def package(
     variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path, dialect: Dialect
 ) -> Package:
-    """Writes the forms; the C file and its header always, since the others are made of them."""
+    """Writes the forms; the C file and its header always, since the others are built from them."""
     if len(variants) > 1:
         problem = "the c backend writes portable C, which is not chosen by processor"
         raise SourceError(Diagnostic("XL5022", problem, hint="give one --cpu or none"))
@@ -79,7 +79,8 @@ def opened(artefact: Artefact) -> Executable:
     if library.suffix == ".so":
         return Library(library, artefact.program, weights)
     with tempfile.TemporaryDirectory(prefix="xlac-") as made:
-        chosen = f"-D{library.stem.upper()}_CHECKED"  # nothing to a program that is not
+        # has no effect on a program without stop checks
+        chosen = f"-D{library.stem.upper()}_CHECKED"
         built = compiler.compiled(
             library, Path(made) / f"{library.stem}.so", *compiler.SHARED, chosen
         )

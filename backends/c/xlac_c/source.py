@@ -21,9 +21,9 @@ from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
 from xlac_sdk.programs.constants import HEADER, MIX, STEP
 from xlac_sdk.programs.program import Program, Role, Step, touched
 
-# bytes of constants up to which a program that runs in this process has them in its text
+# bytes of constants up to which a program run in this process has them in its text
 EMBED = 1 << 20
-ALIGN = 8  # bytes: what any element type asks for, and what malloc gives everywhere
+ALIGN = 8  # bytes: the strictest alignment of element types, which malloc guarantees everywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class _Way:
 
 
 def api_of(program: Program, weights: capi.WeightsOrigin) -> Api:
-    """The interface of the C form of a program."""
+    """The C API of a program."""
     return capi.api_of(program, weights, ALIGN)
 
 
 def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
-    """`NAME.c` of a checked program and the unchecked one: whoever compiles it chooses, and what
-    both hold is there once.
+    """`NAME.c` with a checked program and the unchecked one, selected by a macro; common constants
+    appear once.
     """
     first, second = (
         {c.symbol: c for c in constants(one.program, touched(one.program.steps))}
@@ -77,8 +77,8 @@ def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
 def c_file(
     made: LoweredForC, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
 ) -> str:
-    """`NAME.c`, without the constants that stand `apart`; `checked`: whether it looks at the record
-    of a checked program.
+    """`NAME.c`, without the constants in `apart`; `checked`: whether it reads the record of a
+    checked program.
     """
     program, dialect = made.program, made.dialect
     each = of_entries(program)
@@ -131,7 +131,7 @@ def c_file(
 
 
 def _parameters(arrays: tuple[ArrayArgument, ...], api: Api) -> str:
-    """As in the header, with the compiler's names: the user's stay out of the code."""
+    """The parameters of the header, with the compiler's names instead of the user's."""
     given = [f"const {api.prefix}_sizes *sizes"] if api.sizes else []
     given += [f"{'' if a.written else 'const '}{a.type} *{a.slot.symbol}" for a in arrays]
     return ", ".join(given)

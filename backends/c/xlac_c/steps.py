@@ -30,12 +30,12 @@ from xlac_sdk.programs.program import (
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.limits import went
 
-OFTEN = 5e6  # nanoseconds of steps after which a run checks whether it is to stop
+OFTEN = 5e6  # nanoseconds of steps between stop checks
 BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"}
 
 
 class Steps:
-    """Writes steps. Constants are arrays of the file, or with `mapped` places in the block of
+    """Writes steps. Constants are arrays of the file, or with `mapped` offsets in the block of
     weights.
     """
 
@@ -47,12 +47,12 @@ class Steps:
         dialect: Dialect,
         stop_checks: StopChecks,
     ) -> None:
-        # `since`: nanoseconds of work since it looked
+        # `since`: nanoseconds of work since the last stop check
         self.stop_checks, self.committed, self.since = stop_checks, False, 0.0
         self.program, self.callees, self.mapped, self.dialect = program, callees, mapped, dialect
         self.places = places(program)
         self.sizes = {s.name: s.identifier for s in program.sizes}
-        self.touched: dict[str, None] = {}  # the blocks of memory that the text mentions
+        self.touched: dict[str, None] = {}  # the blocks of memory that the text refers to
 
     def write(self, steps: tuple[Step, ...], depth: int = 1) -> Iterator[str]:
         """The lines of steps."""
@@ -116,7 +116,7 @@ class Steps:
                     )
 
     def begins(self, step: Step, pad: str) -> Iterator[str]:
-        """Checks before a step when there was enough work since the last time."""
+        """Inserts a stop check before a step if there was enough work since the last one."""
         if not self.stop_checks.long:
             return
         self.committed |= step is self.stop_checks.committed
@@ -126,7 +126,7 @@ class Steps:
         self.since += work
 
     def check_stop(self, pad: str) -> Iterator[str]:
-        """Ends the run if it is to stop."""
+        """Returns from the run on a stop request."""
         if self.stop_checks.long and not self.committed:
             yield f"{pad}if (context->stop != 0) return stopped(context);"
             self.since = 0.0
@@ -146,7 +146,7 @@ class Steps:
         yield f"{pad}}}"
 
     def condition(self, case: Case) -> str:
-        """Whether the sizes of the call are those of a case."""
+        """Whether the sizes of the call match a case."""
         return " && ".join(f"{self.sizes[symbol.name]} == {value}" for symbol, value in case.sizes)
 
     def size(self, dim: Dim) -> str:

@@ -1,4 +1,4 @@
-"""The backend: facts, text, objects and execution for CPUs through LLVM."""
+"""The cpu backend: target, LLVM text, objects and execution."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from xlac_cpu.run.executable import CpuExecutable
     from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 
-LARGE = 16 << 20  # bytes of a program's constants
+LARGE = 16 << 20  # bytes of a program's constants from which LLVM's memory is released first
 
 
 class CpuBackend(Backend):
-    """Any CPU that LLVM has a code generator for; runs what is built for this one."""
+    """Any CPU for which LLVM has a code generator; programs for this machine can run."""
 
     name = "cpu"
     relies_on = ("llvmlite",)
@@ -42,8 +42,8 @@ class CpuBackend(Backend):
         return module.emit(program, target, Machine.of(target))
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
-        """A static library of the program's objects, named by what it is made of: one that exists
-        is not made again.
+        """A static library of the program's objects, named by the digest of its sources; an
+        existing one is reused.
         """
         from xlac_cpu.llvm import link, objects
 
@@ -65,9 +65,7 @@ class CpuBackend(Backend):
         return {executable.LONG: long, executable.WATCHED: watched, executable.TEARS: tears}
 
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
-        """Where constants are large, LLVM has done all that it has to do, and has given its memory
-        back, before they are made.
-        """
+        """For large constants, LLVM finishes and releases its memory before they are made."""
         from xlac_cpu.emit import layout
         from xlac_cpu.llvm import link, resident
         from xlac_cpu.llvm.host import host
@@ -90,8 +88,8 @@ class CpuBackend(Backend):
         return CpuExecutable(code, program, target)
 
     def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
-        """A shared library of the objects, where there is a linker: the system opens it without
-        LLVM.
+        """A shared library of the objects, if there is a linker: the system loads it
+        without LLVM.
         """
         from xlac_cpu.run import shared
 
@@ -132,7 +130,7 @@ class CpuBackend(Backend):
 
 
 def _digest(sources: Mapping[str, str]) -> str:
-    """Names the sources and the compiler: text says which CPU it is for."""
+    """A digest of the sources and the compiler; the text names the CPU."""
     import llvmlite
 
     from xlac_sdk.support.hashing import blake2b

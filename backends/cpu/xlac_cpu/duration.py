@@ -1,4 +1,4 @@
-"""About how long work takes on one thread of a modest core, at the sizes to optimise for."""
+"""Rough run time on one thread of a slow core, at the sizes to optimise for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.programs.program import Branch, Choice, Copy, Launch, Repeat, Step, While
 
 FLOPS_PER_NS, BYTES_PER_NS = 20, 10
-ENDLESS = 1e9  # what a loop of unknown length counts as
+ENDLESS = 1e9  # assumed iterations of a loop of unknown length
 
 
 def nanoseconds(kernel: Kernel) -> float:
@@ -16,7 +16,7 @@ def nanoseconds(kernel: Kernel) -> float:
 
 
 def estimate(steps: tuple[Step, ...]) -> float:
-    """Of steps, in nanoseconds: the longest way through them."""
+    """Of steps, in nanoseconds, along the longest path."""
     total = 0.0
     for step in steps:
         match step:

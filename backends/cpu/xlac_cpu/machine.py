@@ -1,4 +1,4 @@
-"""What is known of the machine compiled for."""
+"""The machine compiled for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A CPU as LLVM names it, and what of it changes the text we write."""
+    """A CPU as LLVM names it, and its properties that affect the generated text."""
 
     triple: str
     cpu: str
@@ -19,11 +19,11 @@ class Machine:
     vector_bytes: int = 0
     half: bool = False  # converts f16 in hardware
     fma: bool = False
-    lacks: str = ""  # what LLVM would call the C library for: "floor.f32 fma.f64 …"
+    lacks: str = ""  # functions for which LLVM would call the C library: "floor.f32 fma.f64 …"
     masked: bool = False
     gathers: bool = False
     size: bool = False
-    tagged: bool = False  # functions say which CPU they are for: a module holds those of several
+    tagged: bool = False  # whether functions name their CPU: a module has those of several
 
     @property
     def arch(self) -> str:
@@ -50,14 +50,14 @@ class Machine:
 
     @property
     def registers(self) -> int:
-        """How many vector registers it has."""
+        """The number of vector registers."""
         if self.is_x86:
             return 32 if self.vector_bytes == 64 else 16 if self.arch == "x86_64" else 8
         return 32 if self.pointer_bits == 64 else 16
 
     @property
     def attributes(self) -> str:
-        """Of every function."""
+        """The attributes of every function."""
         bits = max(128, 8 * self.vector_bytes)
         widths = (
             f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
@@ -68,7 +68,7 @@ class Machine:
             word
             for word in (
                 "nounwind",
-                # no loop becomes a call of a library's memset
+                # keeps LLVM from turning loops into calls of memset
                 'minsize optsize "no-builtins"' if self.size else "",
                 '"no-trapping-math"="true"',
                 widths,
@@ -81,10 +81,10 @@ class Machine:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All of this, as JSON has it: `Machine(**settings)` is equal."""
+        """All fields as JSON; `Machine(**settings)` is equal."""
         return asdict(self)
 
     @staticmethod
     def of(target: Target) -> Machine:
-        """The machine that a Target made here describes."""
+        """The machine of a Target that this backend made."""
         return Machine(**json.loads(target.facts))

@@ -1,7 +1,7 @@
-"""The block of memory that a pool of threads is, as code and this process know it."""
+"""The memory layout of a thread pool, shared by generated code and this process."""
 
 from __future__ import annotations
 
 FORK, FORK_WATCHED = EXPORTS = ("fork", "fork_watched")  # the pool's functions that others call
-WATCHED = 24  # the byte at which the second one's address is; the first one's is at the start
+WATCHED = 24  # the offset of the second one's address; the first one's is at the start
 SIZE = 640  # bytes

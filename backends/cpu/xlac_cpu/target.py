@@ -1,8 +1,8 @@
-"""The Target for a request: what schedules may know of the CPU compiled for, and how it is found out.
+"""The Target for a request: the facts of the CPU compiled for, and how they are determined.
 
-The host's features come from LLVM. Any other CPU is asked by compiling a few instructions for it in
-a process of its own and reading the assembly: no table of CPUs to keep, and LLVM may abort without
-harm.
+The host's features come from LLVM. Other CPUs are probed by compiling a few instructions for them
+in a separate process and reading the assembly: no table of CPUs needs maintenance, and LLVM may
+abort without harm.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def target(request: Request) -> Target:
         l3_bytes=l3,
         pointer_bits=found.pointer_bits,
         primitives=NATIVE - absent,
-        # fmod of the C library is 6 to 200 times slower than the SDK's expansion
+        # the C library's fmod is 6 to 200 times slower than the SDK's expansion
         lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),
         size=request.size,
         facts=json.dumps(found.settings, sort_keys=True),
@@ -92,15 +92,14 @@ def _asked(request: Request) -> Machine:
     return Machine(triple, cpu, features, **facts, size=request.size)
 
 
-# What every processor of a kind has though LLVM takes it for granted only with a CPU's name:
-# systems need it.
-# of 32-bit Arms, those with instructions of two bytes that do all that those of four do
+# Features that every processor of a kind has, but LLVM enables only with a CPU's name; systems need
+# them.
 THUMB = r"armv(7|8)(?!\.?\d?-?m)"
 USUAL = ((r"riscv64-.*linux", "+m,+a,+f,+d,+c"), (r"wasm32", "+simd128"))
 
 
 def _check_features(names: list[str], known: list[str], triple: str) -> None:
-    """Raises SourceError for a feature that LLVM does not know: it would only print a warning."""
+    """Raises SourceError for an unknown feature, about which LLVM would only print a warning."""
     for name in names:
         if name not in known:
             hint = nearest(name, known, f"known for {triple}: {', '.join(known[:8])}, …")
@@ -108,9 +107,10 @@ def _check_features(names: list[str], known: list[str], triple: str) -> None:
 
 
 def _spelled(triple: str) -> bool:
-    """Whether the architecture of an Arm, the system and the environment are names that LLVM knows.
+    """Whether the architecture of an Arm, the system and the environment of a triple are names that
+    LLVM knows.
 
-    It takes any others for none at all.
+    LLVM ignores unknown ones.
     """
     arch = triple.partition("-")[0]
     if re.match("(arm|thumb)(?!64)", arch) and not re.fullmatch(ARM, arch):
@@ -134,8 +134,8 @@ TRIPLES = (
 
 @cache
 def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
-    """What `xlac_cpu.llvm.worker` finds out about a CPU; `{"triple": …}` when LLVM does not know
-    the triple.
+    """The result of `xlac_cpu.llvm.worker` for a CPU; `{"triple": …}` if LLVM does not know the
+    triple.
     """
     return dict(
         json.loads(ask({"do": "probe", "triple": triple, "cpu": cpu, "features": features}))

@@ -1,5 +1,5 @@
-"""The cuda backend: kernels become CUDA C++, and that machine code for NVIDIA's GPUs; writing and
-building need no GPU.
+"""The cuda backend: kernels become CUDA C++, and machine code for NVIDIA's GPUs; neither needs a
+GPU.
 """
 
 from xlac_cuda.backend import CudaBackend

@@ -1,4 +1,4 @@
-"""NVIDIA's architectures that code is written for, and what schedules may know of each."""
+"""The supported NVIDIA architectures, and the facts that schedules may use of each."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support.choices import nearest
 from xlac_sdk.target import Request, Target
 
-GROUPS = "wgmma"  # the feature: products of four warps, which no GPU has run yet
+GROUPS = "wgmma"  # the feature: warpgroup products, which have not yet run on any GPU
 WARP, BLOCK_THREADS, ACCESS_BYTES = 32, 1024, 16
 SPELLED = re.compile(r"sm_(\d+)([af]?)")
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What GPUs of one compute capability have: `shared` bytes that a block may ask for; of the
-    largest such chip its multiprocessors and the bytes of its second cache; and the `threads` and
-    `blocks` that a multiprocessor holds."""
+    """The properties of GPUs of one compute capability: the `shared` memory that a block may use,
+    in bytes; the multiprocessors and the second-level cache of the largest such chip; and the
+    `threads` and `blocks` that a multiprocessor holds.
+    """
 
     shared: int
     processors: int
@@ -42,15 +43,16 @@ KNOWN = {
     103: Architecture(227 * KIB, 148, 126 * MIB),  # B300
     120: Architecture(99 * KIB, 188, 128 * MIB, 1536, 24),  # RTX PRO 6000
 }
-# variants with instructions that later ones lack
+# variants with instructions that later architectures lack
 OWN = {90: ("a",), 100: ("a", "f"), 103: ("a", "f"), 120: ("a", "f")}
 NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN.get(number, ())))
 
 
 def target(request: Request, gpu: int = 0) -> Target:
-    """The facts of `--arch`, or of this machine's GPU of a number; `sm_90a+cublaslt+cudnn` lets
-    NVIDIA's libraries compute what `claims.py` says, `sm_90a+wgmma` has products of four warps.
-    Raises SourceError for one that is not known."""
+    """The target of `--arch`, or of this machine's GPU `gpu`; `sm_90a+cublaslt+cudnn` enables the
+    operations of NVIDIA's libraries in `claims.py`, `sm_90a+wgmma` warpgroup products. Raises
+    SourceError for an unknown one.
+    """
     for what, given in (
         ("CPU", request.cpu),
         ("triple", request.triple),
@@ -79,9 +81,7 @@ def target(request: Request, gpu: int = 0) -> Target:
 
 
 def known(name: str) -> Architecture:
-    """An architecture, by the name that CUDA's compilers have for it. Raises SourceError for one
-    that is not known.
-    """
+    """An architecture, by CUDA's name. Raises SourceError for an unknown one."""
     found = SPELLED.fullmatch(name)
     if found is None or name not in NAMES:
         hint = nearest(name, NAMES, f"one of {', '.join(NAMES)}")
@@ -94,7 +94,7 @@ def known(name: str) -> Architecture:
 
 
 def described(name: str, size: bool = False) -> Target:
-    """The facts of an architecture."""
+    """The target of an architecture."""
     found = known(name)
     return Target(
         "cuda",

@@ -1,4 +1,4 @@
-"""The backend: facts, text, machine code and execution for NVIDIA's GPUs."""
+"""The cuda backend: target, CUDA C++, machine code and execution for NVIDIA's GPUs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
 
 class CudaBackend(Backend):
-    """GPUs from Ampere on. Nothing here imports pycuda or looks for a driver until a program is
-    loaded.
-    """
+    """GPUs from Ampere on. pycuda and the driver are not used until a program is loaded."""
 
     name = "cuda"
 
     def __init__(self, device: int = 0) -> None:
-        """For the GPU of a number; `cuda:1` is the second of this machine."""
+        """For the GPU with this number; `cuda:1` is the second of this machine."""
         self.device = device
 
     def on(self, number: int) -> CudaBackend:
@@ -49,8 +47,8 @@ class CudaBackend(Backend):
         return module.emit(program, target)
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
-        """Compiles with NVRTC, or nvcc where there is none. Raises UnsupportedError where there is
-        neither.
+        """Compiles with NVRTC, or nvcc if that is not available. Raises UnsupportedError if neither
+        is.
         """
         from xlac_cuda.build import compiler
 
@@ -70,7 +68,9 @@ class CudaBackend(Backend):
         return package.package(variants, wanted, folder)
 
     def open(self, artefact: Artefact) -> Executable:
-        """Loads machine code, PTX (which the driver compiles), or the text, compiled now."""
+        """Loads machine code, PTX (which the driver compiles), or CUDA C++, which is
+        compiled now.
+        """
         from xlac_cuda import package
 
         return package.opened(artefact)
@@ -88,7 +88,7 @@ class CudaBackend(Backend):
         return compiler.compiled(text, name).ptx
 
     def resources(self, program: Program, target: Target) -> str:
-        """What every kernel takes of a multiprocessor: registers, spills, shared memory."""
+        """The resources of every kernel: registers, spills, shared memory."""
         from xlac_cuda.build import resources
 
         return resources.table(program, target)

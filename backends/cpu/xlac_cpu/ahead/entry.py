@@ -1,4 +1,4 @@
-"""The text of the C API over the functions that run the variants."""
+"""The LLVM text of the C API, on top of the functions that run the variants."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def entry(
     texts: Sequence[tuple[str, ...]],
     watched: Sequence[bool],
 ) -> str:
-    """The module with the functions of the header, `room` bytes for weights that are inside, and
-    what the variants would otherwise call in the C library. `watched`: which of them check whether
-    they are to stop."""
+    """The module with the functions of the header, `room` bytes for embedded weights, and
+    replacements for C library functions that the variants call. `watched`: which variants have stop
+    checks.
+    """
     machine = machines[0]
     needed = {"memcpy"} if any("llvm.memcpy" in text for part in texts for text in part) else set()
     needed |= {"memset"} if api.state_bytes else set()
@@ -66,8 +67,8 @@ def entry(
 
 @dataclass(frozen=True, slots=True)
 class _RunFunction:
-    """A function that runs steps, as C calls it: `NAME_run`, or that of an entry, with its
-    `point`; and what it calls in each variant.
+    """A function that runs steps, as C calls it: `NAME_run`, or that of an entry, with its `point`;
+    and what it calls in each variant.
     """
 
     name: str
@@ -85,8 +86,8 @@ def _ways(api: Api) -> list[_RunFunction]:
 
 
 class Needs:
-    """LLVM text for the bytes of memory that calls of the sizes `%s0`, `%s1`, … need: its lines,
-    and the value they end in.
+    """LLVM text that computes the bytes of memory for calls with the sizes `%s0`, `%s1`, …: its
+    lines, and the name of the result.
     """
 
     def __init__(self, api: Api) -> None:

@@ -1,6 +1,4 @@
-"""Which processor of x86-64 is there when the artefact runs: the levels of the psABI, and how cpuid
-tells them.
-"""
+"""The levels of x86-64 of the psABI, and their detection by cpuid when the artefact runs."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from xlac_cpu.machine import Machine
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 LEVELS = {"x86-64": 1, "x86-64-v2": 2, "x86-64-v3": 3, "x86-64-v4": 4}
-XSAVE = 1 << 27  # OSXSAVE: xgetbv may be asked
+XSAVE = 1 << 27  # OSXSAVE: xgetbv may be used
 
 
 def bits(*numbers: int) -> int:
@@ -22,8 +20,8 @@ def bits(*numbers: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a level adds: bits of cpuid's leaf 1 (ecx), 7 (ebx) and 0x80000001 (ecx), and of
-    xgetbv's register 0.
+    """The feature bits that a level adds: of cpuid's leaves 1 (ecx), 7 (ebx) and 0x80000001 (ecx),
+    and of xgetbv's register 0.
     """
 
     name: str
@@ -44,8 +42,8 @@ PSABI = (
 
 
 def levels(machines: Sequence[Machine]) -> list[int]:
-    """The level of each variant, ascending. Raises for processors between which nothing can
-    choose.
+    """The level of each variant, ascending. Raises UnsupportedError for processors that cannot be
+    distinguished at run time.
     """
     found = [LEVELS.get(m.cpu, 0) if m.arch == "x86_64" else 0 for m in machines]
     if 0 in found:

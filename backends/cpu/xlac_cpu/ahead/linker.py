@@ -1,5 +1,5 @@
-"""Linking without a C library: our own linker where it knows the machine, else those of LLVM and
-GNU, found on the path.
+"""Linking without a C library: by the built-in linker if it supports the machine, else by those of
+LLVM and GNU on the path.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from xlac_cpu.machine import Machine
 from xlac_sdk.host import tool
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
-# What a distribution prefixes the GNU tools for a triple with, by its architecture and the rest of
-# it.
+# The prefixes of GNU tools in distributions, by architecture and the rest of the triple.
 GNU = (
     (r"x86_64-.*linux", "x86_64-linux-gnu-"), (r"i[3-6]86-.*linux", "i686-linux-gnu-"),
     (r"aarch64-.*linux", "aarch64-linux-gnu-"), (r"(arm|thumb).*-linux-.*hf$", "arm-linux-gnueabihf-"),
@@ -30,7 +29,7 @@ GNU = (
     (r"powerpc64le-", "powerpc64le-linux-gnu-"), (r"s390x-", "s390x-linux-gnu-"),
 )  # fmt: skip
 ELF = ("linux", "none", "freebsd", "netbsd", "openbsd", "elf", "fuchsia", "android")
-# libgcc tells the system of a division by zero; guarded as they are, divisions have none.
+# libgcc raises a signal for a division by zero; guarded divisions never do.
 RAISE = ("--defsym=raise=0",)
 QUIET = ("-s", "--build-id=none", "-z", "noexecstack", "-z", "max-page-size=4096", "-z", "norelro")
 OPEN = (
@@ -48,8 +47,8 @@ OWN = ("x86_64", "aarch64")
 
 @dataclass(frozen=True, slots=True)
 class OwnLinker:
-    """Links for 64-bit ELF without any program of others. What it does not do, functions of libgcc
-    for example, the machine's linker does.
+    """The built-in linker for 64-bit ELF. What it does not support, such as functions of libgcc, is
+    left to the machine's linker.
     """
 
     machine: Machine
@@ -57,7 +56,7 @@ class OwnLinker:
     def shared(
         self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path
     ) -> None:
-        """A shared library that needs no other, under the name it will be looked for by."""
+        """A shared library without dependencies, with its name as soname."""
         self._write(
             made,
             lambda: linking.shared(objects, name, exports),
@@ -65,8 +64,8 @@ class OwnLinker:
         )
 
     def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
-        """A shared library whose symbols are all seen, and which takes what it lacks from the
-        process that loads it.
+        """A shared library that exports all symbols, and resolves undefined ones in the loading
+        process.
         """
         self._write(
             made,
@@ -75,7 +74,7 @@ class OwnLinker:
         )
 
     def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
-        """A program that needs no library and begins at `start`."""
+        """A static executable that starts at `start`."""
         self._write(
             made,
             lambda: linking.program(objects, start),
@@ -83,15 +82,15 @@ class OwnLinker:
         )
 
     def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
-        """Raises UnsupportedError: these machines have none."""
+        """Raises UnsupportedError: these machines have no WebAssembly modules."""
         tool_of(self.machine).wasm(objects, exports, made)
 
     def _write(
         self, made: Path, link: Callable[[], Iterable[Bytes]], other: Callable[[Linker], None]
     ) -> None:
-        """Writes what is linked here, or has the machine's linker do it.
+        """Writes the result of the built-in linker, or else of the machine's linker.
 
-        Raises UnsupportedError, with what stood in the way here, when there is none.
+        Raises UnsupportedError, with the built-in linker's reason, if there is none.
         """
         try:
             pieces = link()
@@ -111,7 +110,7 @@ class OwnLinker:
 
 @dataclass(frozen=True, slots=True)
 class Linker:
-    """A linker of LLVM's or GNU's for one machine's objects."""
+    """An LLVM or GNU linker for one machine's objects."""
 
     machine: Machine
     command: str
@@ -119,7 +118,7 @@ class Linker:
     def shared(
         self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path
     ) -> None:
-        """A shared library that needs no other, under the name it will be looked for by."""
+        """A shared library without dependencies, with its name as soname."""
         flags = ("-shared", "-soname", name, "--hash-style=gnu", "-z", "defs", *QUIET)
         with tempfile.NamedTemporaryFile("w", suffix=".map") as script:
             script.write(f"{{ global: {' '.join(f'{name};' for name in exports)} local: *; }};\n")
@@ -127,17 +126,17 @@ class Linker:
             self.link(objects, (*flags, f"--version-script={script.name}"), made)
 
     def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
-        """A shared library whose symbols are all seen, and which takes what it lacks from the
-        process that loads it.
+        """A shared library that exports all symbols, and resolves undefined ones in the loading
+        process.
         """
         self.link(objects, (*OPEN, "-soname", name), made)
 
     def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
-        """A program that needs no library and begins at `start`."""
+        """A static executable that starts at `start`."""
         self.link(objects, ("-static", "-e", start, "--gc-sections", *QUIET), made)
 
     def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
-        """A WebAssembly module with its memory, which is free to use from `__heap_base`."""
+        """A WebAssembly module with its memory, whose heap starts at `__heap_base`."""
         flags = [
             "--no-entry",
             "--strip-all",
@@ -146,9 +145,9 @@ class Linker:
         self.link(objects, flags, made)
 
     def link(self, objects: Sequence[bytes], flags: Sequence[str], made: Path) -> None:
-        """Runs the linker, a second time with the compiler's own functions when those are missing.
+        """Runs the linker, again with the compiler's runtime library if its functions are missing.
 
-        It writes where there is room: LLVM's crashes on a full disk.
+        The output goes to a temporary folder, as LLVM's linker crashes on a full disk.
         """
         with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
             files = [Path(folder) / f"{number}.o" for number in range(len(objects))]
@@ -172,11 +171,13 @@ class Linker:
             )
 
     def _run(self, arguments: Sequence[str], made: Path) -> str:
-        """What the linker complained of; nothing when it made the file."""
+        """The linker's error text; empty if it made the file."""
         return tool.run([self.command, *arguments, "-o", str(made)])
 
     def _builtins(self) -> Iterator[str]:
-        """Libraries with the functions that compilers call for what a processor lacks."""
+        """Runtime libraries with the functions that compilers call for operations that a processor
+        lacks.
+        """
         for compiler in (*named(self.machine, "gcc"), "clang"):
             if shutil.which(compiler) is None:
                 continue
@@ -196,8 +197,8 @@ class Linker:
 
 
 def find(machine: Machine) -> OwnLinker | Linker:
-    """A linker for a machine's objects. Raises UnsupportedError when none is on the path, or none
-    is known.
+    """A linker for a machine's objects. Raises UnsupportedError if none is on the path, or none is
+    known.
     """
     own = machine.triple.split("-")[0] in OWN and any(part in machine.triple for part in ELF)
     return OwnLinker(machine) if own else tool_of(machine)
@@ -226,7 +227,7 @@ def tool_of(machine: Machine) -> Linker:
 
 
 def candidates(machine: Machine) -> tuple[str, ...]:
-    """Names of the linkers that take a machine's objects."""
+    """Names of linkers for a machine's objects."""
     if machine.arch.startswith("wasm"):
         return ("wasm-ld", "wasm-ld-19", "wasm-ld-14")
     if not any(part in machine.triple for part in ELF):
@@ -235,13 +236,13 @@ def candidates(machine: Machine) -> tuple[str, ...]:
 
 
 def named(machine: Machine, tool: str) -> list[str]:
-    """The GNU tool for a machine: with its prefix, and without where it is this machine's."""
+    """The GNU tool for a machine: with its prefix, and also without if it is this machine's."""
     found = [prefix + tool for pattern, prefix in GNU if re.match(pattern, machine.triple)][:1]
     return [*found, tool] if machine.arch == host().arch else found
 
 
 def multilib(machine: Machine) -> list[str]:
-    """Flags by which arm-none-eabi-gcc chooses among its libraries."""
+    """Flags that select a library variant of arm-none-eabi-gcc."""
     if not machine.triple.startswith(("arm", "thumb")) or "-none-" not in machine.triple:
         return []
     hard = machine.triple.endswith("hf")

@@ -47,7 +47,7 @@ def package(variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Pat
 
 @dataclass(frozen=True, eq=False)
 class Making:
-    """One package in the making."""
+    """The making of one package."""
 
     variants: Sequence[ProcessorVariant]
     wanted: Packaging
@@ -55,8 +55,8 @@ class Making:
 
     @cached_property
     def forms(self) -> tuple[str, ...]:
-        """What is asked for, and what that is about: the header that others include, a library for
-        CMake.
+        """The forms asked for, and those that they depend on: the header that others include, a
+        library for CMake.
         """
         asked = self.wanted.forms
         more = ("h",) if {"hpp", "cmake"} & {*asked} else ()
@@ -65,7 +65,7 @@ class Making:
 
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
-        """The machines of the variants; functions say theirs where there are several."""
+        """The machines of the variants; with several, each function names its own."""
         found = tuple(Machine.of(v.target) for v in self.variants)
         return tuple(replace(m, tagged=True) for m in found) if len(found) > 1 else found
 
@@ -76,24 +76,24 @@ class Making:
 
     @cached_property
     def data(self) -> bytes:
-        """The constants that are inside the code."""
+        """The constants that are embedded in the code."""
         return b"" if self.api.mapped else self.block.data
 
     @cached_property
     def api(self) -> Api:
-        """The C API, with what each variant's arena needs."""
+        """The C API, with the arena size of each variant."""
         api = api_of(self.block.program, self.wanted.weights)
         ends = (end for v in self.variants for end in arena_ends(v.program)) if api.sizes else ()
         return replace(api, arena_ends=tuple(dict.fromkeys((*api.arena_ends[:1], *ends))))
 
     @cached_property
     def mark(self) -> str:
-        """The name that stands for the constants until they are put in."""
+        """The marker that reserves space for the constants."""
         return embed.mark(self.api.prefix, len(self.data))
 
     @cached_property
     def unit(self) -> unit.Unit:
-        """The texts that make the object."""
+        """The texts from which the object is made."""
         before = 0 if self.api.mapped else HEADER
         constants = {slot: at - before for slot, at in self.block.places.items()}
         texts = []
@@ -122,7 +122,7 @@ class Making:
         return embed.filled(image, self.mark, self.data) if self.data else image
 
     def weights_file(self) -> str:
-        """Writes the weights beside the code when they are not inside it; gives the file's name."""
+        """Writes the weights file unless weights are embedded; returns its name."""
         if not self.api.mapped:
             return ""
         name = f"{self.api.prefix}.weights"
@@ -130,7 +130,7 @@ class Making:
         return name
 
     def write_weights(self, name: str) -> None:
-        """Writes the file of weights."""
+        """Writes the weights file."""
         with (self.folder / name).open("wb") as file:
             file.writelines(weights_file(self.block.program))
 
@@ -184,7 +184,7 @@ class Making:
         made.chmod(0o755)
 
     def write_s(self) -> None:
-        """The assembly, which includes the weights' file."""
+        """The assembly, which includes the weights file."""
         text = unit.compiled([self.unit], "assembly")[0].decode()
         if self.data:
             name = f"{self.api.prefix}.weights"
@@ -200,11 +200,11 @@ class Making:
 
     @property
     def shared(self) -> str:
-        """The name of the shared library."""
+        """The file name of the shared library."""
         return f"lib{self.api.prefix}.so"
 
     def refuse(self, form: str, wrong: bool, other: str) -> None:
-        """Raises UnsupportedError for a form that the machine has not."""
+        """Raises UnsupportedError for a form that the machine does not have."""
         if wrong:
             problem = f"there is no form '{form}' for {self.machines[0].triple}"
             raise UnsupportedError(

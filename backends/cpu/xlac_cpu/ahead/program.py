@@ -1,4 +1,4 @@
-"""The command-line program: the C text that reads and writes .npy files, compiled and linked with
+"""The command-line executable: C text that reads and writes .npy files, compiled and linked with
 the model.
 """
 
@@ -21,11 +21,11 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 PLAIN = ("-Os", "-std=gnu11", "-fno-asynchronous-unwind-tables")
 ALONE = (*PLAIN, "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-pic", "-fno-pie")
 LIBRARY = r"^#include <(errno|stdio|stdlib|string|fcntl|unistd|sys/\w+)\.h>\n"
-SYSTEM_CALLS = ("x86_64", "aarch64", "riscv64", "arm", "thumb")  # as system_calls.c has them
+SYSTEM_CALLS = ("x86_64", "aarch64", "riscv64", "arm", "thumb")  # as in system_calls.c
 
 
 def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) -> None:
-    """Links the program: with the system's C library, or, when `static`, with nothing at all."""
+    """Links the executable: with the system's C library or, if `static`, without any."""
     command = compiler(machine)
     with tempfile.TemporaryDirectory(prefix="xlac-") as name:
         folder = Path(name)
@@ -63,8 +63,8 @@ def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) ->
 
 
 def library() -> str:
-    """C text that stands for a C library: system calls, and what a small program needs made of
-    them.
+    """C text that replaces a C library: system calls, and the few functions that the executable
+    needs.
     """
     templates = files("xlac_cpu") / "templates"
     return "".join(
@@ -74,8 +74,8 @@ def library() -> str:
 
 
 def compiler(machine: Machine) -> list[str]:
-    """A C compiler for a machine, with what makes it one. Raises UnsupportedError when none is on
-    the path.
+    """A C compiler for a machine, with its flags. Raises UnsupportedError if none is
+    on the path.
     """
     own = machine.arch == host().arch
     names = [*(["cc"] if own else []), *linker.named(machine, "gcc"), "clang"]
@@ -98,7 +98,7 @@ def compiler(machine: Machine) -> list[str]:
 
 
 def run(command: list[str], folder: Path, machine: Machine) -> None:
-    """Runs a tool; raises UnsupportedError with what it said."""
+    """Runs a tool; raises UnsupportedError with its output."""
     told = tool.run(command, folder)
     if told:
         problem = f"{command[0]} cannot make a program for {machine.triple}:\n{told[:2000]}"

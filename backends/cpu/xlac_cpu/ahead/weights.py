@@ -1,4 +1,4 @@
-"""The constants of all variants in one block: what several hold alike is there once."""
+"""The constants of all variants in one block, with equal ones stored once."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from xlac_sdk.programs.program import Program, Role, Slot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantBlock:
-    """The constants as they lie in memory, and where each slot of each variant is, from the start
-    of the file.
+    """The block of constants, and the offset of each slot of each variant from the start of the
+    file.
     """
 
-    # the first variant, with the constants of all and the most memory that one needs
+    # the first variant, with the constants of all and the largest memory requirements
     program: Program
     places: Mapping[Slot, int]
 
     @property
     def data(self) -> bytes:
-        """The file without its header; empty when there are no constants."""
+        """The file without its header; empty if there are no constants."""
         return b"".join(list(weights_file(self.program))[1:])
 
 
 def block(programs: Sequence[Program]) -> ConstantBlock:
-    """One block for all variants. Their slots of equal data share a place."""
+    """One block for all variants, whose slots with equal data share a place."""
     kept: dict[bytes, Slot] = {}
     shared: dict[Slot, Slot] = {}
     constants = {}
@@ -36,7 +36,7 @@ def block(programs: Sequence[Program]) -> ConstantBlock:
             if slot.role is not Role.CONSTANT:
                 continue
             data = program.constants[slot.symbol]
-            # those of one program are all different
+            # those of one program are distinct already
             key = fingerprint(data) if len(programs) > 1 else b""
             if not key or key not in kept:
                 symbol = f"v{number}_{slot.symbol}" if number else slot.symbol

@@ -1,4 +1,4 @@
-"""Reads and writes of buffers: consecutive, reversed, gathered, masked, atomic."""
+"""Loads and stores of buffers: consecutive, reversed, gathered, masked, atomic."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 
-# What one `atomicrmw` does, by (primitive, is float, is signed); everything else is a
-# compare-and-swap loop.
+# Single `atomicrmw` operations, by (primitive, is float, is signed); others use a compare-and-swap
+# loop.
 _ATOMIC = {
     (P.ADD, True): "fadd", (P.ADD, False): "add", (P.SUB, True): "fsub", (P.SUB, False): "sub",
     (P.AND, False): "and", (P.OR, False): "or", (P.XOR, False): "xor",
@@ -21,7 +21,7 @@ _ATOMIC = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where elements are: a pointer to the first, or a vector of pointers."""
+    """The location of elements: a pointer to the first, or a vector of pointers."""
 
     pointer: str
     scattered: bool
@@ -50,7 +50,7 @@ def read(w: LlvmWriter, place: Address, dtype: DType, lanes: int, mask: str | No
     elif mask is None:
         value = w.fresh(f"load {kind}, ptr {place.pointer}, align {place.align}")
     else:
-        one = lanes == 1  # LLVM makes a branch of a single masked lane
+        one = lanes == 1  # LLVM turns a single masked lane into a branch
         kind, flags = vector_of(scalar, lanes), vector_of("i1", lanes)
         if one:
             mask = w.op(f"insertelement <1 x i1> poison, i1 {mask}, i64 0")
@@ -77,7 +77,7 @@ def write(
     mask: str | None,
     streaming: bool,
 ) -> None:
-    """Stores a register value. `streaming` is heeded where the address is aligned for it."""
+    """Stores a register value. `streaming` is used if the address is aligned for it."""
     value = to_memory(w, value, dtype, lanes)
     scalar, kind = memory(dtype), memory(dtype, lanes)
     if mask == _all(lanes):
@@ -121,10 +121,10 @@ def write(
 
 
 def _opaque(w: LlvmWriter, mask: str, lanes: int) -> str:
-    """The same mask, which LLVM cannot tell is constant.
+    """The same mask, hidden from LLVM's constant folding.
 
     LLVM 22 turns a masked store of a single lane of a truncated vector into a store of the
-    untruncated lane, four bytes where two or one are meant.
+    untruncated lane, four bytes instead of two or one.
     """
     word = max(32, lanes)
     bits = w.op(f'call i{word} asm "", "=r,0"(i{word} -1)')
@@ -144,8 +144,8 @@ def combine(
     compute: Combine,
     shared: bool,
 ) -> None:
-    """Combines every lane with what is in memory, lane after lane; `shared`: other threads may do
-    so too.
+    """Combines every lane with the value in memory, one lane after another; `shared`: atomically,
+    as other threads may do so too.
     """
     for lane in range(lanes):
         at = (lanes - 1 - lane) if place.reverse else lane
@@ -181,7 +181,7 @@ def combine(
 
 
 class Combine:
-    """How a primitive is spelled, given by the function that is being written."""
+    """Spells a primitive, in the function that is being written."""
 
     def __call__(
         self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int
@@ -225,14 +225,14 @@ def _atomic(
 
 
 def from_memory(w: LlvmWriter, value: str, dtype: DType, lanes: int) -> str:
-    """A value as memory has it, in a register: a byte is a bool."""
+    """A loaded value in its register type: a byte becomes a bool."""
     if dtype is not DType.BOOL:
         return value
     return w.op(f"icmp ne {vector('i8', lanes)} {value}, {constant('0', 'i8', lanes)}")
 
 
 def to_memory(w: LlvmWriter, value: str, dtype: DType, lanes: int) -> str:
-    """A value in a register as memory has it: a bool is a byte."""
+    """A register value in its memory type: a bool becomes a byte."""
     return (
         w.op(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
         if dtype is DType.BOOL
@@ -241,14 +241,14 @@ def to_memory(w: LlvmWriter, value: str, dtype: DType, lanes: int) -> str:
 
 
 def reverse(w: LlvmWriter, value: str, scalar: str, lanes: int) -> str:
-    """A vector with its lanes in the other order."""
+    """A vector with reversed lanes."""
     kind = vector(scalar, lanes)
     picks = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
     return w.op(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{picks}>")
 
 
 def splat(w: LlvmWriter, value: str, scalar: str, lanes: int) -> str:
-    """A scalar in every lane."""
+    """A scalar broadcast to every lane."""
     if lanes == 1:
         return value
     if value[0] != "%":

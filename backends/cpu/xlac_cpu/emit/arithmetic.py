@@ -1,6 +1,4 @@
-"""Spells every primitive in LLVM IR: one `match`, with the meaning that
-`xlac_sdk.kernel_ir.primitives` settles.
-"""
+"""Spells every primitive in LLVM IR, with the semantics of `xlac_sdk.kernel_ir.primitives`."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
 
-# Functions that LLVM hands to the C library, one lane at a time. The SDK expands them before they
-# come here; what remains are types for which it has no expansion.
+# Functions for which LLVM calls the C library, one lane at a time. The SDK expands them beforehand,
+# except for types without an expansion.
 _LIBRARY = {
     P.EXP: "exp", P.LOG: "log", P.SIN: "sin", P.COS: "cos", P.POW: "pow", P.EXP2: "exp2", P.LOG2: "log2",
     P.TANH: "tanh", P.ATAN2: "atan2",
@@ -58,14 +56,14 @@ NATIVE = (
         P.LDEXP,
     }
 )
-"""The primitives that become a few instructions everywhere (FMA, LDEXP: where the machine has
-them).
+"""The primitives that are a few instructions everywhere (FMA, LDEXP: where the machine
+has them).
 """
 
 
 def spell(w: LlvmWriter, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
-    """A primitive on operands of `dtype` (f32, f64, integer or bool; not a half), casts
-    excepted.
+    """A primitive on operands of `dtype` (f32, f64, integer or bool; no 16-bit floats), except
+    casts.
     """
     spelled = (_of_floats if dtype.is_float else _of_integers)(w, primitive, x, dtype, lanes)
     if spelled is not None:
@@ -149,7 +147,7 @@ def select(w: LlvmWriter, condition: str, then: str, otherwise: str, kind: str, 
 
 
 def fold(w: LlvmWriter, primitive: Primitive, value: str, dtype: DType, lanes: int) -> str:
-    """The lanes combined, halving the vector as long as it is even."""
+    """The lanes combined by repeatedly halving the vector while it is even."""
     scalar = register(dtype)
     rest: list[str] = []
     while lanes > 1:
@@ -173,18 +171,18 @@ def fold(w: LlvmWriter, primitive: Primitive, value: str, dtype: DType, lanes: i
 
 
 def _literal_float(text: str) -> str | None:
-    """The bits of a float constant, when `text` is one."""
+    """The bits of a float constant, if `text` is one."""
     at = text.find("0x")
     return text[at : at + 18] if at >= 0 else None
 
 
 def _extremum(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
-    """NaN when either operand is; +0 above -0. `llvm.maximum` says the same and costs twice as much
-    on x86.
+    """Maximum or minimum: NaN if either operand is; +0 above -0. `llvm.maximum` has the same
+    semantics but twice the cost on x86.
 
-    x86's own instruction returns its second operand when the operands are NaN or both zero. So with
-    the constant first it is enough unless the constant is a zero; two variables take it both ways
-    round, which differ just where it matters, and combine the bits.
+    x86's own instruction returns its second operand if the operands are unordered or both zero. So
+    with a nonzero constant as first operand it suffices; for two variables it is applied in both
+    orders, whose results differ only in those cases, and the bits are combined.
     """
     kind = register(dtype, lanes)
     up = primitive is P.MAX
@@ -216,8 +214,8 @@ def _extremum(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType,
         name = f"llvm.x86.avx512.pternlog.{'q' if dtype is DType.F64 else 'd'}.{lanes * dtype.bits}"
         either = w.intrinsic(name, whole, (whole, i), (whole, k), (whole, sign), ("i32", "212"))
         return w.op(f"bitcast {whole} {either} to {kind}")
-    either = w.op(f"or {whole} {i}, {k}")  # a NaN stays one whatever is added to its bits
-    # two zeros of opposite signs are the only other place where the two differ: drop the sign
+    either = w.op(f"or {whole} {i}, {k}")  # or-ing bits into a NaN keeps it a NaN
+    # otherwise the results differ only for zeros of opposite signs: drop the sign
     if up:
         differs = w.op(f"and {whole} {w.op(f'xor {whole} {i}, {k}')}, {sign}")
         either = w.op(f"xor {whole} {either}, {differs}")
@@ -225,7 +223,7 @@ def _extremum(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType,
 
 
 def _scalar_of(text: str) -> int | None:
-    """The value of an integer constant, scalar or in every lane."""
+    """The value of an integer constant, scalar or splat."""
     if is_literal(text):
         return int(text)
     if text.startswith("splat (i"):
@@ -234,9 +232,7 @@ def _scalar_of(text: str) -> int | None:
 
 
 def _divide(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
-    """Truncating; the hardware's traps (a zero divisor, the smallest number by -1) are stepped
-    around.
-    """
+    """Truncating; avoids the hardware's traps (a zero divisor, the smallest integer by -1)."""
     kind, scalar, flags = register(dtype, lanes), register(dtype), vector("i1", lanes)
     sign = "s" if dtype.is_signed else "u"
     instruction = f"{sign}{'div' if primitive is P.DIV else 'rem'} {kind}"
@@ -252,14 +248,15 @@ def _divide(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType, l
         overflow = w.op(f"and {flags} {minus}, {w.op(f'icmp eq {kind} {a}, {least}')}")
         unsafe = w.op(f"or {flags} {is_zero}, {overflow}")
     safe = w.op(f"select {flags} {unsafe}, {kind} {one}, {kind} {b}")
-    result = w.op(f"{instruction} {a}, {safe}")  # by 1: the smallest number, and a remainder of 0
+    # by 1: gives the smallest integer, and a remainder of 0
+    result = w.op(f"{instruction} {a}, {safe}")
     return w.op(
         f"select {flags} {is_zero}, {kind} {ones if primitive is P.DIV else a}, {kind} {result}"
     )
 
 
 def _shift(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
-    """A distance outside the width shifts everything out."""
+    """A shift distance outside the width gives 0, or sign bits."""
     kind, scalar, flags = register(dtype, lanes), register(dtype), vector("i1", lanes)
     arithmetic = primitive is P.SHR and dtype.is_signed
     instruction = f"{'shl' if primitive is P.SHL else 'ashr' if arithmetic else 'lshr'} {kind}"

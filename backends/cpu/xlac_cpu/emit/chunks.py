@@ -1,5 +1,5 @@
-"""What a pool of threads calls: a chunk of a parallel kernel, its arguments in a frame on the
-caller's stack.
+"""The function that a thread pool calls for a chunk of a parallel kernel; its arguments are in a
+frame on the caller's stack.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from xlac_cpu.emit import stamp
 def chunk(
     symbol: str, pointers: int, sizes: int, stop_checks: bool = False, counter: str = ""
 ) -> str:
-    """The function that the pool calls for one chunk of a parallel kernel; one with `stop_checks` has the
-    flag as its last pointer.
+    """The function that the pool calls for one chunk of a parallel kernel; with `stop_checks`, the
+    stop flag is its last pointer.
 
-    With a `counter` to read, the frame ends with the words that take the time of each chunk.
+    With a `counter` to read, the frame ends with the words that record the time of each chunk.
     """
     lines, given = [], []
     for i in range(pointers + sizes + 3):

@@ -1,4 +1,4 @@
-"""Casts between element types, halves included, as LLVM IR."""
+"""Casts between element types, including 16-bit floats, as LLVM IR."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cast(
 
 
 def widen(w: LlvmWriter, value: str, source: DType, lanes: int, native: bool) -> str:
-    """A half as f32: exact."""
+    """A 16-bit float as f32: exact."""
     whole, narrow, wide = vector("i32", lanes), vector("i16", lanes), vector("float", lanes)
     if source is DType.F16 and native:
         half = w.op(f"bitcast {narrow} {value} to {vector('half', lanes)}")
@@ -57,7 +57,7 @@ def widen(w: LlvmWriter, value: str, source: DType, lanes: int, native: bool) ->
     special = b.op("add", moved, (128 - 16) << 23)
     tiny = w.op(
         f"bitcast {whole} {b.op('add', moved, 1 << 23)} to {wide}"
-    )  # subnormal: let the subtraction normalise
+    )  # subnormal: the subtraction normalizes it
     least = constant(number(2.0**-14, DType.F32), "float", lanes)
     normal = w.op(f"bitcast {wide} {w.op(f'fsub {wide} {tiny}, {least}')} to {whole}")
     result = b.choose(b.test("eq", exponent, 0), normal, moved)
@@ -69,8 +69,8 @@ def widen(w: LlvmWriter, value: str, source: DType, lanes: int, native: bool) ->
 def _narrow(
     w: LlvmWriter, value: str, source: DType, target: DType, lanes: int, native: bool
 ) -> str:
-    """Anything to a half. From f64 by rounding to odd first, so that the second rounding is the
-    only one.
+    """Any float to a 16-bit float. f64 is first rounded to odd, so that the second rounding is the
+    only effective one.
     """
     if source is DType.F64:
         value = _round_to_odd(w, value, lanes)
@@ -98,7 +98,7 @@ def _narrow(
     small = w.op(f"bitcast {whole} {magnitude} to {wide}")
     half = constant(
         number(0.5, DType.F32), "float", lanes
-    )  # its unit in the last place is a half's least subnormal
+    )  # its unit in the last place is the smallest subnormal of the 16-bit type
     aligned = w.op(f"bitcast {wide} {w.op(f'fadd {wide} {small}, {half}')} to {whole}")
     subnormal = b.op("sub", aligned, magic)
     result = b.choose(b.test("ult", magnitude, 113 << 23), subnormal, normal)
@@ -110,8 +110,8 @@ def _narrow(
 
 
 def _round_to_odd(w: LlvmWriter, value: str, lanes: int) -> str:
-    """f64 to f32: inexact results get an odd last bit, which no later rounding can mistake for a
-    tie.
+    """f64 to f32 rounded to odd: inexact results get an odd last bit, which a later rounding cannot
+    mistake for a tie.
     """
     double, wide, whole = vector("double", lanes), vector("float", lanes), vector("i32", lanes)
     b = Bits(w, lanes)
@@ -136,7 +136,7 @@ class Bits:
         self.w, self.lanes, self.kind = w, lanes, vector("i32", lanes)
 
     def op(self, name: str, value: str, by: int) -> str:
-        """An operation on the bits and a number."""
+        """A binary operation of the bits and a number."""
         return self.w.op(
             f"{name} {self.kind} {value}, {constant(number(by, DType.I32), 'i32', self.lanes)}"
         )
@@ -146,6 +146,6 @@ class Bits:
         return self.op(f"icmp {order}", value, by)
 
     def choose(self, condition: str, then: str, otherwise: str) -> str:
-        """One of two, lane by lane."""
+        """A select for each lane."""
         flags = vector("i1", self.lanes)
         return self.w.op(f"select {flags} {condition}, {self.kind} {then}, {self.kind} {otherwise}")

@@ -1,4 +1,4 @@
-"""How the parallel loop of a launch is divided: chunks that the threads of a pool claim."""
+"""Divides the parallel loop of a launch into chunks, which the threads of a pool claim."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
 WORTH = 5_000  # nanoseconds of work below which a second thread does not pay
-# chunks a thread, for short and for long work: the last one claimed is what threads wait for
+# chunks per thread, for short and for long work: more chunks balance the load
 LEAST, MOST = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchDivision:
-    """How a launch is divided: chunks of `size` counter values from `start` to `stop`."""
+    """Chunks of `size` counter values from `start` to `stop`."""
 
     start: int
     stop: int
@@ -30,13 +30,13 @@ class LaunchDivision:
 
 
 def is_open(launch: Launch) -> bool:
-    """Whether the range of the parallel loop depends on the sizes of the call."""
+    """Whether the range of the parallel loop depends on symbolic sizes."""
     return any(isinstance(size, Sym) for size in launch.sizes)
 
 
 def most_chunks(kernel: Kernel, threads: int) -> int:
-    """About how many chunks a launch is cut into, if its loop has as many iterations; 1 where a second
-    thread does not pay.
+    """The approximate number of chunks of a launch, if its loop has as many iterations; 1 if a
+    second thread does not pay.
     """
     work = nanoseconds(kernel)
     if threads < 2 or 0 < work < WORTH:
@@ -45,8 +45,8 @@ def most_chunks(kernel: Kernel, threads: int) -> int:
 
 
 def split(launch: Launch, threads: int) -> LaunchDivision | None:
-    """The division of a parallel kernel of known sizes, one chunk when it does not pay; None for a
-    serial kernel.
+    """The chunks of a parallel kernel with known sizes, one chunk if parallel execution does not
+    pay; None for a serial kernel.
     """
     kernel = launch.kernel
     loop = kernel.parallel
@@ -96,10 +96,10 @@ def known(node: Expr, sizes: dict[str, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OpenSplit:
-    """The same for a launch whose sizes are chosen by the call: what is computed before it, over
-    the kernel's sizes.
+    """The same for a launch with symbolic sizes: expressions over the kernel's sizes, computed
+    before the launch.
 
-    `most` is about how many chunks there are; fewer than two are not worth a second thread.
+    `most` is the approximate number of chunks; below two, a second thread does not pay.
     """
 
     start: Expr
@@ -110,7 +110,7 @@ class OpenSplit:
 
 
 def open_split(loop: For, kernel: Kernel, threads: int) -> OpenSplit:
-    """The division of a parallel loop that the sizes of a call decide."""
+    """The chunks of a parallel loop whose range depends on symbolic sizes."""
     turns = build.apply(P.MAX, build.sub(loop.stop, loop.start), build.index(0))
     trips = (
         turns

@@ -1,13 +1,14 @@
-"""The function that runs a program: launches, copies and host control flow as straight LLVM code.
+"""The function that runs a program: launches, copies and host control flow as straight-line LLVM
+code.
 
-`run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the inputs' and then the outputs'
-addresses, which the sizes of the call follow, `fixed` to those of constants and of each state
-(ahead of time: to the block of constants itself), `pool` to the threads' pool or is null. A
-parallel kernel is split into chunks that the pool's threads claim, when its work pays for waking
-them. A program that may run long takes one address more at the end of `io`, of the flag that says
-when to stop (stop_block.py), and returns why it ended early, or 0. A program with open sizes has
-`extents(ptr sizes, ptr shapes)` besides, which writes the extents of all inputs and outputs one
-after another: Python's quick way in asks it.
+`run(ptr io, ptr fixed, ptr arena, ptr pool)`: `io` points to the addresses of inputs and then
+outputs, followed by the sizes of the call; `fixed` to the addresses of constants and of each state
+(ahead of time: to the block of constants itself); `pool` to the thread pool, or is null. A parallel
+kernel is split into chunks that the pool's threads claim, if that pays. A long-running program
+takes one more address at the end of `io`, that of the stop flag (stop_block.py), and returns the
+reason why it ended early, or 0. A program with symbolic sizes also has `extents(ptr sizes, ptr
+shapes)`, which writes the extents of all inputs and outputs consecutively, for the fast call from
+Python.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from xlac_sdk.programs.program import (
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.limits import went
 
-SEGMENT = 128  # steps in one function: LLVM's time grows faster than a function's length
+SEGMENT = 128  # steps in one function, as LLVM's time grows superlinearly with a function's length
 
 
 class ProgramWriter:
@@ -52,16 +53,16 @@ class ProgramWriter:
         stop_checks: StopChecks | None = None,
         name: str = "run",
     ) -> None:
-        """`name` is that of the function which runs the program's steps."""
+        """`name` is the function that runs the program's steps."""
         self.watch, self.name = Watch(stop_checks or StopChecks(program)), name
         self.program, self.symbols, self.threads = program, symbols, threads
         self.places, self.ahead = places or layout.places(program), places is not None
         self.declarations, self.style = declarations, style
         self.functions: list[str] = []
-        # kernels that the pool runs, and how many words their frame has
+        # kernels run by the pool, and the words of their frames
         self.forks: dict[str, int] = {}
         self.called: dict[str, str] = {}
-        self.parts = stamp.parts(program, style.narrow)  # whose log threads tell their chunks to
+        self.parts = stamp.parts(program, style.narrow)  # the stamp whose log records chunks
 
     def write(self) -> list[str]:
         """The text of every function."""
@@ -96,10 +97,10 @@ class ProgramWriter:
         )
 
     def segment(self, steps: tuple[Step, ...], counters: tuple[str, ...]) -> str:
-        """A run of steps as a function of its own."""
+        """Some steps as a separate function."""
         before = "" if self.name == "run" else f"{self.name}_"
         name = f"{before}segment_{len(self.functions)}"
-        self.functions.append("")  # holds the number while nested segments are written
+        self.functions.append("")  # reserves the number while nested segments are written
         at = len(self.functions) - 1
         self._function(name, "internal ", steps, counters)
         self.functions[at] = self.functions.pop()
@@ -107,7 +108,7 @@ class ProgramWriter:
 
 
 class _Body(Launching):
-    """The steps of one function."""
+    """The body of one function of steps."""
 
     def steps(self, steps: tuple[Step, ...]) -> None:
         if len(steps) > SEGMENT:
@@ -119,7 +120,7 @@ class _Body(Launching):
             self.step(step)
 
     def apart(self, steps: tuple[Step, ...]) -> None:
-        """Steps in a function of their own."""
+        """Steps in a separate function."""
         name = self.driver.segment(steps, tuple(self.counters))
         extra = "".join(f", i64 {text}" for text in self.counters.values())
         self.run(
@@ -201,7 +202,9 @@ class _Body(Launching):
         w.label(out)
 
     def choice(self, step: Choice) -> None:
-        """Each case is a function: what a call does not run is not between what it runs."""
+        """Each case is a separate function, so that code that a call does not run is not in
+        between.
+        """
         w, out = self.w, self.w.name("end")
         for case in step.cases:
             same = [

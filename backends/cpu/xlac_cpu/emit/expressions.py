@@ -1,4 +1,4 @@
-"""Expressions of kernel IR as LLVM IR, and the addresses of their loads."""
+"""Expressions of kernel IR as LLVM IR, and the addresses of loads."""
 
 from __future__ import annotations
 
@@ -34,29 +34,30 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
-# indices below this are computed in 32 bits: gathers and divisions of vectors want it
+# indices below this are computed in 32 bits, for efficient gathers and vector divisions
 _NARROW = 1 << 31
 
 
 class LlvmExpressions(access.Combine):
-    """Writes values; holds what names and buffers stand for."""
+    """Writes values; maps names and buffers to their LLVM values."""
 
     def __init__(self, w: LlvmWriter, style: Style) -> None:
         self.w, self.style = w, style
         self.names: dict[str, str] = {}
-        self.mutable: dict[str, str] = {}  # names whose value is in a stack cell
-        self.buffers: dict[Buffer, tuple[str, int]] = {}  # pointers and what divides them
-        self.memo: dict[int, str] = {}  # of the statement being written, by identity
+        self.mutable: dict[str, str] = {}  # mutable names, which are in stack cells
+        self.buffers: dict[Buffer, tuple[str, int]] = {}  # pointers, and their alignment
+        # values of the current statement, by the expression's identity
+        self.memo: dict[int, str] = {}
 
     def value(self, node: Expr) -> str:
-        """The text of an expression's value; computed once for each statement."""
+        """The text of an expression's value; computed once per statement."""
         known = self.memo.get(id(node))
         if known is None:
             known = self.memo[id(node)] = self.compute(node)
         return known
 
     def compute(self, node: Expr) -> str:
-        """The text of an expression that has none yet."""
+        """Computes an expression and returns the text of its value."""
         w = self.w
         match node:
             case Const(value=value, dtype=dtype, lanes=lanes):
@@ -92,7 +93,7 @@ class LlvmExpressions(access.Combine):
                 )
 
     def applied(self, node: Apply) -> str:
-        """What a primitive gives."""
+        """The value of a primitive application."""
         primitive, operands, dtype, lanes = node.primitive, node.operands, node.dtype, node.lanes
         first = operands[0]
         if primitive is P.SELECT:
@@ -115,8 +116,8 @@ class LlvmExpressions(access.Combine):
     def __call__(
         self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int
     ) -> str:
-        """A primitive; arithmetic on halves is done in f32, index arithmetic on constants here and
-        now.
+        """A primitive; 16-bit floats are computed in f32, index arithmetic on constants
+        is folded.
         """
         if dtype.is_half:
             wide = tuple(convert.widen(self.w, o, dtype, lanes, self.style.half) for o in operands)
@@ -133,7 +134,7 @@ class LlvmExpressions(access.Combine):
     def spelled(
         self, primitive: Primitive, operands: tuple[str, ...], dtype: DType, lanes: int
     ) -> str:
-        """Instructions, or a call where the module has a function for it."""
+        """Instructions, or a call if the module has a function for the primitive."""
         if (primitive, dtype) not in self.style.calls:
             return arithmetic.spell(self.w, primitive, operands, dtype, lanes)
         kind = register(dtype, lanes)
@@ -150,7 +151,7 @@ class LlvmExpressions(access.Combine):
         return convert.cast(self.w, total, DType.F32, dtype, 1, self.style.half)
 
     def bitcast(self, value: str, source: DType, target: DType, lanes: int) -> str:
-        """The bits of a value as another type of that width."""
+        """The bits of a value as another type of the same width."""
         if source is DType.BOOL:
             value = access.to_memory(self.w, value, source, lanes)
         before, after = memory(source, lanes), memory(target, lanes)
@@ -159,7 +160,9 @@ class LlvmExpressions(access.Combine):
         return access.from_memory(self.w, value, target, lanes)
 
     def index_divide(self, primitive: Primitive, a: Expr, by: int) -> str:
-        """Division of an I64 by a positive constant, unsigned and narrow where the bounds allow."""
+        """Division of an I64 by a positive constant, unsigned and in 32 bits if the
+        bounds allow.
+        """
         w, lanes = self.w, a.lanes
         value = self.value(a)
         if lanes == 1 and is_literal(value):
@@ -177,7 +180,7 @@ class LlvmExpressions(access.Combine):
         return w.op(f"{sign}{name} {whole} {value}, {constant(str(by), 'i64', lanes)}")
 
     def shuffle(self, values: tuple[Expr, ...], picks: tuple[int, ...]) -> str:
-        """Lanes of two vectors."""
+        """Selected lanes of two vectors."""
         w, scalar = self.w, register(values[0].dtype)
         lanes = max(v.lanes for v in values)
         texts, starts = [], []
@@ -211,7 +214,7 @@ class LlvmExpressions(access.Combine):
     # ---- addresses -------------------------------------------------------------------------------
 
     def place(self, buffer: Buffer, index: Expr, lanes: int, align: int) -> Address:
-        """Where an access of `lanes` elements at `index` goes."""
+        """The address of an access of `lanes` elements at `index`."""
         base, known = self.buffers[buffer]
         size = buffer.dtype.nbytes
         element, align = memory(buffer.dtype), max(size, min(align or size, known))
@@ -249,7 +252,7 @@ class LlvmExpressions(access.Combine):
         )
 
     def pointer(self, buffer: Buffer, index: Expr) -> str:
-        """The address of one element. A constant term is added last, so neighbours share the
+        """The address of one element. A constant term is added last, so that neighbours share the
         rest.
         """
         base = self.buffers[buffer][0]
@@ -274,7 +277,7 @@ class LlvmExpressions(access.Combine):
 
 
 def _folded(primitive: Primitive, a: str, b: str) -> str | None:
-    """What index arithmetic on constants gives; None when it must be computed at run time."""
+    """The result of index arithmetic on constants; None if it must be computed at run time."""
     if is_literal(b):
         k = int(b)
         if is_literal(a):

@@ -1,4 +1,4 @@
-"""One kernel as one LLVM function. Names inside are numbers, so equal kernels give equal text."""
+"""A kernel as an LLVM function. Local names are numbers, so equal kernels give equal text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ATTRIBUTE = {
 
 @dataclass(frozen=True, slots=True)
 class FunctionText:
-    """A written function, without its name."""
+    """A function's text, without its name."""
 
     parameters: str
     body: str
-    ranged: bool  # takes the range of its parallel loop
+    ranged: bool  # whether it takes the range of its parallel loop
     # parameters and body of the function `STRIP`, which it calls
     strip: tuple[str, str] | None = None
 
@@ -33,7 +33,7 @@ class FunctionText:
         return len(self.body) + (len(self.strip[1]) if self.strip else 0)
 
     def named(self, symbol: str) -> str:
-        """The function, and the one that it calls."""
+        """The function's definition, and that of the function that it calls."""
         text = f"define hidden void @{symbol}({self.parameters}) #0 {{\n{self.body}"
         if self.strip is None:
             return text
@@ -49,11 +49,10 @@ def write(
     declarations: dict[str, None],
     stop_checks: Mapping[int, int] = NEVER,
 ) -> FunctionText:
-    """The text of a kernel. `aligns`: bytes that each argument's address is known to be a multiple
-    of.
+    """The text of a kernel. `aligns`: the known alignment of each argument in bytes.
 
-    `stop_checks` says after how many iterations of a loop, by its identity, the kernel checks whether it is to
-    stop; one that does takes the address of the flag after its buffers.
+    `stop_checks` maps loops, by identity, to the number of iterations between stop checks; a kernel
+    with checks takes the address of the stop flag after its buffers.
     """
     parameters = [
         f"ptr noalias captures(none) {_ATTRIBUTE[b.access]}align {a} %p{i}"
@@ -81,10 +80,10 @@ def write(
 
 
 def _cut(kernel: Kernel, stop_checks: Mapping[int, int]) -> For | None:
-    """The loop that is all of a kernel, where the kernel checks after some of its iterations.
+    """The outermost loop of a kernel that consists of just that loop, if it has stop checks.
 
-    Strips of it are calls of a function: a loop of strips around it, and the call in there that
-    checks, leave LLVM fewer registers for the loops inside, which are then up to a twentieth slower.
+    Its strips are calls of a separate function: with a loop over strips and a check inline, LLVM
+    would have fewer registers for the inner loops, which would be up to a twentieth slower.
     """
     match kernel.body:
         case (For(counter=counter) as loop,) if (

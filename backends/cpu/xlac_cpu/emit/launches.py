@@ -1,4 +1,6 @@
-"""Launches of kernels, here or by the pool of threads, and the addresses that they are given."""
+"""Launches of kernels, by the calling thread or the thread pool, and the addresses of their
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Launching(StopCheckWriter):
-    """A function of steps of a program that launches kernels."""
+    """A function of steps that launches kernels."""
 
     def __init__(
         self, driver: ProgramWriter, counters: dict[str, str], table: str, first: int
     ) -> None:
-        """`table` holds the sizes of the call, from its entry `first` on."""
+        """`table` has the sizes of the call, from its entry `first` on."""
         self.driver, self.counters = driver, counters
         super().__init__(LlvmWriter(driver.declarations, narrow=driver.style.narrow), driver.watch)
         self.frame: tuple[str, int] | None = None
@@ -39,16 +41,16 @@ class Launching(StopCheckWriter):
             )
 
     def number(self, size: Dim) -> str:
-        """A size of the program, for this call."""
+        """The value of a size of the program in this call."""
         return str(size) if isinstance(size, int) else self.value(build.lift(size))
 
     def value(self, expr: Expr) -> str:
-        """What is computed over sizes."""
+        """An expression over sizes."""
         self.values.memo.clear()
         return self.values.value(expr)
 
     def launch(self, step: Launch) -> None:
-        """Writes a launch: one call, or chunks that the pool runs."""
+        """Writes a launch: a direct call, or chunks for the pool."""
         w, kernel = self.w, step.kernel
         symbol = self.driver.symbols[kernel]
         pointers = [self.pointer(argument) for argument in step.arguments]
@@ -85,7 +87,7 @@ class Launching(StopCheckWriter):
                     f"call void @{symbol}({', '.join([*given, f'i64 {division.start}', f'i64 {division.stop}'])})"
                 )
         if stop_checks:
-            self.check_stop()  # what it wrote is not whole if it left
+            self.check_stop()  # a kernel that ended early has not written all its results
 
     def fork(
         self,
@@ -98,8 +100,8 @@ class Launching(StopCheckWriter):
         worth: str = "",
         stop_checks: bool = False,
     ) -> None:
-        """A parallel launch: by the pool in chunks, or whole where there is none (or it is not
-        `worth` it).
+        """A parallel launch: by the pool in chunks, or as one call if there is no pool (or it is
+        not `worth` it).
         """
         w = self.w
         whole = ", ".join([*given, f"i64 {start}", f"i64 {stop}"])
@@ -133,9 +135,7 @@ class Launching(StopCheckWriter):
         w.label(out)
 
     def frame_of(self, words: int) -> str:
-        """The stack cells that hold a parallel launch's arguments; one stretch serves a whole
-        function.
-        """
+        """The stack cells for a parallel launch's arguments; one array serves a whole function."""
         name, most = self.frame or ("%frame", 0)
         self.frame = (name, max(most, words))
         self.w.entry[:] = [line for line in self.w.entry if not line.startswith("  %frame = ")]
@@ -143,7 +143,7 @@ class Launching(StopCheckWriter):
         return name
 
     def pointer(self, argument: Argument) -> str:
-        """The address that an argument stands for."""
+        """The address of an argument."""
         w, slot = self.w, argument.slot
         base, at = self.driver.places[slot]
         match base:
@@ -164,6 +164,6 @@ class Launching(StopCheckWriter):
         return pointer
 
     def entry_load(self, table: str, at: int) -> str:
-        """An address from a table that `run` is given."""
+        """An address from a table that is passed to `run`."""
         address = self.w.op(f"getelementptr ptr, ptr %{table}, i64 {at}")
         return self.w.op(f"load ptr, ptr {address}, !invariant.load !0")

@@ -1,4 +1,4 @@
-"""The tables of pointers through which a program is called, derived alike by emitter and loader."""
+"""The layout of the tables of pointers passed to a program, shared by emitter and loader."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from xlac_sdk.programs.program import Program, Role, Slot
 if TYPE_CHECKING:
     from xlac_sdk.kernel_ir.kernel import Kernel
 
-ALIGNMENT = 64  # of the arena, of each state and of constants that had to be copied
+ALIGNMENT = 64  # alignment of the arena, of each state and of constants that were copied
 
 
 Places = Mapping[Slot, tuple[str, int]]
 
 
 def fixed(program: Program) -> tuple[Slot, ...]:
-    """Constants, whose addresses do not change; those of `states` follow them in the table."""
+    """Slots of constants, whose addresses are fixed; `states` follow them in the table."""
     return tuple(slot for slot in program.slots if slot.role is Role.CONSTANT)
 
 
 def states(program: Program) -> tuple[Slot, ...]:
-    """What is kept between calls: each has an address of its own, which may be the caller's."""
+    """Slots kept between calls: each has its own address, which may be the caller's."""
     return tuple(slot for slot in program.slots if slot.role is Role.STATE)
 
 
 def places(program: Program) -> Places:
-    """Each slot's base (`io`, `fixed` or `arena`) and what to add: an index into a table, or bytes."""
+    """Each slot's base (`io`, `fixed` or `arena`) and an index into a table, or an
+    offset in bytes.
+    """
     found: dict[Slot, tuple[str, int]] = {}
     for i, slot in enumerate((*program.inputs, *program.outputs)):
         found.setdefault(slot, ("io", i))
@@ -41,8 +43,9 @@ def places(program: Program) -> Places:
 
 
 def places_ahead(program: Program, constants: Mapping[Slot, int], arena: int) -> Places:
-    """The same for code that is compiled ahead of time: constants are in one `block`, the caller's
-    memory is the state and, from the byte `arena`, the arena."""
+    """The same for code compiled ahead of time: constants are in one `block`, the caller's memory
+    has the state and, from the byte `arena` on, the arena.
+    """
     found = dict(places(program))
     for slot, at in constants.items():
         found[slot] = ("block", at)
@@ -55,9 +58,10 @@ def places_ahead(program: Program, constants: Mapping[Slot, int], arena: int) ->
 
 
 def alignments(program: Program) -> dict[Kernel, tuple[int, ...]]:
-    """Bytes that divide the address of each parameter in every launch.
+    """The known alignment in bytes of each parameter over all launches.
 
-    The caller's arrays and mapped weights promise only that of one element; the arena is ours.
+    The caller's arrays and mapped weights are only aligned to their elements; the arena is aligned
+    by xlac.
     """
     from xlac_sdk.emit import alignment
 
@@ -65,6 +69,6 @@ def alignments(program: Program) -> dict[Kernel, tuple[int, ...]]:
 
 
 def start(slot: Slot) -> int:
-    """Bytes that divide the address of a slot."""
+    """The known alignment of a slot's address in bytes."""
     ours = slot.role in (Role.TEMPORARY, Role.STATE)
     return gcd(ALIGNMENT, slot.offset) if ours else slot.dtype.nbytes

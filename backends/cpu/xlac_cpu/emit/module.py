@@ -21,20 +21,20 @@ from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
-KERNELS = 32  # in one module
-LETTERS = 400_000  # of kernel text in one module
+KERNELS = 32  # kernels in one module
+LETTERS = 400_000  # characters of kernel text in one module
 
 
-FIRST = "first"  # the function that turns a state of zeros into the first one
+FIRST = "first"  # the function that turns a zeroed state into the initial one
 Places = Callable[[Program], layout.Places]
 
 
 def emit(
     program: Program, target: Target, machine: Machine, places: Places | None = None
 ) -> dict[str, str]:
-    """The program's modules by file name; `program.ll` holds `run`. Equal kernels are written once.
+    """The program's modules by file name; `program.ll` has `run`. Equal kernels are written once.
 
-    `places` says where slots are when the program is compiled ahead of time; only then are its
+    `places` has the slots' locations if the program is compiled ahead of time; only then are its
     entries written, as the functions that `functions` names.
     """
     verify_program(program)
@@ -56,7 +56,7 @@ def emit(
     parts = [replace(program, entries=None)]
     if places is not None and program.entries is not None:
         parts = [*parts, *entry_parts(program)]
-        each.append(StopChecks(parts[-1]))  # of copies, which look at nothing
+        each.append(StopChecks(parts[-1]))  # of variants without stop checks
     names = functions(program)[: len(parts)]
     written: list[str] = []
     mains: list[driver.ProgramWriter] = []
@@ -90,8 +90,8 @@ def emit(
 
 
 def functions(program: Program) -> list[str]:
-    """The functions that run a program's steps, those of each of its entries, and those that make
-    its first state.
+    """The names of the functions that run a program's steps, each of its entries, and the
+    initialization of its state.
     """
     entries = program.entries.entries if program.entries is not None else ()
     first = [FIRST] if program.entries is not None else []
@@ -115,7 +115,7 @@ class _Group:
 def _kernels(
     program: Program, legal: dict[Kernel, Kernel], stop_checks: StopChecks, style: Style
 ) -> tuple[dict[Kernel, str], list[_Group]]:
-    """The symbol of each kernel, and the groups with their text: equal text is written once."""
+    """The symbol of each kernel, and the modules with their text; equal text is written once."""
     aligns = layout.alignments(program)
     symbols: dict[Kernel, str] = {}
     written: dict[FunctionText, str] = {}
@@ -147,8 +147,8 @@ def _helpers(
     machine: Machine,
     declarations: dict[str, None],
 ) -> list[str]:
-    """What the functions of steps and the pool call besides kernels: chunks of parallel kernels,
-    stamps, and the check whether the call is to stop.
+    """Functions that steps and the pool call besides kernels: chunks of parallel kernels, stamps,
+    and stop checks.
     """
     main = mains[0]
     counts = {symbols[k]: len(k.sizes) for k in symbols}

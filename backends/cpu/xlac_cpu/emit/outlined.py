@@ -1,4 +1,4 @@
-"""Where code is to be small, the long expansions of the SDK are functions that kernels call."""
+"""For small code, the SDK's long expansions become functions that kernels call."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from xlac_sdk.lowering.outline import LONG, outline
 from xlac_sdk.target import Target
 
 FLOATS = (DType.F32, DType.F64)
-Called = tuple[Primitive, DType, int]  # on so many lanes
+Called = tuple[Primitive, DType, int]  # with at most so many lanes
 
 
 def missing(target: Target) -> frozenset[tuple[Primitive, DType]]:
-    """The long primitives that a target does not spell, by the type of their operands."""
+    """The long primitives that a target lacks, by operand type."""
     return frozenset((p, d) for p in LONG for d in FLOATS if not target.spells(p, d))
 
 
 def calling(target: Target) -> Target:
-    """The target as one that spells what it lacks, by calls."""
+    """The target, with the primitives that it lacks listed as native, to be spelled as calls."""
     calls = missing(target)
     called = {primitive for primitive, _ in calls}
     # integer powers
@@ -39,7 +39,8 @@ def functions(
     kernels: Iterable[Kernel], target: Target, style: Style, fast: bool, needed: dict[str, None]
 ) -> dict[str, str]:
     """The text of every function that these kernels, and the functions themselves, call, by name;
-    and in `needed` what else they call."""
+    `needed` collects further declarations.
+    """
     calls, waiting = missing(target), list(kernels)
     written: dict[Called, str] = {}
     while waiting:
@@ -59,7 +60,7 @@ def functions(
 
 
 def _called(kernel: Kernel) -> Iterator[Called]:
-    """The long primitives that a kernel applies."""
+    """The long primitives that a kernel uses."""
     for stmt in statements(kernel.body):
         for expr in walk(roots(stmt)):
             if isinstance(expr, Apply) and expr.primitive in LONG:

@@ -1,4 +1,6 @@
-"""The text of the pool of threads: what its threads do, and what a launch asks of them."""
+"""The LLVM text of the thread pool: its worker loop, and the function that starts a
+parallel job.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import json
 from xlac_cpu.emit.templates import template
 from xlac_cpu.machine import Machine
 
-# claims a thread into which what is left of a job is cut: a busy core delays only what it took
+# claims per thread into which the rest of a job is divided: a busy core delays only what it has
+# claimed
 SHARES = 4
 
 _FUTEX = {
@@ -22,8 +25,8 @@ _FUTEX = {
 
 
 def text(machine: Machine, futex: bool = True) -> str:
-    """The pool's module. Linux threads sleep on a futex, others, or where it is not wanted, on a
-    condition.
+    """The pool's module. Linux threads wait on a futex; others, or if `futex` is false, on a
+    condition variable.
     """
     linux = "linux" in machine.triple
     arm = machine.arch in ("aarch64", "arm64") or machine.arch.startswith(

@@ -1,8 +1,7 @@
-"""How types and numbers are written in LLVM IR.
+"""The spelling of types and numbers in LLVM IR.
 
-A bool is an `i8` in memory and an `i1` in registers; halves are `i16` in both, because their
-arithmetic is done in f32 and not every machine (and no two LLVM backends alike) knows `half` and
-`bfloat`.
+A bool is an `i8` in memory and an `i1` in registers; 16-bit floats are `i16` in both, because they
+are computed in f32, and LLVM's support of `half` and `bfloat` differs between machines.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ _SUFFIX = {"double": "f64", "float": "f32", "half": "f16"}
 
 
 def vector(scalar: str, lanes: int) -> str:
-    """A type of so many lanes; one lane is the scalar itself."""
+    """A vector type; for one lane the scalar itself."""
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
 
 @cache
 def register(dtype: DType, lanes: int = 1) -> str:
-    """The type of a value while it is computed with."""
+    """The type of a value in registers."""
     return vector(_REGISTER[dtype], lanes)
 
 
 @cache
 def memory(dtype: DType, lanes: int = 1) -> str:
-    """The type of a value where it is stored."""
+    """The type of a value in memory."""
     return vector("i8" if dtype is DType.BOOL else _REGISTER[dtype], lanes)
 
 
 def suffix(scalar: str, lanes: int = 1) -> str:
-    """The part of an intrinsic's name that tells its type: `v16f32`."""
+    """The type suffix of an intrinsic's name: `v16f32`."""
     name = _SUFFIX.get(scalar, scalar)
     return name if lanes == 1 else f"v{lanes}{name}"
 
@@ -63,15 +62,15 @@ def number(value: float | bool, dtype: DType) -> str:
 
 
 def constant(text: str, scalar: str, lanes: int) -> str:
-    """A scalar constant in every lane."""
+    """A splat constant."""
     return text if lanes == 1 else f"splat ({scalar} {text})"
 
 
 def is_literal(text: str) -> bool:
-    """True for the text of an integer constant."""
+    """Whether a text is an integer constant."""
     return text.isdigit() or (text[0] == "-" and text[1:].isdigit())
 
 
 def function_name(primitive: Primitive, dtype: DType, lanes: int) -> str:
-    """What the function that computes a primitive is called."""
+    """The name of the function that computes a primitive."""
     return f"{primitive.value}.{suffix(register(dtype), lanes)}"

@@ -1,5 +1,5 @@
-"""What a program made for `xlac profile` calls between its steps, and its threads after each chunk:
-it logs the processor's counter.
+"""Functions for `xlac profile` that log the processor's time counter between steps, and after each
+chunk of a thread.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ end:
 
 
 def counter(machine: Machine) -> str:
-    """The function that reads the counter. On x86 the processor's own may be read by any
+    """The function that reads the counter. On x86 the time stamp counter is readable by any
     program.
     """
     return f"llvm.{'readcyclecounter' if machine.is_x86 else 'readsteadycounter'}"
 
 
 def text(machine: Machine, declarations: dict[str, None]) -> str:
-    """The function between steps; what it needs is added to `declarations`."""
+    """The function called between steps; its declarations are added to `declarations`."""
     declarations[f"declare i64 @{counter(machine)}()"] = None
     return _TEXT.replace("llvm.COUNTER", counter(machine))
 
@@ -78,7 +78,9 @@ def text(machine: Machine, declarations: dict[str, None]) -> str:
 def call(
     w: LlvmWriter, step: Stamp, pointer: Callable[[Argument], str], number: Callable[[Dim], str]
 ) -> None:
-    """Writes the call for a stamp, given where arguments are and what sizes are."""
+    """Writes the call for a stamp; `pointer` maps arguments to addresses, `number` sizes
+    to values.
+    """
     if step.parts and not step.code:
         w.do(f"store i64 0, ptr {pointer(region(step))}")
     room = number(step.log.slot.size - step.log.offset - step.parts)
@@ -91,22 +93,22 @@ def stamped(program: Program) -> bool:
 
 
 def parts(program: Program, narrow: bool) -> list[Stamp]:
-    """The first stamp whose log has room for what threads tell of their chunks, if there is such
-    and threads have a name.
+    """The first stamp whose log has space for chunks, if there is one and threads can be
+    identified.
     """
-    if sys.platform == "win32" or narrow:  # profiles are of this machine
+    if sys.platform == "win32" or narrow:  # profiles run on this machine
         return []
     return [step for step in program.steps if isinstance(step, Stamp) and step.parts][:1]
 
 
 def region(stamp: Stamp) -> Argument:
-    """The words of a stamp's log that are for parts of launches."""
+    """The words of a stamp's log that are for chunks."""
     return Argument(stamp.log.slot, stamp.log.slot.size - stamp.parts)
 
 
 def part(machine: Machine, room: int, declarations: dict[str, None]) -> str:
-    """The function after a chunk, for a region of `room` words; what it needs is added to
-    `declarations`.
+    """The function called after a chunk, for a region of `room` words; its declarations are added
+    to `declarations`.
     """
     declarations["declare i64 @pthread_self()"] = None
     return _PART.replace("llvm.COUNTER", counter(machine)).replace("ROOM", str(room))

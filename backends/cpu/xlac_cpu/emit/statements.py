@@ -31,11 +31,9 @@ from xlac_sdk.kernel_ir.kernel import (
 )
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
-STACK = 4 << 20  # bytes of local buffers in one kernel: half of what a thread usually has
+STACK = 4 << 20  # bytes of local buffers in one kernel: half of a usual thread stack
 NEVER: Mapping[int, int] = {}
-STRIP = (
-    "@.strip"  # the function of a few iterations of a kernel's loop, before the kernel has a name
-)
+STRIP = "@.strip"  # the function of a strip of a kernel's loop, before the kernel has a name
 
 
 def _certain(start: str, stop: str) -> bool:
@@ -44,9 +42,9 @@ def _certain(start: str, stop: str) -> bool:
 
 
 def _kept_apart(body: str) -> str:
-    """Takes the permission to contract from products used more than once: expansions of functions
-    recover rounding errors from such a product and the sum, which must then have seen the same
-    value."""
+    """Removes the `contract` flag from products that are used more than once: expansions compute
+    rounding errors from such a product and its sum, which must have seen the same value.
+    """
     uses = Counter(re.findall(r"%t\d+", body))
     return re.sub(
         r"(%t\d+) = fmul contract", lambda m: f"{m[1]} = fmul" if uses[m[1]] > 2 else m[0], body
@@ -64,9 +62,9 @@ class KernelWriter(LlvmExpressions):
         self.buffers = {
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))
         }
-        # the loop of which only the iterations from %begin to %end are wanted
+        # the loop of which only the iterations from %begin to %end run
         self.ranged: For | None = None
-        self.some = False  # that these are one at least
+        self.some = False  # whether there is at least one of them
         self.stop_checks = NEVER
         self.streamed = False
         self.stack_bytes = 0
@@ -79,9 +77,7 @@ class KernelWriter(LlvmExpressions):
         return self.left()
 
     def calls(self, loop: For, given: list[str]) -> str:
-        """The text of a kernel that is one loop: calls of `STRIP`, given also where to begin and
-        end.
-        """
+        """The text of a kernel that is one loop: calls of `STRIP` with the range of each strip."""
         start, stop = self.ends(loop)
         with self.strips(loop, start, stop, self.stop_checks[id(loop)], _certain(start, stop)) as (
             first,
@@ -91,19 +87,19 @@ class KernelWriter(LlvmExpressions):
         return self.left()
 
     def left(self) -> str:
-        """What was written; checks for stopping go to its end."""
+        """The text so far; stop checks branch to its end."""
         if self.stop_checks:
             self.w.do("br label %leave")
             self.w.label("leave")
         return self.text()
 
     def text(self, result: str = "void") -> str:
-        """What was written, and a return."""
+        """The text so far, and a return."""
         body = self.w.text(result)
         return _kept_apart(body) if self.style.eager else body
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
-        """Writes a block: what it names is forgotten after it."""
+        """Writes a block; names defined in it are dropped after it."""
         names, mutable = self.names, self.mutable
         self.names, self.mutable = dict(names), dict(mutable)
         for stmt in body:
@@ -154,13 +150,13 @@ class KernelWriter(LlvmExpressions):
             case Barrier() | Await():
                 raise UnsupportedError(
                     Diagnostic(
-                        "XL5103", "a barrier between threads of a block means nothing on a CPU"
+                        "XL5103", "a barrier between threads of a block is not supported on a CPU"
                     )
                 )
 
     def loop(self, stmt: For) -> None:
-        """Writes a loop: written out, in strips between which it checks for stopping, or iteration
-        by iteration.
+        """Writes a loop: unrolled, in strips with stop checks between them, or iteration by
+        iteration.
         """
         start, stop = self.ends(stmt)
         literal = is_literal(start) and is_literal(stop)
@@ -172,8 +168,8 @@ class KernelWriter(LlvmExpressions):
         dtype = stmt.counter.dtype
         turns = self.stop_checks.get(id(stmt), 0)
         if literal and int(stop) - int(start) <= turns * stmt.step:
-            turns = 0  # it ends before it would check
-        if dtype.bits < 64:  # no strip begins where its counter cannot
+            turns = 0  # it ends before the first check
+        if dtype.bits < 64:  # the counter of a strip cannot be beyond its type's range
             turns = min(turns, 1)
         certain = self.some if stmt is self.ranged else _certain(start, stop)
         if turns > 1:
@@ -183,7 +179,7 @@ class KernelWriter(LlvmExpressions):
             self.turns(stmt, start, stop, certain, self.check_stop if turns else None)
 
     def ends(self, stmt: For) -> tuple[str, str]:
-        """Where a loop begins and ends."""
+        """The start and end of a loop."""
         return (
             ("%begin", "%end")
             if stmt is self.ranged
@@ -209,9 +205,7 @@ class KernelWriter(LlvmExpressions):
     def strips(
         self, stmt: For, start: str, stop: str, turns: int, certain: bool
     ) -> Iterator[tuple[str, str]]:
-        """A loop over strips of so many iterations of a loop, between which the kernel checks whether it
-        is to stop.
-        """
+        """A loop over strips of `turns` iterations, between which the kernel has stop checks."""
         w, kind = self.w, register(stmt.counter.dtype)
         order = "s" if stmt.counter.dtype.is_signed else "u"
         length = turns * stmt.step
@@ -224,11 +218,11 @@ class KernelWriter(LlvmExpressions):
             yield first, end
 
     def check_stop(self) -> None:
-        """Leaves the kernel if it is to stop."""
+        """Leaves the kernel on a stop request."""
         function.check_stop(self.w, "%stop")
 
     def branch(self, condition: str, then: tuple[Stmt, ...], otherwise: tuple[Stmt, ...]) -> None:
-        """Writes an `if`; one block only where the condition is known."""
+        """Writes an `if`; just one block if the condition is constant."""
         if condition in ("true", "false"):
             self.statements(then if condition == "true" else otherwise)
             return

@@ -1,4 +1,4 @@
-"""How text is written for a machine."""
+"""Properties of a machine that affect the generated text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What of the target changes the text of a kernel."""
+    """Properties of the target that affect the text of a kernel."""
 
     half: bool = False  # f16 converts in hardware
-    threads: bool = False  # parallel loops take their range as arguments, atomics are atomic
+    threads: bool = False  # parallel loops take their range as arguments, and atomics are atomic
     fence: str = ""  # orders streaming stores before whatever follows
     eager: bool = False  # LLVM would contract a product into every sum that uses it
-    ternary: bool = False  # there is an instruction for any function of three operands' bits
+    # whether there is an instruction for any bitwise function of three operands
+    ternary: bool = False
     narrow: bool = False  # addresses have 32 bits
-    # what functions of the module compute: see outlined.py
+    # spellings of functions in the module: see outlined.py
     calls: frozenset[tuple[Primitive, DType]] = frozenset()

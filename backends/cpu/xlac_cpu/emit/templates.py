@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 @cache
 def template(name: str, trim: bool = False) -> Template:
-    """A template of this package; `trim` takes away the lines that hold its instructions only."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # most programs need none
+    """A template of this package; `trim` removes lines with only template instructions."""
+    # imported here, as most programs need none
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("xlac_cpu"),

@@ -1,7 +1,7 @@
-"""Collects the instructions of one function: names, blocks, and the values already computed.
+"""Collects the instructions of one function: names, blocks, and available values.
 
-A pure instruction that was written before in a block that dominates this one is not written again,
-so shared index arithmetic costs its text once and LLVM needs no pass for it.
+A pure instruction that was already written in a dominating block is reused, so shared index
+arithmetic is written once, and no LLVM pass is needed for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from xlac_cpu.emit.spelling import is_literal
 
-NARROW = 1 << 31  # what 32 bits count to, with a sign
+NARROW = 1 << 31  # the signed range of 32 bits
 
 
 class LlvmWriter:
@@ -21,15 +21,15 @@ class LlvmWriter:
         self, declarations: dict[str, None], ternary: bool = False, narrow: bool = False
     ) -> None:
         self.lines: list[str] = []
-        self.entry: list[str] = []  # allocas: they belong at the function's start
+        self.entry: list[str] = []  # allocas, which belong at the function's start
         self.block = "entry"
         self.declarations = declarations
-        # the machine combines the bits of three operands in one instruction (AVX-512)
+        # whether one instruction combines the bits of three operands (AVX-512)
         self.ternary = ternary
-        self.narrow = narrow  # addresses have 32 bits: counters that fit are counted in so many
+        self.narrow = narrow  # whether addresses have 32 bits: counters that fit are 32-bit
         self._count = 0
         self._known: dict[str, str] = {}
-        self._called: set[str] = set()  # functions whose declarations are there
+        self._called: set[str] = set()  # functions that were declared
         self._trail: list[str] = []
 
     def op(self, text: str) -> str:
@@ -44,7 +44,7 @@ class LlvmWriter:
         return name
 
     def fresh(self, text: str) -> str:
-        """The name of the result of an instruction that reads or writes memory."""
+        """The name of the result of an instruction that accesses memory."""
         self._count += 1
         name = f"%t{self._count}"
         self.lines.append(f"  {name} = {text}")
@@ -55,24 +55,24 @@ class LlvmWriter:
         self.lines.append(f"  {text}")
 
     def name(self, hint: str) -> str:
-        """A label or local name not used before."""
+        """A fresh label or local name."""
         self._count += 1
         return f"{hint}{self._count}"
 
     def label(self, name: str) -> None:
-        """Begins a block."""
+        """Starts a block."""
         self.lines.append(f"{name}:")
         self.block = name
 
     def stack(self, kind: str, align: int = 0) -> str:
-        """A stack cell, made at the function's start."""
+        """A stack cell, allocated at the function's start."""
         self._count += 1
         name = f"%s{self._count}"
         self.entry.append(f"  {name} = alloca {kind}" + (f", align {align}" if align else ""))
         return name
 
     def declare(self, result: str, name: str, *operands: str) -> str:
-        """Notes that an outside function is used; returns its name."""
+        """Declares an external function; returns its name."""
         self.declarations.setdefault(f"declare {result} @{name}({', '.join(operands)})")
         return name
 
@@ -86,8 +86,8 @@ class LlvmWriter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed inside is forgotten afterwards: code that follows may not have come
-        through it.
+        """A scope whose values are not reused after it, since it may not dominate the code that
+        follows.
         """
         mark = len(self._trail)
         yield
@@ -109,13 +109,13 @@ class LlvmWriter:
         """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at
         least once.
 
-        `between` writes what is done between two iterations.
+        `between` writes code between two iterations.
         """
         whole = kind
         if self.narrow and kind == "i64" and is_literal(start) and is_literal(stop):
             kind = "i32" if int(start) >= -NARROW and int(stop) + step < NARROW else kind
         head, latch, out = self.name("loop"), self.name("next"), self.name("done")
-        back = self.name("again") if between else latch  # the block that goes back to the head
+        back = self.name("again") if between else latch  # the block that branches back to the head
         before = self.block
         if certain:
             self.do(f"br label %{head}")

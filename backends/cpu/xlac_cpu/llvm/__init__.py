@@ -1,3 +1,3 @@
-"""LLVM at work: optimising, linking into this process, in processes of its own where it may
-abort.
+"""Uses of LLVM: optimisation, code generation, linking into this process; in separate processes
+where it may abort.
 """

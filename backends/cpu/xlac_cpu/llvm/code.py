@@ -1,4 +1,4 @@
-"""Code of a program in this process: where its functions are."""
+"""The code of a program in this process: the addresses of its functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Code(NamedTuple):
-    """Addresses by name, of `run` and whatever else there is; they hold as long as `keep` lives."""
+    """Addresses by name, of `run` and further functions; valid as long as `keep` lives."""
 
     keep: Any
     addresses: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""This computer: its processor as LLVM sees it, and its caches."""
+"""This computer: its processor as LLVM describes it, and its caches."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ ROUNDINGS = " ".join(
 
 @cache
 def host() -> Machine:
-    """This computer. Whoever compiles asks for it first: what LLVM took of memory as it was loaded
-    is given back here.
-    """
+    """This computer. Compiling calls this first: memory that loading LLVM took is released here."""
     import llvmlite.binding as llvm
 
     resident.give_back()
@@ -47,7 +45,9 @@ def host() -> Machine:
 
 @cache
 def caches() -> tuple[int, int, int]:
-    """Bytes of the first, second and third data cache of this computer, or modest guesses."""
+    """Bytes of the first-, second- and third-level data caches of this computer, or conservative
+    defaults.
+    """
     found: dict[int, int] = {}
     for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:

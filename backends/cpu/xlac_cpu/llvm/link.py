@@ -1,4 +1,4 @@
-"""Puts objects into this process: one linker for all programs, one library for each."""
+"""Loads objects into this process: one JIT linker for all programs, with one library for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 _lock = threading.Lock()
 _numbers = count()
-# the one linker, made at first use and kept: code of running threads lives in it
+# the one linker, made on first use and kept, as threads run code in it
 _linker: list[Any] = []
 
 
@@ -28,7 +28,7 @@ def loaded(artifact: Path, program: Program) -> Code:
 
 
 def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[str, int]]:
-    """Links objects and gives the addresses of exports; the code lives as long as the first
+    """Links objects and returns the addresses of exports; the code lives as long as the first
     result.
     """
     import llvmlite.binding as llvm
@@ -45,8 +45,7 @@ def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[s
     return tracker, {name: tracker[name] for name in exports}
 
 
-# ---- an artefact: the objects of a program in one file, as `ar` keeps them
-# ------------------------
+# ---- an artefact: the objects of a program in one file, in the format of `ar` -----------------
 
 _MAGIC = b"!<arch>\n"
 
@@ -54,9 +53,9 @@ _MAGIC = b"!<arch>\n"
 def archive(
     objects: Sequence[bytes], names: Sequence[str] = (), index: Sequence[str] = ()
 ) -> bytes:
-    """Objects as a static library. Without times, owners or paths: equal objects, equal bytes.
+    """Objects as a static library, without times, owners or paths: equal objects give equal bytes.
 
-    `index`: the symbols of the first object, which linkers look up before they open it.
+    `index`: the symbols of the first object, by which linkers find it.
     """
     parts = [_MAGIC]
     if index:
@@ -93,6 +92,6 @@ def members(data: bytes) -> dict[str, bytes]:
             found[header[:16].decode("latin-1").rstrip(" /")] = data[at + 60 : at + 60 + size]
             at += 60 + size + size % 2
     except (ValueError, struct.error):
-        problem = "the compiled program is damaged: not a whole library of objects"
+        problem = "the compiled program is damaged: not a complete library of objects"
         raise UnsupportedError(Diagnostic("XL5108", problem, hint="build it again")) from None
     return found

@@ -1,4 +1,4 @@
-"""LLVM at work: text to optimised module, object or assembly."""
+"""LLVM text to optimised modules, objects or assembly."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from xlac_cpu.machine import Machine
 from xlac_sdk.source import Diagnostic, XlacError
 from xlac_sdk.support.limits import limited
 
-# characters of a text that LLVM works on for so long that a millisecond more is not felt
+# characters of text for which compiling takes so long that another millisecond does not matter
 LONG = 64 << 10
 
 
 class CodeError(XlacError):
-    """LLVM refused text that we wrote: our bug."""
+    """LLVM rejected generated text: a bug of xlac."""
 
     exit_code = 70
 
 
 def machine_of(text: str) -> Machine:
-    """The machine that a module's first line says it was written for."""
+    """The machine for which a module was written, from its first line."""
     return Machine(**json.loads(text[: text.index("\n")].removeprefix("; xlac ")))
 
 
 def object_code(text: str, sparing: bool = False) -> bytes:
-    """The object file of a module, made with little memory where `sparing`; in another process when
-    it is for another kind of machine.
+    """The object file of a module, made with little memory if `sparing`; in a separate process for
+    another kind of machine.
     """
     machine = machine_of(text)
-    # a process can be ended, LLVM inside of this one cannot
+    # a process can be killed, LLVM in this one cannot
     if machine.arch != host().arch or limited():
         return ask({"do": "object", "triple": machine.triple, "text": text})
     return compile_here(text, machine, sparing)
@@ -49,8 +49,8 @@ def assembly(text: str) -> str:
 
 
 def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
-    """The object of a module. What optimising took of LLVM's library is given back first:
-    generating code takes other parts.
+    """The object of a module. Memory of LLVM's library that optimising took is released before code
+    generation, which uses other parts.
     """
     optimised, generator = optimise(text, machine)
     if sparing or len(text) >= LONG:
@@ -59,10 +59,10 @@ def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
 
 
 def optimise(text: str, machine: Machine) -> tuple[Any, Any]:
-    """A parsed and optimised module, and the code generator for it.
+    """A parsed and optimised module, and its code generator.
 
-    Vectors and unrolling are explicit in the text, so three passes do what -O3 does in a tenth of
-    its time.
+    Vectors and unrolling are explicit in the text, so three passes achieve the result of -O3 in a
+    tenth of its time.
     """
     import llvmlite.binding as llvm
 
@@ -88,9 +88,7 @@ def optimise(text: str, machine: Machine) -> tuple[Any, Any]:
 
 
 def shrink(module: Any, generator: Any) -> None:
-    """Does over a whole module what makes code small: what is called once is written where it is
-    called, and the like.
-    """
+    """Optimises a whole module for size: inlines functions called once, and the like."""
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -101,8 +99,8 @@ def shrink(module: Any, generator: Any) -> None:
 
 @cache
 def code_generator(machine: Machine) -> Any:
-    """LLVM's code generator for a machine: position-independent code, so that objects may be kept
-    and moved.
+    """LLVM's code generator for a machine: position-independent, so that objects can be cached and
+    moved.
     """
     import llvmlite.binding as llvm
 

@@ -1,4 +1,4 @@
-"""LLVM in a process of its own (`worker.py`), where it may abort without harm."""
+"""LLVM in a separate process (`worker.py`), where it may abort without harm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xlac_sdk.support import limits
 
 
 def ask(question: dict[str, Any]) -> bytes:
-    """Has a process of its own do something with LLVM that might end it."""
+    """Runs a request that might abort LLVM in a separate process."""
     allowed = limits.room()
     with limits.ended_in_time():
         done = subprocess.run(

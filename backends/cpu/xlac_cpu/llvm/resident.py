@@ -1,9 +1,8 @@
-"""Memory that LLVM's library takes of this process: its pages that are only read are given back
-when it has done its work.
+"""Releases the memory of LLVM's library: its unmodified pages are returned to the system after use.
 
-Loading the library runs a constructor in every part of it, and the system maps what lies around
-each: 60 MB, most of it never used. Generating code takes 50 MB more. What is needed again comes
-back from the file, or the system's copy of it.
+Loading the library runs a constructor in every part of it, and the system maps the pages around
+each: 60 MB, most of it never used. Generating code takes 50 MB more. Pages that are needed again
+are reloaded from the file, or the system's page cache.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import os
 import sys
 from functools import cache
 
-LOADED, WRITABLE = 1, 2  # of a segment: its type, a bit of its flags
-DONTNEED = 4  # advice to Linux
+LOADED, WRITABLE = 1, 2  # fields of a segment: its type, a flag bit
+DONTNEED = 4  # madvise's advice on Linux
 
 
 class _Segment(ctypes.Structure):
@@ -27,7 +26,7 @@ class _Segment(ctypes.Structure):
 
 
 class _Library(ctypes.Structure):
-    """What `dl_iterate_phdr` says first of a library."""
+    """The first fields that `dl_iterate_phdr` reports for a library."""
 
     _fields_ = [
         ("base", ctypes.c_size_t), ("name", ctypes.c_char_p), ("segments", ctypes.c_void_p), ("count", ctypes.c_uint16),
@@ -35,8 +34,8 @@ class _Library(ctypes.Structure):
 
 
 def give_back() -> None:
-    """Lets the system take back what it mapped of LLVM's library; nothing where there is no telling
-    what was.
+    """Lets the system reclaim mapped pages of LLVM's library; does nothing where these cannot be
+    determined.
     """
     for start, size in _unwritten():
         ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), DONTNEED)
@@ -44,9 +43,7 @@ def give_back() -> None:
 
 @cache
 def _unwritten() -> tuple[tuple[int, int], ...]:
-    """Where LLVM's code and its tables lie: (address, bytes) of segments that nobody can have
-    written to.
-    """
+    """(address, bytes) of the read-only segments of LLVM's library."""
     if sys.platform != "linux" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return ()
     from llvmlite.binding import ffi

@@ -1,4 +1,4 @@
-"""Many LLVM texts as one module, of which only the C API can be seen from outside."""
+"""Links many LLVM texts into one module that exports only the C API."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.link import members
 from xlac_cpu.llvm.process import ask
 
-CALLED = ("memcpy", "memset")  # by what LLVM writes last of all: until then they look unused
+# functions that LLVM calls in its last passes: until then they look unused
+CALLED = ("memcpy", "memset")
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What one object is made of: the API's text, each variant's texts, and the functions that stay
-    visible.
-    """
+    """The input of one object: the API's text, each variant's texts, and the exported functions."""
 
     entry: str
     variants: tuple[tuple[str, ...], ...]
     exports: tuple[str, ...]
-    called: tuple[str, ...] = ("run",)  # of each variant: what `entry` calls, with its number
+    # of each variant: the functions that `entry` calls, renamed with its number
+    called: tuple[str, ...] = ("run",)
 
     def compiled(self, form: str) -> bytes:
         """The object or assembly, made in this process."""
@@ -52,15 +52,15 @@ class Unit:
             if function.name in CALLED:
                 function.linkage = "internal"
             elif function.name not in self.exports and machine.size:
-                function.linkage = "private"  # no table tells its name
+                function.linkage = "private"  # not in any symbol table
         if form == "assembly":
             return str(generator.emit_assembly(whole)).encode()
         return bytes(generator.emit_object(whole))
 
 
 def compiled(units: Sequence[Unit], form: str = "object") -> list[bytes]:
-    """The objects, or assembly, of units for one kind of machine: made in one other process when it
-    is not this one.
+    """The objects, or assembly, of units for one kind of machine; made in one separate process if
+    it is not this one.
     """
     machine = objects.machine_of(units[0].entry)
     if machine.arch == host().arch:

@@ -1,5 +1,5 @@
-"""Uses LLVM where it may abort: run as a process, one JSON question on stdin, the answer on
-stdout.
+"""Uses LLVM where it may abort: a process with one JSON request on stdin and the answer
+on stdout.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ attributes #0 = {{ nounwind "prefer-vector-width"="512" "min-legal-vector-width"
 
 
 def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
-    """What the machine can do, read from what LLVM makes of a few vector instructions."""
+    """The capabilities of a machine, read from the assembly that LLVM makes of a few vector
+    instructions.
+    """
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
@@ -73,9 +75,9 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
     elif not re.search(r"mulps|xmm|\bv\d+\.4s|\bq\d+\b|v128|f32x4|vsetiv", parts["multiply"]):
         width = 0
     if re.match("(arm|thumb)(?!64)", triple):
-        # NEON of 32-bit processors takes numbers below 2^-126 for zero: its results would differ
+        # NEON of 32-bit processors flushes subnormals to zero, so results would differ
         width = 0
-    full = width == 64 and "zmm" in parts["masked"]  # bytes too: AVX-512BW
+    full = width == 64 and "zmm" in parts["masked"]  # vectors of bytes too: AVX-512BW
     if width == 64 and not full:
         width = 32
     return {
@@ -91,7 +93,7 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
 
 
 def lacking(machine: Machine) -> str:
-    """The functions on floats that LLVM would call the C library for, each with its type."""
+    """The functions on floats for which LLVM would call the C library, each with its type."""
     lines = [f'; xlac\ntarget triple = "{machine.triple}"']
     intrinsics = {"floor": 1, "ceil": 1, "trunc": 1, "roundeven": 1, "sqrt": 1, "fma": 3}
     for name, count in intrinsics.items():
@@ -116,7 +118,7 @@ def lacking(machine: Machine) -> str:
 
 
 def _listed(ask: Any) -> tuple[list[str], list[str]]:
-    """The CPUs and their features that LLVM prints on the process's error stream."""
+    """The CPUs and features that LLVM prints on stderr."""
     with tempfile.TemporaryFile() as caught:
         kept = os.dup(2)
         os.dup2(caught.fileno(), 2)
@@ -134,7 +136,7 @@ def _listed(ask: Any) -> tuple[list[str], list[str]]:
 
 
 def keep_to(memory: int) -> None:
-    """Lets the process take so many bytes more; what LLVM is refused ends it."""
+    """Limits the further memory of the process; LLVM aborts when it is refused memory."""
     import resource
     from pathlib import Path
 
@@ -145,10 +147,10 @@ def keep_to(memory: int) -> None:
 
 
 def main() -> None:
-    """Answers the question on stdin."""
+    """Answers the request on stdin."""
     question = json.load(sys.stdin)
     if question.get("memory"):
-        # libraries are mapped before, for they are no memory that work takes
+        # libraries are loaded first, so that the limit applies to the work only
         code_generator(machine_of(question["text"]))
         keep_to(question["memory"])
     match question["do"]:

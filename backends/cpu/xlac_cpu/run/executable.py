@@ -1,4 +1,4 @@
-"""A loaded program: its code, its constants in place, and the ways to call it."""
+"""A loaded program: its code, its constants in memory, and the ways to call it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.target import Target
 
-WATCHED, TEARS = stopping.LONG, "stopping tears state"  # of a program's facts
-# calls after which a program gets a function of its own: making that takes as long as hundreds of
-# them
+WATCHED, TEARS = stopping.LONG, "stopping tears state"  # a key of a program's facts
+# calls after which a program gets its own fast function, which takes as long to make as hundreds of
+# calls
 QUICK = 16
-LONG = "runs long"  # of a program's facts: other Python threads may run during a call
-PLACED = 1 << 20  # bytes up to which a constant is copied to get a cache line's alignment
+LONG = "runs long"  # a key of a program's facts: other Python threads may run during a call
+PLACED = 1 << 20  # bytes up to which a constant is copied to be aligned to a cache line
 
 
 class CpuExecutable:
-    """Callable from several threads at once; calls of a program that keeps state take turns."""
+    """Thread-safe; calls of a program with state are serialized."""
 
     def __init__(self, code: Code, program: Program, target: Target) -> None:
         self.program, self._code = program, code
@@ -37,9 +37,7 @@ class CpuExecutable:
             _placed(program.constants[slot.symbol]) for slot in layout.fixed(program)
         ]
         self._mapped = mapped.files_of(self._constants)
-        self._state = _aligned(
-            program.state_bytes, np.zeros
-        )  # pages that nobody touches cost nothing
+        self._state = _aligned(program.state_bytes, np.zeros)  # untouched pages cost nothing
         start = _address(self._state)
         states = [start + slot.offset for slot in layout.states(program)]
         kept = [*map(_address, self._constants), *states]
@@ -58,7 +56,7 @@ class CpuExecutable:
             self.quicken()
 
     def quicken(self) -> None:
-        """Makes `fast`, unless calls take turns or this Python is one that it does not know."""
+        """Makes `fast`, unless calls are serialized or this Python is not supported."""
         if self._turn is None and fastcall.supported():
             program, addresses = self.program, self._code.addresses
             if fastcall.EXPORTS[0] not in addresses:
@@ -74,7 +72,7 @@ class CpuExecutable:
                 self,
             )
             self.fast = mapped.watching(fast, self._mapped)
-            self._arenas.clear()  # it has its own
+            self._arenas.clear()  # which has its own implementation
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`: C-contiguous arrays by name, of their slots' types and
@@ -89,11 +87,12 @@ class CpuExecutable:
         arrays += [outputs[slot.name] for slot in self.program.outputs]
         sizes = of_call(self.program, inputs)
         self.at([*map(_address, arrays), *(sizes[symbol.name] for symbol in self.program.sizes)])
-        if next(self._calls) == QUICK and self.fast is None:  # of several threads, one counts to it
+        # a lost count of concurrent calls does not matter
+        if next(self._calls) == QUICK and self.fast is None:
             self.quicken()
 
     def at(self, words: Sequence[int]) -> None:
-        """`run` on memory by address: of inputs, then outputs, then the program's sizes. Nothing is
+        """`run` on addresses: of inputs, then outputs, then the program's sizes. Nothing is
         checked.
         """
         if self._turn is None:
@@ -112,19 +111,19 @@ class CpuExecutable:
                 self._torn = False
 
     def read_state(self, start: int = 0, stop: int | None = None) -> Array:
-        """Bytes of the state block."""
+        """A copy of bytes of the state block."""
         with self._turn or nullcontext():
             return self._state[start:stop].copy()
 
     def write_state(self, block: Array, start: int = 0) -> None:
-        """Writes bytes of the state block."""
+        """Overwrites bytes of the state block."""
         with self._turn or nullcontext():
             self._state[start : start + len(block)] = block
             self._torn &= len(block) < self.program.state_bytes
 
     def bind_state(self, addresses: Sequence[int]) -> None:
-        """Keeps each state at an address of the caller's, a multiple of 64, in the order of the
-        program's slots. What `reset`, `read_state` and `write_state` know is not used from then on.
+        """Places each state at an address of the caller's, a multiple of 64, in the order of the
+        program's slots. `reset`, `read_state` and `write_state` do not apply to it.
         """
         with self._turn or nullcontext():
             self._fixed[len(self._constants) :] = list(addresses)
@@ -150,8 +149,8 @@ class CpuExecutable:
 
 
 def watching(program: Program) -> tuple[bool, bool]:
-    """Whether a program checks if it is to stop, and whether stopping it may leave its state half
-    changed.
+    """Whether a program has stop checks, and whether stopping it may leave its state
+    inconsistent.
     """
     if WATCHED in program.facts:
         return program.facts[WATCHED], program.facts[TEARS]
@@ -162,14 +161,16 @@ def watching(program: Program) -> tuple[bool, bool]:
 
 
 def _long(program: Program) -> bool:
-    """Whether a call takes so long that other threads of Python should run meanwhile."""
+    """Whether a call takes so long that other Python threads should run meanwhile."""
     from xlac_cpu import duration
 
     return duration.estimate(program.steps) > fastcall.RELEASE
 
 
 def _aligned(nbytes: int, make: Callable[..., Array] = np.empty) -> Array:
-    """Bytes that start on a cache line, their contents undefined unless `make` says otherwise."""
+    """Bytes aligned to a cache line; their contents are undefined unless `make`
+    initializes them.
+    """
     block = make(nbytes + layout.ALIGNMENT, np.uint8)
     at = -_address(block) % layout.ALIGNMENT
     return block[at : at + nbytes]
@@ -180,8 +181,8 @@ def _address(array: Array) -> int:
 
 
 def _placed(array: Array) -> Array:
-    """A constant where kernels can read it: where it is, unless it is small and in a file of the
-    user's, or ill-placed.
+    """A constant where kernels can read it: in place, unless it is small and in a user's file, or
+    misaligned.
     """
     array = np.ascontiguousarray(array)
     at = _address(array)

@@ -1,10 +1,10 @@
-"""The quick way into a program: a C function over NumPy arrays, made by LLVM instead of a C
+"""The fast call of a program: a C function over NumPy arrays, compiled by LLVM instead of a C
 compiler.
 
-It is written once for all programs (`templates/fastcall.ll`, which explains itself) and driven by a
-plan, a block of memory that says what each input must be and what to allocate: `PLAN` names its
-words. Where `supported` says no, programs are called through ctypes. bench/CALLS.md has what that
-costs, and what other ways would.
+It is written once for all programs (`templates/fastcall.ll`, which has its explanation) and driven
+by a plan, a block of memory that describes the inputs and what to allocate: `PLAN` names its words.
+If `supported` is false, programs are called through ctypes. bench/CALLS.md has the costs of this
+and the alternatives.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import sources
 
 EXPORTS = ("call", "discard")
-RELEASE = 10_000  # nanoseconds of work from which on others may run Python meanwhile
+RELEASE = 10_000  # nanoseconds of work from which the GIL is released
 
 
 def _words(*names: str) -> dict[str, int]:
-    """The byte of each of these 64-bit words in a row."""
+    """The offset of each of these consecutive 64-bit words."""
     return {name: 8 * place for place, name in enumerate(names)}
 
 
@@ -55,15 +55,15 @@ class _Method(ctypes.Structure):
 
 @cache
 def supported() -> bool:
-    """Whether the function can be used here: it is for CPython with its lock, 64 bits, not a debug
-    build, and for arrays that are laid out as `numpy_layout` says.
+    """Whether the function can be used here: it requires CPython with its GIL, 64 bits, no debug
+    build, and the array layout of `numpy_layout`.
     """
     return (
         sys.implementation.name == "cpython"
         and struct.calcsize("P") == 8
         and os.name == "posix"
         and (3, 11) <= sys.version_info < (3, 15)
-        and "t" not in sys.abiflags  # free threads
+        and "t" not in sys.abiflags  # free-threaded build
         and not hasattr(sys, "gettotalrefcount")
         and numpy_layout.as_assumed()
     )
@@ -102,7 +102,7 @@ def object_code() -> bytes:
 
 @cache
 def code() -> Code:
-    """That object in this process, where the code of a program did not bring it along."""
+    """That object loaded into this process, unless the code of a program includes it."""
     from xlac_cpu.llvm import link
 
     return Code(*link.load([object_code()], EXPORTS))
@@ -117,13 +117,13 @@ def function(
     watched: bool,
     keep: object,
 ) -> Callable[..., Any]:
-    """A function from the program's inputs, in order or by name in order, to its output or a tuple
-    of them.
+    """A function from the program's inputs, positional or by keyword in order, to its output or a
+    tuple of them.
 
-    It returns NotImplemented when an argument is not exactly the dense array that the program
-    takes: whoever calls it knows how to convert and what to say. `code` has the addresses of `run`
-    and of what is in `object_code`. A program that is `watched` checks whether it is to stop. `keep`
-    lives at least as long as the function: it owns the code and the constants.
+    It returns NotImplemented if an argument is not exactly the dense array that the program takes:
+    the caller then converts it, or reports the error. `code` has the addresses of `run` and of the
+    functions of `object_code`. A program that is `watched` has stop checks. `keep` lives at least
+    as long as the function: it owns the code and the constants.
     """
     plan, kept = _plan(program, code, fixed, pool, release, watched)
     make = ctypes.pythonapi.PyCapsule_New
@@ -138,7 +138,7 @@ def function(
     finalizer = weakref.finalize(
         owner, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code["discard"]), _Pinned(plan)
     )
-    finalizer.atexit = False  # a daemon's call may still be under way; the process ends anyway
+    finalizer.atexit = False  # a daemon thread may still be in a call while the process ends
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = (
         ctypes.py_object,
@@ -149,7 +149,7 @@ def function(
 
 
 class _Owner:
-    """What must live as long as a function: Python keeps it as the function's module."""
+    """Keeps objects alive as long as a function: Python holds it as the function's module."""
 
     def __init__(self, parts: tuple[object, ...]) -> None:
         self.parts = parts
@@ -159,7 +159,7 @@ class _Owner:
 
 
 class _Pinned:
-    """Passes a block's address to ctypes and keeps the block."""
+    """Passes a block's address to ctypes and keeps the block alive."""
 
     def __init__(self, block: ctypes.Array[ctypes.c_uint64]) -> None:
         self.block = block
@@ -169,7 +169,7 @@ class _Pinned:
 def _plan(
     program: Program, code: Mapping[str, int], fixed: int, pool: int, release: bool, watched: bool
 ) -> tuple[ctypes.Array[ctypes.c_uint64], list[object]]:
-    """The plan and the Python objects that it points to."""
+    """The plan and the Python objects that it refers to."""
     slots = (*program.inputs, *program.outputs)
     numpy_functions = numpy_layout.c_functions()
     kind, allocate = (
@@ -179,7 +179,7 @@ def _plan(
     words: list[int] = []
     kept: list[object] = []
     usual = {symbol.name: symbol.opt for symbol in program.sizes}
-    # a call with open sizes writes its own here
+    # a call with symbolic sizes writes its own here
     shapes = [extent for slot in slots for extent in slot.extents(usual)]
     table, at = (ctypes.c_int64 * max(1, len(shapes)))(*shapes), 0
     for slot in slots:

@@ -1,7 +1,9 @@
-"""What `templates/fastcall.ll` assumes of how CPython and NumPy lay out arrays, and whether it is so.
+"""The layout of arrays in CPython and NumPy that `templates/fastcall.ll` assumes, and its
+verification.
 
-NumPy declares these fields in its headers (`PyArrayObject_fields`) and has kept them since 1.7; they
-are read here from a few arrays by the addresses assumed, and compared with what the arrays say.
+NumPy declares these fields in its headers (`PyArrayObject_fields`) and has kept them since 1.7;
+here they are read from a few arrays at the assumed offsets, and compared with the arrays'
+attributes.
 """
 
 from __future__ import annotations
@@ -16,16 +18,17 @@ import numpy as np
 
 from xlac_sdk.dtypes import Array
 
-# the byte of each field: ob_type of any object, then those of PyArrayObject_fields
+# field offsets: ob_type of any object, then those of PyArrayObject_fields
 FIELDS = {"type": 8, "data": 16, "rank": 24, "extents": 32, "descr": 56, "flags": 64}
 DENSE = 0x0001 | 0x0100  # NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED
-# of NumPy's table of C functions: PyArray_GetNDArrayCVersion, PyArray_Type, PyArray_NewFromDescr
+# indices in NumPy's table of C functions: PyArray_GetNDArrayCVersion, PyArray_Type,
+# PyArray_NewFromDescr
 VERSION, ARRAY_TYPE, NEW_FROM_DESCR = 0, 2, 94
-KNOWN = (1, 2)  # the first byte of that version, in which the table is as assumed
+KNOWN = (1, 2)  # the major byte of the version in which the table is as assumed
 
 
 def c_functions() -> ctypes.Array[ctypes.c_void_p]:
-    """NumPy's table of C functions, as far as it is used here."""
+    """The entries of NumPy's table of C functions that are used."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     try:
@@ -37,13 +40,11 @@ def c_functions() -> ctypes.Array[ctypes.c_void_p]:
 
 @cache
 def as_assumed() -> bool:
-    """Whether arrays are laid out as `FIELDS` says, and NumPy's table has what is called at its
-    places.
-    """
+    """Whether arrays have the layout of `FIELDS`, and NumPy's table has the expected functions."""
     if struct.calcsize("P") != 8 or np.ndarray.__basicsize__ < max(FIELDS.values()) + 4:
         return False
     dense = np.arange(6, dtype=np.int32).reshape(3, 2)
-    shifted = np.frombuffer(bytes(17), np.uint8)[1:].view(np.float32)  # not aligned
+    shifted = np.frombuffer(bytes(17), np.uint8)[1:].view(np.float32)  # misaligned on purpose
     return (
         all(map(_agrees, (dense, dense.T, shifted)))
         and _read(_at(dense, "extents", ctypes.c_uint64), 16) == struct.pack("2q", *dense.shape)
@@ -52,14 +53,12 @@ def as_assumed() -> bool:
 
 
 def _at(array: Array, field: str, kind: type[ctypes.c_uint64 | ctypes.c_int32]) -> int:
-    """What lies where a field is thought to be."""
+    """The contents of memory at the assumed offset of a field."""
     return kind.from_address(id(array) + FIELDS[field]).value
 
 
 def _agrees(array: Array) -> bool:
-    """Whether what lies there is what an array says of itself; of its extents, their address does
-    not tell.
-    """
+    """Whether the memory agrees with an array's attributes."""
     contiguous, aligned = array.flags.c_contiguous, array.flags.aligned
     return (
         _at(array, "type", ctypes.c_uint64) == id(type(array))
@@ -71,8 +70,8 @@ def _agrees(array: Array) -> bool:
 
 
 def _read(address: int, count: int) -> bytes:
-    """Bytes of this process; fewer where the address is none. The system reads them, which fails
-    where a read of ours would end the process.
+    """Bytes of this process; fewer if the address is invalid. They are read by a system call, which
+    fails where a direct read would crash.
     """
     reader, writer = os.pipe()
     try:

@@ -1,8 +1,8 @@
-"""Pools of threads for parallel kernels: one for each thread count, shared by all programs, never
-ended.
+"""Thread pools for parallel kernels: one for each thread count, shared by all programs, never
+destroyed.
 
-The pool is LLVM text like everything else; its threads sleep in the kernel of the operating system
-when idle, end with the process, and are made again, when needed, in a process that was forked.
+The pool is LLVM text too; its idle threads sleep in the kernel, end with the process, and are
+recreated on demand in a forked process.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     Block = ctypes.Array[ctypes.c_char]
 
 SPIN = 4000  # polls before a thread goes to sleep: some tens of microseconds
-MOST = 255  # threads: the count of those inside a job has eight bits
+MOST = 255  # threads, as the count of active ones has eight bits
 
 _lock = threading.Lock()
-# the library with both and their addresses; kept, because the threads run it
+# the pool's library and its function addresses; kept, because threads run it
 _code: list[tuple[Any, tuple[int, int]]] = []
 _pools: dict[int, Block] = {}
 
@@ -38,8 +38,8 @@ def object_code() -> bytes:
 
 
 def of(threads: int, code: Code | None = None) -> int:
-    """The address of the pool of so many threads, the caller counted. `code` may have the pool's
-    own.
+    """The address of the pool of `threads` threads, including the caller. `code` may include the
+    pool's functions.
     """
     if os.name != "posix":
         return 0
@@ -59,7 +59,7 @@ def of(threads: int, code: Code | None = None) -> int:
 
 
 def _found(code: Code | None) -> tuple[Any, tuple[int, int]]:
-    """The functions, and what they live in."""
+    """The pool's functions, and the object that keeps them."""
     if code is not None and FORK_WATCHED in code.addresses:
         return code.keep, (code.addresses[FORK], code.addresses[FORK_WATCHED])
     from xlac_cpu.llvm import link
@@ -69,13 +69,13 @@ def _found(code: Code | None) -> tuple[Any, tuple[int, int]]:
 
 
 def place(block: Block) -> int:
-    """Where the pool is: the first cache line of its block."""
+    """The pool's address: the first cache line of its block."""
     address = ctypes.addressof(block)
     return address + -address % 64
 
 
 def prepare(block: Block, threads: int, forks: tuple[int, int], spin: int = SPIN) -> None:
-    """A pool with no threads yet and nothing to do."""
+    """A pool without threads and jobs."""
     start = place(block)
     ctypes.memset(start, 0, SIZE)
     (
@@ -87,10 +87,8 @@ def prepare(block: Block, threads: int, forks: tuple[int, int], spin: int = SPIN
 
 
 def _forked() -> None:
-    """The child has none of the threads, and must not believe that one is in the middle of a
-    job.
-    """
+    """In a forked child the threads do not exist, and no job is running."""
     global _lock
-    _lock = threading.Lock()  # another thread may have held it
+    _lock = threading.Lock()  # another thread may have held the lock
     for threads, block in _pools.items():
         prepare(block, threads, _code[0][1])

@@ -1,9 +1,7 @@
-"""Kept code as a shared library: the system's loader opens it in a millisecond, where LLVM has to
-be imported first.
+"""Cached code as a shared library: the system loads it in a millisecond, without importing LLVM.
 
-It is made where a linker is at hand, which on x86-64 and AArch64 is our own. Where none is, or the
-library cannot be opened (a file system that may not hold code, say), the objects are linked by LLVM
-as ever.
+It is made if a linker is available, which on x86-64 and AArch64 is the built-in one. If none is, or
+the library cannot be loaded (such as from a noexec file system), LLVM links the objects as before.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ FILE = "code.so"
 
 
 def write(artifact: Path, target: Target, folder: Path) -> None:
-    """Links an artefact's objects, the function that Python calls and the pool of a program of
-    several threads into the folder.
+    """Links an artefact's objects, the fast-call function and, for a multi-threaded program, the
+    pool into the folder.
     """
     from xlac_cpu.ahead import linker
     from xlac_cpu.llvm import link
@@ -45,10 +43,10 @@ def write(artifact: Path, target: Target, folder: Path) -> None:
 
 
 def opened(folder: str, program: Program) -> Code | None:
-    """The code of such a library; None where there is none that opens."""
+    """The code of such a library; None if there is none, or it cannot be loaded."""
     try:
         library = ctypes.CDLL(os.path.join(folder, FILE))
-    except OSError:  # there is none, or none that opens
+    except OSError:  # missing, or not loadable
         return None
     addresses = {}
     for name in ("run", *fastcall.EXPORTS, *EXPORTS, *(("extents",) if program.sizes else ())):

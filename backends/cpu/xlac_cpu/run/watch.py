@@ -1,7 +1,7 @@
-"""This process's side of calls that may be stopped: what they ask Python with, and how one that
-ended early ends here.
+"""This process's side of stop checks: the functions that calls use, and the end of a call that was
+stopped.
 
-`emit/stopping/function.py` writes the other side, in the code.
+`emit/stopping/function.py` generates the other side.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ DEADLINE, OWNER, HOST, OUTSIDE, TYPE, VALUE, TRACE = map(
 
 @cache
 def _table() -> ctypes.Array[ctypes.c_uint64]:
-    """The functions of Python that a call asks with, and the thread that runs handlers of
-    signals.
-    """
+    """The functions of Python that a call uses, and the thread that runs signal handlers."""
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release", "PyErr_Fetch")
     found = [
         ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names
@@ -37,17 +35,17 @@ def _table() -> ctypes.Array[ctypes.c_uint64]:
 
 
 def host() -> int:
-    """The address of that table; 0 where this Python has none of it."""
+    """The address of that table; 0 if this Python does not have these functions."""
     return ctypes.addressof(_table()) if sys.implementation.name == "cpython" else 0
 
 
 def _forked() -> None:
-    """The only thread of the child is its main one."""
+    """The only thread of a forked child is its main thread."""
     _table()[4] = threading.get_ident()
 
 
 def block() -> Block:
-    """The block that a call of this thread reads."""
+    """The stop block of a call on this thread."""
     words = (ctypes.c_int64 * len(WORDS))()
     seconds = stopping.left()
     words[DEADLINE] = NEVER if seconds is None else _now() + max(0, int(seconds * 1e9))
@@ -66,13 +64,13 @@ def _now() -> int:
 
 
 def ended(words: Block, why: int) -> None:
-    """Raises what ended a call: `why` is what the code returned."""
-    if words[TYPE]:  # a handler raised; the code may have been done nevertheless
+    """Raises the error for a stopped call: `why` is the code's return value."""
+    if words[TYPE]:  # a handler raised; the call may have completed nevertheless
         restore = ctypes.pythonapi.PyErr_Restore
         restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
         kept = [words[i] or None for i in (TYPE, VALUE, TRACE)]
         words[TYPE] = 0
-        restore(*kept)  # raises it
+        restore(*kept)  # raises the handler's exception
     if why == LATE:
         raise stopping.late()
     if why:

@@ -1,1 +1,1 @@
-"""CUDA's compilers, and what they make."""
+"""CUDA's compilers, and their results."""

@@ -1,5 +1,5 @@
-"""CUDA's compilers: NVRTC where it can be loaded, else nvcc. A program is one file, so it is one
-run of either.
+"""CUDA's compilers: NVRTC if it can be loaded, else nvcc. A program is one file, compiled in one
+run.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from xlac_cuda.emit.module import arch_in
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support import limits
 
-# A product stays a product: expansions recover rounding errors. Where one may join a sum, kernels
-# say fma.
+# Products are not contracted: expansions compute rounding errors. Where contraction is allowed,
+# kernels use fma.
 FLAGS = ("-std=c++17", "--fmad=false")
 KERNEL = re.compile(r'^extern "C" __global__ .*?(\w+_kernel)\(')
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """A compiled file: machine code, PTX, and the assembler's account of what each kernel uses."""
+    """A compiled file: machine code, PTX, and the assembler's report of each kernel's resources."""
 
     cubin: bytes
     ptx: str
@@ -33,7 +33,7 @@ class DeviceCode:
 
 
 def build(sources: Mapping[str, str], folder: Path) -> Path:
-    """Compiles the one file of a program; its code stands beside it."""
+    """Compiles the one file of a program; its code is stored beside it."""
     ((name, text),) = sources.items()
     made = folder / f"{name.removesuffix('.cu')}.cubin"
     made.write_bytes(compiled(text, name).cubin)
@@ -43,7 +43,7 @@ def build(sources: Mapping[str, str], folder: Path) -> Path:
 def compiled(text: str, name: str = "program.cu") -> DeviceCode:
     """Machine code for the architecture that the text names.
 
-    Raises UnsupportedError where there is no compiler, or none that knows the architecture.
+    Raises UnsupportedError if there is no compiler, or none that supports the architecture.
     """
     flags = (f"-arch={arch_in(text)}", *FLAGS)
     library = nvrtc.found()
@@ -64,9 +64,7 @@ def compiled(text: str, name: str = "program.cu") -> DeviceCode:
 
 
 def identity() -> str:
-    """What tells the compiler here from another: machine code of a newer one may be too new for a
-    driver.
-    """
+    """Identifies the compiler: machine code of a newer one may be too new for a driver."""
     file = nvrtc.place() or (Path(tool) if (tool := shutil.which("nvcc")) else None)
     if file is None or not file.is_file():
         return str(file or "")
@@ -100,9 +98,7 @@ def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> DeviceCode:
 
 
 def refused(text: str, log: str, tool: str) -> Exception:
-    """What to raise for a text that a compiler does not take: names the kernel, and what it
-    computes.
-    """
+    """The error for a text that a compiler rejects: names the kernel, and what it computes."""
     if (
         "unsupported gpu architecture" in log.lower()
         or "invalid value for --gpu-architecture" in log.lower()
@@ -120,7 +116,7 @@ def refused(text: str, log: str, tool: str) -> Exception:
 
 
 def _kernel_at(text: str, line: int) -> str:
-    """` in kernel NAME (what the comment above it says)`"""
+    """` in kernel NAME (and the comment above it)`"""
     lines = text.splitlines()[:line]
     for at in range(len(lines) - 1, -1, -1):
         found = KERNEL.match(lines[at])

@@ -1,6 +1,4 @@
-"""NVRTC by ctypes: CUDA C++ to machine code in this process. Nothing of CUDA but this library is
-needed.
-"""
+"""NVRTC by ctypes: CUDA C++ to machine code in this process. No other part of CUDA is needed."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ from typing import Any
 
 from xlac_cuda import toolkit
 
-WHEELS = ("nvidia.cu13.lib", "nvidia.cuda_nvrtc.lib")  # where NVIDIA's packages on PyPI put it
-LEAST = 12  # the first major version whose architectures and options are those used here
+WHEELS = ("nvidia.cu13.lib", "nvidia.cuda_nvrtc.lib")  # the folder in NVIDIA's PyPI packages
+LEAST = 12  # the first major version with the architectures and options used here
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledText:
-    """What NVRTC made: the code, PTX, and what the assembler said of registers and spills."""
+    """NVRTC's result: machine code, PTX, and the assembler's report of registers and spills."""
 
     cubin: bytes
     ptx: str
@@ -27,7 +25,7 @@ class CompiledText:
 
 
 class RefusedText(Exception):
-    """The compiler's words about a text that it does not take."""
+    """The compiler's message about a text that it rejects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class Nvrtc:
 
 @cache
 def found() -> Nvrtc | None:
-    """The library: that of a wheel, of an installed toolkit, or the system's; None where there is
+    """The library: from a Python package, an installed toolkit, or the system; None if there is
     none.
     """
     for file in _files():
@@ -95,8 +93,8 @@ def found() -> Nvrtc | None:
 
 
 def place() -> Path | None:
-    """The file of the library that is tried first; it is not loaded. None where only the system's
-    loader may know one.
+    """The path of the library that is tried first, without loading it. None if only the system's
+    loader may find one.
     """
     return next((file for file in _files() if file.is_absolute()), None)
 
@@ -106,7 +104,7 @@ def _files() -> Iterator[Path]:
 
 
 def _builtins(file: Path) -> None:
-    """NVRTC looks for its second library by name, which the loader knows only when it is open
+    """Loads NVRTC's second library, which it looks up by name and so finds only if it is loaded
     already.
     """
     for second in sorted(file.parent.glob("libnvrtc-builtins.so.*")) if file.is_absolute() else ():

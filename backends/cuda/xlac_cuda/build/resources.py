@@ -1,5 +1,5 @@
-"""What each kernel takes of a multiprocessor, as the assembler and the launch say, and how many
-threads it then holds.
+"""The resources of each kernel, as reported by the assembler and the launch, and the resulting
+occupancy.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from xlac_sdk.kernel_ir.kernel import Const, Kernel
 from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Target
 
-REGISTERS, UNIT = 1 << 16, 256  # of a multiprocessor; a warp's come in units
-OWN_SHARED = 1 << 10  # bytes of shared memory that the system keeps of each block's
+REGISTERS, UNIT = 1 << 16, 256  # of a multiprocessor; a warp's registers are allocated in units
+OWN_SHARED = 1 << 10  # bytes of shared memory reserved by the system for each block
 ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 FACTS = {
     "registers": re.compile(r"Used (\d+) registers"),

@@ -1,6 +1,6 @@
-"""A linker for 64-bit ELF: shared libraries and static programs of our own objects, on machines
-that have no linker.
+"""A linker for 64-bit ELF: shared libraries and static executables from generated objects, for
+machines without a linker.
 
-`objects.py` reads object files, `relocations.py` knows the processors, `image.py` lays a file out,
-`linking.py` is the way through them.
+`objects.py` reads object files, `relocations.py` has the processors' relocations, `image.py` lays
+out a file, `linking.py` combines them.
 """

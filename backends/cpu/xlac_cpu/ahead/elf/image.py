@@ -1,5 +1,5 @@
-"""Lays out an ELF file: its sections in segments of equal rights, each section's place in the file
-and in memory, and the headers.
+"""Lays out an ELF file: segments by access rights, file offsets and addresses of sections, and
+headers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(eq=False, slots=True)
 class FileSection:
-    """A section of the finished file. Its bytes, pieces that follow each other, are given once its
-    place is known.
+    """A section of the output file. Its contents, in consecutive pieces, are set once addresses are
+    assigned.
     """
 
     name: str
@@ -37,8 +37,8 @@ class FileSection:
 
 @dataclass(frozen=True)
 class Image:
-    """The sections of a file in order: what is only read, then what runs, then what is written,
-    zeros last.
+    """The sections of a file in order: read-only, executable, writable, and zero-initialized ones
+    last.
     """
 
     parts: Sequence[FileSection]
@@ -47,13 +47,13 @@ class Image:
     page: int
 
     def place(self) -> None:
-        """Gives every part its offset and address: a segment begins in the file right where the
-        last ended, and a page later in memory.
+        """Assigns offsets and addresses: a segment starts in the file directly after the previous
+        one, and in memory on a new page.
         """
         offset = _HEADER + _SEGMENT * (len(self._segments()) + 1 + self.shared)
         base = 0 if self.shared else 0x400000
         for segment in self._segments():
-            zeros = 0  # bytes of the segment that the file does not hold
+            zeros = 0  # bytes of the segment without file contents (.bss)
             for part in segment:
                 padding = -(offset + zeros) % part.alignment
                 if part.kind == NO_BITS:
@@ -65,7 +65,7 @@ class Image:
             base += self.page
 
     def pieces(self, start: int) -> Iterator[Bytes]:
-        """The file, piece by piece; `start` is the address at which a program begins."""
+        """The file, piece by piece; `start` is the entry address."""
         headers = self._segment_headers()
         names, table = self._section_headers()
         at = self._end + len(names)
@@ -90,14 +90,14 @@ class Image:
 
     @property
     def _end(self) -> int:
-        """Where in the file the last part ends."""
+        """The file offset of the end of the last section."""
         return max(part.offset + part.size for part in self.parts if part.kind != NO_BITS)
 
     def _segment_headers(self) -> list[bytes]:
         headers = []
         for number, segment in enumerate(self._segments()):
             first = segment[0]
-            back = 0 if number else first.offset  # the first segment holds the headers too
+            back = 0 if number else first.offset  # the first segment contains the headers too
             at, address = first.offset - back, first.address - back
             stored = (
                 max(
@@ -133,13 +133,13 @@ class Image:
         return [*found.values()]
 
     def _section_headers(self) -> tuple[bytes, bytes]:
-        """The names of the sections, and the table that tools read; a loader needs neither."""
+        """The section names, and the section table that tools read; loaders need neither."""
         names = b"\0" + b"".join(part.name.encode() + b"\0" for part in self.parts) + b".shstrtab\0"
         order = [part.name for part in self.parts]
         rows = [bytes(64)]
         for part in self.parts:
             link = order.index(part.link) + 1 if part.link else 0
-            symbols = part.kind == DYNAMIC_SYMBOLS  # the first that is not local has the number 1
+            symbols = part.kind == DYNAMIC_SYMBOLS  # the index of the first global symbol is 1
             where = part.address, part.offset, part.size
             name = names.index(b"\0" + part.name.encode() + b"\0") + 1
             rows.append(

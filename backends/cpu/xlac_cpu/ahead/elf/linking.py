@@ -1,5 +1,5 @@
-"""From objects to a shared library or a program: finds what is used, lays it out, and fills in
-every address.
+"""Links objects to a shared library or an executable: selects sections, lays them out, and applies
+relocations.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ ORDER = (
 def shared(
     objects: Sequence[bytes], name: str, exports: Sequence[str] | None = None, *, open: bool = False
 ) -> Iterator[Bytes]:
-    """The pieces of a shared library that others find as `name`, with `exports` to be seen, or
-    every global symbol.
+    """The contents of a shared library with the soname `name` that exports `exports`, or every
+    global symbol.
 
-    `open`: what the objects do not define, the process that loads it does. Raises LinkError, before
-    the first piece.
+    `open`: undefined symbols are resolved by the loading process. Raises LinkError, before the
+    first piece.
     """
     return Link([Object(image) for image in objects], exports, name=name, open=open).pieces()
 
 
 def program(objects: Sequence[bytes], start: str) -> Iterator[Bytes]:
-    """The pieces of a program that needs no library and begins at `start`. Raises LinkError, before
-    the first piece.
+    """The contents of a static executable that starts at `start`. Raises LinkError, before the
+    first piece.
     """
     return Link([Object(image) for image in objects], (start,), start=start).pieces()
 
 
 @dataclass(frozen=True)
 class Link(Selection):
-    """One file in the making."""
+    """The link of one file."""
 
     def pieces(self) -> Iterator[Bytes]:
-        """The file, from its first byte to its last."""
+        """The file's contents in order."""
         parts = {part.name: part for part in self.parts}
         self.image.place()
         for name, sections in self.places.items():
@@ -134,16 +134,16 @@ class Link(Selection):
 
     @cached_property
     def strings(self) -> bytes:
-        """The names that the loader reads, each ended by a zero."""
+        """The dynamic string table, with null-terminated names."""
         names = [self.name, *(symbol.name for symbol in (*self.seen, *self.outside))]
         return b"\0" + b"".join(name.encode() + b"\0" for name in names)
 
     @cached_property
     def image(self) -> Image:
-        """The file, whose parts get their addresses."""
+        """The file's layout, which assigns addresses."""
         return Image(self.parts, self.machine, not self.start, self.processor.page)
 
-    # ---- its bytes, once every part has its place ---------------------------------------------
+    # ---- contents, after addresses are assigned -------------------------------------------------
 
     def _address(self, symbol: ElfSymbol) -> int:
         assert symbol.section is not None
@@ -180,7 +180,7 @@ class Link(Selection):
         return data
 
     def _tables(self, parts: dict[str, FileSection]) -> dict[str, bytes]:
-        """The parts that are made here, by name."""
+        """The generated sections, by name."""
         made = {}
         if self.table:
             known = (self._address(symbol) if symbol.defined else 0 for symbol in self.table)
@@ -207,7 +207,7 @@ class Link(Selection):
             at += len(symbol.name.encode()) + 1
         count = len(symbols)
         made[".dynsym"], made[".dynstr"] = b"".join(symbols), self.strings
-        # one bucket: few names
+        # one bucket, as there are few names
         chain = (0, *(number + 1 if number + 1 < count else 0 for number in range(1, count)))
         made[".hash"] = struct.pack(f"<{3 + count}I", 1, count, int(count > 1), *chain)
         corrections = [
@@ -239,7 +239,7 @@ class Link(Selection):
             (5, parts[".dynstr"].address),
             (6, parts[".dynsym"].address),
         ]
-        # sizes of names and symbols; everything is bound when it is loaded
+        # string and symbol table sizes; BIND_NOW
         rows += [(10, len(self.strings)), (11, 24), (30, 8)]
         if corrections:
             rows += [(7, parts[".rela.dyn"].address), (8, 24 * corrections), (9, 24)]

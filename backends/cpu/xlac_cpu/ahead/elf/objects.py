@@ -1,4 +1,4 @@
-"""Relocatable ELF files, as LLVM and C compilers write them, read for linking."""
+"""Reads relocatable ELF files written by LLVM and C compilers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ABSOLUTE, _COMMON, _RESERVED = 0xFFF1, 0xFFF2, 0xFF00
 
 
 class LinkError(Exception):
-    """The objects need what this linker does not do; the text says what."""
+    """The objects need something that this linker does not support; the text says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElfSymbol:
-    """A name of an object: `section` is None where it is another object's to define."""
+    """A symbol of an object: `section` is None if another object defines it."""
 
     name: str
     section: ObjectSection | None
@@ -31,13 +31,13 @@ class ElfSymbol:
 
     @property
     def defined(self) -> bool:
-        """Whether this object has it."""
+        """Whether this object defines it."""
         return self.section is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """A place in a section that depends on where a symbol will be."""
+    """A location in a section that depends on the address of a symbol."""
 
     offset: int
     kind: int
@@ -47,8 +47,8 @@ class Relocation:
 
 @dataclass(eq=False, slots=True)
 class ObjectSection:
-    """Bytes of an object that become part of the file. `data` is empty, and `size` is not, where it
-    is zeros.
+    """A section of an object that becomes part of the file. If `data` is empty and `size` is not,
+    it is zero-initialized.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ObjectSection:
     alignment: int
     data: memoryview
     relocations: list[Relocation] = field(default_factory=list)
-    address: int = 0  # where it comes to lie, known once the file is laid out
+    address: int = 0  # its final address, once the file is laid out
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,20 @@ class Object:
 
     def __post_init__(self) -> None:
         if self.image[:6] != b"\x7fELF\x02\x01" or len(self.image) < 64 or self._header[1] != 1:
-            raise LinkError("an object is no relocatable file of 64-bit little-endian ELF")
+            raise LinkError("an object is not a relocatable file of 64-bit little-endian ELF")
         if self.machine not in (X86_64, AARCH64):
-            raise LinkError(f"objects of ELF machine {self.machine} are not linked here")
+            raise LinkError(
+                f"objects of ELF machine {self.machine} are not supported by the built-in linker"
+            )
 
     @property
     def machine(self) -> int:
-        """The processor that the object is for, as ELF numbers it."""
+        """The processor of the object, by its ELF machine number."""
         return self._header[2]
 
     @cached_property
     def sections(self) -> Mapping[int, ObjectSection]:
-        """The sections that are part of a running program, by their number."""
+        """The loaded (SHF_ALLOC) sections, by their number."""
         found = {}
         names = self._headers[self._header[13]]
         for number, (name, kind, flags, _, offset, size, _, _, alignment, _) in enumerate(
@@ -104,7 +106,7 @@ class Object:
 
     @cached_property
     def globals(self) -> tuple[ElfSymbol, ...]:
-        """The symbols that other objects see, those that it asks of others among them."""
+        """The global symbols, including undefined ones."""
         symbols = (self._symbol(self.sections, number) for number in range(len(self._symbols)))
         return tuple(symbol for symbol in symbols if symbol.is_global)
 
@@ -115,7 +117,7 @@ class Object:
             if info & 15 == 4:  # the name of the source file
                 return ElfSymbol(text, None, 0, False, False, False, 0)
             raise LinkError(f"'{text}' is an absolute or a common symbol")
-        # in a section of notes: nothing that runs refers to it
+        # in a note section, which no code refers to
         if section and section not in sections:
             return ElfSymbol(text, None, 0, False, False, False, 0)
         binding, kind = info >> 4, info & 15

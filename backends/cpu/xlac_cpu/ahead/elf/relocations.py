@@ -1,5 +1,5 @@
-"""What each processor's relocations write, as its ELF supplement defines them (System V ABI for
-x86-64; ELF for the Arm 64-bit Architecture).
+"""The relocations of each processor, as defined by its ELF supplement (System V ABI for x86-64; ELF
+for the Arm 64-bit Architecture).
 
 S is the symbol's address, A the addend, P the place, G the address of the symbol's entry in the
 global offset table.
@@ -16,42 +16,42 @@ from xlac_cpu.ahead.elf.objects import AARCH64, X86_64, LinkError
 
 @dataclass(frozen=True, slots=True)
 class RelocationKind:
-    """One relocation: which value it takes (`S+A`, `S+A-P`, …) and how that stands in the bytes."""
+    """One relocation type: the formula of its value (`S+A`, `S+A-P`, …) and its encoding."""
 
     value: str
     write: Callable[[bytearray, int, int], None]
-    call: bool = False  # a branch, which a stub may stand for
+    call: bool = False  # a branch, which may go through a stub
 
     @property
     def through_table(self) -> bool:
-        """Whether code reads the address from the global offset table."""
+        """Whether code loads the address from the global offset table."""
         return self.value.startswith("G")
 
     @property
     def pointer(self) -> bool:
-        """A whole address in data, which the loader of a shared library has to correct."""
+        """Whether it is a whole address in data, which the loader of a shared library must
+        relocate.
+        """
         return self.value == "S+A"
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """Relocations by number, those that a loader does, and the stub through which a branch reaches
-    another library.
+    """The relocation types by number, those for the dynamic loader, and the stub by which a branch
+    reaches another library.
     """
 
     kinds: Mapping[int, RelocationKind]
     relative: int
     by_name: int
-    page: int  # the largest pages that its systems use
-    stub: Callable[[int, int], bytes]  # of its own address and that of the table's entry
+    page: int  # the largest page size of its systems
+    stub: Callable[[int, int], bytes]  # stub code, from its own address and that of the table entry
     stub_bytes: int
 
     def kind(self, number: int) -> RelocationKind:
-        """What to do for a relocation of this number; raises LinkError for one that is not
-        known.
-        """
+        """The relocation type of a number; raises LinkError if it is unknown."""
         if number not in self.kinds:
-            raise LinkError(f"a relocation of type {number} is not known here")
+            raise LinkError(f"relocation type {number} is not supported")
         return self.kinds[number]
 
 
@@ -60,7 +60,7 @@ def _number(format: str) -> Callable[[bytearray, int, int], None]:
         try:
             struct.pack_into(format, data, at, value)
         except struct.error:
-            raise LinkError("something is further away than its relocation reaches") from None
+            raise LinkError("a relocation is out of range") from None
 
     return write
 
@@ -68,14 +68,14 @@ def _number(format: str) -> Callable[[bytearray, int, int], None]:
 def _instruction(
     low: int, width: int, shift: int = 0, signed: bool = False
 ) -> Callable[[bytearray, int, int], None]:
-    """A field of `width` bits from bit `low` on, of a value shifted right; unsigned ones take the
-    value's low 12 bits (`LO12`).
+    """A field of `width` bits from bit `low` on, holding a value shifted right; unsigned ones take
+    the value's low 12 bits (`LO12`).
     """
 
     def write(data: bytearray, at: int, value: int) -> None:
         field = (value if signed else value & 0xFFF) >> shift
         if signed and not -(1 << width - 1) <= field < 1 << width - 1:
-            raise LinkError("something is further away than its relocation reaches")
+            raise LinkError("a relocation is out of range")
         mask = (1 << width) - 1
         (word,) = struct.unpack_from("<I", data, at)
         struct.pack_into("<I", data, at, word & ~(mask << low) | (field & mask) << low)
@@ -89,7 +89,7 @@ def _pages(shift: int) -> Callable[[bytearray, int, int], None]:
     def write(data: bytearray, at: int, value: int) -> None:
         field = value >> shift
         if not -(1 << 20) <= field < 1 << 20:
-            raise LinkError("something is further away than its relocation reaches")
+            raise LinkError("a relocation is out of range")
         (word,) = struct.unpack_from("<I", data, at)
         word = word & ~(3 << 29 | 0x7FFFF << 5) | (field & 3) << 29 | (field >> 2 & 0x7FFFF) << 5
         struct.pack_into("<I", data, at, word)
@@ -136,7 +136,7 @@ AARCH64_KINDS = {
 
 
 def value_of(kind: RelocationKind, target: int, addend: int, place: int) -> int:
-    """The number that a relocation writes; `target` is S, or G where `kind.through_table`."""
+    """The value that a relocation writes; `target` is S, or G if `kind.through_table`."""
     if "page" in kind.value:
         return (target + addend & ~0xFFF) - (place & ~0xFFF)
     if kind.value.endswith("-P"):

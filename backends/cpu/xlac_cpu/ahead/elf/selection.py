@@ -1,4 +1,6 @@
-"""Which sections of some objects go into a file, where, and what they need of other libraries."""
+"""Selects the sections of objects that go into a file, their order, and imports from other
+libraries.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Selection:
-    """Objects, the symbols that are to be seen of them, and what that takes. `start`, where a program
-    begins, is empty for a shared library; `open`: what the objects lack, the process has.
+    """Objects, their exported symbols, and what these need. `start`, the entry point of an
+    executable, is empty for a shared library; `open`: undefined symbols are resolved by the loading
+    process.
     """
 
     objects: Sequence[Object]
@@ -39,7 +42,7 @@ class Selection:
 
     @cached_property
     def machine(self) -> int:
-        """The processor that all objects are for, as ELF numbers it."""
+        """The processor of all objects, by its ELF machine number."""
         machines = {item.machine for item in self.objects}
         if len(machines) > 1:
             raise LinkError("the objects are for different processors")
@@ -47,7 +50,9 @@ class Selection:
 
     @cached_property
     def definitions(self) -> dict[str, ElfSymbol]:
-        """The global symbols that objects define, by name; one that is not weak counts."""
+        """The global symbols that objects define, by name; strong definitions take precedence over
+        weak ones.
+        """
         found: dict[str, ElfSymbol] = {}
         for symbol in (
             symbol for item in self.objects for symbol in item.globals if symbol.defined
@@ -60,7 +65,7 @@ class Selection:
 
     @cached_property
     def seen(self) -> tuple[ElfSymbol, ...]:
-        """The symbols that others may use."""
+        """The exported symbols."""
         names = sorted(self.definitions) if self.exports is None else self.exports
         missing = [name for name in names if name not in self.definitions]
         if missing:
@@ -69,7 +74,7 @@ class Selection:
 
     @cached_property
     def used(self) -> list[ObjectSection]:
-        """The sections that what is seen needs, in the order of the objects."""
+        """The sections reachable from exported symbols, in the order of the objects."""
         reached: set[ObjectSection] = set()
         waiting = [symbol.section for symbol in self.seen]
         while waiting:
@@ -87,7 +92,7 @@ class Selection:
         ]
 
     def _resolved(self, symbol: ElfSymbol) -> ElfSymbol:
-        """The definition that a symbol stands for, or itself where another library has that."""
+        """The definition that a symbol resolves to, or itself if another library has it."""
         if not symbol.is_global:
             return symbol
         found = self.definitions.get(symbol.name, symbol)
@@ -97,7 +102,7 @@ class Selection:
 
     @cached_property
     def places(self) -> dict[str, list[tuple[ObjectSection, int]]]:
-        """What each part is made of: sections, each with its offset there."""
+        """The sections of each output part, each with its offset."""
         found: dict[str, list[tuple[ObjectSection, int]]] = {}
         ends: dict[str, int] = {}
         for section in self.used:
@@ -112,8 +117,8 @@ class Selection:
 
     @cached_property
     def table(self) -> list[ElfSymbol]:
-        """The symbols whose addresses the global offset table holds: other libraries', and those
-        that code looks up there.
+        """The symbols in the global offset table: those of other libraries, and those that code
+        loads from it.
         """
         found: dict[ElfSymbol, None] = {}
         for relocation in self._relocations:
@@ -129,12 +134,12 @@ class Selection:
 
     @cached_property
     def outside(self) -> list[ElfSymbol]:
-        """The symbols of the table that another library has."""
+        """The symbols of the table that other libraries define."""
         return [symbol for symbol in self.table if not symbol.defined]
 
     @cached_property
     def pointers(self) -> list[tuple[ObjectSection, Relocation]]:
-        """Addresses in data, which the loader of a shared library corrects."""
+        """Addresses in data, which the loader of a shared library relocates."""
         found = []
         for section in self.used if not self.start else ():
             for relocation in section.relocations:
@@ -152,5 +157,5 @@ class Selection:
 
     @cached_property
     def processor(self) -> Processor:
-        """How that processor's addresses are put into code."""
+        """The relocation types of the processor."""
         return PROCESSORS[self.machine]

@@ -1,1 +1,1 @@
-"""Where compiled code checks whether it is to stop, and the function that it asks."""
+"""Stop checks in compiled code: their places, and the function that they call."""

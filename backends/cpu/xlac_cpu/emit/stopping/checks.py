@@ -1,6 +1,4 @@
-"""The parts of a driver function that check whether the call is to stop: between steps, and iterations of
-loops.
-"""
+"""Stop checks in a driver function: between steps, and between iterations of loops."""
 
 from __future__ import annotations
 
@@ -11,34 +9,34 @@ from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.lowering.stop_checks import GRAIN, LAUNCH, StopChecks
 from xlac_sdk.programs.program import Step
 
-OFTEN = 5e6  # nanoseconds of steps after which a program checks for stopping
-TURNS = 1024  # of a loop, after which it does
+OFTEN = 5e6  # nanoseconds of steps between stop checks
+TURNS = 1024  # nanoseconds of a loop between stop checks
 
 
 class Watch:
-    """What the functions of one program have in common: whether they check, and whether they still
-    do.
+    """Shared by the functions of one program: whether there are stop checks, and whether they are
+    still inserted.
     """
 
     def __init__(self, stop_checks: StopChecks) -> None:
         self.stop_checks, self.watched = stop_checks, stop_checks.long
         self.result = "i32" if self.watched else "void"
-        self.committed = False  # from here on, as the text is written, a call is finished
+        self.committed = False  # from here on in the text, a call always completes
 
     def never(self) -> None:
-        """Makes functions that check nothing."""
+        """A context in which no stop checks are inserted."""
         self.watched, self.result = False, "void"
 
 
 class StopCheckWriter:
-    """A function of steps that may check whether it is to stop."""
+    """A function of steps with stop checks."""
 
     def __init__(self, writer: LlvmWriter, watch: Watch) -> None:
         self.w, self.watch = writer, watch
-        self.stop, self.since = "", 0.0  # where the flag is; nanoseconds since then
+        self.stop, self.since = "", 0.0  # the address of the flag; nanoseconds since the last check
 
     def stops_at(self, arrays: int, sizes: int) -> None:
-        """Finds the flag behind the arrays and the sizes of a call."""
+        """Loads the flag's address, which follows the arrays and sizes of a call."""
         if not self.watch.watched:
             return
         place = self.w.op(
@@ -47,7 +45,7 @@ class StopCheckWriter:
         self.stop = self.w.op(f"load ptr, ptr {place}, !invariant.load !0")
 
     def begins(self, step: Step) -> None:
-        """Checks before a step when there was enough work since the last time."""
+        """Inserts a stop check before a step if there was enough work since the last one."""
         watch = self.watch
         if not watch.watched:
             return
@@ -58,13 +56,13 @@ class StopCheckWriter:
         self.since += work
 
     def check_stop(self) -> None:
-        """Leaves the function if the call is to stop."""
+        """Leaves the function on a stop request."""
         if not self.watch.committed:
             function.check_stop(self.w, self.stop)
             self.since = 0.0
 
     def run(self, call: str) -> None:
-        """Calls a function of steps, and leaves when it left."""
+        """Calls a function of steps, and returns early if it did."""
         if not self.watch.watched:
             self.w.do(call)
             return
@@ -74,7 +72,7 @@ class StopCheckWriter:
         self.w.label(go)
 
     def left(self) -> None:
-        """The end of a function: 0, or why it ended early."""
+        """The end of a function: returns 0, or the reason why it ended early."""
         w = self.w
         if not self.watch.watched:
             return
@@ -88,8 +86,8 @@ class StopCheckWriter:
         w.do(f"%why = phi i32 [ {early}, %leave ], [ 0, %whole ]")
 
     def now_and_then(self, turn: float) -> Callable[[], None] | None:
-        """What a loop does between iterations of so many nanoseconds; None where it never
-        checks.
+        """The stop check between iterations of `turn` nanoseconds, made every few iterations; None
+        if a loop needs none.
         """
         if not self.watch.watched or self.watch.committed:
             return None
@@ -115,5 +113,5 @@ class StopCheckWriter:
         return check_stop
 
     def usual(self, steps: tuple[Step, ...]) -> float:
-        """Nanoseconds that steps take, where that matters."""
+        """Nanoseconds of steps, if there are stop checks."""
         return self.watch.stop_checks.usual(steps) if self.watch.watched else 0.0

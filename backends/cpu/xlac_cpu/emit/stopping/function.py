@@ -1,9 +1,9 @@
-"""The function with which code that runs long finds out that it is to stop.
+"""The function by which long-running code checks for a stop request.
 
 A call's flag is the first word of a block on its stack (`stop_block.py`). In this process a check
-also reads the processor's counter; every 50 ms the thread that called goes on to `ask`: whether the
+also reads the processor's counter; every 50 ms the calling thread goes on to `ask`: whether the
 deadline has passed, whether another thread wants the call to end, and, on Python's main thread,
-whether a signal came whose handler raises. What is built ahead of time has the flag only.
+whether a signal arrived whose handler raises. Code built ahead of time has the flag only.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from xlac_cpu.stop_block import ASKED, BLOCK, HOST, LATE, RAISED
 
 NAME = "stopped"  # the function that code calls to check
 DECLARATION = f"declare hidden i32 @{NAME}(ptr)"
-EVERY = 50_000_000  # nanoseconds between two questions
+EVERY = 50_000_000  # nanoseconds between two calls of `ask`
 
 
 def check_stop(w: LlvmWriter, block: str) -> None:
-    """Goes to the label `leave` if the call is to stop."""
+    """Branches to the label `leave` on a stop request."""
     w.declare("hidden i32", NAME, "ptr")
     go = w.name("on")
     why = w.fresh(f"call i32 @{NAME}(ptr {block})")
@@ -28,8 +28,8 @@ def check_stop(w: LlvmWriter, block: str) -> None:
 
 
 def text(machine: Machine, ahead: bool, declarations: dict[str, None]) -> str:
-    """The function, for this process or for a program built `ahead` of time; what it needs is added
-    to `declarations`.
+    """The function, for this process or for a program built `ahead` of time; its declarations are
+    added to `declarations`.
     """
     alone = ahead or "windows" in machine.triple or machine.pointer_bits != 64
     counter = "readcyclecounter" if machine.is_x86 else "readsteadycounter"
