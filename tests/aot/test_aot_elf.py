@@ -106,8 +106,8 @@ def test_what_it_does_not_link_it_says(texts: list[str], said: str) -> None:
 def test_objects_that_are_none_or_of_two_processors_are_refused() -> None:
     f = "define i32 @f() { ret i32 1 }"
     for images, said in (
-        ([b"text"], "no relocatable file"),
-        ([compiled(f, "armv7-unknown-linux-gnueabihf")], "no relocatable file"),
+        ([b"text"], "not a relocatable file"),
+        ([compiled(f, "armv7-unknown-linux-gnueabihf")], "not a relocatable file"),
         ([compiled(f, "riscv64-unknown-linux-gnu")], "machine 243"),
         (
             [compiled(f), compiled("define i32 @g() { ret i32 1 }", "aarch64-unknown-linux-gnu")],

@@ -1,5 +1,5 @@
-"""Ahead of time: the text, PTX or machine code of a program, and what `xlac run` needs to launch it
-on a GPU.
+"""Ahead-of-time packages: a program as CUDA C++, PTX or machine code, and the files with which
+`xlac run` launches it on a GPU.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.programs import portable
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
-LOADED = ("cubin", "ptx", "cu")  # which form is run, of those that are there
+LOADED = ("cubin", "ptx", "cu")  # the order in which available forms are preferred for loading
 
 
 def package(variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path) -> Package:
-    """Writes the forms, and the program with its weights beside them. Compiles only for those that
-    are compiled.
+    """Writes the forms, and the program with its weights beside them. Compiles only if a compiled
+    form is wanted.
     """
     if len(variants) > 1:
         raise SourceError(
@@ -55,8 +55,8 @@ def package(variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Pat
 
 
 def opened(artefact: Artefact) -> Executable:
-    """The program of an artefact on this machine's GPU. Its text is compiled first where it has
-    nothing else.
+    """The program of an artefact on this machine's GPU. If it has just CUDA C++, that is compiled
+    first.
     """
     from xlac_cuda.run.entered import loaded
 

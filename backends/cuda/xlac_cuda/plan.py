@@ -1,7 +1,7 @@
-"""The steps of a program for one set of sizes: counted loops unrolled, cases chosen, every address
-and grid known.
+"""A program's steps for one set of sizes: counted loops unrolled, cases chosen, every address and
+grid known.
 
-What is left to the call is where its arrays are: a `DeviceAddress` says so.
+Only the addresses of the call's arrays remain: a `DeviceAddress` refers to them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from xlac_sdk.programs.program import (
     While,
 )
 
-Counters = Mapping[str, int]  # of the loops around a step, and the sizes of the call, by name
+# counters of the loops around a step, and the sizes of the call, by name
+Counters = Mapping[str, int]
 Arrays = Sequence[int]  # addresses of a call's inputs, then of its outputs
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAddress:
-    """An address: `offset` bytes into one of the call's arrays, or, where `array` is -1, `offset`
+    """An address: `offset` bytes into one of the call's arrays, or, if `array` is -1, `offset`
     itself.
     """
 
@@ -40,7 +41,7 @@ class DeviceAddress:
     offset: int
 
     def at(self, arrays: Arrays) -> int:
-        """The address, for the arrays of a call."""
+        """The address, given the arrays of a call."""
         return self.offset if self.array < 0 else arrays[self.array] + self.offset
 
 
@@ -59,12 +60,14 @@ class KernelRun:
     step: Launch
 
     def packed(self, arrays: Arrays) -> bytes:
-        """The kernel's arguments, for the arrays of a call."""
+        """The kernel's packed arguments, given the arrays of a call."""
         return self.entry.packed([place.at(arrays) for place in self.places], self.sizes)
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """Which of the call's arrays it reads or writes: they lie elsewhere at each call."""
+        """The numbers of the call's arrays that it reads or writes, whose addresses change between
+        calls.
+        """
         return _touched(*self.places)
 
 
@@ -78,20 +81,20 @@ class Move:
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """Which of the call's arrays it reads or writes."""
+        """The numbers of the call's arrays that it reads or writes."""
         return _touched(self.target, self.source)
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An operation that a library runs. The step is for known sizes."""
+    """A library operation. The step has known sizes."""
 
     step: Call
     places: tuple[DeviceAddress, ...]
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """Which of the call's arrays it reads or writes."""
+        """The numbers of the call's arrays that it reads or writes."""
         return _touched(*self.places)
 
 
@@ -105,7 +108,7 @@ class DeviceLoop:
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """Which of the call's arrays it reads or writes."""
+        """The numbers of the call's arrays that it reads or writes."""
         return _of_all((*self.condition, *self.body), self.flag)
 
 
@@ -118,13 +121,13 @@ class Switch:
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """Which of the call's arrays it reads or writes."""
+        """The numbers of the call's arrays that it reads or writes."""
         return _of_all([one for branch in self.branches for one in branch], self.index)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The time, appended to a log of `room` numbers; code 0 empties it first."""
+    """Appends the time to a log of `room` numbers; code 0 clears it first."""
 
     log: DeviceAddress
     room: int
@@ -132,7 +135,7 @@ class Mark:
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """Which of the call's arrays it reads or writes."""
+        """The numbers of the call's arrays that it reads or writes."""
         return _touched(self.log)
 
 
@@ -150,14 +153,14 @@ def _of_all(actions: Iterable[Action], place: DeviceAddress) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Where slots are: at fixed addresses, or the number of one of the call's arrays."""
+    """The locations of slots: fixed addresses, or the numbers of the call's arrays."""
 
     fixed: Mapping[Slot, int]
     arrays: Mapping[Slot, int]
     entries: Mapping[Kernel, KernelEntry]
 
     def actions(self, steps: Sequence[Step], counters: Counters) -> Iterator[Action]:
-        """What to do, in order."""
+        """The actions of some steps, in order."""
         for step in steps:
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
@@ -195,7 +198,7 @@ class Planner:
                     found = tuple(tuple(self.actions(branch, counters)) for branch in branches)
                     yield Switch(self.place(index, counters), found)
                 case Stamp(log=log, code=code, parts=parts):
-                    # which are for threads of a processor
+                    # the part of the log for threads of a CPU
                     room = log.slot.size - evaluate(log.offset, counters) - parts
                     yield Mark(self.place(log, counters), room, code)
                 case Call(arguments=arguments):
@@ -204,7 +207,7 @@ class Planner:
                     )
 
     def place(self, argument: Argument, counters: Counters) -> DeviceAddress:
-        """Where an argument lies, at these counters."""
+        """The address of an argument, for given counters."""
         moved = evaluate(argument.offset, counters)
         moved += sum(
             counters[name] * evaluate(stride, counters) for name, stride in argument.strides
@@ -215,7 +218,7 @@ class Planner:
 
 
 def count(steps: Sequence[Step], counters: Counters) -> int:
-    """How many actions there are, those inside loops and branches among them."""
+    """The number of actions, including those inside loops and branches."""
     total = 0
     for step in steps:
         match step:

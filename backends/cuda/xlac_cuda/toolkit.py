@@ -1,5 +1,5 @@
-"""Where NVIDIA's libraries lie: in packages of PyPI, in an installed toolkit, or where the system's
-loader looks.
+"""The locations of NVIDIA's libraries: PyPI packages, an installed toolkit, or the
+system's loader.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ FOLDERS = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib", 
 
 
 def files(name: str, packages: Sequence[str], versions: Sequence[int] = (13, 12)) -> Iterator[Path]:
-    """Where a library may be, newest first in each place: paths, then bare names of some versions
-    for the loader.
+    """Candidate files of a library, newest first in each place: paths, then versioned names for the
+    loader.
     """
     for package in packages:
         for folder in _package(package):
@@ -31,7 +31,7 @@ def files(name: str, packages: Sequence[str], versions: Sequence[int] = (13, 12)
 
 
 def _package(name: str) -> list[Path]:
-    """The folders of a package without its being imported; NVIDIA's have no code."""
+    """The folders of a package, without importing it; NVIDIA's have no code."""
     parent, *inner = name.split(".")
     spec = (
         importlib.util.find_spec(parent)

@@ -1,5 +1,5 @@
 """The reference backend: programs run by the SDK's interpreter. Slow, checked, and the shortest
-port there is.
+possible port.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ReferenceBackend(Backend):
     name = "reference"
 
     def target(self, request: Request) -> Target:
-        # NumPy has none: exact, but slower than two operations
+        # NumPy has no fma: it is exact here, but slower than two operations
         native = frozenset(Primitive) - {Primitive.FMA}
         return Target("reference", vector_bytes=4096, masked=True, gathers=True, primitives=native)
 

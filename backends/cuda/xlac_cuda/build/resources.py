@@ -31,8 +31,9 @@ FACTS = {
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Of one thread: registers, bytes of local memory, and of those the bytes that registers are
-    spilled to and read back from. Of one block: bytes of shared memory that the code declares."""
+    """Resources: of one thread, registers, bytes of local memory, and of those the bytes spilled
+    from registers and reloaded; of one block, bytes of statically declared shared memory.
+    """
 
     registers: int
     local: int
@@ -42,7 +43,7 @@ class Used:
 
 
 def used(log: str) -> dict[str, Used]:
-    """What ptxas says with -v, by kernel."""
+    """The resources of each kernel, parsed from the output of ptxas -v."""
     found: dict[str, Used] = {}
     parts = ENTRY.split(log)
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
@@ -55,7 +56,7 @@ def used(log: str) -> dict[str, Used]:
 
 
 def resident(architecture: Architecture, threads: int, registers: int, shared: int) -> int:
-    """Threads of such blocks that a multiprocessor holds at once."""
+    """The occupancy: threads of such blocks that a multiprocessor holds at once."""
     warps = -(-threads // WARP)
     each = -(-registers * WARP // UNIT) * UNIT
     by_registers = REGISTERS // each // warps if each else architecture.blocks
@@ -65,7 +66,7 @@ def resident(architecture: Architecture, threads: int, registers: int, shared: i
 
 
 def table(program: Program, target: Target) -> str:
-    """The resources of every kernel, a line each, for people."""
+    """The resources of every kernel as text, one line each."""
     ((name, text),) = module.emit(program, target).items()
     told = used(compiler.compiled(text, name).log)
     architecture = known(arch_of(target))

@@ -1,5 +1,5 @@
-"""Arrays on a GPU: those of other libraries as inputs, and ours as outputs, which those libraries
-take without a copy.
+"""Arrays on a GPU: those of other libraries as inputs, and xlac's as outputs, which other libraries
+use without a copy.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from xlac_cuda.device.outputs import DeviceOutputs
 
 LEGACY = 1  # CU_STREAM_LEGACY
-ALIGN = 16  # bytes: what kernels rely on; arrays that begin elsewhere are copied
+ALIGN = 16  # bytes of alignment that kernels assume; arrays with less are copied
 
 
 class DeviceArray:
     """A result on a GPU. torch.from_dlpack(y) and cupy.asarray(y) share its memory; `y.numpy()`
     copies it to the host.
 
-    It may still be in the making: work on `stream` is ordered after it, and the two protocols make
-    other streams wait. When it is dropped its memory is used again after what the default stream
-    was asked for until then; who reads it in another stream keeps it until that is done.
+    It may still be being computed: work on `stream` is ordered after it, and the two protocols make
+    other streams wait. When it is dropped, its memory is reused after the work submitted to the
+    default stream until then; a reader on another stream must keep it alive until it is done.
     """
 
     __slots__ = ("__weakref__", "_dtype", "_home", "_read", "address", "nbytes", "shape", "stream")
@@ -48,7 +48,7 @@ class DeviceArray:
         self.stream = stream
         self._home = home
         self._dtype = dtype
-        self._read = False  # whether others may read it in the default stream
+        self._read = False  # whether others may read it on the default stream
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -61,7 +61,7 @@ class DeviceArray:
         return self._home.gpu.index
 
     def numpy(self) -> Array:
-        """A copy in the host's memory, when it is complete."""
+        """A copy in the host's memory, once it is complete."""
         found = np.empty(self.shape, self.dtype)
         self._home.read(found, self)
         return found
@@ -107,11 +107,11 @@ class DeviceArray:
         return dlpack.CUDA, self.device
 
     def __dlpack__(self, *, stream: int | None = None, **asked: Any) -> Any:
-        """`stream` is where the consumer will read: it waits there for what is still in the making;
-        -1: it need not.
+        """A DLPack capsule. `stream` is where the consumer will read, which is made to wait for
+        pending work; -1: no synchronization.
         """
         if asked.get("copy"):
-            raise BufferError("a copy is made by whoever wants one")
+            raise BufferError("copy=True is not supported; copy the imported tensor")
         reader = LEGACY if stream is None else stream
         self._read = True
         if reader != -1:
@@ -121,10 +121,10 @@ class DeviceArray:
 
 
 class Given(NamedTuple):
-    """An input that lies on a GPU.
+    """An input on a GPU.
 
-    `stream` is where its maker works, None where that was told to wait for ours; `lasts` says that
-    this stream is never destroyed, so the call may work there.
+    `stream` is where its producer works, None if that was made to wait already; `lasts` says that
+    this stream is never destroyed, so the call may use it.
     """
 
     address: int
@@ -138,7 +138,7 @@ class Given(NamedTuple):
 
 
 def is_on_gpu(value: Any) -> bool:
-    """Whether an input is an array of a GPU, whoever made it."""
+    """Whether an input is a GPU array of any library."""
     if isinstance(value, np.ndarray):
         return False
     if getattr(value, "is_cuda", False) or isinstance(value, DeviceArray):
@@ -150,9 +150,11 @@ def is_on_gpu(value: Any) -> bool:
 
 
 def given(value: Any, stream: int) -> Given:
-    """An input on a GPU; `stream` is the one to be made to wait, where its maker does that."""
+    """An input on a GPU; `stream` is made to wait for its producer, if the protocol
+    supports that.
+    """
     if isinstance(value, DeviceArray):
-        lasts = value.stream != value._home.stream  # then it is one that a caller worked in
+        lasts = value.stream != value._home.stream  # then a caller has worked on it
         return Given(
             value.address, value._dtype, value.shape, value.device, True, value.stream, value, lasts
         )
@@ -176,7 +178,7 @@ def given(value: Any, stream: int) -> Given:
 
 
 def _torch(value: Any) -> Given | None:
-    """A tensor of PyTorch by its own attributes, which cost a tenth of what its protocols do."""
+    """A tensor of PyTorch by its attributes, at a tenth of the cost of the protocols."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
         return None

@@ -1,4 +1,4 @@
-"""Work that is asked of a stream, captured as a graph, and the parameters of a graph's kernels."""
+"""Stream capture of work as a graph, and the parameters of a graph's kernel nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xlac_cuda.device.driver import Driver
 from xlac_cuda.device.gpu import Packed
 
-THREAD_LOCAL = 1  # a capture that other threads' calls do not disturb
+THREAD_LOCAL = 1  # the capture mode that is not affected by other threads' calls
 
 
 class KernelNode(ctypes.Structure):
@@ -18,11 +18,11 @@ class KernelNode(ctypes.Structure):
         ("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("dynamic", ctypes.c_uint),
         ("each", ctypes.c_void_p), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p),
     )  # fmt: skip
-    packed: Packed  # what `extra` points into
+    packed: Packed  # keeps the buffers that `extra` points into
 
 
 def captured(driver: Driver, stream: int, work: Callable[[], None]) -> int:
-    """What is asked of a stream meanwhile, as a graph; nothing of it runs."""
+    """The work submitted to a stream as a graph; none of it runs."""
     found = ctypes.c_void_p()
     driver("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
     try:

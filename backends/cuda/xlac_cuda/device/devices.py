@@ -1,4 +1,4 @@
-"""The GPUs of this machine, as the driver tells of them; nothing is started on them."""
+"""The GPUs of this machine, as reported by the driver, without creating a context."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xlac_sdk.source import XlacError
 
 
 def architecture(index: int = 0) -> str | None:
-    """The architecture of a GPU, as compilers name it; None without a driver or a GPU."""
+    """The architecture of a GPU, by compilers' names; None without a driver or a GPU."""
     try:
         known = driver()
         device = known.number("cuDeviceGet", index)

@@ -1,8 +1,8 @@
-"""DLPack by ctypes: reading a tensor of another library, and giving out one of ours. Nothing is
+"""DLPack by ctypes: importing a tensor of another library, and exporting one of xlac's. Nothing is
 copied.
 
 https://dmlc.github.io/dlpack/latest/c_api.html, the unversioned structures, which every library
-takes.
+supports.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Found:
 
     address: int
     device: int
-    dtype: DType | None  # None: of a type that we do not have
+    dtype: DType | None  # None: a type that xlac does not have
     shape: tuple[int, ...]
     dense: bool  # row-major, without gaps
 
 
 def read(capsule: object) -> Found:
-    """What a capsule of `__dlpack__` says. The capsule still owns the tensor."""
+    """The tensor of a capsule from `__dlpack__`. The capsule still owns it."""
     tensor = _Managed.from_address(_get(capsule, NAME)).tensor
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
@@ -92,9 +92,9 @@ def _coded(dtype: DType) -> tuple[int, int]:
     return (BFLOAT if dtype is DType.BF16 else _KIND[dtype.numpy.kind]), 8 * dtype.nbytes
 
 
-# ---- giving out --------------------------------------------------------------------------------
+# ---- export ------------------------------------------------------------------------------------
 
-# what a consumer relies on, by the address of its structure, until it is done
+# exported owners, by the address of the structure, until the consumer is done
 _given: dict[int, tuple[Any, ...]] = {}
 
 
@@ -103,7 +103,7 @@ def _delete(managed: int) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """A capsule that nobody took (its name says so) takes its tensor along."""
+    """Releases the tensor of a capsule that was never consumed, as its name shows."""
     if _valid(capsule, NAME):
         _delete(_get_raw(capsule, NAME))
 
@@ -113,7 +113,9 @@ _deleter, _destructor = _Callback(_delete), _Callback(_drop)
 
 
 def give(owner: object, address: int, device: int, dtype: DType, shape: tuple[int, ...]) -> Any:
-    """A capsule for a dense array on a GPU; `owner` is kept until the consumer is done with it."""
+    """A capsule for a dense array on a GPU; `owner` is kept alive until the consumer is done with
+    it.
+    """
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     code, bits = _coded(dtype)
     made = _Managed()

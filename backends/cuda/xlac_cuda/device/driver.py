@@ -1,4 +1,4 @@
-"""CUDA's driver API by ctypes: every call is checked, and says what went wrong as a diagnostic."""
+"""CUDA's driver API by ctypes: every call is checked, and failures become diagnostics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xlac_cuda.device.errors import failure
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 LIBRARY = "libcuda.so.1"
-OLDEST = 12000  # the driver API that is asked for: CUDA 12.0
+OLDEST = 12000  # the minimal version of the driver API: CUDA 12.0
 
 # Parameters, a letter each: i int, u unsigned, z bytes, d address on the device, h handle or
 # address here, l 64 bits
@@ -79,15 +79,15 @@ MULTIPROCESSORS, MAJOR, MINOR = 16, 75, 76  # CU_DEVICE_ATTRIBUTE_…
 
 
 class Driver:
-    """The driver's library. `driver("cuMemFree_v2", address)` calls it and raises what
-    `errors.failure` makes of a code.
+    """The driver's library. `driver("cuMemFree_v2", address)` calls it and raises the error of
+    `errors.failure` for a failure.
 
-    `raw` has the same functions unchecked, for where every microsecond counts.
+    `raw` has the same functions unchecked, for calls where every microsecond counts.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        self.version = 0  # of CUDA, as 12040, once it has been asked for
+        self.version = 0  # the driver's CUDA version, as 12040, cached
         self.raw: dict[str, Callable[..., int]] = {}
         for name, letters in SIGNATURES.items():
             try:
@@ -105,7 +105,7 @@ class Driver:
             raise self.failure(call, code)
 
     def failure(self, call: str, code: int) -> Exception:
-        """What to raise for a code other than 0."""
+        """The error for a nonzero code."""
         return failure(
             call, code, self.told("cuGetErrorName", code), self.told("cuGetErrorString", code)
         )
@@ -130,12 +130,12 @@ class Driver:
 
 
 def _absent(*given: object) -> int:
-    return 35  # CUDA_ERROR_INSUFFICIENT_DRIVER: it is too old to have the function
+    return 35  # CUDA_ERROR_INSUFFICIENT_DRIVER: too old to have the function
 
 
 @cache
 def driver() -> Driver:
-    """The driver of this machine, started. Raises UnsupportedError where there is none, no GPU, or
+    """The driver of this machine, initialized. Raises UnsupportedError if there is none, no GPU, or
     an old one.
     """
     try:
@@ -148,10 +148,8 @@ def driver() -> Driver:
     made("cuInit", 0)
     version = made.version = made.number("cuDriverGetVersion")
     if version < OLDEST:
-        problem = (
-            f"the GPU's driver is too old: it knows CUDA {version // 1000}.{version % 1000 // 10}"
-        )
+        problem = f"the GPU's driver is too old: it supports CUDA {version // 1000}.{version % 1000 // 10}"
         raise UnsupportedError(
-            Diagnostic("XL5212", problem, hint=f"xlac asks for CUDA {OLDEST // 1000} or later")
+            Diagnostic("XL5212", problem, hint=f"xlac needs CUDA {OLDEST // 1000} or later")
         )
     return made

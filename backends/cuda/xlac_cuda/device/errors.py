@@ -1,4 +1,4 @@
-"""What the driver's errors mean to people."""
+"""The driver's errors as diagnostics."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from xlac_sdk.programs.program import Call, Launch
 
 OUT_OF_MEMORY, NOT_READY = 2, 600
-ABSENT = {3, 34, 46, 100, 101}  # not initialised, a stub, busy, none, no such
-OLD = {35, 36, 222, 803, 804}  # the driver is older than the code, or than the library that asks
+ABSENT = {3, 34, 46, 100, 101}  # not initialized, a stub library, busy, no device, invalid device
+OLD = {35, 36, 222, 803, 804}  # the driver is older than the code, or than a library
 WRONG_CODE = {200, 209, 218, 300, 301}  # no machine code for this GPU, or none at all
 FAULTS = {
     700: "reads or writes memory that is not its own",
@@ -23,12 +23,13 @@ FAULTS = {
     719: "fails",
     721: "waits for threads that never come",
 }
-LOST = {46, 214, 220, 721, 802, 999}  # the GPU itself: memory errors, resets, hangs
+LOST = {46, 214, 220, 721, 802, 999}  # errors of the GPU itself: memory errors, resets, hangs
 
 
 class DeviceError(XlacError):
-    """Something went wrong on a GPU while a program ran there. `code` is the driver's number;
-    `step`, where it is known, what was launched."""
+    """An error on a GPU while a program was running. `code` is the driver's number; `step`, if
+    known, is what was launched.
+    """
 
     exit_code = 5
 
@@ -39,28 +40,24 @@ class DeviceError(XlacError):
         self.code, self.step = code, step
 
     def again(self) -> DeviceError:
-        """The same, to be kept or raised once more: it holds none of the frames that this one went
-        through.
-        """
+        """A copy, to be kept or raised again without the traceback of this one."""
         return DeviceError(self.diagnostics[0], self.code, self.step)
 
     @property
     def is_fault(self) -> bool:
-        """Whether a kernel did what it must not; its context can do nothing more."""
+        """Whether a kernel faulted, which makes its context unusable."""
         return self.code in FAULTS
 
 
 def failure(call: str, code: int, name: str, text: str) -> XlacError:
-    """What to raise when a call of the driver gives a code, which the driver has a name and a text
-    for.
-    """
+    """The error for a failed call of the driver, with the driver's code, name and text."""
     told = f"{name or code}: {text}" if text else str(name or code)
     if code == OUT_OF_MEMORY and call.startswith("cuMemHost"):
         return LimitError(
             Diagnostic(
                 "XL5214",
                 f"the host's memory that a GPU copies from is used up ({call})",
-                hint="it is four times the largest tensor, 16 MiB at most",
+                hint="pinned staging memory is four times the largest tensor, 16 MiB at most",
             )
         )
     if code == OUT_OF_MEMORY:

@@ -1,9 +1,9 @@
-"""A GPU by its number: its context, memory, code and queues. One object a device, for the whole
+"""A GPU by its number: its context, memory, code and streams. One object for each device in the
 process.
 
-The context is the device's primary one, which other libraries in the process share, so arrays pass
-between them. It is current only between `push` and `pop`, whatever happens between; nothing of ours
-stays in the thread that called.
+The context is the device's primary one, which other libraries in the process share, so arrays can
+be exchanged. It is current only between `push` and `pop`, also on errors; the calling thread's
+state is restored.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from xlac_cuda.device.driver import MAJOR, MINOR, MULTIPROCESSORS, Driver, drive
 from xlac_cuda.device.errors import DeviceError
 from xlac_sdk.source import Diagnostic, SourceError
 
-NON_BLOCKING = 1  # a stream that the legacy stream does not wait for
-NO_TIMING = 2  # an event that only orders
+NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: not synchronized with the legacy stream
+NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-USUAL_SHARED = 48 << 10  # bytes that every kernel may ask for
+USUAL_SHARED = 48 << 10  # bytes of dynamic shared memory available without an attribute
 BUFFER, BUFFER_BYTES, END = 1, 2, 0  # CU_LAUNCH_PARAM_…
 
 
@@ -37,7 +37,7 @@ class Gpu:
                 Diagnostic("XL5211", f"there is no GPU {index}", hint=f"this machine has {here}")
             )
         self.device = self.driver.number("cuDeviceGet", index)
-        # of the kernel that ended the context, once that is known
+        # the error of the kernel that destroyed the context, once known
         self.fault: DeviceError | None = None
         self._ignored = ctypes.c_void_p()
         self._popped = ctypes.addressof(self._ignored)
@@ -48,8 +48,8 @@ class Gpu:
         self.context = self._retain()
 
     def _retain(self) -> int:
-        """The context, for as long as the process lives: what is collected last may still need
-        it.
+        """Retains the primary context for the life of the process: objects collected last may still
+        need it.
         """
         return self.driver.made("cuDevicePrimaryCtxRetain", self.device)
 
@@ -62,14 +62,14 @@ class Gpu:
             raise self.driver.failure("cuCtxPushCurrent_v2", code)
 
     def pop(self) -> None:
-        """Takes the context away from this thread."""
+        """Restores this thread's previous context."""
         code = self._pop(self._popped)
         if code:
             raise self.driver.failure("cuCtxPopCurrent_v2", code)
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """The context is current inside."""
+        """A scope in which the context is current."""
         self.push()
         try:
             yield
@@ -80,7 +80,7 @@ class Gpu:
 
     @cached_property
     def name(self) -> str:
-        """What NVIDIA calls it."""
+        """NVIDIA's name of the device."""
         text = ctypes.create_string_buffer(256)
         self.driver("cuDeviceGetName", ctypes.addressof(text), len(text), self.device)
         return text.value.decode(errors="replace")
@@ -92,12 +92,12 @@ class Gpu:
 
     @cached_property
     def processors(self) -> int:
-        """How many multiprocessors it has."""
+        """The number of multiprocessors."""
         return self._attribute(MULTIPROCESSORS)
 
     @property
     def memory(self) -> tuple[int, int]:
-        """Bytes that are free now, and in all. The context is current."""
+        """Free and total bytes of memory. The context must be current."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.driver("cuMemGetInfo_v2", ctypes.addressof(free), ctypes.addressof(total))
         return free.value, total.value
@@ -112,27 +112,27 @@ class Gpu:
         return self.driver.made("cuMemAlloc_v2", nbytes)
 
     def free(self, address: int) -> None:
-        """Gives memory of `alloc` back."""
+        """Frees memory of `alloc`."""
         self.driver("cuMemFree_v2", address)
 
     def pinned(self, nbytes: int) -> int:
-        """Memory of the host that the device copies from and to by itself."""
+        """Pinned memory of the host, for asynchronous copies."""
         return self.driver.made("cuMemHostAlloc", nbytes, 0)
 
     def unpin(self, address: int) -> None:
-        """Gives memory of `pinned` back."""
+        """Frees memory of `pinned`."""
         self.driver("cuMemFreeHost", address)
 
     def upload(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        """From the host, in a stream. Memory that is not pinned has been read when this returns."""
+        """Copies from the host, in a stream. Pageable memory has been read when this returns."""
         self.driver("cuMemcpyHtoDAsync_v2", target, source, nbytes, stream)
 
     def download(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        """To the host, in a stream."""
+        """Copies to the host, in a stream."""
         self.driver("cuMemcpyDtoHAsync_v2", target, source, nbytes, stream)
 
     def move(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        """On the device."""
+        """Copies on the device."""
         self.driver("cuMemcpyDtoDAsync_v2", target, source, nbytes, stream)
 
     def clear(self, target: int, nbytes: int, stream: int) -> None:
@@ -148,12 +148,12 @@ class Gpu:
         )
 
     def unload(self, module: int) -> None:
-        """Gives a module back, and its kernels."""
+        """Unloads a module and its kernels."""
         self.driver("cuModuleUnload", module)
 
     def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
-        """A kernel of a module, which may ask for `dynamic` bytes of shared memory and takes
-        arguments of `nbytes`.
+        """A kernel of a module, which may use `dynamic` bytes of shared memory and takes arguments
+        of `nbytes`.
         """
         text = ctypes.c_char_p(name.encode())
         found = self.driver.made("cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p))
@@ -181,43 +181,45 @@ class Gpu:
             with_arguments.extra,
         )
 
-    # ---- queues ------------------------------------------------------------------------------
+    # ---- streams and events ------------------------------------------------------------------
 
     def stream(self) -> int:
-        """A new queue, which no other waits for."""
+        """A new non-blocking stream."""
         return self.driver.made("cuStreamCreate", NON_BLOCKING)
 
     def drop_stream(self, stream: int) -> None:
-        """Gives a stream back when what it was asked for is done."""
+        """Destroys a stream once its work is done."""
         self.driver("cuStreamDestroy_v2", stream)
 
     def sync(self, stream: int) -> None:
-        """Returns when all that a stream was asked for is done; raises what went wrong there."""
+        """Waits for all work of a stream; raises its errors."""
         self.driver("cuStreamSynchronize", stream)
 
     def event(self) -> int:
-        """A new mark to be set in a stream and waited for."""
+        """A new event."""
         return self.driver.made("cuEventCreate", NO_TIMING)
 
     def record(self, event: int, stream: int) -> None:
-        """Sets the event when all that the stream was asked for is done."""
+        """Records an event, which is reached when the stream's work so far is done."""
         self.driver("cuEventRecord", event, stream)
 
     def wait(self, stream: int, event: int) -> None:
-        """What the stream is asked for from now on begins after the event."""
+        """Makes later work of the stream wait for the event."""
         self.driver("cuStreamWaitEvent", stream, event, 0)
 
     def reached(self, event: int) -> None:
-        """Returns when the event was."""
+        """Waits for an event on the host."""
         self.driver("cuEventSynchronize", event)
 
     def drop_event(self, event: int) -> None:
-        """Gives an event back."""
+        """Destroys an event."""
         self.driver("cuEventDestroy_v2", event)
 
 
 class Packed:
-    """A kernel's arguments as the driver takes them: one buffer, and an array that points at it."""
+    """A kernel's arguments in the driver's format: one packed buffer, and an array that points at
+    it.
+    """
 
     def __init__(self, packed: bytes) -> None:
         self._buffer = ctypes.create_string_buffer(packed, len(packed))
@@ -228,5 +230,5 @@ class Packed:
         self.extra = ctypes.addressof(self._extra)
 
     def fill(self, packed: bytes) -> None:
-        """Other arguments of the same kernel."""
+        """Replaces the arguments."""
         self._buffer.raw = packed

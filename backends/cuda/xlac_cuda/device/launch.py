@@ -1,5 +1,5 @@
-"""How a kernel of the text is launched: its name there, its grid, and its arguments as one packed
-buffer.
+"""The launch parameters of a kernel: its symbol, its grid, and its arguments in one
+packed buffer.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from xlac_sdk.programs.tensor_maps import tensor_maps as maps_of
 
 @dataclass(frozen=True, eq=False)
 class KernelEntry:
-    """A kernel's way in. Arguments are its tensor maps, then its parameters' addresses and its
-    sizes, all of 8 bytes.
+    """A kernel as it is launched. Its arguments are its tensor maps, then its parameters' addresses
+    and its sizes, of 8 bytes each.
     """
 
     kernel: Kernel
@@ -32,28 +32,30 @@ class KernelEntry:
 
     @property
     def symbol(self) -> str:
-        """Its name in the text."""
+        """The kernel's name in the module."""
         return symbol(self.kernel)
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Threads of a block."""
         return self._grid.threads
 
     @property
     def dynamic(self) -> int:
-        """Bytes of shared memory that a launch asks for, beyond what the text declares."""
+        """Bytes of dynamic shared memory of a launch, beyond the static ones."""
         found = self._grid.shared_bytes
         return found if found > CUDA.most_shared else 0
 
     def blocks(self, sizes: tuple[int, ...]) -> int:
-        """How many for these values of the kernel's sizes; 0 when there is nothing to do."""
+        """The number of blocks for these values of the kernel's sizes; 0 if there is
+        nothing to do.
+        """
         names = (size.name for size in self.kernel.sizes)
         return self._grid.count(dict(zip(names, sizes, strict=True)))
 
     @cached_property
     def packing(self) -> struct.Struct:
-        """How the arguments lie in one buffer."""
+        """The layout of the arguments in one buffer."""
         return struct.Struct(
             f"{tensor_maps.BYTES}s" * len(self._maps)
             + f"{len(self.kernel.parameters)}Q{len(self.kernel.sizes)}q"
@@ -64,7 +66,7 @@ class KernelEntry:
         return maps_of(self.kernel, CUDA.instructions)
 
     def packed(self, addresses: Sequence[int], sizes: Sequence[int]) -> bytes:
-        """The arguments, for parameters that lie at these addresses."""
+        """The packed arguments, for parameters at these addresses."""
         if not self._maps:
             return self.packing.pack(*addresses, *sizes)
         where = dict(zip(self.kernel.parameters, addresses, strict=True))
@@ -74,10 +76,10 @@ class KernelEntry:
 
 
 def symbol(kernel: Kernel) -> str:
-    """Its name in the text."""
+    """The kernel's name in the module."""
     return CUDA.kernel.format(CUDA.identifier(kernel.name))
 
 
 def entries(kernels: tuple[Kernel, ...]) -> Mapping[Kernel, KernelEntry]:
-    """The way into each kernel."""
+    """The launch parameters of each kernel."""
     return {kernel: KernelEntry(kernel) for kernel in kernels}

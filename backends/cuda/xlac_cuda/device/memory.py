@@ -1,5 +1,5 @@
-"""What a program needs of a GPU's memory: one arena, its state and its weights, each in one piece,
-known beforehand.
+"""A program's GPU memory: one arena, its state and its weights, each in one allocation of known
+size.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, LimitError
 
 ALIGN = 256  # bytes: what the driver's allocations are aligned to
-TOLD = 3  # how many of the largest tensors a message names
+TOLD = 3  # how many of the largest tensors an error message names
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Slots one after another. `starts` has where each begins."""
+    """Consecutive slots. `starts` has the offset of each."""
 
     starts: Mapping[Slot, int]
     nbytes: int
@@ -36,8 +36,8 @@ class Block:
 
 
 class DeviceMemory:
-    """The program's places on a device, from loading to closing. The context is current in every
-    method.
+    """The program's memory on a device, from loading to closing. The context must be current in
+    every method.
     """
 
     def __init__(self, gpu: Gpu, program: Program) -> None:
@@ -69,8 +69,8 @@ class DeviceMemory:
                 ) + slot.offset
 
     def beside(self, program: Program) -> DeviceMemory:
-        """The places of another program of the same slots: the same arena, state and weights, and
-        inputs and outputs of its own.
+        """The memory of another program with the same slots: it shares arena, state and weights,
+        and has its own inputs and outputs.
         """
         made = copy(self)
         made._program, made._blocks, made._own = program, [], None
@@ -79,7 +79,7 @@ class DeviceMemory:
 
     @property
     def own(self) -> list[int]:
-        """Addresses of inputs, then outputs, for callers whose arrays are in the host's memory."""
+        """Addresses of inputs, then outputs, for calls with arrays in the host's memory."""
         if self._own is None:
             slots = (*self._program.inputs, *self._program.outputs)
             block = Block.of(dict.fromkeys(slots))
@@ -95,13 +95,15 @@ class DeviceMemory:
         return self._blocks[-1]
 
     def free(self) -> None:
-        """Gives everything back."""
+        """Frees all of it."""
         while self._blocks:
             self.gpu.free(self._blocks.pop())
 
 
 def _check(gpu: Gpu, needs: Mapping[str, int], slots: Iterable[Slot]) -> None:
-    """Raises LimitError, before anything is allocated, when the device has not as much."""
+    """Raises LimitError, before anything is allocated, if the device does not have
+    enough memory.
+    """
     free, total = gpu.memory
     wanted = sum(needs.values())
     if wanted <= free:
@@ -119,7 +121,7 @@ def _check(gpu: Gpu, needs: Mapping[str, int], slots: Iterable[Slot]) -> None:
 
 
 def _name(slot: Slot) -> str:
-    """What the user calls it, or the part of the model that it is of."""
+    """The user's name of a slot, or the part of the model that it belongs to."""
     return (
         slot.origin.name
         if slot.origin and slot.role in (Role.TEMPORARY, Role.CONSTANT)
@@ -140,7 +142,9 @@ def text_of(nbytes: int) -> str:
 
 
 def released(gpu: Gpu, what: Iterable[Callable[[], None]]) -> None:
-    """Calls each, in order, with the context current. What a lost context refuses went with it."""
+    """Calls each function, in order, with the context current. Errors of a lost context are
+    ignored, as its resources are gone.
+    """
     try:
         with gpu.current():
             for give_back in what:

@@ -1,4 +1,4 @@
-"""Which object drives a GPU: by pycuda where that is installed, else by ctypes. One for each GPU of
+"""The objects that drive GPUs: by pycuda if it is installed, else by ctypes. One for each GPU in
 the process.
 """
 
@@ -14,10 +14,10 @@ _lock = threading.Lock()
 
 
 def gpu(index: int = 0) -> Gpu:
-    """The device of a number, with its context; the same object each time.
+    """The device with a number, with its context; the same object each time.
 
-    By pycuda where it is installed. Raises UnsupportedError without a driver or a GPU, SourceError
-    for another number.
+    By pycuda if it is installed. Raises UnsupportedError without a driver or a GPU, SourceError for
+    an invalid number.
     """
     with _lock:
         if index not in _gpus:
@@ -26,7 +26,7 @@ def gpu(index: int = 0) -> Gpu:
 
 
 def _opened(index: int) -> Gpu:
-    driver()  # without one pycuda would say so in its own words
+    driver()  # raises xlac's error before pycuda raises its own
     try:  # pycuda need not be installed
         from xlac_cuda.device.pycuda_gpu import PycudaGpu
     except ImportError:

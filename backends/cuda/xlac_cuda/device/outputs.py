@@ -1,5 +1,5 @@
-"""Memory of results that are handed out: taken in a stream's order, and used again for the next
-call's when the caller has dropped them, at the same addresses, so that a graph need not be changed.
+"""The memory of results that are handed out: allocated in stream order, and reused at the same
+addresses for later calls once the caller has dropped them, so that graphs need no update.
 """
 
 from __future__ import annotations
@@ -18,36 +18,33 @@ from xlac_cuda.device.memory import text_of
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError
 
-KEPT = 4  # pieces of one size that wait to be used again
-SIZES = 32  # so many sizes of them
+KEPT = 4  # free pieces of one size that are kept
+SIZES = 32  # sizes of which free pieces are kept
 
 T = TypeVar("T")
-# an address, the stream that wrote there, and whether the legacy one may read it still
+# an address, the stream that wrote it, and whether the legacy stream may still read it
 Piece = tuple[int, int, bool]
 
 
 class DeviceOutputs:
-    """The results of one program, and the stream that it works in, which lives until the last of
-    them is dropped.
+    """The results of one program, and its stream, which lives until the last of them is dropped.
 
-    Results are made and dropped in any thread, and wherever Python collects: pieces wait in lists,
-    whose ends are taken and put in one step. The lock is for what happens rarely.
+    Results are made and dropped on any thread, also during garbage collection: free pieces are in
+    lists, from which pieces are atomically popped. The lock is for rare operations.
     """
 
     def __init__(self, gpu: Gpu, named: Callable[[DeviceError], DeviceError]) -> None:
-        """`named` gives an error the name of the kernel that failed, where that can be found
-        out.
-        """
+        """`named` adds to an error the name of the kernel that failed, if that can be found."""
         self.gpu, self._named = gpu, named
         self.stream = gpu.stream()
-        self._waiting: dict[int, list[Piece]] = {}  # to be used again, by size
-        self._events: list[int] = []  # that nobody uses at the moment
+        self._waiting: dict[int, list[Piece]] = {}  # free pieces, by size
+        self._events: list[int] = []  # events that are free
         self._lock = threading.RLock()
-        self._pieces = 0  # that wait or are handed out
+        self._pieces = 0  # pieces that are free or handed out
         self._closed = False
 
     def make(self, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> DeviceArray:
-        """Room for a result, to be written in a stream. The context is current."""
+        """Memory for a result that will be written in a stream. The context must be current."""
         try:
             address, writer, read = self._waiting[nbytes].pop()
         except (KeyError, IndexError):
@@ -61,9 +58,7 @@ class DeviceOutputs:
         return DeviceArray(self, address, dtype, shape, nbytes, stream)
 
     def _new(self, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> int:
-        """Memory of a size that none waits of. Where there is none, what waits is given back
-        first.
-        """
+        """Newly allocated memory. If allocation fails, free pieces are released first."""
         try:
             address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
         except LimitError:
@@ -89,21 +84,21 @@ class DeviceOutputs:
         return address
 
     def give_back(self, nbytes: int, piece: Piece) -> None:
-        """A result was dropped."""
+        """Takes back the memory of a dropped result."""
         kept = self._waiting[nbytes]
         kept.append(piece)
         if len(kept) > KEPT or self._closed:
             self._drop(_taken(kept, KEPT * (not self._closed)))
 
     def order(self, first: int, then: int) -> None:
-        """What one stream is asked for from now on comes after all that another was asked for. The
-        context is current.
+        """Orders later work of one stream after all work so far of another. The context must be
+        current.
         """
         if first == then:
             return
         with self._event() as event:
             self.gpu.record(event, first)
-            # for what was recorded until now: the event can be used again
+            # the wait applies to the recorded state, so the event can be reused
             self.gpu.wait(then, event)
 
     @contextmanager
@@ -120,7 +115,7 @@ class DeviceOutputs:
                 self._drop(())
 
     def read(self, target: NDArray[Any], source: DeviceArray) -> None:
-        """A result in the host's memory."""
+        """Copies a result to the host's memory."""
         try:
             with self.gpu.current():
                 if target.nbytes:
@@ -132,12 +127,12 @@ class DeviceOutputs:
             raise self._named(error) from None
 
     def close(self) -> None:
-        """Gives back what waits to be used again; results that callers hold stay theirs."""
+        """Releases free pieces; results that callers hold stay valid."""
         self._closed = True
         self._drop([piece for kept in list(self._waiting.values()) for piece in _taken(kept)])
 
     def _drop(self, pieces: Sequence[Piece]) -> None:
-        """Gives memory back to the driver, and after `close` all that is no longer needed."""
+        """Frees memory, and after `close` everything that is no longer needed."""
         try:
             with self.gpu.current():
                 for address, writer, _ in pieces:
@@ -152,15 +147,15 @@ class DeviceOutputs:
                 if stream:
                     self.gpu.drop_stream(stream)
         except DeviceError:
-            return  # of a context that is lost: all went with it
+            return  # the context is lost, and its memory with it
 
 
 def _taken(kept: list[T], left: int = 0) -> list[T]:
-    """What is taken out of a list until only so many are left."""
+    """Pops items from a list until only `left` remain."""
     found: list[T] = []
     while len(kept) > left:
         try:
             found.append(kept.pop())
-        except IndexError:  # somebody else was quicker
+        except IndexError:  # another thread was faster
             break
     return found

@@ -1,6 +1,6 @@
-"""The same GPU through pycuda: its context, modules, memory, launches and streams. What pycuda has
-no words for (graphs, copies by address, handles of events) is asked of the driver, on the handles
-that pycuda holds."""
+"""A GPU through pycuda: its context, modules, memory, launches and streams. Features that pycuda
+lacks (graphs, copies by address, event handles) use the driver, on pycuda's handles.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ from xlac_cuda.device.driver import Driver
 from xlac_cuda.device.gpu import NON_BLOCKING, USUAL_SHARED, Gpu
 
 SAID = re.compile(r"(\w+) failed: (.*?)(?: - .*)?\s*$", re.DOTALL)
-CODES = 1000  # the driver's errors have smaller numbers
+CODES = 1000  # larger than the driver's error numbers
 
 
 class PycudaGpu(Gpu):
-    """One device, by pycuda. Handles and addresses are pycuda's, so they mean the same to the
-    driver.
-    """
+    """One device, by pycuda. Handles and addresses are the driver's."""
 
     def _retain(self) -> int:
-        self._memory: dict[int, Any] = {}  # by address: given back when pycuda's object is dropped
+        self._memory: dict[int, Any] = {}  # by address: freed when pycuda's object is dropped
         self._modules: dict[int, Any] = {}
-        self._functions: dict[int, tuple[Any, int]] = {}  # by handle, with the module's
+        self._functions: dict[int, tuple[Any, int]] = {}  # by handle, with the module's functions
         self._streams: dict[int, Any] = {}
         with self._told():
             cuda.init()
@@ -39,7 +37,7 @@ class PycudaGpu(Gpu):
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Errors of pycuda as those of the driver that they report."""
+        """Converts errors of pycuda to those of the driver."""
         try:
             yield
         except cuda.Error as error:
@@ -50,14 +48,14 @@ class PycudaGpu(Gpu):
         code = _codes(self.driver).get(said[2].strip(), CODES) if said else CODES
         return self.driver.failure(said[1] if said else "pycuda", code)
 
-    def push(self) -> None:  # in every call, so without `_told`
+    def push(self) -> None:  # called often, so without `_told`
         try:
             self._context.push()
         except cuda.Error as error:
             raise self._failure(error) from None
 
     def pop(self) -> None:
-        """Takes the context away from this thread."""
+        """Restores this thread's previous context."""
         try:
             cuda.Context.pop()
         except cuda.Error as error:
@@ -72,7 +70,7 @@ class PycudaGpu(Gpu):
         return int(made)
 
     def free(self, address: int) -> None:
-        """Gives memory of `alloc` back."""
+        """Frees memory of `alloc`."""
         with self._told():
             self._memory.pop(address).free()
 
@@ -84,7 +82,7 @@ class PycudaGpu(Gpu):
         return address
 
     def unpin(self, address: int) -> None:
-        """Gives memory of `pinned` back."""
+        """Frees memory of `pinned`."""
         with self._told():
             self._memory.pop(address).free()
 
@@ -97,7 +95,7 @@ class PycudaGpu(Gpu):
         return id(made)
 
     def unload(self, module: int) -> None:
-        """Drops pycuda's module, and the functions that were found in it."""
+        """Drops pycuda's module and its functions."""
         self._functions = {
             handle: found for handle, found in self._functions.items() if found[1] != module
         }
@@ -113,8 +111,8 @@ class PycudaGpu(Gpu):
         return handle
 
     def _handle(self, function: Any, packed: bytes) -> int:
-        """pycuda keeps the handle of a function to itself: a launch that is recorded, and never
-        run, tells it.
+        """The handle of a function, which pycuda hides: it is read from a captured launch that
+        never runs.
         """
         stream = cuda.Stream(NON_BLOCKING)
         graph = captured(
@@ -142,14 +140,14 @@ class PycudaGpu(Gpu):
     # ---- queues ------------------------------------------------------------------------------
 
     def stream(self) -> int:
-        """A new queue, by the handle of pycuda's."""
+        """A new stream, by the handle of pycuda's."""
         with self._told():
             made = cuda.Stream(NON_BLOCKING)
         self._streams[int(made.handle)] = made
         return int(made.handle)
 
     def drop_stream(self, stream: int) -> None:
-        """Gives pycuda's stream back."""
+        """Drops pycuda's stream."""
         del self._streams[stream]
 
     def sync(self, stream: int) -> None:
@@ -162,5 +160,5 @@ class PycudaGpu(Gpu):
 
 @cache
 def _codes(driver: Driver) -> dict[str, int]:
-    """The driver's errors by their text, which is what pycuda says."""
+    """The driver's error codes by their text, which pycuda reports."""
     return {driver.told("cuGetErrorString", code): code for code in reversed(range(1, CODES))}

@@ -1,5 +1,6 @@
-"""Arrays between the host's memory and the device's, in pieces through pinned memory: the device
-copies one piece while the host prepares the next."""
+"""Copies between host and device in pieces through pinned memory: the device copies one piece while
+the host prepares the next.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +12,18 @@ from numpy.typing import NDArray
 from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.device.memory import ALIGN
 
-PIECE = 4 << 20  # bytes, at most
-PIECES = 4  # on their way at once, at least
+PIECE = 4 << 20  # most bytes of a piece
+PIECES = 4  # fewest pieces in flight
 MOST_PIECES = 64
 
 Bytes = NDArray[np.uint8]
 
 
 class Staging:
-    """Pieces of pinned memory, used in turn. The context is current in every method."""
+    """Pieces of pinned memory, used in turn. The context must be current in every method."""
 
     def __init__(self, gpu: Gpu, largest: int, arrays: int) -> None:
-        """For arrays of at most `largest` bytes, so many of them in a call."""
+        """For arrays of at most `largest` bytes, `arrays` of them in a call."""
         self._gpu = gpu
         self._piece = min(PIECE, max(ALIGN, -(-largest // ALIGN) * ALIGN))
         self._count = min(
@@ -34,7 +35,7 @@ class Staging:
         self._next = 0
 
     def _take(self) -> tuple[int, Bytes]:
-        """A piece that nothing uses any more: its number, and its memory."""
+        """A piece that is no longer in use: its number, and its memory."""
         if not self._address:
             self._address = self._gpu.pinned(self._piece * self._count)
             whole = (ctypes.c_uint8 * (self._piece * self._count)).from_address(self._address)
@@ -49,7 +50,7 @@ class Staging:
         return number, self._memory[start : start + self._piece]
 
     def upload(self, target: int, source: Bytes, stream: int) -> None:
-        """To the device. The source may be changed when this returns."""
+        """Copies to the device. The source may be changed when this returns."""
         for start in range(0, len(source), self._piece):
             part = source[start : start + self._piece]
             number, memory = self._take()
@@ -60,7 +61,7 @@ class Staging:
             self._gpu.record(self._events[number], stream)
 
     def download(self, target: Bytes, source: int, stream: int) -> None:
-        """From the device. The target is complete when this returns."""
+        """Copies from the device. The target is complete when this returns."""
         waiting: list[tuple[int, Bytes, Bytes]] = []
         for start in range(0, len(target), self._piece):
             if len(waiting) == self._count:
@@ -80,7 +81,7 @@ class Staging:
         part[:] = memory[: len(part)]
 
     def close(self) -> None:
-        """Gives the pinned memory back."""
+        """Frees the pinned memory."""
         while self._events:
             self._gpu.drop_event(self._events.pop())
         if self._address:

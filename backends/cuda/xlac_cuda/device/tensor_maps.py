@@ -1,4 +1,4 @@
-"""Tensor maps: arrays as the copy engine is told of them, encoded by the driver and kept."""
+"""Tensor maps for TMA copies, encoded by the driver and cached."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.kernel_ir.kernel import TensorMap
 
-BYTES = 128  # of a tensor map, which begins at a multiple of as many
+BYTES = 128  # bytes of a tensor map, which is also its alignment
 KEPT = 1024
 TYPES = {DType.F16: 6, DType.F32: 7, DType.BF16: 9}  # CU_TENSOR_MAP_DATA_TYPE_…
 PLAIN, SWIZZLE_128, PROMOTE_128, ZEROS = 0, 3, 2, 0
 
 
 def at(given: TensorMap, address: int, sizes: Mapping[str, int]) -> bytes:
-    """What a kernel gets for its tensor map of a parameter that lies at an address, at the kernel's
-    sizes.
-    """
+    """The encoded tensor map of a parameter at an address, for the kernel's sizes."""
     nbytes = given.buffer.dtype.nbytes
-    # of an empty array nothing is asked for
+    # nothing is copied from an empty array
     extents = tuple(max(1, extent(n, sizes)) for n in given.extents)
     strides = tuple(extent(n, sizes) * nbytes for n in given.strides)
     return _encoded(
@@ -38,7 +36,7 @@ def at(given: TensorMap, address: int, sizes: Mapping[str, int]) -> bytes:
 def _encoded(
     dtype: DType, address: int, extents: Sequence[int], strides: Sequence[int], box: Sequence[int]
 ) -> bytes:
-    """By the driver; axes are outermost first, strides in bytes."""
+    """Encoded by the driver; axes are outermost first, strides in bytes."""
     rank = len(box)
     room = ctypes.create_string_buffer(2 * BYTES)
     start = -(-ctypes.addressof(room) // BYTES) * BYTES

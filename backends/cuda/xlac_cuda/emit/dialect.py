@@ -10,7 +10,8 @@ from xlac_sdk.emit.ctext import C99
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-STATIC_SHARED = 48 << 10  # bytes that a kernel may declare; beyond, the launch says how many
+# bytes of static shared memory; a kernel with more uses dynamic shared memory
+STATIC_SHARED = 48 << 10
 RESERVED = frozenset(
     """threadIdx blockIdx blockDim gridDim warpSize constexpr char8_t co_await co_return co_yield concept requires consteval
     constinit final override import module static_cast const_cast dynamic_cast reinterpret_cast typeid typeof decltype""".split()

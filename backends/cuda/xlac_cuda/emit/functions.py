@@ -1,9 +1,8 @@
-"""Device functions behind the spellings of `dialect.py`: instructions where C has no words for
-them.
+"""Device functions behind the spellings of `dialect.py`, for instructions that CUDA C++ does not
+expose.
 
-Each has a name that says what it does and to which type, and is written into a module that calls
-it. Where the text is not compiled by CUDA's compilers, what would be an instruction is C, so that
-the same file runs on a CPU under test.
+Each is named by its operation and type, and written into modules that call it. For compilers other
+than CUDA's it has a plain C body, so that the same file runs on a CPU in tests.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ WHOLE = (DType.I32, DType.U32, DType.I64, DType.U64)
 
 
 def functions() -> Mapping[str, str]:
-    """Every function of ours, by name."""
+    """Every function, by name."""
     return dict([*_halves(), *_extremes(), *_counts(), *_exchanges(), *_atomics()])
 
 
 def _either(signature: str, instruction: str, other: str) -> str:
-    """A function that is one instruction, or other text where there is no such thing."""
+    """A function that is one instruction, or other text where there is no such instruction."""
     body = other.partition("\n{\n")[2].removesuffix("\n}")
     return f"{BEFORE} {signature}\n{{\n#ifdef __CUDACC__\n{instruction}\n#else\n{body}\n#endif\n}}"
 
@@ -48,8 +47,8 @@ def _halves() -> Iterator[tuple[str, str]]:
 
 
 def _instruction(kind: str, name: str, to: str, given: Mapping[str, str]) -> str:
-    """A function's body: one instruction on operands, each with the letter that says which
-    registers it lives in.
+    """A function's body: one instruction on operands, each with the letter of its
+    register class.
     """
     places = ", ".join(f"%{n}" for n in range(1 + len(given)))
     operands = ", ".join(f'"{letter}"({operand})' for operand, letter in given.items())
@@ -60,7 +59,9 @@ def _instruction(kind: str, name: str, to: str, given: Mapping[str, str]) -> str
 
 
 def _extremes() -> Iterator[tuple[str, str]]:
-    """NaN if either is, and +0 above -0, as the instructions have it. There are none for f64."""
+    """NaN if either is, and +0 above -0, with the semantics of the instructions. There are none for
+    f64.
+    """
     for p in (P.MAX, P.MIN):
         name = f"{p.value}_f32"
         text = _instruction("float", f"{p.value}.NaN.f32", "f", {"a": "f", "b": "f"})
@@ -92,7 +93,7 @@ def _counts() -> Iterator[tuple[str, str]]:
 
 
 def _exchanges() -> Iterator[tuple[str, str]]:
-    """Between threads of a warp, all of which are there: schedules see to that."""
+    """Exchanges between the threads of a warp, all of which must be active, as schedules ensure."""
     for dtype in DType:
         kind = TYPES[dtype]
         sent = kind if dtype.bits >= 32 else "unsigned int"
@@ -110,7 +111,7 @@ def _exchanges() -> Iterator[tuple[str, str]]:
         )
 
 
-# ---- memory that several threads write ---------------------------------------------------------
+# ---- atomic operations -------------------------------------------------------------------------
 
 DIRECT = {
     P.ADD: "atomicAdd",
@@ -144,16 +145,14 @@ def _atomic(p: Primitive, dtype: DType) -> str:
 
 
 def _held(p: Primitive, dtype: DType) -> str:
-    """The type that CUDA's function takes: signs matter to comparisons only."""
+    """The type that CUDA's function takes: signedness matters to comparisons only."""
     if p in (P.MAX, P.MIN) and dtype.is_signed:
         return "int" if dtype.bits == 32 else "long long"
     return WIDE[dtype.bits]
 
 
 def _loop(p: Primitive, dtype: DType) -> str:
-    """By comparing and exchanging the 32 or 64 bits that hold the element until nobody else was
-    faster.
-    """
+    """A compare-and-swap loop on the 32 or 64 bits that contain the element."""
     kind, bits = TYPES[dtype], max(32, dtype.bits)
     word, small = WIDE[bits], dtype.bits < 32
     unsigned = f"uint{bits}_t"

@@ -1,7 +1,7 @@
-"""How CUDA's text spells the instructions that schedules ask for by name: `matrix.multiply.…`, `grid.arrive`.
+"""The CUDA spelling of instructions that schedules use: `matrix.multiply.…`, `grid.arrive`.
 
-Their meanings are the schedules' own (`xlac.codegen.gpu.core.instructions`); the functions called
-here are in `templates`.
+Their semantics are defined by the schedules (`xlac.codegen.gpu.core.instructions`); the functions
+called here are in `templates`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ MULTIPLY = (
     "{{3}}, &{{4}}[{{5}}], {{6}}, {{7}})"
 )
 
-TF32 = "matrix.multiply.m16n8k8.tf32"  # for f32 operands, where a model's precision lets them be rounded
+# for f32 operands, if a model's precision allows rounding them
+TF32 = "matrix.multiply.m16n8k8.tf32"
 
 INSTRUCTIONS = {
     "copy.async.16": "copy_async(&{0}[{1}], &{2}[{3}], {4})",
@@ -27,10 +28,10 @@ INSTRUCTIONS = {
     "matrix.multiply.m16n8k32.i8": MULTIPLY.format(kind="I8Product"),
     TF32: MULTIPLY.format(kind="Tf32Product"),
 }
-"""By name: operands in the order that the schedules give them."""
+"""The spelling by name, with operands in the order of the schedules."""
 
 MULTIPLY_GROUP = "multiply_group<{kind}, {{6}}, {{7}}>({{0}}, &{{1}}[{{2}}], {{3}}, &{{4}}[{{5}}])"
-COORDINATES = range(5, 10)  # operands of a copy of a box, innermost axis first
+COORDINATES = range(5, 10)  # coordinates of a TMA copy, innermost axis first
 
 HOPPER = {
     "memory.fence.async": "fence_async()",
@@ -49,19 +50,19 @@ HOPPER = {
     "registers.more": "more_registers<{0}>()",
     "registers.fewer": "fewer_registers<{0}>()",
 }
-"""Of sm_90a. No GPU has run them yet, so schedules see them only where `--arch sm_90a+wgmma` asks
-for them.
+"""Instructions of sm_90a. They have not yet run on any GPU, so schedules use them only with `--arch
+sm_90a+wgmma`.
 """
 
 FUNCTIONS = {
     "copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh", "copy_box(": "copy_engine.cuh",
     "warp_barrier(": "order.cuh", "memory_fence(": "order.cuh",
 }  # fmt: skip
-"""What is called, and the file that has it."""
+"""Each function, and the file that defines it."""
 
 
 def functions_called(text: str) -> str:
-    """The functions that the spellings in a text call."""
+    """The template functions that a text calls."""
     folder = files("xlac_cuda") / "templates"
     called = dict.fromkeys(name for call, name in FUNCTIONS.items() if call in text)
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in called)

@@ -1,4 +1,6 @@
-"""What CUDA's text spells itself, and a program in that, every kernel a grid."""
+"""The primitives that CUDA C++ spells itself, and the legalization of programs to those, with every
+kernel a grid.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,16 @@ from xlac_sdk.target import Target
 
 P = Primitive
 NATIVE = frozenset({*CUDA.floats, *CUDA.integers, *CUDA.bools, P.CAST, P.BITCAST})
-# bytes: of what callers give, and of constants, as the widest access has it; others are copied
+# bytes of alignment of callers' arrays and constants, for the widest access; others are copied
 # first
 ALIGNMENT = 16
-MEMORY = 256  # bytes: of blocks of device memory
-# CUDA's are off by up to 4 and 3 units in the last place
+MEMORY = 256  # alignment of device memory allocations in bytes
+# CUDA's functions have errors of up to 4 and 3 units in the last place
 LACKS = frozenset({(P.POW, DType.F32), (P.ATAN2, DType.F32)})
 
 
 def lowered(program: Program, target: Target) -> Program:
-    """The program as it is launched: the kernels that the text has, with the same names and
-    parameters.
-    """
+    """The program as it is launched: its kernels as emitted, with the same names and parameters."""
     fast = program.facts.get("precision") == "fast"
     known = alignments(program, _start)
     return with_kernels(
@@ -39,13 +39,13 @@ def lowered(program: Program, target: Target) -> Program:
 
 
 def _start(slot: Slot) -> int:
-    """What the address of a slot is a multiple of."""
+    """The known alignment of a slot's address."""
     ours = slot.role in (Role.TEMPORARY, Role.STATE)
     return gcd(MEMORY, slot.offset) if ours else ALIGNMENT
 
 
 def _aligned(kernel: Kernel, known: tuple[int, ...]) -> Kernel:
-    """The kernel with parameters that say how they are aligned in this program."""
+    """The kernel with the alignment of its parameters in this program."""
     changed = {
         b: replace(b, align=a)
         for b, a in zip(kernel.parameters, known, strict=True)
@@ -60,5 +60,5 @@ def _aligned(kernel: Kernel, known: tuple[int, ...]) -> Kernel:
 
 
 def arch_of(target: Target) -> str:
-    """The architecture that a target's facts name."""
+    """The architecture in a target's facts."""
     return str(target.machine["arch"])

@@ -24,11 +24,11 @@ from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
 
 FIRST = re.compile(r"/\* (sm_\d+[a-z]?): ")
-MOST_LINES = 8  # of a spec, quoted above a kernel
+MOST_LINES = 8  # lines of a spec quoted above a kernel
 
 
 def emit(program: Program, target: Target) -> dict[str, str]:
-    """The file, by its name. Raises VerifyError for a program that breaks its contract."""
+    """The file, by its name. Raises VerifyError for an invalid program."""
     verify_program(program)
     made = lowered(program, target)
     for kernel in made.kernels:
@@ -37,7 +37,7 @@ def emit(program: Program, target: Target) -> dict[str, str]:
 
 
 def arch_in(text: str) -> str:
-    """The architecture that a file is written for."""
+    """The architecture for which a file was written."""
     found = FIRST.match(text)
     assert found is not None, "a file that xlac wrote begins with its architecture"
     return found[1]
@@ -68,9 +68,7 @@ def _text(program: Program, arch: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """A kernel for the template: its text, how many threads a block has, and what is said above
-    it.
-    """
+    """A kernel for the template: its text, its block size, and the comment above it."""
 
     name: str
     parameters: tuple[str, ...]
@@ -83,7 +81,7 @@ def _described(kernel: Kernel, text: CFunction) -> _Described:
     form = grid(kernel)
     assert form is not None, f"kernel {kernel.name} is no grid"
     about = tuple(line for line in (text.note, *_quoted(kernel.origins)) if line)
-    # which are shared out among the threads of one block
+    # blocks of threads in one function
     alone = any("_registers<" in line for line in text.lines)
     bounds = f"{form.threads}, 1" if alone else str(form.threads)
     return _Described(text.name, text.parameters, text.lines, bounds, about)

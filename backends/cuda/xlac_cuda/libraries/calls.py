@@ -1,6 +1,4 @@
-"""NVIDIA's libraries as a program calls them: what each call's name is for, opened where a program
-has such calls.
-"""
+"""The libraries behind a program's calls, loaded only if a program has such calls."""
 
 from __future__ import annotations
 
@@ -16,28 +14,30 @@ from xlac_sdk.libraries.product import PRODUCT
 from xlac_sdk.programs.program import Call, Program, Step, walk
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
-if TYPE_CHECKING:  # most programs call none
+if TYPE_CHECKING:  # imported here, as most programs need none
     from xlac_cuda.libraries.cudnn_calls import CudnnCalls
     from xlac_cuda.libraries.products import MatrixProducts
 
 NEEDS = {PRODUCT: "cublasLt", CONVOLUTION: "cudnn", ATTENTION: "cudnn"}
-"""The library of each call, as manifests name it."""
+"""The library of each call, by its name in manifests."""
 
 
 def needed(program: Program) -> tuple[str, ...]:
-    """The libraries that a program calls, by the names that manifests have for them."""
+    """The libraries that a program calls, by their names in manifests."""
     return tuple(sorted({NEEDS[name] for name in _calls(program.every_step)}))
 
 
 class Libraries:
-    """Those that one program calls, on one GPU. The context is current in every method."""
+    """The libraries that one program calls, on one GPU. The context must be current in every
+    method.
+    """
 
     def __init__(self, gpu: Gpu, program: Program) -> None:
         calls = _calls(program.steps)
         self.findings: Findings = Nothing()
         self._open: dict[str, MatrixProducts | CudnnCalls] = {}
         try:
-            # a program that calls one library loads no bindings of the other
+            # a program that calls one library does not load the bindings of the other
             if PRODUCT in calls:
                 from xlac_cuda.libraries.products import MatrixProducts
 
@@ -51,7 +51,7 @@ class Libraries:
             raise
 
     def __call__(self, whole: Whole, arrays: Arrays) -> Callable[[int], None]:
-        """Makes one call of the program ready, and gives what asks for it, in a stream."""
+        """Prepares one call of the program, and returns a function that submits it to a stream."""
         library = self._open.get(NEEDS.get(whole.step.name, ""))
         if library is None:
             raise UnsupportedError(
@@ -60,11 +60,11 @@ class Libraries:
         return library(whole, arrays, self.findings)
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Releases everything."""
         while self._open:
             self._open.popitem()[1].close()
 
 
 def _calls(steps: tuple[Step, ...]) -> set[str]:
-    """The names of the calls that libraries do."""
+    """The names of the library calls in some steps."""
     return {step.name for step in walk(steps) if isinstance(step, Call) and step.name in NEEDS}

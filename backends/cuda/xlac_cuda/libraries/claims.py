@@ -1,7 +1,6 @@
-"""What is NVIDIA's libraries', where their calls are wanted, and the sizes from which one is worth
-it.
+"""The operations that NVIDIA's libraries may compute, and the sizes from which a call pays.
 
-bench/gpu/NOTES.md has the reasons; no GPU has measured them.
+bench/gpu/NOTES.md has the reasons; the thresholds have not been measured on any GPU.
 """
 
 from __future__ import annotations
@@ -17,22 +16,23 @@ from xlac_sdk.source import Diagnostic, SourceError
 BLAS, DNN = "cublaslt", "cudnn"  # features: sm_90a+cublaslt+cudnn
 HOPPER = 90
 F32, HALVES = DType.F32, (DType.F16, DType.BF16)
-# bytes, on Hopper and later or before: what NVIDIA recommends for cuBLASLt
+# bytes of cuBLASLt's workspace, on Hopper and later or before: NVIDIA's recommendation
 WORKSPACE = {True: 32 << 20, False: 4 << 20}
 
-LEAST = 64  # rows, columns and depth of a product: below, tiles of the library are mostly empty
+LEAST = 64  # rows, columns and depth of a product: below, the library's tiles are mostly empty
 FLOPS = {F32: 1 << 28, DType.F16: 1 << 31, DType.BF16: 1 << 31}
 """2 * 512^3 and 2 * 1024^3: about 5 us of an H100 or H200."""
-AMPERE = {F32: 1 << 27, DType.F16: 1 << 30, DType.BF16: 1 << 30}  # the same time at its rates
+# the same time at the rates of that type
+AMPERE = {F32: 1 << 27, DType.F16: 1 << 30, DType.BF16: 1 << 30}
 
-CHANNELS = 16  # and filters of a group: below, tensor cores multiply zeros
+CHANNELS = 16  # channels and filters of a group: below, tensor cores multiply zeros
 CONVOLUTIONS = {F32: 1 << 29, DType.F16: 1 << 30, DType.BF16: 1 << 30}
-"""3 us at the rates that convolutions reach: 180 TF/s of tf32, 350 of halves; those of f32 are
-worth it as tf32 only.
+"""3 us at the rates that convolutions reach: 180 TF/s of tf32, 350 of 16-bit floats; f32
+convolutions pay as tf32 only.
 """
-SPACE = 64 << 20  # bytes: where layouts are not the library's own it transposes into its workspace
+SPACE = 64 << 20  # bytes of workspace, into which the library transposes other layouts
 
-# that share keys; below, keys are read once by generated kernels, which is all there is to gain
+# query rows that share keys; below, generated kernels already read keys only once
 QUERIES = 64
 ATTENTION = 1 << 30  # flops: 2 us at 500 TF/s
 WIDEST = 128
@@ -40,7 +40,7 @@ WIDEST = 128
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What schedules may ask libraries for."""
+    """The library operations that schedules may use."""
 
     products: frozenset[Products] = frozenset()
     convolutions: frozenset[Products] = frozenset()
@@ -48,8 +48,10 @@ class Claims:
 
 
 def claims(features: Sequence[str], capability: int, at_once: bool) -> Claims:
-    """What `--arch sm_90a+cublaslt+cudnn` names, or, where the program runs `at_once` on this
-    machine's GPU, what is installed. Raises SourceError for another feature."""
+    """The operations of the features in `--arch sm_90a+cublaslt+cudnn`, or, if the program runs
+    `at_once` on this machine's GPU, of the installed libraries. Raises SourceError for another
+    feature.
+    """
     for name in features:
         if name not in (BLAS, DNN):
             problem = f"the cuda backend has no feature '{name}'"
@@ -62,7 +64,7 @@ def claims(features: Sequence[str], capability: int, at_once: bool) -> Claims:
 
 
 def _installed(capability: int) -> Claims:
-    # what calls the libraries is imported where they may be here only
+    # imported here, as the bindings are needed only to query installed libraries
     from xlac_cuda.libraries import cublaslt, cudnn, cudnn_calls
 
     dnn = cudnn.found()
@@ -75,7 +77,7 @@ def _installed(capability: int) -> Claims:
 def described(
     capability: int, *, blas: bool = True, dnn: bool = True, attends: bool = True
 ) -> Claims:
-    """What the libraries compute on GPUs of a compute capability: 90, say."""
+    """The operations that the libraries support on GPUs of a compute capability, such as 90."""
     hopper = capability >= HOPPER
     return Claims(
         frozenset(_products(dtype, hopper) for dtype in FLOPS if blas),
@@ -102,7 +104,7 @@ def _products(dtype: DType, hopper: bool) -> Products:
 
 
 def _convolutions(dtype: DType) -> Products:
-    """Its relu keeps NaN, as the graph asks for it."""
+    """Its relu propagates NaN, as xlac's does."""
     ends, exact = frozenset({RELU, GELU}), frozenset({RELU})
     return Products(
         "cuDNN",

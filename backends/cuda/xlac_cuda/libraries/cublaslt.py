@@ -16,13 +16,13 @@ from xlac_cuda.device.errors import DeviceError
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 
-WHEELS = ("nvidia.cu13.lib", "nvidia.cublas.lib")  # where NVIDIA's packages on PyPI put it
-LEAST = 12  # the first major version whose attributes are those used here
+WHEELS = ("nvidia.cu13.lib", "nvidia.cublas.lib")  # the folder in NVIDIA's PyPI packages
+LEAST = 12  # the first major version with the attributes used here
 
 TYPES = {DType.F32: 0, DType.F16: 2, DType.BF16: 14}  # cudaDataType
 COMPUTE_32F, COMPUTE_32F_FAST_TF32 = 68, 77
 NOT_INITIALIZED, ALLOC_FAILED, NOT_SUPPORTED = 1, 3, 15  # cublasStatus_t
-SPLITS_IN_F32 = 2  # CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: parts of a split sum are f32
+SPLITS_IN_F32 = 2  # CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: partial sums of a split product are f32
 
 
 class Desc(IntEnum):
@@ -106,8 +106,8 @@ SIGNATURES = {
 
 
 class CublasLt:
-    """The library. `blas("cublasLtDestroy", handle)` calls it and raises what `failure` makes of a
-    status.
+    """The library. `blas("cublasLtDestroy", handle)` calls it and raises the error of `failure` for
+    a failure.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -137,7 +137,7 @@ class CublasLt:
         return found.value or 0
 
     def set(self, what: int, attribute: Desc | CublasLayout | Preference, value: Any) -> None:
-        """Sets an attribute to a number of ctypes."""
+        """Sets an attribute to a ctypes number."""
         of = {Desc: "MatmulDesc", CublasLayout: "MatrixLayout", Preference: "MatmulPreference"}[
             type(attribute)
         ]
@@ -150,7 +150,7 @@ class CublasLt:
         )
 
     def failure(self, call: str, status: int) -> XlacError:
-        """What to raise for a status other than 0."""
+        """The error for a nonzero status."""
         name = (self._name(status) or b"").decode(errors="replace") or str(status)
         if status == ALLOC_FAILED:
             return LimitError(
@@ -177,15 +177,15 @@ WITHOUT = "an --arch without +cublaslt has kernels for everything"
 
 @cache
 def found() -> CublasLt | None:
-    """The library: that of a package, of an installed toolkit, or the system's; None where there is
+    """The library: from a Python package, an installed toolkit, or the system; None if there is
     none that is new enough.
     """
     return next((blas for blas in _loaded() if blas.version[0] >= LEAST), None)
 
 
 def wanted() -> CublasLt:
-    """The library, for a program that calls it. Raises UnsupportedError where there is none, or
-    only an old one.
+    """The library, for a program that calls it. Raises UnsupportedError if there is none, or only
+    an old one.
     """
     blas = found()
     if blas is not None:

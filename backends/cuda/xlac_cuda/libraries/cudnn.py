@@ -19,9 +19,9 @@ from xlac_cuda.libraries.cudnn_names import (
 )
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
 
-WHEELS = ("nvidia.cudnn.lib",)  # where NVIDIA's packages on PyPI put it
-LEAST = 9  # the first major version whose attributes are those used here
-MOST = 4096  # bytes of a message
+WHEELS = ("nvidia.cudnn.lib",)  # the folder in NVIDIA's PyPI packages
+LEAST = 9  # the first major version with the attributes used here
+MOST = 4096  # bytes of an error message
 
 # Parameters, a letter each: h handle or address, i int, l int64
 _LETTERS = {"i": ctypes.c_int, "h": ctypes.c_void_p, "l": ctypes.c_int64}
@@ -39,8 +39,8 @@ SIGNATURES = {
 
 
 class Cudnn:
-    """The library. `dnn("cudnnDestroy", handle)` calls it and raises what `failure` makes of a
-    status.
+    """The library. `dnn("cudnnDestroy", handle)` calls it and raises the error of `failure` for a
+    failure.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -57,7 +57,9 @@ class Cudnn:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Major and minor: 9.28, say. Up to 8 the number had a digit less."""
+        """Major and minor version, such as 9.28. Up to version 8 the encoding had one
+        digit less.
+        """
         unit = 10_000 if self.number >= 90_000 else 1000
         return self.number // unit, self.number % unit // 100
 
@@ -67,13 +69,13 @@ class Cudnn:
             raise self.failure(call, status)
 
     def handle(self) -> int:
-        """A handle for the context that is current."""
+        """A handle for the current context."""
         found = ctypes.c_void_p()
         self("cudnnCreate", ctypes.addressof(found))
         return found.value or 0
 
     def create(self, kind: DescriptorKind) -> int:
-        """A descriptor, not final."""
+        """A new descriptor, not yet finalized."""
         found = ctypes.c_void_p()
         self("cudnnBackendCreateDescriptor", kind, ctypes.addressof(found))
         return found.value or 0
@@ -92,8 +94,8 @@ class Cudnn:
         )
 
     def get(self, descriptor: int, attribute: Attribute, room: Sequence[Any]) -> list[Any]:
-        """The values of an attribute, as many as fit `room`; of descriptors, `room` are those to be
-        filled.
+        """The values of an attribute, as many as fit `room`; for descriptors, `room` has those to
+        be filled.
         """
         number, type = attribute.value
         array, count = (type.element * len(room))(*room), ctypes.c_int64()
@@ -109,7 +111,7 @@ class Cudnn:
         return list(array)[: count.value]
 
     def failure(self, call: str, status: int) -> XlacError:
-        """What to raise for a status other than 0."""
+        """The error for a nonzero status."""
         name = (self._name(status) or b"").decode(errors="replace") or str(status)
         message = ctypes.create_string_buffer(MOST)
         self._message(message, MOST)
@@ -141,15 +143,15 @@ WITHOUT = "an --arch without +cudnn has kernels for everything"
 
 @cache
 def found() -> Cudnn | None:
-    """The library: that of a package, of an installed toolkit, or the system's; None where there is
+    """The library: from a Python package, an installed toolkit, or the system; None if there is
     none that is new enough.
     """
     return next((dnn for dnn in _loaded() if dnn.version[0] >= LEAST), None)
 
 
 def wanted(least: tuple[int, int]) -> Cudnn:
-    """The library, for a program that calls it. Raises UnsupportedError where there is none, or
-    only an old one.
+    """The library, for a program that calls it. Raises UnsupportedError if there is none, or only
+    an old one.
     """
     dnn = found()
     if dnn is not None and dnn.version >= least:

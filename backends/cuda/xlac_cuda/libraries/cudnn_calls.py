@@ -1,5 +1,5 @@
-"""Convolutions and attention by cuDNN: a plan is found once for each problem, and used at every
-call.
+"""Convolutions and attention by cuDNN: an execution plan is made once for each problem, and reused
+by every call.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from xlac_sdk.libraries.library import problem
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 A = Attribute
-LEAST, ATTENTION = (9, 0), (9, 21)  # versions: of the library, and of its softmax and band mask
+# minimal versions: of the library, and of its softmax and band mask
+LEAST, ATTENTION = (9, 0), (9, 21)
 
-# engines of this process: heuristics chose them, or another process found them
+# choices of engines in this process: by heuristics, or from another process' findings
 _known: dict[tuple[str, ...], PlanChoice] = {}
 _lock = threading.Lock()
 
 
 class CudnnCalls:
-    """The calls of one program on one GPU. The context is current in every method, and only one of
-    them runs at a time.
+    """The calls of one program on one GPU. The context must be current in every method, and calls
+    must not overlap.
     """
 
     def __init__(self, gpu: Gpu, attends: bool) -> None:
@@ -41,7 +42,7 @@ class CudnnCalls:
         self._plans: dict[tuple[Problem, tuple[int, ...]], _Planned] = {}
 
     def __call__(self, whole: Whole, arrays: Arrays, findings: Findings) -> Callable[[int], None]:
-        """One operation, ready to be asked for in a stream."""
+        """Prepares one operation, to be submitted to a stream."""
         asked = problem(whole.step.attributes)
         assert isinstance(asked, Problem)
         if asked.result.empty:
@@ -55,7 +56,7 @@ class CudnnCalls:
         return lambda stream: plan.run(addresses, workspace, stream)
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Releases everything."""
         for plan in self._plans.values():
             plan.operations.close()
         self._plans.clear()
@@ -92,7 +93,7 @@ class _Planned:
             raise
 
     def run(self, addresses: Sequence[int], workspace: int, stream: int) -> None:
-        """Asks for it, in a stream."""
+        """Submits it to a stream."""
         scalars = self._written.scalars
         self.dnn("cudnnSetStream", self.handle, stream)
         pack = self.dnn.create(DescriptorKind.VARIANT_PACK)
@@ -110,7 +111,7 @@ class _Planned:
             self.dnn("cudnnBackendDestroyDescriptor", pack)
 
     def _again(self, graph: int, asked: Problem, choice: PlanChoice | None) -> Plan | None:
-        """The plan of what was chosen before."""
+        """The plan of an earlier choice."""
         return (
             None
             if choice is None
@@ -130,13 +131,13 @@ class _Planned:
 
 
 def told(choice: PlanChoice) -> str:
-    """A choice as text, which `read` reads."""
+    """A choice as text, the inverse of `read`."""
     return json.dumps({"engine": choice.engine, "knobs": choice.knobs})
 
 
 def read(text: str | None) -> PlanChoice | None:
-    """A choice that was kept; None for anything else. Whether the library has such an engine, it
-    says itself.
+    """A stored choice; None for invalid text. The library itself rejects engines that it does not
+    have.
     """
     try:
         found = json.loads(text or "")

@@ -1,6 +1,4 @@
-"""Operation graphs of cuDNN: tensors and operations as descriptors, and the plans that compute
-them.
-"""
+"""Operation graphs of cuDNN: descriptors of tensors and operations, and execution plans."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from xlac_sdk.source import UnsupportedError
 
 Shape = tuple[int, ...]
 F32 = TYPES[DType.F32]
-MOST_ENGINES = 64  # of those that heuristics suggest
+MOST_ENGINES = 64  # of the plans that heuristics suggest
 MOST_NOTES = 16
 MOST_KNOBS = 64
 
@@ -38,10 +36,9 @@ class _Tensor:
 
 
 class Operations:
-    """A graph in the making: what is given to it is a tensor's number, and so is what it gives.
+    """A graph being built, in which tensors are identified by numbers, from 1 in order of creation.
 
-    Values that nobody else wants are f32 and never in memory. Tensors are numbered from 1 in the
-    order they are made.
+    Intermediate values are f32 and never in memory.
     """
 
     def __init__(self, dnn: Cudnn, machine: CudnnMachine) -> None:
@@ -51,31 +48,31 @@ class Operations:
         self._operations: list[int] = []
 
     def close(self) -> None:
-        """Gives descriptors back."""
+        """Destroys the descriptors."""
         while self._made:
             self.dnn("cudnnBackendDestroyDescriptor", self._made.pop())
 
     # ---- tensors -----------------------------------------------------------------------------
 
     def tensor(self, dtype: DType, extents: Shape, strides: Shape, alignment: int) -> int:
-        """One in memory, which begins at a multiple of some bytes."""
+        """A tensor in memory, with an alignment in bytes."""
         return self._tensor(dtype, extents, strides, {A.TENSOR_BYTE_ALIGNMENT: alignment})
 
     def scalar(self, rank: int, dtype: DType = DType.F32) -> int:
-        """A number that the host gives at every call."""
+        """A number that the host passes in every call."""
         ones = (1,) * rank
         return self._tensor(
             dtype, ones, ones, {A.TENSOR_BYTE_ALIGNMENT: dtype.nbytes, A.TENSOR_IS_BY_VALUE: True}
         )
 
     def like(self, other: int, dtype: DType = DType.F32) -> int:
-        """One that is passed on without being in memory, its axes in the order of another's."""
+        """A virtual tensor (not in memory), with the axis order of another."""
         known = self._tensors[other]
         order = sorted(range(len(known.extents)), key=lambda axis: (-known.strides[axis], axis))
         return self.value(known.extents, order, dtype)
 
     def value(self, extents: Shape, order: Sequence[int], dtype: DType = DType.F32) -> int:
-        """One that is passed on without being in memory, the last axis of `order` side by side."""
+        """A virtual tensor (not in memory), contiguous along the last axis of `order`."""
         strides, step = [0] * len(extents), 1
         for axis in reversed(order):
             strides[axis], step = step, step * extents[axis]
@@ -120,8 +117,8 @@ class Operations:
         )  # fmt: skip
 
     def pointwise(self, mode: Pointwise, x: int, other: int, y: int) -> None:
-        """An operation on each element; the second operand, if it is not 0, is repeated along its
-        axes of one element.
+        """An element-wise operation; the second operand, if it is not 0, is broadcast along its
+        axes of size 1.
         """
         keeps = {A.POINTWISE_NAN_PROPAGATION: PROPAGATE_NAN} if mode is Pointwise.RELU_FWD else {}
         described = self.final(
@@ -140,7 +137,7 @@ class Operations:
         )
 
     def product(self, a: int, b: int, y: int) -> None:
-        """Products of matrices, which are the last two axes."""
+        """Matrix products over the last two axes."""
         described = self.final(DescriptorKind.MATMUL, {A.MATMUL_COMP_TYPE: F32})
         sides = {
             A.OPERATION_MATMUL_ADESC: a,
@@ -152,15 +149,16 @@ class Operations:
         )
 
     def softmax(self, x: int, y: int) -> None:
-        """Along the last axis."""
+        """Softmax along the last axis."""
         self._operation(
             DescriptorKind.OPERATION_SOFTMAX, {A.SOFTMAX_XDESC: x, A.SOFTMAX_YDESC: y}, {}
         )
 
     def causal(self, x: int, time: int, length: int, hidden: int, y: int) -> None:
-        """Scores of queries and keys, `hidden` where a key is later than its query; the last query
-        sees all. `time` and `length`, how many there are, are numbers of the host, i32, as is
-        `hidden`, f32."""
+        """Scores with causal masking: `hidden` where a key is later than its query; the last query
+        sees all keys. `time` and `length`, the numbers of queries and keys, are i32 numbers passed
+        by the host, as is `hidden`, f32.
+        """
         sides = {
             A.DIAGONAL_BAND_MASK_XDESC: x, A.DIAGONAL_BAND_MASK_SEQ_LEN_KVDESC: length, A.DIAGONAL_BAND_MASK_SEQ_LEN_QDESC: time,
             A.DIAGONAL_BAND_MASK_BDESC: hidden, A.DIAGONAL_BAND_MASK_YDESC: y,
@@ -189,8 +187,8 @@ class Operations:
         )
 
     def suggested(self, graph: int, refused: frozenset[Note], workspace: int) -> Iterator[Plan]:
-        """Plans that the library's heuristics suggest, the one they think fastest first, without
-        engines of some notes.
+        """Plans suggested by the library's heuristics, the expected fastest first, without engines
+        that have refused notes.
         """
         for mode in (MODE_A, FALLBACK):
             given = {
@@ -214,7 +212,7 @@ class Operations:
     def chosen(
         self, graph: int, choice: PlanChoice, refused: frozenset[Note], workspace: int
     ) -> Plan | None:
-        """The plan of an engine that was chosen before; None where the library does not have it any
+        """The plan of an engine that was chosen before; None if the library does not have it any
         more.
         """
         engine_of = {
@@ -253,8 +251,8 @@ class Operations:
     def _plan(
         self, config: int, engine: int, choice: PlanChoice, refused: frozenset[Note], workspace: int
     ) -> Plan | None:
-        """None where the engine has a note that is refused, does not compute this after all, or
-        needs more workspace.
+        """None if the engine has a refused note, does not support the graph after all, or needs
+        more workspace.
         """
         if refused.intersection(self.dnn.get(engine, A.ENGINE_NUMERICAL_NOTE, [0] * MOST_NOTES)):
             return None
@@ -271,7 +269,7 @@ class Operations:
     # ---- descriptors -------------------------------------------------------------------------
 
     def final(self, kind: DescriptorKind, values: Values) -> int:
-        """A descriptor with these attributes, ready for use."""
+        """A finalized descriptor with these attributes."""
         made = self._create(kind)
         for attribute, value in values.items():
             self.dnn.set(made, attribute, value if isinstance(value, Sequence) else (value,))

@@ -1,4 +1,4 @@
-"""What cuDNN's graph interface calls things: names and numbers of cudnn_graph.h in cuDNN 9."""
+"""Names and numbers of cuDNN's graph interface: cudnn_graph.h in cuDNN 9."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DescriptorKind(IntEnum):
 
 
 class CudnnType(Enum):
-    """CUDNN_TYPE_…, and what an element is."""
+    """CUDNN_TYPE_…, with its element type."""
 
     HANDLE = 0, ctypes.c_void_p
     DATA_TYPE = 1, ctypes.c_int

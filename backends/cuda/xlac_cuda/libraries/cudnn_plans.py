@@ -1,4 +1,4 @@
-"""What cuDNN chose to compute a graph with."""
+"""cuDNN's execution plans, and the choices from which they are made."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Values = Mapping[Attribute, Any]
 
 @dataclass(frozen=True, slots=True)
 class CudnnMachine:
-    """What plans are made for, as attributes: a handle, which is a GPU's, or what is known of a GPU
-    that is not here.
+    """The device of plans, as attributes: a handle of a GPU, or the description of a GPU that is
+    not present.
     """
 
     graph: Values = field(default_factory=dict)
@@ -27,7 +27,7 @@ class CudnnMachine:
 
     @staticmethod
     def of(handle: int) -> CudnnMachine:
-        """cuDNN by its handle."""
+        """The device of a cuDNN handle."""
         return CudnnMachine(
             {A.OPERATIONGRAPH_HANDLE: handle}, plan={A.EXECUTION_PLAN_HANDLE: handle}
         )
@@ -35,7 +35,7 @@ class CudnnMachine:
 
 @dataclass(frozen=True, slots=True)
 class PlanChoice:
-    """An engine of the library, by its number, and what its knobs are set to."""
+    """An engine of the library, by its number, and the settings of its knobs."""
 
     engine: int
     knobs: tuple[tuple[int, int], ...]
@@ -43,7 +43,7 @@ class PlanChoice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A graph that is ready to run."""
+    """An executable plan of a graph."""
 
     descriptor: int
     choice: PlanChoice

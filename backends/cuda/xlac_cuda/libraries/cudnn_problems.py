@@ -18,7 +18,7 @@ from xlac_sdk.libraries.product import GELU, RELU
 from xlac_sdk.libraries.strided import Strided
 
 Problem = Convolution | Attention
-ALIGNED = 16  # bytes: the most that engines ask for
+ALIGNED = 16  # bytes of workspace that engines may use
 ACTIVATIONS = {RELU: Pointwise.RELU_FWD, GELU: Pointwise.GELU_APPROX_TANH_FWD}
 NEVER = frozenset(
     {
@@ -29,14 +29,14 @@ NEVER = frozenset(
         Note.WINOGRAD_TILE_13X13,
     }
 )
-# sums of other products than the model's
+# engines whose sums have other products than the model's
 TRANSFORMED = frozenset({Note.FFT, Note.WINOGRAD, Note.WINOGRAD_TILE_4X4})
 
 
 @dataclass(slots=True)
 class WrittenGraph:
-    """A graph's tensors in memory, in the order of the call's arguments, and the numbers that the
-    host gives.
+    """A graph's tensors in memory, in the order of the call's arguments, and the numbers passed by
+    the host.
     """
 
     arguments: list[int]
@@ -44,7 +44,7 @@ class WrittenGraph:
 
 
 def offsets(problem: Problem) -> list[int]:
-    """Bytes from the start of each argument, workspace aside, to where its tensor begins."""
+    """The offset in bytes of the tensor in each argument, except the workspace."""
     if isinstance(problem, Convolution):
         sides = [problem.x, problem.kernel, problem.addend, problem.result]
         bias = [problem.bias_offset * problem.bias.nbytes] if problem.bias else []
@@ -58,7 +58,7 @@ def offsets(problem: Problem) -> list[int]:
 
 
 def refused(problem: Problem) -> frozenset[Note]:
-    """Engines that round otherwise than the model lets them, or differently at each call."""
+    """Notes of engines that round differently than the model allows, or nondeterministically."""
     if isinstance(problem, Attention):
         return NEVER
     exact = NEVER if problem.fast else NEVER | TRANSFORMED
@@ -68,8 +68,8 @@ def refused(problem: Problem) -> frozenset[Note]:
 
 
 def written(problem: Problem, operations: Operations, alignments: Sequence[int]) -> WrittenGraph:
-    """Puts a problem, for sizes that are known, into a graph. An alignment is that of an argument's
-    tensor, in bytes.
+    """Adds a problem with known sizes to a graph. Alignments are those of the arguments' tensors,
+    in bytes.
     """
     return (
         _convolution(problem, operations, alignments)
@@ -84,7 +84,7 @@ def written(problem: Problem, operations: Operations, alignments: Sequence[int])
 def _convolution(
     problem: Convolution, operations: Operations, alignments: Sequence[int]
 ) -> WrittenGraph:
-    """Sum, addend, bias, activation: in this order the library has kernels of its own for it."""
+    """Convolution, addend, bias, activation: in this order the library has fused kernels."""
     line = len(problem.strides) == 1
     sides = [side for side in (problem.x, problem.kernel, problem.addend) if side is not None]
     *tensors, last = [*sides, problem.result]
@@ -114,8 +114,9 @@ def _convolution(
 
 
 def _places(side: Strided, line: bool) -> tuple[Shape, Shape]:
-    """Extents and strides as the library reads a layout from them: axes of one element step over
-    what is inside them, and a line is a plane of one row."""
+    """Extents and strides from which the library recognizes a layout: axes of size 1 get the stride
+    of a dense layout, and a line becomes a plane of one row.
+    """
     extents, steps = static(side.extents), list(static(side.strides))
     order = (0, *range(2, len(extents)), 1) if steps[1] == 1 else tuple(range(len(extents)))
     room = 1
@@ -134,7 +135,9 @@ def _places(side: Strided, line: bool) -> tuple[Shape, Shape]:
 def _attention(
     problem: Attention, operations: Operations, alignments: Sequence[int]
 ) -> WrittenGraph:
-    """The graph that the library knows as attention: product, scale, mask, softmax, product."""
+    """The graph that the library recognizes as attention: product, scale, mask,
+    softmax, product.
+    """
     scalars: dict[int, Any] = {}
     given = [
         problem.queries,
@@ -183,6 +186,6 @@ def _attention(
 
 
 def _turned(keys: Strided) -> Strided:
-    """Keys as the right operand of a product: their width down, their time across."""
+    """Keys as the right operand of a product: transposed to (width, time)."""
     (*outer, time, width), (*steps, down, across) = keys.extents, keys.strides
     return Strided(keys.dtype, (*outer, width, time), (*steps, across, down), keys.offset)

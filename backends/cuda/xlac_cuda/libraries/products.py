@@ -1,9 +1,9 @@
-"""Matrix products by cuBLASLt: descriptors and the algorithm are found once for each product, and
-used at every call.
+"""Matrix products by cuBLASLt: descriptors and the algorithm are made once for each product, and
+reused by every call.
 
-The library's matrices are stored by columns. A result stored by rows is the transposed one stored
-by columns, so it is asked for `right^T left^T`: its A is our right operand, its B our left one, and
-its rows are our columns.
+The library's matrices are column-major. A row-major result is the transposed one in column-major
+order, so the library computes `right^T left^T`: its A is xlac's right operand, its B the left one,
+and its rows are xlac's columns.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from xlac_sdk.libraries.findings import Findings
 from xlac_sdk.libraries.product import Matrices, Product
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
-ALIGNED = 256  # bytes: the most that algorithms ask for
+ALIGNED = 256  # bytes of workspace that algorithms may use
 ALIGNMENTS = (
     Preference.MIN_ALIGNMENT_A_BYTES, Preference.MIN_ALIGNMENT_B_BYTES, Preference.MIN_ALIGNMENT_C_BYTES, Preference.MIN_ALIGNMENT_D_BYTES,
 )  # fmt: skip
 
 Alignments = tuple[int, int, int, int]
-_known: dict[object, Heuristic] = {}  # algorithms that the heuristics chose in this process
+_known: dict[object, Heuristic] = {}  # algorithms chosen by the heuristics in this process
 _lock = threading.Lock()
 
 
@@ -89,8 +89,8 @@ class _Operands:
 
 
 class MatrixProducts:
-    """The products of one program on one GPU. The context is current in every method, and only one
-    of them runs at a time.
+    """The products of one program on one GPU. The context must be current in every method, and
+    calls must not overlap.
     """
 
     def __init__(self, gpu: Gpu) -> None:
@@ -100,8 +100,8 @@ class MatrixProducts:
         self._plans: dict[tuple[Product, Alignments], _Plan] = {}
 
     def __call__(self, whole: Whole, arrays: Arrays, findings: Findings) -> Callable[[int], None]:
-        """One product, ready to be asked for in a stream. Its algorithm is found as soon as it
-        would be read from anywhere.
+        """Prepares one product, to be submitted to a stream. Its algorithm is chosen
+        immediately.
         """
         product: Product = whole.step.attributes["product"]
         if 0 in (product.count, product.rows, product.columns):
@@ -114,7 +114,7 @@ class MatrixProducts:
         return lambda stream: plan.run(operands, stream)
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Releases everything."""
         for plan in self._plans.values():
             plan.close()
         self._plans.clear()
@@ -147,7 +147,7 @@ class _Plan:
             raise
 
     def run(self, operands: _Operands, stream: int) -> None:
-        """Asks for it, in a stream."""
+        """Submits it to a stream."""
         if self.product.biased:
             self.blas.set(self.desc, Desc.BIAS_POINTER, ctypes.c_void_p(operands.bias))
         a, b, c, d = self.layouts
@@ -173,7 +173,7 @@ class _Plan:
         )
 
     def close(self) -> None:
-        """Gives descriptors back."""
+        """Destroys the descriptors."""
         while self._made:
             kind, handle = self._made.pop()
             self.blas(f"cublasLt{kind}Destroy", handle)
@@ -199,7 +199,7 @@ class _Plan:
         return desc
 
     def _layouts(self) -> tuple[int, int, int, int]:
-        """Of A, B, C and D: extents as they are stored, by columns."""
+        """The layouts of A, B, C and D, with extents in column-major order."""
         product = self.product
         rows, columns, depth = static((product.rows, product.columns, product.depth))
         a = self._layout(product.right, columns, depth)
@@ -208,13 +208,14 @@ class _Plan:
         return a, b, self._layout(product.addend, columns, rows) if product.addend else d, d
 
     def _layout(self, side: Matrices, rows: int, columns: int) -> int:
-        """Matrices of the library's `rows` and `columns`, its rows being our columns; stored
-        transposed where those are apart in memory."""
+        """The layout of matrices with the library's `rows` and `columns`, its rows being xlac's
+        columns; transposed if those are not contiguous.
+        """
         down, across, batch, count = static(
             (side.columns, side.rows, side.batch, self.product.count)
         )
         extents, leading = ((rows, columns), across) if down == 1 else ((columns, rows), down)
-        leading = max(leading, extents[0])  # less, it is that of an only column
+        leading = max(leading, extents[0])  # a smaller stride is that of a single column
         layout = self._create("MatrixLayout", TYPES[side.dtype], *extents, leading)
         if count > 1:
             self.blas.set(layout, CublasLayout.BATCH_COUNT, ctypes.c_int32(count))
@@ -222,8 +223,8 @@ class _Plan:
         return layout
 
     def _best(self, alignments: Alignments) -> Heuristic:
-        """The algorithm that the library's heuristics put first. They depend on nothing but what is
-        asked, so that is kept.
+        """The first algorithm of the library's heuristics. They depend only on the problem, so the
+        result is cached.
         """
         blas, product = self.blas, self.product
         preference = self._create("MatmulPreference")
@@ -253,7 +254,7 @@ class _Plan:
 
 
 def _bytes(side: Matrices) -> int:
-    """Where the first element of an operand lies in its argument."""
+    """The offset in bytes of an operand's first element in its argument."""
     (offset,) = static((side.offset,))
     return offset * side.dtype.nbytes
 

@@ -1,4 +1,4 @@
-"""Calls with arrays on the GPU: checked, ordered among streams, and run without a copy."""
+"""Calls with arrays on the GPU: validated, ordered among streams, and run without a copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xlac_cuda.run.executable import CudaExecutable
 
 
-KEPT = 256  # sets of shapes that are remembered
+KEPT = 256  # sets of shapes that are cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,12 @@ Made = tuple[DType, tuple[int, ...], int]  # a result: its type, shape and bytes
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the shapes of the inputs decide: the sizes, the shape of every array, and its bytes."""
+    """What follows from the shapes of the inputs: the sizes, the shape of every array, and its
+    bytes.
+    """
 
     sizes: Mapping[str, int]
-    key: tuple[int, ...]  # the sizes' values
+    key: tuple[int, ...]  # the values of the sizes
     inputs: Shapes
     names: tuple[str, ...]  # of the outputs
     made: tuple[Made, ...]
@@ -52,7 +54,7 @@ class Form:
 
 
 def form_of(executable: CudaExecutable, shapes: Shapes) -> Form:
-    """Found once for each set of shapes."""
+    """The form of a set of shapes, cached."""
     form = executable.forms.get(shapes)
     if form is None:
         program = executable.program
@@ -81,7 +83,7 @@ def device_call(
     named: Mapping[str, Any],
     outputs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Runs a program on arrays of the GPU, and of the host among them; see `CudaExecutable.fast`
+    """Runs a program on arrays of which some are on the GPU; see `CudaExecutable.fast`
     and `into`.
     """
     program = executable.program
@@ -114,7 +116,7 @@ def device_call(
 
 
 def _described(one: Any, slot: Slot, executable: CudaExecutable) -> Given:
-    """An array of the host as one of the device, to be checked alike."""
+    """A host array described like a device array, for the same validation."""
     if isinstance(one, Given):
         return one
     same = one.dtype == slot.dtype.numpy
@@ -122,7 +124,7 @@ def _described(one: Any, slot: Slot, executable: CudaExecutable) -> Given:
 
 
 def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> int:
-    """Where an input is on the device, once a stream comes to it."""
+    """The address of an input on the device, with `stream` ordered after its producer."""
     if isinstance(one, Given):
         if one.stream is not None:
             executable.results.order(one.stream, stream)
@@ -154,7 +156,7 @@ def _check_rooms(
 
 
 def _room(value: Any) -> tuple[int, int]:
-    """Where an array lies, on the device or the host, and its bytes."""
+    """The address range of an array, on the device or the host."""
     if isinstance(value, Given):
         return value.address, prod(value.shape) * (value.dtype.nbytes if value.dtype else 0)
     if is_on_gpu(value):
@@ -169,8 +171,8 @@ def _room(value: Any) -> tuple[int, int]:
 def _results(
     executable: CudaExecutable, form: Form, outputs: Mapping[str, Any] | None, stream: int
 ) -> tuple[list[Any], list[int]]:
-    """The outputs, and where they are written: anew, in the caller's arrays on the device, or in
-    our own for the host's.
+    """The outputs, and the addresses where they are written: new arrays, the caller's arrays on the
+    device, or xlac's own for arrays on the host.
     """
     made: list[Any] = []
     targets: list[int] = []
@@ -202,8 +204,8 @@ def _results(
 
 
 def _finish(executable: CudaExecutable, found: Sequence[Any], stream: int) -> None:
-    """Who made an input may change it once the call has read it: its maker's stream comes after
-    ours, or the call ends.
+    """Lets producers overwrite inputs after the call has read them: orders their streams after the
+    call's, or waits for the call.
     """
     for one in found:
         if isinstance(one, Given) and one.stream is not None:
@@ -216,7 +218,7 @@ def _delivered(
     executable: CudaExecutable, results: list[Any], outputs: Mapping[str, Any] | None, stream: int
 ) -> Any:
     if outputs is None:
-        if executable.program.facts.get("extents"):  # data decides how much of each is real
+        if executable.program.facts.get("extents"):  # the valid size of each is data-dependent
             results = [result.numpy() for result in results]
         return results[0] if len(results) == 1 else tuple(results)
     for number, result in enumerate(results):

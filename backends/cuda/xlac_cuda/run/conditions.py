@@ -1,7 +1,6 @@
-"""What decides on the device how often a loop runs and which branch: kernels of one thread that set
-a graph's conditions.
+"""Loops and branches decided on the device: kernels of one thread that set a graph's conditions.
 
-The driver's graphs have loops since CUDA 12.4, branches among several since 12.8; for older ones
+The driver's graphs have loops since CUDA 12.4, branches among several since 12.8; with older ones
 the host reads the flag.
 """
 
@@ -15,17 +14,17 @@ from xlac_cuda.plan import Action, DeviceLoop, Mark, Switch
 from xlac_sdk.programs.program import Branch, Program, While, walk
 from xlac_sdk.source import UnsupportedError
 
-LOOPS, BRANCHES = 12040, 12080  # the first versions of CUDA
+LOOPS, BRANCHES = 12040, 12080  # the first CUDA versions with each
 LOOP, BRANCH = "decide_loop", "decide_branch"
 
 
 def image() -> bytes:
-    """The kernels, for the driver to compile: whatever the GPU and the version of CUDA."""
+    """The kernels as PTX, which the driver compiles for any GPU and CUDA version."""
     return (files("xlac_cuda") / "templates" / "conditions.ptx").read_bytes()
 
 
 class Conditions:
-    """The kernels, loaded. The context is current in every method."""
+    """The kernels, loaded. The context must be current in every method."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
@@ -49,13 +48,13 @@ class Conditions:
         return not isinstance(action, Mark)
 
     def close(self) -> None:
-        """Gives the module back."""
+        """Unloads the module."""
         self._gpu.unload(self._module)
 
 
 def loaded(gpu: Gpu, program: Program) -> Conditions | None:
-    """The kernels, for a program that has something to decide; None where the driver is too old for
-    them, or cannot compile.
+    """The kernels, for a program with loops or branches; None if the driver is too old for them, or
+    cannot compile.
     """
     if gpu.driver.version < LOOPS or not any(
         isinstance(step, While | Branch) for step in walk(program.steps)

@@ -1,4 +1,6 @@
-"""A program with entries on a GPU: a step, an evaluation and the model over one arena, state and weights."""
+"""A program with entries on a GPU: a training step, an evaluation and the model share one arena,
+state and weights.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from xlac_sdk.target import Target
 
 
 class CudaEntries(CudaExecutable):
-    """The model, whose entries are executables of their own over its memory. One runs at a time; an
-    entry takes arrays of the host, and has ended when it returns.
+    """The model, and its entries as executables over the same memory. One runs at a time; entries
+    take arrays of the host, and are complete when they return.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class CudaEntries(CudaExecutable):
                 raise not_finite()
 
     def reset(self) -> None:
-        """Sets the state to the first one."""
+        """Resets the state to its initial contents."""
         super().reset()
         with self.turn:
             self._end_calls()
@@ -75,12 +77,12 @@ class CudaEntries(CudaExecutable):
             executable._torn = self._torn
 
     def _end_calls(self) -> None:
-        """Waits for what calls of the model were asked for: they use the same arena."""
+        """Waits for pending calls of the model, which use the same arena."""
         self.turn_to(self.stream)
         self.gpu.sync(self.stream)
 
     def _read(self, slot: Slot) -> Array:
-        """The bytes of a slot of the arena or the state, when nothing is under way."""
+        """The bytes of a slot of the arena or the state, after pending work."""
         found = np.zeros(slot.nbytes, np.uint8)
         address = found.__array_interface__["data"][0]
         self.gpu.download(address, self.memory.fixed[slot], found.nbytes, self.stream)
@@ -91,6 +93,6 @@ class CudaEntries(CudaExecutable):
 def loaded(
     artifact: Path, program: Program, target: Target, device: Gpu | None = None
 ) -> CudaExecutable:
-    """A program on a GPU, with its entries where it has some."""
+    """A program on a GPU, with its entries if it has some."""
     kind = CudaExecutable if program.entries is None else CudaEntries
     return kind(artifact, program, target, device)

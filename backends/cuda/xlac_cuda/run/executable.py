@@ -1,5 +1,5 @@
-"""A loaded program on a GPU: weights uploaded once, one arena, and graphs that are made at a call's
-sizes and replayed.
+"""A loaded program on a GPU: weights uploaded once, one arena, and graphs that are recorded for
+each set of sizes and replayed.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ from xlac_sdk.lowering.stop_checks import changes_state
 from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Target
 
-KEPT = 16  # sets of sizes whose graphs are kept
+KEPT = 16  # sets of sizes whose graphs are cached
 REFUSED = {1, 801}  # CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED
-MOST_ACTIONS = 20_000  # that a graph is made of; programs of more are done one by one
+MOST_ACTIONS = 20_000  # actions of a graph at most; longer programs are launched one by one
 
 Sizes = Mapping[str, int]
 
 
 class CudaExecutable:
-    """A program on one GPU. Calls from several threads take turns, as they share the arena;
-    programs do not wait for each other. Everything is given back by `close`, when this is
-    collected, and when loading fails."""
+    """A program on one GPU. Calls from several threads are serialized, as they share the arena;
+    programs do not wait for each other. Everything is released by `close`, when this is collected,
+    and when loading fails.
+    """
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class CudaExecutable:
         device: Gpu | None = None,
         shared: DeviceMemory | None = None,
     ) -> None:
-        """`shared`: where the arena, the state and the weights of the program are already."""
+        """`shared`: memory that already has the program's arena, state and weights."""
         self.program = program
         self.names = tuple(slot.name for slot in program.inputs)
         self.gpu = device or gpu()
@@ -68,7 +69,7 @@ class CudaExecutable:
         self._alone = blocking()
         self.forms: dict[Shapes, Form] = {}
         self.faults = Faults(self.gpu, program, target, image := artifact.read_bytes())
-        self.replay: Replay | None = None  # of the last call with arrays of the device
+        self.replay: Replay | None = None  # the last call with arrays of the device
         self._give_back: list[Callable[[], None]] = []
         give_back = self._give_back
         self._closing = weakref.finalize(self, _close, self.gpu, give_back, self._parts)
@@ -84,7 +85,7 @@ class CudaExecutable:
     ) -> None:
         program, device = self.program, self.gpu
         self._torn, self._changes = False, any(map(changes_state, program.steps))
-        self._library = Libraries(device, program)  # what graphs hold must not hold us
+        self._library = Libraries(device, program)  # finalizers must not refer to this object
         give_back.append(self._library.close)
         module = device.load(image)
         give_back.append(lambda: device.unload(module))
@@ -141,9 +142,10 @@ class CudaExecutable:
             self.gpu.sync(self.stream)
 
     def fast(self, *arrays: Any, **named: Any) -> Any:
-        """A call with arrays that lie on the GPU, in the order of the inputs or by name: its
-        outputs lie there too, one as it is, several as a tuple. NotImplemented for calls without
-        any. Returns when the work has been asked for."""
+        """A call with arrays on the GPU, positional or by keyword: its outputs are on the GPU too,
+        one output alone, several as a tuple. NotImplemented for calls without GPU arrays. Returns
+        when the work has been submitted.
+        """
         try:
             if self.replay is not None:
                 found = self.replay.call(self, arrays, named)
@@ -158,8 +160,8 @@ class CudaExecutable:
             ) from None
 
     def into(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
-        """`run` with arrays some of which lie on the GPU; False when none does. Results on the GPU
-        are left in the making.
+        """`run` with arrays some of which are on the GPU; False if none is. Results on the GPU may
+        still be pending.
         """
         try:
             if self.replay is not None and self.replay.into(self, inputs, outputs):
@@ -172,25 +174,25 @@ class CudaExecutable:
         return True
 
     def remember(self, findings: Findings) -> None:
-        """Which engines of libraries are taken is looked for here first, and kept here."""
+        """Choices of library engines are looked up here first, and stored here."""
         self._library.findings = findings
 
     def turn_to(self, stream: int) -> None:
-        """From now on the program works in a stream, after what it was asked for in another: they
-        share the arena.
+        """Makes the program work in a stream, ordered after its work in another: they share the
+        arena.
         """
         self.results.order(self.last, stream)
         self.last = stream
 
     def reset(self) -> None:
-        """Sets the state to zero."""
+        """Resets the state."""
         with self.turn:
             self.turn_to(self.stream)
             self.gpu.clear(self.memory.state, max(self.program.state_bytes, 1), self.stream)
             self._torn = False
 
     def read_state(self, start: int = 0, stop: int | None = None) -> Array:
-        """Bytes of the state block, copied from the GPU."""
+        """A copy of bytes of the state block, from the GPU."""
         with self.turn:
             self.turn_to(self.stream)
             end = self.program.state_bytes if stop is None else stop
@@ -202,7 +204,7 @@ class CudaExecutable:
             return block
 
     def write_state(self, block: Array, start: int = 0) -> None:
-        """Writes bytes of the state block."""
+        """Overwrites bytes of the state block."""
         with self.turn:
             self.turn_to(self.stream)
             part = np.ascontiguousarray(block)
@@ -213,12 +215,12 @@ class CudaExecutable:
             self._torn &= part.nbytes < self.program.state_bytes
 
     def close(self) -> None:
-        """Gives everything back that the program has on the device; a second time does nothing."""
+        """Releases everything that the program has on the device; idempotent."""
         if self.turn.close():
             self._closing()
 
     def issue(self, form: Form, arrays: Arrays, stream: int) -> None:
-        """Asks for all that a call does, on arrays of the device."""
+        """Submits a whole call, on arrays of the device."""
         self.faults.form = form
         if self._torn:
             raise stopping.torn()
@@ -240,16 +242,14 @@ class CudaExecutable:
         self._perform(performer, parts, arrays)
 
     def _perform(self, performer: Performer, parts: Iterable[Part], arrays: Arrays) -> None:
-        """Does it, and remembers a call that ended in the middle: then nobody knows what the state
-        is.
-        """
+        """Submits it, and marks the state as undefined if the call ended in the middle."""
         self._torn = self._changes
         performer.perform(parts, arrays)
         self._torn = False
 
     def _record(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
-        """A call's parts as graphs; with the host's loops and branches where the driver refuses
-        those of graphs.
+        """A call's parts as graphs; with loops and branches on the host if the driver refuses those
+        of graphs.
         """
         try:
             return self._recorded(sizes, arrays)

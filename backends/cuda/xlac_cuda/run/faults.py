@@ -1,9 +1,8 @@
-"""Which kernel failed, and for which line of the spec: told by another process, which runs the
-program again kernel by kernel.
+"""Finds the kernel that failed, and its line of the spec, by running the program again kernel by
+kernel in another process.
 
-A kernel that fails takes its context along, and nothing in it says which of a graph's kernels that
-was. To write down on the way where a graph is would cost every call something; this costs nothing
-until something has failed.
+A failing kernel destroys its context, which does not tell which of a graph's kernels it was.
+Recording progress in a graph would slow down every call; this has no cost until a failure.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from xlac_sdk.target import Target
 if TYPE_CHECKING:
     from xlac_cuda.run.calls import Form
 
-SETTING = "XLAC_CUDA_LOCATE"  # 0: nothing is run again
+SETTING = "XLAC_CUDA_LOCATE"  # environment variable; 0 disables the second run
 DEADLINE = 120  # seconds for all of it
-IMAGE, CALL = "image", "call.json"  # files for the other process, beside the program's
+IMAGE, CALL = "image", "call.json"  # files for the other process, besides the program's
 MODULE = ("-m", "xlac_cuda.run.locate")
 
 
 class Faults:
-    """What is needed to run a program again. `form` is the last call's."""
+    """The data needed to run a program again. `form` is the last call's."""
 
     def __init__(self, gpu: Gpu, program: Program, target: Target, image: bytes) -> None:
         self._gpu, self._program, self._target, self._image = gpu, program, target, image
@@ -47,11 +46,10 @@ class Faults:
         self.form: Form | None = None
 
     def named(self, error: DeviceError, inputs: Mapping[str, Any] | None = None) -> DeviceError:
-        """An error of a call, or the same with the kernel's name and its line, where it fails
-        again.
+        """An error of a call, with the kernel's name and its line added if it fails again.
 
-        `inputs` are the call's, by name: those of the host's memory are given again, of others
-        nothing is left.
+        `inputs` are the call's, by name: host arrays are passed again, device arrays are lost and
+        replaced by zeros.
         """
         if not error.is_fault or error.step is not None:
             return error
@@ -64,7 +62,7 @@ class Faults:
     def _again(
         self, error: DeviceError, form: Form, inputs: Mapping[str, Any]
     ) -> DeviceError | None:
-        """The error with its kernel; None where nothing fails, or where it cannot be tried."""
+        """The error with its kernel; None if nothing fails, or it cannot be tried."""
         with tempfile.TemporaryDirectory(prefix="xlac-") as name:
             folder = Path(name)
             try:
@@ -87,7 +85,7 @@ class Faults:
         return of_kernel(Diagnostic(found.code, found.message, hint=AGAIN), error.code, steps[told])
 
     def _write(self, folder: Path, form: Form, inputs: Mapping[str, Any]) -> None:
-        """The program, and the call's arrays."""
+        """Writes the program, and the call's arrays."""
         portable.write(folder, self._program, self._target)
         (folder / IMAGE).write_bytes(self._image)
         given = [
@@ -108,8 +106,8 @@ class Faults:
 
 
 def _wanted() -> bool:
-    """Whether to run it again: the user may not want it, and an application with Python in it would
-    be started instead.
+    """Whether to run again: the user may have disabled it, and in an application that embeds Python
+    the application would be started instead.
     """
     return os.environ.get(SETTING) != "0" and Path(sys.executable or "").name.startswith(
         ("python", "pypy")
@@ -117,7 +115,7 @@ def _wanted() -> bool:
 
 
 def launched(program: Program) -> list[Launch | Call]:
-    """What a program launches, in the order of its steps."""
+    """The steps that a program launches, in order."""
     return [step for step in walk(program.steps) if isinstance(step, Launch | Call)]
 
 

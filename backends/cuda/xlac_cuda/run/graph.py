@@ -1,4 +1,6 @@
-"""CUDA graphs: actions in a row as one launch, with the call's arrays put in when they change."""
+"""CUDA graphs: a sequence of actions as one launch, whose nodes are updated when the call's arrays
+change.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,21 @@ from xlac_cuda.device.capture import KernelNode
 from xlac_cuda.plan import Action, Arrays, KernelRun, Move
 from xlac_cuda.run.nodes import CopyNode, Moving, Nodes, Tools
 
-VARIANTS = 4  # of a graph: sets of arrays that calls take turns among
+VARIANTS = 4  # variants of a graph, for sets of arrays that calls alternate between
 
 
 class LaunchGraph:
-    """Actions as one launch. The context is current in every method.
+    """A sequence of actions as one launch. The context must be current in every method.
 
-    There is a variant for each of the last few sets of arrays, so that calls which take turns among
-    some change nothing.
+    There is a variant for each of the last few sets of arrays, so that calls that alternate between
+    them need no updates.
     """
 
     def __init__(self, tools: Tools, actions: Sequence[Action], arrays: Arrays) -> None:
         self._tools, self._actions = tools, actions
         self._start = tools.gpu.driver.raw["cuGraphLaunch"]
         self._moves = any(action.touched for action in actions)
-        # what cannot be changed
+        # graphs that cannot be updated
         self._rigid = any(
             action.touched and not isinstance(action, KernelRun | Move) for action in actions
         )
@@ -31,7 +33,7 @@ class LaunchGraph:
         self._variant(tuple(arrays) if self._moves else ())
 
     def launch(self, arrays: Arrays, stream: int) -> None:
-        """Runs everything, in a stream, on these arrays."""
+        """Launches everything in a stream, on these arrays."""
         key = tuple(arrays) if self._moves else ()
         found = self._variants.get(key) or self._variant(key)
         code = self._start(found.exec, stream)
@@ -39,7 +41,7 @@ class LaunchGraph:
             raise self._tools.gpu.driver.failure("cuGraphLaunch", code)
 
     def _variant(self, arrays: tuple[int, ...]) -> _Variant:
-        """One for other arrays: anew, or the oldest changed."""
+        """A variant for other arrays: a new one, or the oldest updated."""
         made = None
         if len(self._variants) == VARIANTS:
             oldest = self._variants.pop(next(iter(self._variants)))
@@ -48,7 +50,7 @@ class LaunchGraph:
         return self._variants[arrays]
 
     def _changed(self, oldest: _Variant, arrays: tuple[int, ...]) -> _Variant | None:
-        """A variant with other arrays; None, and it is gone, where that cannot be."""
+        """The variant updated for other arrays; None, and destroyed, if it cannot be updated."""
         try:
             if not self._rigid:
                 oldest.move_to(arrays)
@@ -60,13 +62,13 @@ class LaunchGraph:
         return None
 
     def close(self) -> None:
-        """Gives the graph back."""
+        """Destroys the graph."""
         while self._variants:
             self._variants.popitem()[1].close()
 
 
 class _Variant:
-    """A graph on certain arrays, ready to be launched."""
+    """An executable graph for certain arrays."""
 
     def __init__(self, tools: Tools, actions: Sequence[Action], arrays: Arrays) -> None:
         self._driver, self._context, self._arrays = tools.gpu.driver, tools.gpu.context, arrays
@@ -81,14 +83,14 @@ class _Variant:
             raise
 
     def move_to(self, arrays: Arrays) -> None:
-        """Other arrays, from the next launch on."""
+        """Updates the graph to other arrays."""
         before, self._arrays = self._arrays, arrays
         for moving in self._moving:
             if any(arrays[number] != before[number] for number in moving.touched):
                 self._set(moving)
 
     def _set(self, moving: Moving) -> None:
-        """A node's parameters, for the arrays of now."""
+        """Sets a node's parameters for the current arrays."""
         match moving.action, moving.given:
             case KernelRun() as run, KernelNode() as kernel:
                 kernel.packed.fill(run.packed(self._arrays))
@@ -112,7 +114,7 @@ class _Variant:
                 )
 
     def close(self) -> None:
-        """Gives the graph back."""
+        """Destroys the graph."""
         for call, handle in (("cuGraphExecDestroy", self.exec), ("cuGraphDestroy", self._graph)):
             if handle:
                 self._driver(call, handle)

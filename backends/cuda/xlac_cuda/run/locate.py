@@ -1,5 +1,5 @@
-"""`python -m xlac_cuda.run.locate FOLDER`: runs a program of `faults.py` kernel by kernel, and
-prints the number of the step that fails.
+"""`python -m xlac_cuda.run.locate FOLDER`: runs a program saved by `faults.py` kernel by kernel,
+and prints the number of the step that fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xlac_sdk.programs.program import Slot
 
 
 def main(folder: Path) -> int | None:
-    """The step's number among those that launch something; None where all goes well."""
+    """The failing step's number among those that launch something; None if none fails."""
     program, target = portable.read(folder)
     told = json.loads((folder / CALL).read_text(encoding="utf-8"))
     inputs = {
@@ -42,7 +42,7 @@ def main(folder: Path) -> int | None:
 
 
 def _array(file: Path, slot: Slot, shape: list[int]) -> Array:
-    """An array as it was given, or zeros where it lay on the device."""
+    """A saved array, or zeros if it was on the device."""
     if not file.exists():
         return np.zeros(shape, slot.dtype.numpy)
     return np.frombuffer(file.read_bytes(), slot.dtype.numpy).reshape(shape)

@@ -1,4 +1,4 @@
-"""Nodes of CUDA graphs: a node for each action, one after another, and graphs within for loops and
+"""Nodes of CUDA graphs: one for each action, in sequence, with nested graphs for loops and
 branches.
 """
 
@@ -28,10 +28,11 @@ from xlac_cuda.run.conditions import Conditions
 DEVICE = 2  # CU_MEMORYTYPE_DEVICE
 CONDITIONAL, WHILE, SWITCH = 13, 1, 2  # CU_GRAPH_NODE_TYPE_…, CU_GRAPH_COND_TYPE_…
 
-Functions = Mapping[KernelEntry, int]  # the handle of each kernel
+Functions = Mapping[KernelEntry, int]  # the function handle of each kernel
 Library = Callable[[Whole, Arrays], Callable[[int], None]]
-"""Makes ready to run a whole operation on arrays (memory and code are allocated and loaded, which
-nothing may while work is recorded), and gives what asks for it, in a stream."""
+"""Prepares a library operation on arrays (allocating memory and loading code, which is not allowed
+during capture), and returns a function that submits it to a stream.
+"""
 
 
 _SIDE = (
@@ -61,7 +62,7 @@ class _Conditional(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What graphs of a program are made with. `stream` is where a library's work is recorded."""
+    """What a program's graphs are built with. `stream` is where library work is captured."""
 
     gpu: Gpu
     functions: Functions
@@ -70,7 +71,7 @@ class Tools:
     conditions: Conditions | None = None
 
     def able(self, action: Action) -> bool:
-        """Whether a graph can do this."""
+        """Whether a graph can do an action."""
         if self.conditions is not None:
             return self.conditions.decide(action)
         return isinstance(action, KernelRun | Move | Whole)
@@ -78,7 +79,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A node that touches some of the call's arrays, and its parameters."""
+    """A node that uses some of the call's arrays, and its parameters."""
 
     node: int
     action: KernelRun | Move
@@ -87,7 +88,7 @@ class Moving:
 
 
 class Nodes:
-    """Adds nodes to graphs, on certain arrays."""
+    """Adds nodes to graphs, for certain arrays."""
 
     def __init__(self, tools: Tools, arrays: Arrays) -> None:
         self.moving: list[Moving] = []
@@ -95,7 +96,7 @@ class Nodes:
         self._driver: Driver = tools.gpu.driver
 
     def add(self, graph: int, actions: Sequence[Action], before: int = 0) -> int:
-        """Actions in a row, which begin after a node has ended; gives the last one's."""
+        """Adds a sequence of actions after a node; returns the last node."""
         for action in actions:
             before = self._node(graph, action, before)
         return before
@@ -134,7 +135,7 @@ class Nodes:
         )
 
     def _whole(self, graph: int, whole: Whole, before: int) -> int:
-        """What a library does, as a graph in this one."""
+        """A library operation, as a child graph."""
         stream, library = self._tools.stream, self._tools.library
         ready = library(whole, self._arrays)
         child = captured(self._driver, stream, lambda: ready(stream))
@@ -143,7 +144,7 @@ class Nodes:
         finally:
             self._driver("cuGraphDestroy", child)
 
-    # ---- decided on the device ---------------------------------------------------------------
+    # ---- conditions decided on the device ----------------------------------------------------
 
     def _loop(self, graph: int, loop: DeviceLoop, before: int) -> int:
         conditions = self._tools.conditions
@@ -169,7 +170,7 @@ class Nodes:
         return node
 
     def _handle(self, graph: int) -> int:
-        """A condition of a graph; kernels set it before anything looks at it."""
+        """A conditional handle of a graph, which kernels set before it is read."""
         return self._driver.made(
             "cuGraphConditionalHandleCreate", graph, self._tools.gpu.context, 0, 0
         )
@@ -177,7 +178,7 @@ class Nodes:
     def _decide(
         self, graph: int, before: int, function: int, place: DeviceAddress, handle: int, *count: int
     ) -> int:
-        """A kernel that sets a condition by what is at a place."""
+        """A kernel node that sets a condition from a value in memory."""
         packed = b"".join(
             number.to_bytes(8, "little") for number in (place.at(self._arrays), handle, *count)
         )
@@ -186,7 +187,7 @@ class Nodes:
     def _conditional(
         self, graph: int, before: int, handle: int, kind: int, size: int
     ) -> tuple[int, list[int]]:
-        """The node, and the graphs in it."""
+        """The conditional node, and the graphs in it."""
         asked = _Conditional(
             CONDITIONAL, (0, 0, 0), handle, kind, size, None, self._tools.gpu.context
         )
@@ -198,7 +199,7 @@ class Nodes:
 
 
 def kernel_node(function: int, run: KernelRun, arrays: Arrays) -> KernelNode:
-    """A kernel's parameters, on arrays."""
+    """A kernel node's parameters, for given arrays."""
     return _kernel_of(
         function, run.blocks, run.entry.threads, run.entry.dynamic, run.packed(arrays)
     )
@@ -212,7 +213,7 @@ def _kernel_of(function: int, blocks: int, threads: int, dynamic: int, packed: b
 
 
 def copy_node(move: Move, arrays: Arrays) -> CopyNode:
-    """A copy's parameters, on arrays."""
+    """A copy node's parameters, for given arrays."""
     return CopyNode(
         source_type=DEVICE,
         source_device=move.source.at(arrays),
@@ -225,5 +226,5 @@ def copy_node(move: Move, arrays: Arrays) -> CopyNode:
 
 
 def _after(graph: int, before: int) -> tuple[int, ctypes.Array[ctypes.c_void_p] | None, int]:
-    """A graph, and one node in it or none that a new one comes after."""
+    """A graph, and the node that a new one depends on, if any."""
     return (graph, (ctypes.c_void_p * 1)(before), 1) if before else (graph, None, 0)

@@ -1,8 +1,7 @@
-"""Calls like the last one: arrays of the same kinds, types and shapes, in the same stream. Where
-they lie is all that is looked at.
+"""The fast path for a call like the last one: arrays of the same kinds, types and shapes, in the
+same stream. Only their addresses are read.
 
-That costs the host a few microseconds (`bench/gpu/host.py`). Whatever is not as it was is left to
-`calls`.
+That costs the host a few microseconds (`bench/gpu/host.py`). Any other call is left to `calls`.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
     from xlac_cuda.run.calls import Form, Made
     from xlac_cuda.run.executable import CudaExecutable
 
-Known = Callable[[Any], int]  # where an array lies that is like one before; 0 for any other
+Known = Callable[[Any], int]  # the address of an array that is like an earlier one; 0 for any other
 
 
 class Replay:
-    """What a call was: its arrays, and what their shapes decided. Nothing here belongs to the
-    program.
+    """The description of a call: its arrays, and what follows from their shapes. It does not refer
+    to the program.
     """
 
     __slots__ = (
@@ -46,7 +45,7 @@ class Replay:
         outputs: Sequence[Any] | None,
         stream: int,
     ) -> None:
-        """Of a call with arrays of PyTorch and of ours; `outputs`, where the caller gave room for
+        """For a call with arrays of PyTorch and of xlac; `outputs` if the caller passed arrays for
         the results.
         """
         self._form, self._names, self._stream = form, names, stream
@@ -75,7 +74,7 @@ class Replay:
     def call(
         self, executable: CudaExecutable, arrays: Sequence[Any], named: Mapping[str, Any]
     ) -> Any:
-        """A call whose results are new; None where it is not like this one."""
+        """A call with new results; None if it is not like this one."""
         if named:
             if arrays or tuple(named) != self._names:
                 return None
@@ -87,7 +86,7 @@ class Replay:
     def into(
         self, executable: CudaExecutable, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
     ) -> bool:
-        """A call into arrays of the caller's; False where it is not like this one."""
+        """A call into the caller's arrays; False if it is not like this one."""
         if (
             self._every is None
             or len(inputs) != len(self._inputs)
@@ -110,14 +109,14 @@ class Replay:
         like: tuple[Known, ...],
         made: Sequence[Made],
     ) -> Any:
-        """The call with arrays like those known, and with new results; None where one is not like
-        them. Written for speed.
+        """The call with arrays like the known ones, and with new results; None if one differs.
+        Optimized for speed.
         """
         stream, turn = self._stream, executable.turn
         if self._current is not None and self._current(self._device) != self._raw:
             return None
         addresses = []
-        for value, known in zip(arrays, like, strict=False):  # as many
+        for value, known in zip(arrays, like, strict=False):  # the number of arguments is equal
             address = known(value)
             if not address or address % ALIGN:
                 return None
@@ -143,7 +142,7 @@ class Replay:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _apart(self, addresses: Sequence[int]) -> bool:
-        """Whether what is written lies apart from what is read, and from what else is written."""
+        """Whether written memory overlaps neither read memory nor other written memory."""
         rooms = [(at, at + size) for at, size in zip(addresses, self._sizes, strict=True)]
         for number, (start, stop) in enumerate(rooms[len(self._inputs) :], len(self._inputs)):
             for first, last in rooms[:number]:
@@ -159,7 +158,7 @@ def replay(
     outputs: Sequence[Any] | None,
     stream: int,
 ) -> Replay | None:
-    """How calls like this one are made again; None where something has to be looked at in each."""
+    """The fast path for calls like this one; None if something must be checked in each call."""
     if all(
         isinstance(value, DeviceArray) or _is_tensor(value) for value in (*inputs, *(outputs or ()))
     ):
@@ -177,7 +176,7 @@ def _known(value: Any, stream: int) -> Known:
 
 
 def _tensor(value: Any) -> Known:
-    """Tensors of PyTorch like one."""
+    """Matches tensors of PyTorch like a given one."""
     kind, shape, dtype, device = type(value), tuple(value.shape), value.dtype, value.get_device()
 
     def address(value: Any) -> int:
@@ -196,7 +195,7 @@ def _tensor(value: Any) -> Known:
 
 
 def _result(value: DeviceArray, stream: int) -> Known:
-    """Our own arrays like one, made in a stream."""
+    """Matches xlac's arrays like a given one, made in a stream."""
     shape, dtype, gpu = value.shape, value._dtype, value._home.gpu
 
     def address(value: Any) -> int:

@@ -1,5 +1,5 @@
-"""Performs what a call does: graphs where actions are in a row, and between them what the host
-decides.
+"""Runs a call: graphs for sequences of actions, and host-decided loops and branches
+between them.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ Part = LaunchGraph | KernelRun | Move | Whole | HostLoop | HostSwitch | Mark
 
 
 def blocking() -> bool:
-    """Whether the user asked for kernels one by one, each waited for: an error then names the
-    kernel. Read at loading.
+    """Whether the user asked for kernels to be launched one by one, each waited for, so that errors
+    name the kernel. Read at loading.
     """
     return os.environ.get(BLOCKING, "") not in ("", "0")
 
@@ -67,8 +67,8 @@ def recorded(
     able: Callable[[Action], bool],
     graph: Callable[[Sequence[Action]], LaunchGraph] | None,
 ) -> tuple[Part, ...]:
-    """Actions in a row that graphs are able to do as graphs, or one by one where `graph` is None;
-    the host decides the others.
+    """Sequences of actions that graphs support as graphs, or one by one if `graph` is None; the
+    host decides the others.
     """
     parts: list[Part] = []
     for together, group in groupby(actions, able):
@@ -95,7 +95,7 @@ def recorded(
 
 
 def graphs(parts: Iterable[Part]) -> Iterable[LaunchGraph]:
-    """Every graph, wherever it stands."""
+    """Every graph, including those in loops and branches."""
     for part in parts:
         match part:
             case LaunchGraph():
@@ -109,8 +109,8 @@ def graphs(parts: Iterable[Part]) -> Iterable[LaunchGraph]:
 
 @dataclass(frozen=True, slots=True)
 class Performer:
-    """Does what parts say, on arrays, in a stream, unless the call is to stop. The context is
-    current.
+    """Runs parts on arrays, in a stream, unless the call is to stop. The context must
+    be current.
     """
 
     gpu: Gpu
@@ -120,7 +120,7 @@ class Performer:
     blocking: bool = False
 
     def perform(self, parts: Iterable[Part], arrays: Arrays) -> None:
-        """Does the parts in order, in the program's stream; raises what ends the call."""
+        """Runs the parts in order, in the program's stream; raises the error that ends the call."""
         for part in parts:
             stopping.check()
             match part:
@@ -157,7 +157,7 @@ class Performer:
         self._waited(run.step)
 
     def _waited(self, step: Launch | Call) -> None:
-        """Waits for what was launched, where all is run one by one; its error says what it was."""
+        """Waits for a launch if all run one by one; its error names the step."""
         if not self.blocking:
             return
         try:
@@ -169,14 +169,14 @@ class Performer:
     def _read(
         self, address: int, dtype: np.dtype[np.bool_] | np.dtype[np.int32] | np.dtype[np.int64]
     ) -> int:
-        """One number from the device, waited for."""
+        """Reads one number from the device, after pending work."""
         value = np.zeros(1, dtype)
         self.gpu.download(value.ctypes.data, address, value.nbytes, self.stream)
         self.gpu.sync(self.stream)
         return int(value[0])
 
     def _mark(self, mark: Mark, arrays: Arrays) -> None:
-        """The host's clock, in nanoseconds, when everything before is done."""
+        """Logs the host's clock, in nanoseconds, after all earlier work."""
         self.gpu.sync(self.stream)
         now, start = time.perf_counter_ns(), mark.log.at(arrays)
         count = self._read(start, np.dtype(np.int64)) if mark.code else 0

@@ -1,5 +1,5 @@
-"""One call at a time in a program: others wait, the context is current inside, and what ended the
-program is remembered.
+"""Serializes calls of a program: the context is current inside, and an error that destroyed it is
+remembered.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from xlac_cuda.device.gpu import Gpu
 
 
 class Turn:
-    """`with turn:` around whatever works on the device. Nothing works after an error that ended the
-    context, or after `close`.
+    """`with turn:` around everything that uses the device. It raises after an error that destroyed
+    the context, or after `close`.
     """
 
     __slots__ = ("_name", "ended", "lock", "pop", "push")
@@ -46,7 +46,7 @@ class Turn:
             self.lock.release()
 
     def close(self) -> bool:
-        """No more turns; False where that was so already. Waits for the one that is under way."""
+        """Ends all turns, after waiting for the current one; False if they had ended already."""
         with self.lock:
             if isinstance(self.ended, RuntimeError):
                 return False
