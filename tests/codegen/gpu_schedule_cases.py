@@ -56,9 +56,10 @@ def halves(m: int, n: int, k: int) -> Callable[[], Group]:
     return made
 
 
-def tiled(template: str) -> Mapping[str, object]:
+def tiled(template: str, **more: object) -> Mapping[str, object]:
     return {
-        "template": template, "groups": 1, "stages": 2, "split_k": 1, "epilogue_loop": False,
+        "template": template, "groups": 1, "stages": 2, "split_k": 1, "combine": None,
+        "epilogue_loop": False, **more,
     }  # fmt: skip
 
 
@@ -71,6 +72,7 @@ def outer() -> Group:
 SINGLY = {"lanes": 1, "along": "depth", "asynchronous": False}
 APART = {"pitches": (256, 256)}
 ONE_BY_ONE = {"left": SINGLY, "right": SINGLY}
+PARTS = {"split_k": 2, "combine": {"lanes": 1, "threads": 32}}
 
 
 def sums() -> Group:
@@ -210,17 +212,21 @@ GPU_CASES: dict[str, Drawn] = {
     "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm"),
     "gpu_skinny_deep": Drawn(dot(3, 40, 64, turned=True), GPU, "skinny_gemm"),
     "gpu_simt": Drawn(dot(20, 24, 64), GPU, "simt_gemm", starts=(ONE_BY_ONE, APART)),
+    "gpu_simt_parts": Drawn(dot(12, 12, 256), replace(GPU, processors=64), "simt_gemm"),
     "gpu_simt_copies": Drawn(outer, COPIES, "simt_gemm"),
     "gpu_cores": Drawn(
-        halves(40, 36, 128), CORES, "tensor_core_gemm", runs=False, starts=(ONE_BY_ONE,)
+        halves(40, 36, 128), CORES, "tensor_core_gemm", runs=False, starts=(ONE_BY_ONE, PARTS)
     ),
-    "gpu_groups": Drawn(halves(64, 256, 256), HOPPER, "wgmma", instead=tiled("wgmma"), runs=False),
+    "gpu_groups": Drawn(
+        halves(64, 256, 256), HOPPER, "wgmma", instead=tiled("wgmma"), runs=False, starts=(PARTS,)
+    ),
     "gpu_roles": Drawn(
-        halves(64, 256, 256),
+        halves(256, 256, 256),
         HOPPER,
         "warp_specialized_gemm",
-        instead=tiled("warp_specialized_gemm"),
+        instead=tiled("warp_specialized_gemm", band=2),
         runs=False,
+        starts=(PARTS, {"band": 0}),
     ),
     "gpu_sums": Drawn(sums, GPU, "gpu_elementwise", exact=True),
     "gpu_pieces": Drawn(pieces, GPU, "gpu_elementwise", exact=True),

@@ -46,12 +46,13 @@ def choose(p: MatrixProduct, target: Target, weight: int) -> GpuContraction:
         s = skinny_tile.share(p, target)
         return SkinnyGemmSchedule(s.few, s.lanes, s.across, s.warps, s.ahead)
     if roles := warp_specialized_gemm.choose(p, target):
-        parts = _parts(p, roles, target)
-        long = parts == 1 and weight > LONG
-        return WarpSpecializedSchedule(roles.groups, roles.stages, parts, long)
+        parts, band = _parts(p, roles, target), warp_specialized_gemm.band(p, roles)
+        combine, long = split_k.combine(p, parts, target), parts == 1 and weight > LONG
+        return WarpSpecializedSchedule(roles.groups, roles.stages, band, parts, combine, long)
     if groups := wgmma.choose(p, target):
         parts = _parts(p, groups, target)
-        return WgmmaSchedule(groups.groups, groups.stages, parts, parts == 1 and weight > LONG)
+        combine, long = split_k.combine(p, parts, target), parts == 1 and weight > LONG
+        return WgmmaSchedule(groups.groups, groups.stages, parts, combine, long)
     dtype = tensor_core_gemm.operand(p, target)
     if dtype and (cores := tensor_core_gemm.choose(target, p, dtype)):
         parts = _parts(p, cores, target)
@@ -62,6 +63,7 @@ def choose(p: MatrixProduct, target: Target, weight: int) -> GpuContraction:
             cores.warps,
             cores.parts,
             parts,
+            split_k.combine(p, parts, target),
             tensor_core_gemm.STAGES,
             left,
             right,
@@ -78,6 +80,7 @@ def _simt(p: MatrixProduct, tile: BlockTile, target: Target, weight: int) -> Sim
         tile.warps,
         tile.pieces,
         parts,
+        split_k.combine(p, parts, target),
         simt_gemm.STAGES,
         # consecutive steps are in different banks
         (tile.rows + tile.vector, tile.columns + tile.vector),
@@ -117,6 +120,7 @@ def check(schedule: GpuContraction, p: MatrixProduct, target: Target) -> None:
         case WarpSpecializedSchedule():
             if not warp_specialized_gemm.able(p, target):
                 raise Misfit(("template",), "the TMA does not support the layout of these operands")
+            warp_specialized_gemm.check_band(schedule, p)
         case WgmmaSchedule():
             if not wgmma.able(p, target):
                 raise Misfit(("template",), "warpgroup instructions do not support these operands")
@@ -126,8 +130,7 @@ def check(schedule: GpuContraction, p: MatrixProduct, target: Target) -> None:
     _check_tile(schedule, p, target)
     if schedule.epilogue_loop and schedule.split_k > 1:
         raise Misfit(("epilogue_loop",), "partial sums are stored without an epilogue")
-    if not split_k.divides(p, schedule.split_k, tile_of(schedule, p, target).step):
-        raise Misfit(("split_k",), "parts of the sum must have equal lengths, in whole tiles")
+    split_k.check(schedule, p, tile_of(schedule, p, target).step, target)
 
 
 def _check_tile(schedule: TiledSchedule, p: MatrixProduct, target: Target) -> None:
@@ -195,8 +198,8 @@ def _check_skinny(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target
     if not skinny_tile.pays(p):
         raise Misfit(("template",), "neither operand has few rows")
     wide, _ = skinny_tile.sides(p)
-    most = max(1, target.access_bytes // max(wide.source.dtype.nbytes, 1))
-    along_depth = skinny_tile.share(p, target).along_depth
+    most = skinny_tile.widest(wide, target)
+    along_depth = skinny_tile.lies_along_depth(wide, p, target)
     widest = wide.width(most, along_depth=along_depth, depth=p.depths)
     for field, value, limit in (
         ("few", schedule.few, skinny_tile.FEW),

@@ -25,7 +25,6 @@ from xlac.codegen.gpu.gemm.choose import check, choose, tile_of
 from xlac.codegen.gpu.gemm.epilogue_store import Stores
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct, matrix_product
 from xlac.codegen.gpu.gemm.simt_gemm import SimtGemm
-from xlac.codegen.gpu.gemm.skinny_tile import SkinnyTile
 from xlac.codegen.gpu.gemm.tensor_core_gemm import TensorCoreTile
 from xlac.codegen.gpu.gemm.warp_specialized_gemm import WarpSpecializedTile
 from xlac.codegen.gpu.gemm.wgmma import WgmmaTile
@@ -70,24 +69,17 @@ def launches(
     )
     elements = Elements(Builder(), group, target)
     if isinstance(schedule, SkinnyGemmSchedule):
-        tile = SkinnyTile(
-            schedule.few,
-            schedule.lanes,
-            skinny_tile.share(p, target).along_depth,
-            schedule.across,
-            schedule.warps,
-            schedule.ahead,
-        )
+        tile = skinny_tile.tile_of(schedule, p, target)
         skinny_gemm.SkinnyGemm(elements, after, p, tile, target).write()
         return [elements.launch(name, cost.work(group))]
-    if schedule.split_k == 1:
+    if schedule.combine is None:
         _write(elements, after, p, schedule, target)
         return [elements.launch(name, cost.work(group))]
     cut = split_k.split(p, schedule.split_k)
     found = split_k.partial(cut)
     _write(elements, found, cut, schedule, target)
     finishing = Elements(Builder(), group, target)
-    split_k.finish(finishing, after, p, found, target)
+    split_k.finish(finishing, after, p, found, schedule.combine, target)
     return [elements.launch(f"{name}_parts", cost.work(group)), finishing.launch(name)]
 
 
@@ -100,7 +92,7 @@ def _write(
             roles = tile_of(schedule, p, target)
             assert isinstance(roles, WarpSpecializedTile)
             warp_specialized_gemm.WarpSpecializedGemm(
-                elements, after, p, roles, target, schedule.epilogue_loop
+                elements, after, p, roles, target, schedule
             ).write()
         case WgmmaSchedule():
             groups = tile_of(schedule, p, target)

@@ -8,14 +8,12 @@ from xlac.codegen.core.contraction.matrix_operand import MatrixOperand
 from xlac.codegen.gpu.core.grid import at_least, power_of_two
 from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
-from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac.codegen.schedules.gpu.gemm import SkinnyGemmSchedule
 from xlac_sdk.target import Target
 
 FEW = 8  # rows for which a thread holds sums
 SECTOR = 32  # bytes of a memory transaction
 WARPS = 8  # warps of a block, if there is enough work
-
-P = Primitive
 
 
 SUMS = 64  # sums of a thread
@@ -59,16 +57,14 @@ def share(p: MatrixProduct, target: Target) -> SkinnyTile:
     multiprocessor.
     """
     wide, _ = sides(p)
-    most = max(1, target.access_bytes // max(wide.source.dtype.nbytes, 1))
-    deep, flat = (wide.width(most, along_depth=d, depth=p.depths) for d in (True, False))
+    along_depth = lies_along_depth(wide, p, target)
+    lanes = wide.width(widest(wide, target), along_depth=along_depth, depth=p.depths)
     batch, *sizes, depth = p.usual
     few = min(FEW, at_least(min(sizes)))
-    while few * flat > SUMS:
-        flat //= 2
-    if deep > flat or (deep == flat and wide.depth[-1:] == (1,)):
-        lanes, along_depth, across = deep, True, 1
-    else:
-        lanes, along_depth = flat, False
+    across = 1
+    if not along_depth:
+        while few * lanes > SUMS:
+            lanes //= 2
         across = target.warp
         processors = target.processors or block_tiling.PROCESSORS
         while (
@@ -82,6 +78,26 @@ def share(p: MatrixProduct, target: Target) -> SkinnyTile:
     )
     tile = SkinnyTile(few, lanes, along_depth, across, max(1, warps), 1)
     return replace(tile, ahead=max(1, min(AHEAD, depth // tile.turn(target.warp))))
+
+
+def widest(wide: MatrixOperand, target: Target) -> int:
+    """Elements of the large operand that a thread reads at once, at most."""
+    return max(1, target.access_bytes // max(wide.source.dtype.nbytes, 1))
+
+
+def lies_along_depth(wide: MatrixOperand, p: MatrixProduct, target: Target) -> bool:
+    """Whether neighbours along the sum lie side by side in the large operand, and not its columns:
+    a thread reads those that do.
+    """
+    most = widest(wide, target)
+    deep, flat = (wide.width(most, along_depth=d, depth=p.depths) for d in (True, False))
+    return deep > flat or (deep == flat and wide.depth[-1:] == (1,))
+
+
+def tile_of(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target) -> SkinnyTile:
+    """How a schedule shares a product."""
+    s, deep = schedule, lies_along_depth(sides(p)[0], p, target)
+    return SkinnyTile(s.few, s.lanes, deep, s.across, s.warps, s.ahead)
 
 
 def sides(p: MatrixProduct) -> tuple[MatrixOperand, MatrixOperand]:

@@ -13,10 +13,12 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.core.summation import Pair
-from xlac.codegen.gpu.core.grid import grid
+from xlac.codegen.gpu.core.grid import check_threads, grid
 from xlac.codegen.gpu.gemm import block_tiling
 from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
+from xlac.codegen.schedules.gpu.gemm import AddPartsKernel, TiledSchedule
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import Shape, ceil_div, divisor, size_hint, volume
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
@@ -116,18 +118,54 @@ def partial(p: MatrixProduct) -> Partial:
     return Partial(Scratch(p.accumulate, volume(shape), "sums"), shape)
 
 
+def combine(p: MatrixProduct, count: int, target: Target) -> AddPartsKernel | None:
+    """How the kernel that adds so many parts is shared; none where there is one."""
+    if count == 1:
+        return None
+    lanes = block_tiling.vector_of(target, p.accumulate)
+    while _beside(p) % lanes:
+        lanes //= 2
+    return AddPartsKernel(lanes, min(THREADS, target.block_threads))
+
+
+def check(schedule: TiledSchedule, p: MatrixProduct, step: int, target: Target) -> None:
+    """Raises Misfit for parts that the sum of a product in tiles of `step` cannot have, and for a
+    kernel that cannot add them.
+    """
+    kernel = schedule.combine
+    if not divides(p, schedule.split_k, step):
+        raise Misfit(("split_k",), "parts of the sum must have equal lengths, in whole tiles")
+    if (kernel is None) is not (schedule.split_k == 1):
+        raise Misfit(("combine",), "must be null if the sum has one part, and only then")
+    if kernel is None:
+        return
+    most = max(1, target.access_bytes // p.accumulate.nbytes)
+    if kernel.lanes & (kernel.lanes - 1) or kernel.lanes > most:
+        raise Misfit(("combine", "lanes"), f"must be a power of two, at most {most}")
+    if _beside(p) % kernel.lanes:
+        raise Misfit(("combine", "lanes"), f"must divide the {_beside(p)} columns")
+    check_threads(kernel.threads, target, path=("combine", "threads"))
+
+
+def _beside(p: MatrixProduct) -> int:
+    """What divides the number of results that lie side by side."""
+    return divisor(p.columns.extents[-1] if p.columns.extents else 1)
+
+
 def finish(
-    elements: Elements, after: Epilogue, p: MatrixProduct, found: Partial, target: Target
+    elements: Elements,
+    after: Epilogue,
+    p: MatrixProduct,
+    found: Partial,
+    kernel: AddPartsKernel,
+    target: Target,
 ) -> None:
     """The kernel that adds the parts and runs the epilogue, a few adjacent columns in
     each thread.
     """
-    builder = elements.builder
-    lanes = block_tiling.vector_of(target, p.accumulate)
-    while divisor(p.columns.extents[-1] if p.columns.extents else 1) % lanes:
-        lanes //= 2
+    builder, lanes, threads = elements.builder, kernel.lanes, kernel.threads
     extents = [*p.batch, p.rows.size, p.columns.size // lanes]
-    count, threads = volume(tuple(extents)), min(THREADS, target.block_threads)
+    count = volume(tuple(extents))
     steps = row_major(found.shape)
     with grid(builder, target, ceil_div(count, threads), threads) as g:
         number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))

@@ -24,6 +24,8 @@ from xlac.codegen.gpu.gemm.epilogue_store import Stores
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.codegen.gpu.gemm.tma_operand import AXES, TmaOperand, box_axes
 from xlac.codegen.gpu.gemm.wgmma import ALIGN, ROW, WIDE
+from xlac.codegen.schedules.gpu.gemm import WarpSpecializedSchedule
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import ceil_div, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -82,6 +84,23 @@ def able(p: MatrixProduct, target: Target) -> bool:
     return all(box_axes(p, side) and len(box_axes(p, side)) <= AXES for side in (p.rows, p.columns))
 
 
+def band(p: MatrixProduct, tile: WarpSpecializedTile) -> int:
+    """The widest band that the tiles down are whole ones of, if they are; else 0."""
+    return next((n for n in BANDS if _has_band(p, tile, n)), 0)
+
+
+def _has_band(p: MatrixProduct, tile: WarpSpecializedTile, band: int) -> bool:
+    down = ceil_div(p.rows.size, tile.rows)
+    return isinstance(down, int) and down > band and down % band == 0
+
+
+def check_band(schedule: WarpSpecializedSchedule, p: MatrixProduct) -> None:
+    """Raises Misfit for a band that the tiles down are not whole ones of."""
+    tile = WarpSpecializedTile(schedule.groups, schedule.stages, wgmma.step(p))
+    if schedule.band and not _has_band(p, tile, schedule.band):
+        raise Misfit(("band",), "the rows of tiles must be several whole bands, or it must be 0")
+
+
 class WarpSpecializedGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
@@ -92,16 +111,14 @@ class WarpSpecializedGemm:
         p: MatrixProduct,
         tile: WarpSpecializedTile,
         target: Target,
-        loop: bool,
+        schedule: WarpSpecializedSchedule,
     ) -> None:
         self.elements, self.builder, self.after = elements, elements.builder, after
         self.p, self.tile, self.target, self.dtype = p, tile, target, p.rows.source.dtype
-        self.loop = loop  # whether the epilogue is a loop over results
+        self.loop = schedule.epilogue_loop  # whether the epilogue is a loop over results
         self.turns = ceil_div(p.depth, tile.step)
         down, across = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
-        self.band = next(
-            (n for n in BANDS if isinstance(down, int) and down > n and down % n == 0), 0
-        )
+        self.band = schedule.band
         self.extents = (
             [*p.batch, down // self.band, across, self.band]
             if self.band
