@@ -71,6 +71,7 @@ def outer() -> Group:
 
 SINGLY = {"lanes": 1, "along": "depth", "asynchronous": False}
 APART = {"pitches": (256, 256)}
+ELEMENTS = {"queries": SINGLY, "keys": SINGLY, "values": SINGLY}
 ONE_BY_ONE = {"left": SINGLY, "right": SINGLY}
 PARTS = {"split_k": 2, "combine": {"lanes": 1, "threads": 32}}
 
@@ -265,6 +266,9 @@ GPU_CASES: dict[str, Drawn] = {
     "gpu_compact": Drawn(found, GPU, "gpu_compact", exact=True),
     "gpu_sort": Drawn(ordered, GPU, "gpu_merge_sort", exact=True, starts=({"tile": 2},)),
     "gpu_flash": Drawn(attention(9, 18, 8), WARP, "flash_attention"),
+    "gpu_flash_copies": Drawn(
+        attention(9, 18, 8), COPIES, "flash_attention", starts=({"staging": ELEMENTS},)
+    ),
     "gpu_decode": Drawn(attention(2, 30, 12), GPU, "split_kv_decode", starts=(SPLIT_KEYS,)),
     "gpu_decode_last": Drawn(
         attention(1, 50, 16), TICKETS, "split_kv_decode", starts=({"splits": 2},)

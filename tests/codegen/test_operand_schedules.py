@@ -1,18 +1,26 @@
-"""Copies of operands are scheduled: they are asked for and left out, and refused where they cannot be."""
+"""How operands come to a kernel is scheduled: copies are asked for and left out, and refused where
+they cannot be.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from contraction_harness import group
+from gpu_schedule_cases import COPIES
 from operand_schedule_cases import OPERAND_CASES
-from schedule_draws import Parts, lowered
+from schedule_draws import Parts, lowered, text, x
 
+from xlac.codegen.gpu.core.instructions import COPY, WAIT
 from xlac.codegen.lower import lower
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
+from xlac.codegen.schedules.gpu.attention import FlashAttentionSchedule
 from xlac.codegen.schedules.operands import ConvInputSchedule, DotOperandsSchedule, OperandCopy
-from xlac.codegen.schedules.schedule import from_data
+from xlac.codegen.schedules.schedule import from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
+from xlac.fusion.group import Group, Kind
+from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 COPIED = DotOperandsSchedule(OperandCopy(DType.F32, (1, 0)))
@@ -69,3 +77,24 @@ def test_what_does_not_fit_is_said_with_its_field(
     with pytest.raises(PartMisfit, match=said) as error:
         lower(case.made(), case.target, "kernel", Decisions("kernel", schedules))
     assert (error.value.part, error.value.misfit.path) == (part, path)
+
+
+def upright_attention() -> Group:
+    """Attention whose keys and values are columns in memory, which no 16 bytes are copied of."""
+    k, v = (build.transpose(x(name, 1, 1, 16, 64), (0, 1, 3, 2)) for name in "kv")
+    return group(Kind.ATTENTION, build.apply1("attention", x("q", 1, 2, 32, 16), k, v))
+
+
+def test_no_copy_of_queries_is_left_without_a_wait() -> None:
+    """The loop over keys waits for copies of theirs only: alone, queries are not copied so."""
+    found = lowered(upright_attention(), COPIES)
+    assert found is not None
+    assert (COPY in text(found)) is (WAIT in text(found)) is False
+    main = found.schedules["main"]
+    assert isinstance(main, FlashAttentionSchedule) and main.staging.queries.lanes == 4
+    data = to_data(main)
+    data["staging"]["queries"]["asynchronous"] = True
+    asked = {"main": from_data(data, TEMPLATES)}
+    with pytest.raises(PartMisfit, match="only if keys or values are") as error:
+        lower(upright_attention(), COPIES, "kernel", Decisions("kernel", asked))
+    assert error.value.misfit.path == ("staging", "queries", "asynchronous")

@@ -9,7 +9,13 @@ from functools import partial
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.attention_problem import AttentionProblem, attention_problem
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.gpu.attention import decode_split, flash_attention, flash_tile, split_kv_decode
+from xlac.codegen.gpu.attention import (
+    decode_split,
+    flash_attention,
+    flash_choice,
+    flash_tile,
+    split_kv_decode,
+)
 from xlac.codegen.schedules.gpu.attention import (
     GPU_ATTENTION,
     GpuAttentionSchedule,
@@ -72,7 +78,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     few = decode_split.takes(size_hint(h.rows), h.widths, h.dtype, target)
     schedule: GpuAttentionSchedule = lower_part.decisions.settle(
         name,
-        decode_split.choose(h, target) if few else flash_tile.choose(h, target),
+        decode_split.choose(h, target) if few else flash_choice.choose(h, target),
         partial(_check, h=h, target=target),
         GPU_ATTENTION,
     )
@@ -88,4 +94,4 @@ def _check(schedule: GpuAttentionSchedule, h: AttentionProblem, target: Target) 
     if isinstance(schedule, SplitKvDecodeSchedule):
         decode_split.check(schedule, h, target)
     else:
-        flash_tile.check(schedule, h, target)
+        flash_choice.check(schedule, h, target)

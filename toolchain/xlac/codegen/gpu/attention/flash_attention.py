@@ -24,10 +24,11 @@ from xlac.codegen.gpu.attention.flash_tile import F32, tile_of
 from xlac.codegen.gpu.attention.fragments import BY_CORES
 from xlac.codegen.gpu.core import instructions, pipeline
 from xlac.codegen.gpu.core.grid import GridThread, grid
-from xlac.codegen.gpu.core.instructions import CHUNK, COLUMNS, ROWS, FragmentOperand, Swizzled
+from xlac.codegen.gpu.core.instructions import COLUMNS, ROWS, FragmentOperand, Swizzled
 from xlac.codegen.gpu.core.pipeline import Lane
-from xlac.codegen.gpu.core.shared_staging import SharedStaging, copies, tile_shape
-from xlac.codegen.schedules.gpu.attention import FlashAttentionSchedule
+from xlac.codegen.gpu.core.shared_staging import SharedStaging, TileShape
+from xlac.codegen.schedules.gpu.attention import FlashAttentionSchedule, FlashStaging
+from xlac.codegen.schedules.gpu.gemm import OperandStaging
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, volume
@@ -50,17 +51,18 @@ def launches(
 ) -> list[KernelLaunch]:
     """One launch."""
     elements = Elements(Builder(), group, target)
-    FlashAttention(elements, after, h, tile_of(schedule, h), target).write()
+    FlashAttention(elements, after, h, tile_of(schedule, h), target).write(schedule.staging)
     return [elements.launch(name, cost.work(group))]
 
 
 class FlashAttention(FlashScores):
     """Writes the kernel's body with the builder of `elements`."""
 
-    def write(self) -> None:
+    def write(self, staging: FlashStaging) -> None:
         """A block for some rows of every key head; those that attend to the most keys
         come first.
         """
+        self.staging = staging
         h, tile, builder = self.h, self.tile, self.builder
         tiles = ceil_div(h.rows, tile.rows)
         extents = [*h.batch, tiles]
@@ -131,35 +133,49 @@ class FlashAttention(FlashScores):
     def _lanes(self, thread: Expr, batch: Counters, memory: list[Buffer]) -> list[Lane]:
         """The staging of key and value tiles to SHARED memory."""
         h, tile, lanes = self.h, self.tile, []
-        for side, layout, buffer, width in zip(
-            (h.keys, h.values), self.by_key, memory, (tile.width, tile.wide), strict=True
+        for how, side, layout, buffer, width in zip(
+            (self.staging.keys, self.staging.values),
+            (h.keys, h.values),
+            self.by_key,
+            memory,
+            (tile.width, tile.wide),
+            strict=True,
         ):
-            staging = self._staging(side, (h.length,), width, tile.keys, layout)
+            staging = self._staging(how, side, (h.length,), width, tile.keys, layout)
             staging.begin(thread, build.index(0), batch)
             lanes.append(Lane(staging, buffer, tile.keys * width))
         return lanes
 
     def _staging(
-        self, side: MatrixOperand, depths: tuple[Dim], span: int, step: int, layout: Swizzled
+        self,
+        how: OperandStaging,
+        side: MatrixOperand,
+        depths: tuple[Dim],
+        span: int,
+        step: int,
+        layout: Swizzled,
     ) -> SharedStaging:
-        most = max(1, min(CHUNK, self.target.access_bytes) // self.h.dtype.nbytes)
-        shape = tile_shape(side, depths, span, step, most)
         return SharedStaging(
             self.elements,
             side,
             depths,
-            shape,
+            TileShape(span, step, how.lanes, how.along == "depth"),
             self.h.dtype,
             self.tile.warps * self.target.warp,
             layout,
-            copies(side, shape, self.h.dtype, layout, self.target),
+            how.asynchronous,
         )
 
     def _queries(self, thread: Expr, batch: Counters, first: Expr, buffer: Buffer) -> None:
         """Stages the block's queries; they are complete when the first keys are."""
         start = build.index(0)
         staging = self._staging(
-            self.h.queries, (self.h.widths[0],), self.tile.rows, self.tile.width, self.by_query
+            self.staging.queries,
+            self.h.queries,
+            (self.h.widths[0],),
+            self.tile.rows,
+            self.tile.width,
+            self.by_query,
         )
         staging.begin(thread, first, batch)
         if staging.asynchronous:

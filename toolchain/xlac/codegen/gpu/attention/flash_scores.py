@@ -10,6 +10,7 @@ from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.gpu.attention.flash_staging import layouts
 from xlac.codegen.gpu.attention.flash_tile import F32, FlashTile
 from xlac.codegen.gpu.attention.fragments import BY_CORES, BY_QUADS
 from xlac.codegen.gpu.core.instructions import COLUMNS, MMA, Swizzled
@@ -43,15 +44,8 @@ class FlashScores:
         )
         self.by_cores = MMA[h.dtype] in target.instructions
         # fragment layouts of queries, and of keys as the score product reads them
-        self.by_query = Swizzled(h.dtype, tile.width, along_depth=True)
-        # these tensor cores read the right operand along the sum only
-        turned = self.by_cores and h.dtype is F32
-        of_values = (
-            Swizzled(h.dtype, tile.keys, along_depth=True)
-            if turned
-            else Swizzled(h.dtype, tile.wide, along_depth=False)
-        )
-        self.by_key = Swizzled(h.dtype, tile.width, along_depth=False), of_values
+        lie = layouts(h, tile, target)
+        self.by_query, self.by_key = lie.queries, (lie.keys, lie.values)
         self.of_weights = Swizzled(h.dtype, tile.keys, along_depth=True)
         self.pairs = BY_CORES if self.by_cores else BY_QUADS  # of the weighted values
 

@@ -5,19 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xlac.codegen.schedules.schedule import Positive, Schedule
+from xlac.codegen.schedules.gpu.gemm import OperandStaging
+from xlac.codegen.schedules.schedule import Part, Positive, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class FlashStaging(Part):
+    """How each operand's tiles come to SHARED memory."""
+
+    queries: OperandStaging
+    keys: OperandStaging
+    values: OperandStaging
 
 
 @dataclass(frozen=True, slots=True)
 class FlashAttentionSchedule(Schedule):
     """For many queries. A block has `warps`, each with 16 rows of queries, and iterates over tiles
-    of `keys` keys; `stages` tiles of keys and values are in SHARED memory at once.
+    of `keys` keys; `stages` tiles of keys and values are in SHARED memory at once. How they and the
+    queries come there (`staging`) is as in `simt_gemm`.
     """
 
     template: ClassVar[str] = "flash_attention"
     warps: Positive
     keys: Positive
     stages: Positive
+    staging: FlashStaging
 
 
 @dataclass(frozen=True, slots=True)
