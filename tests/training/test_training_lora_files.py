@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from lora_specs import FACTORS, SPEC, batch, made
 
 import xlac
 from xlac.cli import status
-from xlac.spec.load import load_training
-from xlac.spec.weights.safetensors import SafetensorsFile
+from xlac.ir.types import Type
+from xlac.spec.load import load, load_training
+from xlac.spec.weights.safetensors import SafetensorsFile, TensorSource, write_tensors
 from xlac.training.loop.train import train
 from xlac.training.weights import PREFIX, write_weights
+from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 
 
@@ -190,3 +193,36 @@ def test_mistakes(change: tuple[str, str], tmp_path: Path) -> None:
     assert f"[{code}]" in told
     assert text in told
     assert f"m.yaml:{line}:" in told
+
+
+def test_a_spec_names_factors_behind_the_weights(tmp_path: Path) -> None:
+    """What is read is what a run merges, to the bit; other factors are refused at the file's name."""
+    trainer = made(tmp_path)
+    write_weights(tmp_path / "base.safetensors", {n: w for n, w in trainer.weights(False).items() if "lora" not in n})  # fmt: skip
+    trainer.step(**batch())
+    trainer.save_factors(tmp_path / "lora.safetensors")
+    base = base_spec(tmp_path)
+    first = base.read_text()
+    base.write_text(first.replace("{init: {seed: 1}}", "{file: [base.safetensors, lora.safetensors]}"))  # fmt: skip
+    model = load(base)
+    for name, array in trainer.weights().items():
+        assert np.array_equal(model.weights[name], array), name
+    base.write_text(first.replace("{init: {seed: 1}}", "lora.safetensors"))
+    with pytest.raises(SourceError, match=r"base\.yaml:4:10: error: lora\.safetensors: it has factors of 'key.weight'.*no file before"):  # fmt: skip
+        load(base)
+
+
+@pytest.mark.parametrize(("told", "shape", "problem"), [
+    ('{"w": {"scale": NaN}}', (2, 2), "makes no sense"), ("[]", (2, 2), "not as written"), ('{"w": {"scale": 1, "transposed": 3}}', (2, 2), "no sense"),
+    ('{"w": {"scale": 1}}', (3, 2), "do not fit 'w'"), ('{"v": {"scale": 1}}', (2, 2), "no factors of 'v'"),
+])  # fmt: skip
+def test_factors_that_do_not_fit_a_file(
+    told: str, shape: Any, problem: str, tmp_path: Path
+) -> None:
+    write_weights(tmp_path / "base.safetensors", {"w": np.zeros((2, 2), np.float32)})
+    parts = {"w.lora_A.weight": np.zeros((1, shape[1]), np.float32), "w.lora_B.weight": np.zeros((shape[0], 1), np.float32)}  # fmt: skip
+    tensors = {n: TensorSource(Type(DType.F32, a.shape), lambda a=a: a) for n, a in parts.items()}  # type: ignore[misc]
+    write_tensors(tmp_path / "lora.safetensors", tensors, metadata={"lora": told})
+    (tmp_path / "m.yaml").write_text('xlac: 1\nmodel: m\nweights: {file: [base.safetensors, lora.safetensors]}\ninputs: {x: "f32[2]"}\ngraph:\n  w: {op: weight, type: "f32[2, 2]"}\n  y: w @ x\noutputs: [y]\n')  # fmt: skip
+    with pytest.raises(SourceError, match=rf"m\.yaml:3:36: error: lora\.safetensors: .*{problem}"):
+        load(tmp_path / "m.yaml")

@@ -32,6 +32,7 @@ _HOMES = {
     "custom_gradient": "xlac.frontends.declared_gradients",
     "from_torch": "xlac.integrations.torch.function",
     "torch_step": "xlac.integrations.torch.step",
+    "torch_trainer": "xlac.integrations.torch.trainer",
     "from_jax": "xlac.integrations.jax",
     "timeout": "xlac_sdk.host.stopping",
     "Tensor": "xlac.frontends.tracing",

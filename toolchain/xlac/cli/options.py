@@ -34,7 +34,7 @@ def bounded(function: Command) -> Command:
 
             memory = parse(max_compile_memory)
         with (
-            Progress(f"reading {Path(named['spec']).name}") as progress,
+            Progress(f"reading {Path(named['spec'] or 'the model').name}") as progress,
             telling(progress.stage),
             within(max_compile_seconds, memory),
         ):
@@ -43,10 +43,10 @@ def bounded(function: Command) -> Command:
     return command  # type: ignore[return-value]
 
 
-def spec_options(function: Command) -> Command:
+def spec_options(function: Command, required: bool = True) -> Command:
     """SPEC, --dim, --set and --allow-outside; --max-compile-seconds and --max-compile-memory."""
     decorators = [
-        click.argument("spec", type=click.Path(path_type=Path)),
+        click.argument("spec", type=click.Path(path_type=Path), required=required),
         click.option(
             "--dim",
             "dim",

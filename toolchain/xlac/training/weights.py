@@ -18,6 +18,7 @@ from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.spec.training import ema
 from xlac.spec.training.lora import LowRank
+from xlac.spec.weights.low_rank_file import METADATA
 from xlac.spec.weights.safetensors import SafetensorsFile, TensorSource, write_tensors
 from xlac.spec.weights.tensor_files import BadFile
 from xlac_sdk.dtypes import DType
@@ -42,11 +43,14 @@ def write_weights(path: Path, weights: Mapping[str, Array]) -> None:
 
 def write_factors(path: Path, learned: Mapping[str, Array], factors: Mapping[str, LowRank]) -> None:
     """What was learned beside weights that stay, as safetensors whose metadata say of each weight
-    the rank and the scale of its factors.
+    the rank and the scale of its factors, and whether it has its inputs first.
     """
-    told = {name: {"rank": one.spec.rank, "scale": one.scale} for name, one in factors.items()}
+    told = {
+        name: {"rank": one.spec.rank, "scale": one.scale, "transposed": one.flipped}
+        for name, one in factors.items()
+    }
     tensors = {name: _source(array) for name, array in learned.items()}
-    write_tensors(path, tensors, metadata={"lora": json.dumps(told)})
+    write_tensors(path, tensors, metadata={METADATA: json.dumps(told)})
 
 
 def factor_files(
@@ -75,7 +79,7 @@ def read_factors(
     try:
         file = SafetensorsFile(path)
         found = {name.removeprefix(PREFIX): np.array(file[name]) for name in file}
-        told = json.loads(file.metadata.get("lora", "{}"))
+        told = json.loads(file.metadata.get(METADATA, "{}"))
         scales = {name: float(told[name]["scale"]) for name in told}
     except (BadFile, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise SourceError(Diagnostic("XL3004", f"{path}: {error}")) from None

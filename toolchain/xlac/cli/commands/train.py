@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, 
 
 
 @click.command(name="train")
-@spec_options
+@partial(spec_options, required=False)
 @target_options
 @memory_option
 @click.option(
@@ -43,6 +44,12 @@ USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, 
 )
 @click.option(
     "--resize", is_flag=True, default=None, help="Cut and scale images to the input's size."
+)
+@click.option(
+    "--from-torch",
+    metavar="MODULE:FUNCTION",
+    default=None,
+    help="Train what a function gives instead of SPEC: a PyTorch module, its loss and optimizer.",
 )
 @click.option("--epochs", type=int, default=None, help="How often to go over the data.")
 @click.option("--max-steps", type=int, default=None, help="End after so many steps.")
@@ -88,14 +95,13 @@ USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, 
     default=None,
     help="Write weights with factors of low rank (lora) merged into them, beside the factors.",
 )
-def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
-    """Train SPEC, which has a section `train:`, on data: metrics.csv, checkpoints and weights go to
-    the run's folder.
+def command(folder: Path | None, resume: Path | None, from_torch: str | None, **given: Any) -> int:
+    """Train SPEC, which has a section `train:`, or the module of --from-torch, on data: metrics.csv,
+    checkpoints and weights go to the run's folder.
 
     Ctrl-C, and SIGTERM, finish the step and write a checkpoint.
     """
-    import xlac
-    from xlac.cli.choice import chosen, pairs
+    from xlac.cli.choice import pairs
     from xlac.training.data.files import absolute, column_names
     from xlac.training.loop.options import RunOptions
     from xlac.training.loop.run import TrainingLoop
@@ -104,6 +110,8 @@ def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
 
     if resume is not None and folder is not None and folder != resume:
         raise click.UsageError("--resume goes on in the folder that it names; -o names another")
+    if (given["spec"] is None) == (from_torch is None):
+        raise click.UsageError("what to train is SPEC, or --from-torch MODULE:FUNCTION")
     place = resume or folder
     if place is None:
         raise click.UsageError("-o says which folder the run is to have")
@@ -114,23 +122,33 @@ def command(folder: Path | None, resume: Path | None, **given: Any) -> int:
     if not told["data"]:
         raise click.UsageError("--data says what to train on")
     options = RunOptions(**{name: told[name] for name in KEPT[5:]})
-    choice = chosen(**given)
-    trainer = xlac.trainer(choice.spec, accumulate=told["accumulate"], **training_options(choice))
+    trainer = trained(from_torch, given, told)
     columns = column_names(pairs(told["columns"], "--columns"))
     data = opened(trainer, list(told["data"]), columns, told["resize"])
     validate = opened(trainer, list(told["validate"]), columns, told["resize"]) if told["validate"] else None  # fmt: skip
     report = TerminalReport(options.epochs)
     found = {n: [absolute(text) for text in told[n]] for n in ("data", "validate")}
     made = {name: given[name] for name in COMPILED}
-    asked = {
-        "spec": absolute(str(choice.spec)),
-        **made,
-        **told,
-        **found,
-    }  # from any working directory
+    spec = {"spec": absolute(str(given["spec"]))} if given["spec"] else {}
+    asked = {**spec, **made, **told, **found}  # from any working directory
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
     loop.run(resume is not None)
     return 0
+
+
+def trained(from_torch: str | None, given: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
+    """The trainer of SPEC, or of a module of PyTorch's."""
+    if from_torch is None:
+        import xlac
+        from xlac.cli.choice import chosen
+
+        choice = chosen(**given)
+        return xlac.trainer(choice.spec, accumulate=told["accumulate"], **training_options(choice))
+    from xlac.cli.from_torch import torch_trainer
+
+    options = {name: given[name] for name in ("target", "threads")}
+    options |= {"precision": given["precision"] or "default", "checked": given["checked"] or None}
+    return torch_trainer(from_torch, options, {**given, **told})
 
 
 def settled(given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import prod, sqrt
 
-import numpy as np
-
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, walk
 from xlac.ir.op import Array
@@ -26,6 +24,7 @@ from xlac.spec.report import Fault, Place, nearest
 from xlac.spec.schema.training import LoraSpec
 from xlac.spec.schema.weights import TensorInit
 from xlac.spec.weights.initial import draw
+from xlac.spec.weights.low_rank_file import merged
 from xlac_sdk.source import Origin
 
 
@@ -62,12 +61,7 @@ class LowRank:
 
     def merged(self, weight: Array, a: Array, b: Array) -> Array:
         """The weight with its change, as an array of the weight's type; computed in float64."""
-        wide = [np.asarray(x).astype(np.float64) for x in (weight, a, b)]
-        change = wide[2].reshape(len(wide[2]), -1) @ wide[1].reshape(len(wide[1]), -1)
-        if self.flipped:
-            change = change.T
-        found: Array = wide[0] + self.scale * change.reshape(wide[0].shape)
-        return found.astype(np.asarray(weight).dtype)
+        return merged(weight, a, b, self.scale, self.flipped)
 
     def initial(self, seed: int) -> dict[str, Callable[[], Array]]:
         """The first values, as Hugging Face's PEFT has them: `a` uniform within 1 / sqrt(in) and `b`

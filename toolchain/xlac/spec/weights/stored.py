@@ -11,6 +11,7 @@ from xlac.ir.types import Type
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema import weights
 from xlac.spec.schema.document import SpecEntry, resolved
+from xlac.spec.weights.low_rank_file import factor_file, with_factors
 from xlac.spec.weights.open_files import opened
 from xlac.spec.weights.rename import renamed
 from xlac.spec.weights.tensor_files import BadFile, StoredTensor, TensorFile
@@ -48,13 +49,22 @@ class Stored:
             return {}
         place = self.entry.place
         at = place.at("file") if isinstance(self.entry.spec, weights.WeightsSpec) else place
-        files, self.readable = read(self.spec, at, self.report, self.folder, self.allow_outside)
+        every, self.readable = read(self.spec, at, self.report, self.folder, self.allow_outside)
+        files = [file for file in every if not factor_file(file)]
         found = {name: (file, name) for file in files for name in file.tensors}
         if self.spec.rename and self.readable:
             before = len(self.report.found)
             renames = renamed(found, self.spec.rename, place.at("rename"), self.report)
             found = {new: found[old] for new, old in renames.items()}
             self.readable = len(self.report.found) == before
+        for number, file in enumerate(every):
+            if self.readable and file not in files:
+                try:
+                    found = with_factors(found, file)
+                except BadFile as error:
+                    spot = at.at(number) if isinstance(self.spec.file, list) else at
+                    self.report.add("XL3004", f"{file.path.name}: {error}", spot.span)
+                    self.readable = False
         return found
 
     def constant(self, name: str, type: Type, span: Span) -> Array:
@@ -123,7 +133,7 @@ def read(
             report.add("XL3004", f"{text}: {reason}", spot.span)
             good = False
             continue
-        for name in file.tensors:
+        for name in file.tensors if not factor_file(file) else ():
             if name in seen:
                 report.add("XL3009", f"tensor {name!r} is in {seen[name]} and in {text}", spot.span)
             seen[name] = text

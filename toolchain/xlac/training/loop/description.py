@@ -51,7 +51,6 @@ class RunDescription(Strict):
     """What run.json may say: options of `xlac train` by name, what is not given left out."""
 
     spec: Annotated[Line, AfterValidator(_absolute)] = ""
-    module: Line | None = None
     target: Word = "cpu"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     dim: Lines = []

@@ -1,0 +1,107 @@
+"""`xlac train --from-torch MODULE:FUNCTION`: what a function of the user's gives to train on."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from xlac.integrations.torch.trainer import TorchTrainer
+
+REFUSED = ("dim", "sets", "cpu", "triple", "arch", "max_memory", "accumulate", "checks")
+"""Options that say something of a spec."""
+
+
+def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any]) -> TorchTrainer:
+    """The trainer of MODULE:FUNCTION, with options of `xlac.torch_step`. Raises SourceError for what
+    the function does not give, and for what goes wrong in it, at the line.
+    """
+    for name in REFUSED:
+        if given.get(name):
+            option = {"sets": "--set"}.get(name, f"--{name.replace('_', '-')}")
+            raise click.UsageError(f"{option} is for specs; --from-torch trains a module as it is")
+    module, colon, called = text.rpartition(":")
+    if not colon or not module or not called.isidentifier():
+        raise click.UsageError(f"--from-torch takes MODULE:FUNCTION or FILE.py:FUNCTION, not '{text}'")  # fmt: skip
+    from xlac.support.extras import needed
+
+    with needed("--from-torch"):
+        import torch  # noqa: F401 needed below, and said with its extra where it is missing
+    found = _run(text, lambda: _imported(module))
+    function = getattr(found, called, None)
+    if not callable(function):
+        from xlac_sdk.support.choices import nearest
+
+        names = [name for name, one in vars(found).items() if callable(one) and not name.startswith("_")]  # fmt: skip
+        raise _wrong(f"{module} has no function '{called}'", nearest(called, names))
+    made = _run(text, function)
+    return _trainer(text, made, options)
+
+
+def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
+    from xlac.integrations.torch.trainer import torch_trainer as trainer_of
+
+    hint = "return {'model': …, 'loss': …, 'optimizer': …, 'inputs': {'image': torch.zeros(32, 64), 'label': torch.zeros(32, dtype=torch.long)}}, as xlac.torch_trainer takes them"  # fmt: skip
+    if not isinstance(made, Mapping):
+        raise _wrong(f"{text} gives {type(made).__name__}, and not what is to be trained", hint)
+    missing = [name for name in ("model", "loss", "optimizer", "inputs") if name not in made]
+    if missing:
+        raise _wrong(f"{text} gives no {missing[0]!r}", hint)
+    known = ("model", "loss", "optimizer", "inputs", "targets", "metrics", "schedule", "clip_norm")
+    unknown = [name for name in made if name not in known]
+    if unknown:
+        from xlac_sdk.support.choices import nearest
+
+        raise _wrong(f"{text} gives {unknown[0]!r}, which is nothing that is trained", nearest(str(unknown[0]), known))  # fmt: skip
+    return trainer_of(**made, **options)
+
+
+def _imported(module: str) -> ModuleType:
+    if not module.endswith(".py"):
+        if "" not in sys.path:
+            sys.path.insert(0, "")
+        return importlib.import_module(module)
+    path = Path(module)
+    if not path.is_file():
+        raise FileNotFoundError(2, "No such file", module)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules[path.stem] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+def _run(text: str, function: Callable[[], Any]) -> Any:
+    """What code of the user's gives. Raises SourceError at the line where it fails."""
+    from xlac_sdk.source import Diagnostic, SourceError, Span, XlacError
+
+    try:
+        return function()
+    except XlacError:
+        raise
+    except SyntaxError as error:
+        span = Span(Path(error.filename or text), error.lineno or 1, error.offset or 1)
+        raise SourceError(Diagnostic("XL7312", f"{error.msg}", span)) from None
+    except Exception as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__ and "importlib" not in f.filename]  # fmt: skip
+        own = [f for f in frames if "site-packages" not in f.filename] or frames
+        problem = f"{text} failed: {type(error).__name__}: {error}"
+        last = own[-1] if own else None
+        at = Span(Path(last.filename), last.lineno or 1, (last.colno or 0) + 1) if last else None
+        raise SourceError(Diagnostic("XL7312", problem, at)) from None
+
+
+def _wrong(problem: str, hint: str) -> Exception:
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    return SourceError(Diagnostic("XL7312", problem, hint=hint))

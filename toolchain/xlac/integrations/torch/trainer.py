@@ -1,0 +1,204 @@
+"""`xlac.torch_trainer`: a PyTorch module, its loss and its optimizer as what `xlac.train` and
+`xlac train --from-torch` train: steps by `xlac.torch_step`, over PyTorch's own tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from xlac.frontends.torch.fx_nodes import dtype_of
+from xlac.frontends.torch.tensors import array_of, tensor_of
+from xlac.integrations.torch.learning_export import Loss
+from xlac.integrations.torch.optimizers import refuse
+from xlac.integrations.torch.step import torch_step
+from xlac.ir.dims import symbol
+from xlac.ir.types import Type
+from xlac.spec.weights.safetensors import TensorSource, write_tensors
+from xlac.support.digest import digest
+from xlac.training.averages import no_averages
+from xlac.training.loop.loader_state import LoaderState
+from xlac.training.loop.steps import AveragedSteps, Sums
+from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.source import Diagnostic, SourceError
+
+BATCH, REST = "batch", "rest"
+MOST_ROWS = 2**31 - 1
+
+
+class TorchTrainer:
+    """What the loop of `xlac.train` calls. Losses and metrics weigh by the rows of a batch; metrics are
+    those of evaluations, which PyTorch does, in the mode of `model.eval()`.
+    """
+
+    batch, losses, averages = BATCH, ("loss",), False
+    parts: Mapping[str, Callable[[Path], None]] = {}
+
+    def __init__(
+        self, model: torch.nn.Module, loss: Loss, optimizer: torch.optim.Optimizer, inputs: Mapping[str, torch.Tensor], targets: int,
+        metrics: Mapping[str, Loss], schedule: Any, options: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.model, self.optimizer = model, optimizer
+        self._loss, self._schedule, self._targets = loss, schedule, targets
+        self._means: dict[str, Loss] = {"loss": loss, **metrics}
+        self._step = torch_step(model, loss, optimizer, targets=targets, **options)
+        self._types = _input_types(inputs)
+        self.metrics = tuple(self._means)
+        self.steps_done = 0
+        kept = [f"{name} {list(t.shape)} {t.dtype}" for name, t in self._tensors().items()]
+        chosen = [{k: v for k, v in g.items() if k not in ("params", "lr", "initial_lr")} for g in optimizer.param_groups]  # fmt: skip
+        self.fingerprint = digest(repr(model), type(optimizer).__name__, repr(chosen), *kept, repr(sorted(options.items())))[:32]  # fmt: skip
+
+    @property
+    def inputs(self) -> Mapping[str, Type]:
+        """The types of what a step takes, the loss's last."""
+        return self._types
+
+    @property
+    def ema(self) -> AveragedSteps:
+        """Raises SourceError: no averages are kept."""
+        raise no_averages()
+
+    def run_step(self, arrays: Mapping[str, Any]) -> Sums:
+        """Learns from a batch; its loss as a sum and a count."""
+        given = self._given(arrays)
+        value = float(self._step(*given))
+        if self._schedule is not None:
+            self._schedule.step()
+        self.steps_done += 1
+        return {"loss": (value * len(given[0]), float(len(given[0])))}
+
+    def run_evaluate(self, arrays: Mapping[str, Any]) -> Sums:
+        """The loss and metrics of a batch in the mode of inference."""
+        given = self._given(arrays)
+        ends = len(given) - self._targets
+        with _inference(self.model), torch.no_grad():
+            made = self.model(*given[:ends])
+            found = {name: float(mean(made, *given[ends:])) for name, mean in self._means.items()}
+        return {name: (value * len(given[0]), float(len(given[0]))) for name, value in found.items()}  # fmt: skip
+
+    def _given(self, arrays: Mapping[str, Any]) -> list[torch.Tensor]:
+        return [tensor_of(np.ascontiguousarray(arrays[name])) for name in self._types]
+
+    # ---- what is kept ------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Array]:
+        """Copies of the module's tensors and the optimizer's, and as bytes what else decides how the
+        run goes on: options, the schedule, PyTorch's random numbers.
+        """
+        found = {name: np.array(array_of(t.detach())) for name, t in self._tensors().items()}
+        own = self.optimizer.state_dict()
+        held = {f"optimizer.{n}.{slot}": value for n, kept in own["state"].items() for slot, value in kept.items()}  # fmt: skip
+        tensors = {k: v for k, v in held.items() if isinstance(v, torch.Tensor)}
+        rest = {
+            "groups": own["param_groups"], "plain": {k: v for k, v in held.items() if k not in tensors},
+            "schedule": self._schedule.state_dict() if self._schedule is not None else None,
+            "random": torch.get_rng_state().numpy().tobytes(), "steps": self.steps_done,
+        }  # fmt: skip
+        told = LoaderState.of(rest)
+        if told.arrays:
+            raise refuse("options of the optimizer or the schedule are tensors, which a checkpoint has not", "numbers in their place")  # fmt: skip
+        found |= {name: np.array(array_of(t)) for name, t in tensors.items()}
+        return {**found, REST: np.frombuffer(told.text.encode(), np.uint8)}
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Takes such a state, in place. Raises SourceError for that of another model."""
+        try:
+            rest = LoaderState(np.asarray(state[REST]).tobytes().decode()).value()
+            plain, groups, bits = dict(rest["plain"]), rest["groups"], rest["random"]
+            steps, schedule = int(rest["steps"]), rest["schedule"]
+        except (KeyError, ValueError, TypeError) as error:
+            raise _other(f"it has no place of a run: {error}") from None
+        own = self._tensors()
+        for name, kept in own.items():
+            if name not in state or (state[name].shape, state[name].dtype) != (tuple(kept.shape), dtype_of(kept).numpy):  # fmt: skip
+                raise _other(f"'{name}' is {list(kept.shape)} here")
+        held: dict[int, dict[str, Any]] = {}
+        for name, value in {
+            **{n: tensor_of(np.array(a)) for n, a in state.items()},
+            **plain,
+        }.items():
+            if name.startswith("optimizer."):
+                number, _, slot = name.removeprefix("optimizer.").partition(".")
+                held.setdefault(int(number), {})[slot] = value
+        try:
+            self.optimizer.load_state_dict({"state": held, "param_groups": groups})
+            if self._schedule is not None and schedule is not None:
+                self._schedule.load_state_dict(schedule)
+            torch.set_rng_state(torch.from_numpy(np.frombuffer(bits, np.uint8).copy()))
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise _other(str(error)) from None
+        with torch.no_grad():
+            for name, kept in own.items():
+                kept.copy_(tensor_of(np.array(state[name])))
+        self.steps_done = steps
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        return {f"model.{name}": t for name, t in self.model.state_dict(keep_vars=True).items() if isinstance(t, torch.Tensor)}  # fmt: skip
+
+    def set_length(self, steps: int) -> None:
+        """Nothing: a schedule of PyTorch's says its length itself."""
+
+    def save_weights(self, path: Path) -> None:
+        """Writes the module's `state_dict` as safetensors."""
+        found = {n.removeprefix("model."): np.array(array_of(t.detach())) for n, t in self._tensors().items()}  # fmt: skip
+        write_tensors(path, {n: TensorSource(Type(DType.of(a.dtype), a.shape), lambda a=a: a) for n, a in found.items()})  # type: ignore[misc]  # fmt: skip
+
+
+@contextmanager
+def _inference(model: torch.nn.Module) -> Iterator[None]:
+    before = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in before:
+            part.training = training
+
+
+def _input_types(inputs: Mapping[str, torch.Tensor]) -> dict[str, Type]:
+    """The types of examples, their first axis counting the rows."""
+    found: dict[str, Type] = {}
+    for name, example in inputs.items():
+        if not isinstance(name, str) or not isinstance(example, torch.Tensor) or not example.dim():
+            raise refuse(f"inputs has examples by name, tensors whose first axis counts the rows, and {name!r} is none", '{"image": torch.zeros(32, 64)}')  # fmt: skip
+        rows = symbol(BATCH, 1, MOST_ROWS, max(1, len(next(iter(inputs.values())))))
+        found[name] = Type(dtype_of(example), (rows, *example.shape[1:]))
+    if not found:
+        raise refuse("inputs names no input", '{"image": torch.zeros(32, 64)}')
+    return found
+
+
+def _other(what: str) -> SourceError:
+    return SourceError(Diagnostic("XL3020", f"this is the state of another model: {what}"))
+
+
+def torch_trainer(
+    model: torch.nn.Module,
+    loss: Loss,
+    optimizer: torch.optim.Optimizer,
+    inputs: Mapping[str, torch.Tensor],
+    *,
+    targets: int = 1,
+    metrics: Mapping[str, Loss] | None = None,
+    schedule: Any = None,
+    **options: Any,
+) -> TorchTrainer:
+    """A module for `xlac.train`: `inputs` has an example of each by name, those of the model and then
+    the loss's `targets`, whose first axis counts the rows. `metrics` are means over rows, called as
+    the loss is; `schedule` is stepped after each step. `options` are those of `xlac.torch_step`.
+    Raises SourceError.
+    """
+    if not callable(loss):
+        raise refuse(f"the loss must be a function, not {type(loss).__name__}")
+    wrong = [name for name, one in (metrics or {}).items() if not callable(one) or name in ("loss", "epoch", "step", "seconds")]  # fmt: skip
+    if wrong:
+        raise refuse(f"{wrong[0]!r} is no metric", "metrics={'accuracy': lambda made, label: …}, of other names than loss, epoch, step and seconds")  # fmt: skip
+    if not 0 < targets < len(inputs):
+        raise refuse(f"targets is {targets}, and there are {len(inputs)} inputs", "one at least is the model's, and one the loss's")  # fmt: skip
+    return TorchTrainer(model, loss, optimizer, inputs, targets, dict(metrics or {}), schedule, options)  # fmt: skip

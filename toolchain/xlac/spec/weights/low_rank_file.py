@@ -1,0 +1,136 @@
+"""Files of low-rank factors (`lora.safetensors` of a run) named as weights, behind the files of the
+weights that they change: merged where they are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite, prod
+from pathlib import Path
+
+import numpy as np
+
+from xlac.ir.op import Array
+from xlac.spec.weights.safetensors import SafetensorsFile
+from xlac.spec.weights.tensor_files import BadFile, StoredTensor, TensorFile
+from xlac_sdk.dtypes import DType
+
+METADATA = "lora"
+"""The key under which a file says of each weight the scale of its factors, and whether the weight has
+its inputs first (`transposed`).
+"""
+Found = dict[str, tuple[TensorFile, str]]
+
+
+def merged(weight: Array, a: Array, b: Array, scale: float, transposed: bool) -> Array:
+    """A weight with the change of its factors, `a` of [rank, in] and `b` of [out, rank], as an array of
+    the weight's type; computed in float64.
+    """
+    wide = [np.asarray(x).astype(np.float64) for x in (weight, a, b)]
+    change = wide[2].reshape(len(wide[2]), -1) @ wide[1].reshape(len(wide[1]), -1)
+    if transposed:
+        change = change.T
+    found: Array = wide[0] + scale * change.reshape(wide[0].shape)
+    return found.astype(np.asarray(weight).dtype)
+
+
+@dataclass(eq=False)
+class MergedFile:
+    """One weight of a file, with the factors of another file merged into it."""
+
+    base: TensorFile
+    name: str
+    factors: SafetensorsFile
+    parts: tuple[str, str]
+    scale: float
+    transposed: bool
+    path: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.path = self.factors.path
+
+    @property
+    def tensors(self) -> Mapping[str, StoredTensor]:
+        """The weight alone."""
+        return {self.name: self.base.tensors[self.name]}
+
+    def __getitem__(self, name: str, /) -> Array:
+        a, b = (self.factors[part] for part in self.parts)
+        found = merged(self.base[name], a, b, self.scale, self.transposed)
+        found.flags.writeable = False
+        return found
+
+
+def factor_file(file: TensorFile) -> bool:
+    """Whether a file has factors for weights of others."""
+    return isinstance(file, SafetensorsFile) and METADATA in file.metadata
+
+
+def with_factors(found: Found, file: TensorFile) -> Found:
+    """Tensors by name with what a file of factors changes: weights that they are merged into, and
+    whole tensors that learned beside them. Raises BadFile for factors that do not fit.
+    """
+    assert isinstance(file, SafetensorsFile)
+    changed, parts = dict(found), set[str]()
+    for name, (scale, transposed) in _told(file).items():
+        head = name.removesuffix(".weight")
+        names = next(
+            (pair for pair in _pairs(head) if all(part in file.tensors for part in pair)), None
+        )
+        if names is None:
+            raise BadFile(f"it has no factors of {name!r}")
+        if name not in found:
+            raise BadFile(f"it has factors of {name!r}, which no file before it has")
+        parts.update(names)
+        base, own = found[name]
+        a, b = (file.tensors[part] for part in names)
+        turned = _transposed(name, base.tensors[own], a, b, transposed)
+        changed[name] = (MergedFile(base, own, file, names, scale, turned), own)
+    for name in file.tensors:
+        if name not in parts:
+            changed[name] = (file, name)
+    return changed
+
+
+def _pairs(head: str) -> tuple[tuple[str, str], ...]:
+    return (
+        (f"{head}.lora_A.weight", f"{head}.lora_B.weight"),
+        (f"{head}.lora_embedding_A", f"{head}.lora_embedding_B"),
+    )
+
+
+def _told(file: SafetensorsFile) -> dict[str, tuple[float, bool | None]]:
+    """What a file says of each weight: the scale of its factors, and whether it has inputs first."""
+    try:
+        told = json.loads(file.metadata[METADATA])
+        found = {str(n): (float(one["scale"]), one.get("transposed")) for n, one in told.items()}
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise BadFile("what it says of its factors is not as written") from None
+    for name, (scale, transposed) in found.items():
+        if not isfinite(scale) or not isinstance(transposed, bool | None):
+            raise BadFile(f"what it says of the factors of {name!r} makes no sense")
+    return found
+
+
+def _transposed(
+    name: str, weight: StoredTensor, a: StoredTensor, b: StoredTensor, said: bool | None
+) -> bool:
+    """Whether the product of factors is to be transposed; shapes say it where the file does not."""
+    if any(not isinstance(t.dtype, DType) or not t.dtype.is_float for t in (weight, a, b)):
+        raise BadFile(f"{name!r} and its factors are no floats")
+    product = (*b.shape[:1], prod(a.shape[1:]))
+    fits = [way for way in (False, True) if len(a.shape) > 1 and len(b.shape) > 1 and a.shape[0] == b.shape[1]
+            and _flat(weight, way) == (product[::-1] if way else product) and prod(b.shape[2:]) == 1]  # fmt: skip
+    if not fits or (said is not None and said not in fits):
+        shown = " and ".join(str(list(t.shape)) for t in (a, b))
+        raise BadFile(f"factors of {shown} do not fit {name!r}, {list(weight.shape)}")
+    return fits[0] if said is None else said
+
+
+def _flat(weight: StoredTensor, turned: bool) -> tuple[int, int]:
+    """The axes of a weight as two."""
+    if turned:
+        return (prod(weight.shape[:-1]), weight.shape[-1]) if weight.shape else (1, 1)
+    return (weight.shape[0], prod(weight.shape[1:])) if weight.shape else (1, 1)
