@@ -63,17 +63,19 @@ class TrainingGraphs:
     # by loss ("" of one only), then the state of their base
     rates: Mapping[str, Mapping[str, Rate]]
 
+    @property
+    def entries(self) -> dict[str, Model]:
+        """The models by name, those that there are."""
+        parts = {} if self.accumulate is None else {"accumulate": self.accumulate}
+        return {"step": self.step, "evaluate": self.evaluate, "run": self.run, **self.averaged, **parts}  # fmt: skip
+
     def entry(self, name: str) -> Model:
         """The model of an entry. Raises SourceError for averages where none are kept, and for a
         micro-batch where a step has one only.
         """
-        found = {"step": self.step, "evaluate": self.evaluate, "run": self.run, **self.averaged}
-        if self.accumulate is not None:
-            found["accumulate"] = self.accumulate
-        if name == "accumulate" and name not in found:
-            raise no_micro_batches()
+        found = self.entries
         if name not in found:
-            raise no_averages()
+            raise no_micro_batches() if name == "accumulate" else no_averages()
         return found[name]
 
 

@@ -22,8 +22,8 @@ from xlac.spec.load import load_training
 from xlac.spec.training.ema import PREFIX
 from xlac.training import weights
 from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_averages
+from xlac.training.data.index_ranges import index_ranges
 from xlac.training.entries import checked_state, fingerprint
-from xlac.training.index_ranges import index_ranges
 from xlac.training.loop.steps import added, finite_only, means
 from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
@@ -67,11 +67,8 @@ class Trainer:
         if accumulate is not None:
             training = replace(training, accumulate=checked_number(accumulate))
         graphs = graphs_of(model, training)
-        models = {"step": graphs.step, "evaluate": graphs.evaluate, "run": graphs.run, **graphs.averaged}  # fmt: skip
-        if graphs.accumulate is not None:
-            models["accumulate"] = graphs.accumulate
-        self._models, self._options = models, {"target": target, "threads": threads, **options}
-        self._programs = TrainingPrograms(models, self._options)
+        self._models, self._options = graphs.entries, {"target": target, "threads": threads, **options}  # fmt: skip
+        self._programs = TrainingPrograms(self._models, self._options)
         self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.passing}
         self._metrics: tuple[Metric, ...] = graphs.metrics
         self._settings, self._covers = settings(graphs), LENGTH in self._tensors
