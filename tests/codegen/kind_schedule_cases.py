@@ -11,9 +11,10 @@ from contraction_harness import TARGETS, conv, group
 from schedule_draws import Drawn, x
 
 from xlac.fusion.group import Group, Kind
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, pick
 from xlac.ops import build
 from xlac.ops.control.control import Pick
+from xlac.ops.nn.attention_derivatives import AttentionGradient
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.window import Window
@@ -135,6 +136,15 @@ def masked() -> Group:
     return group(Kind.ATTENTION, build.apply1("attention", q, k, v, mask))
 
 
+def differentiated() -> Group:
+    """The derivative of the first."""
+    q, k, v = x("q", 1, 2, 11, 8), x("k", 1, 1, 37, 8), x("v", 1, 1, 37, 24)
+    y, kept = x("y", 1, 2, 11, 24), [x(name, 1, 2, 11) for name in ("top", "total")]
+    op = AttentionGradient(causal=True)
+    found = Node.of(op, q, k, v, y, *kept, x("ct", 1, 2, 11, 24))
+    return group(Kind.ATTENTION, found, *(pick(found, n) for n in range(3)))
+
+
 def few_taps() -> Group:
     """A convolution that Winograd's method serves, whose tiles go beyond the result."""
     y = conv((1, 3, 3, 8), (3, 3, 8, 16), pad=1)
@@ -203,6 +213,7 @@ KIND_CASES: dict[str, Drawn] = {
     ),
     "attention": Drawn(causal, AVX512, "online_softmax pack", starts=(SHARED,)),
     "attention_sse": Drawn(causal, SSE, "online_softmax"),
+    "attention_gradient": Drawn(differentiated, AVX2, "attention_gradient pack", starts=(SHARED,)),
     "attention_mask": Drawn(masked, AVX2, "online_softmax"),
     "winograd": Drawn(
         few_taps,

@@ -60,6 +60,7 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("attention", {"score_vectors": 3}, ("score_vectors",), "a power of two"),
     ("attention", {"value_lanes": 16}, ("value_lanes",), "at most 8 for these widths"),
     ("attention", {"tiles": 99}, ("tiles",), "22 queries have"),
+    ("attention_gradient", {"query_lanes": 16}, ("query_lanes",), "at most 8 for these widths"),
     ("depthwise_nchw", {"rows": 9}, ("rows",), "there are 6 rows"),
     ("depthwise_nhwc", {"pixels": 99}, ("pixels",), "a row has 9"),
     ("depthwise_nhwc_sse", {"vectors": 9, "pixels": 2}, ("pixels",), "takes 54 registers, of 16"),

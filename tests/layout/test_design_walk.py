@@ -83,7 +83,7 @@ def test_the_walk_is_the_way_of_a_build(tmp_path: Path, monkeypatch: pytest.Monk
         # smaller than BERT's, and the same way: packing weights and LLVM are what takes the time
         sizes = [
             "--dim",
-            "sequence=128",
+            "sequence=160",
             "--set",
             "hidden=128",
             "--set",

@@ -68,6 +68,9 @@ class Forward:
         if (chunks := in_chunks(own)) is not None:
             self._through(node, own, chunks, changes)
             return
+        if (other := own.op.differentiated(own)) is not None:
+            self._through(node, own, stamped(other, own.origin, own.inputs), changes)
+            return
         found = by_rule(own, changes)
         if found is None and control.is_control(own.op):
             results, found = control.tangents(own, changes, Forward)
@@ -115,7 +118,16 @@ def by_rule(node: Node, changes: Sequence[Node | None]) -> Sequence[Node | None]
     if node.op.derivatives:
         return [_by_text(node, changes)]
     sets = node.op.linear()
-    return [_by_linearity(node, changes, sets)] if sets else None
+    if not sets or (isinstance(node.op, Composite) and _beyond(node, changes, sets)):
+        return None
+    return [_by_linearity(node, changes, sets)]
+
+
+def _beyond(node: Node, changes: Sequence[Node | None], sets: Sequence[Sequence[str]]) -> bool:
+    """Whether an operand changes in which a node is not linear."""
+    known = {name for chosen in sets for name in chosen}
+    named = zip(changes, operand_names(node), strict=True)
+    return any(change is not None and name not in known for change, name in named)
 
 
 def _by_text(node: Node, changes: Sequence[Node | None]) -> Node | None:

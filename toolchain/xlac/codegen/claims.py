@@ -20,10 +20,13 @@ Takes = Callable[[Node, Target], bool]
 
 
 ATTENTION = {
-    "cpu": "xlac.codegen.cpu.attention_choice",
+    "cpu": "xlac.codegen.cpu.attention.choose",
     "gpu": "xlac.codegen.gpu.attention.attention",
 }
 """The module whose `takes` decides, imported when first needed."""
+
+
+ATTENTION_GRADIENT = "xlac.codegen.cpu.attention.gradient_choice"
 
 
 def attention(node: Node, target: Target) -> bool:
@@ -31,6 +34,14 @@ def attention(node: Node, target: Target) -> bool:
     caches.
     """
     module: Any = import_module(ATTENTION[target.device])
+    return bool(module.takes(node, target))
+
+
+def attention_derivative(node: Node, target: Target) -> bool:
+    """Where the same attention is one kernel on a CPU: its weights are found again by tiles."""
+    if target.device != "cpu":
+        return False
+    module: Any = import_module(ATTENTION_GRADIENT)
     return bool(module.takes(node, target))
 
 
@@ -47,6 +58,8 @@ def window_choice(node: Node, target: Target) -> bool:
 
 TAKEN: dict[str, tuple[Kind, Takes]] = {
     "attention": (Kind.ATTENTION, attention),
+    "attention_sums": (Kind.ATTENTION, attention_derivative),
+    "attention_gradient": (Kind.ATTENTION, attention_derivative),
     "select_and_scatter": (Kind.SCATTER, window_choice),
 }
 """By mnemonic."""

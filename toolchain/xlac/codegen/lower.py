@@ -23,7 +23,7 @@ CPU: dict[Kind, str] = {
     Kind.REDUCE: "xlac.codegen.cpu.reduction",
     Kind.DOT: "xlac.codegen.cpu.gemm.dot",
     Kind.CONV: "xlac.codegen.cpu.conv.conv",
-    Kind.ATTENTION: "xlac.codegen.cpu.attention",
+    Kind.ATTENTION: "xlac.codegen.cpu.attention.attention",
     Kind.WINDOW: "xlac.codegen.cpu.window",
     Kind.SCATTER: "xlac.codegen.cpu.scatter",
     Kind.UPDATE: "xlac.codegen.cpu.update",
@@ -49,7 +49,10 @@ GPU: dict[Kind, str] = {
 kind of group.
 """
 
-CPU_OPERATIONS = {"select_and_scatter": "xlac.codegen.cpu.window_choice.lower"}
+CPU_OPERATIONS = {
+    "select_and_scatter": "xlac.codegen.cpu.window_choice.lower",
+    "attention_gradient": "xlac.codegen.cpu.attention.gradient",
+}
 GPU_OPERATIONS = {"compact": "xlac.codegen.gpu.scan.compact"}
 """Operations, by mnemonic, that a device lowers differently from others of their kind."""
 

@@ -10,6 +10,7 @@ from xlac.ir.dims import Sym, Symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import attributes
 from xlac.ir.types import Type
+from xlac.ops.control.control import Pick
 from xlac.ops.tensor import leaf
 from xlac_sdk.source import Origin
 from xlac_sdk.target import Target
@@ -101,6 +102,11 @@ def ranks(group: Group) -> dict[Node, int]:
         )
     assert group.ranks is not None
     return group.ranks
+
+
+def picked(group: Group) -> list[tuple[Node, int]]:
+    """The outputs, and which result of the anchor each is."""
+    return [(n, n.op.index if isinstance(n.op, Pick) else 0) for n in group.outputs]
 
 
 def origins(group: Group) -> tuple[Origin, ...]:

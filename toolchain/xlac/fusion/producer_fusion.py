@@ -126,7 +126,7 @@ class ProducerFusion:
         if (
             cluster.kind is Kind.ATTENTION
             and user is cluster.anchor
-            and node not in user.inputs[:3]
+            and node not in user.inputs[: user.op.operands.index("mask?")]
         ):
             return ""  # a mask is computed where it is needed
         if cluster.kind in FEEDS and (user is cluster.anchor or user in cluster.feeds):

@@ -122,6 +122,12 @@ class Op(ABC):
         """
         return None
 
+    def differentiated(self, node: Node) -> Sequence[Node] | None:
+        """What gives the results of `node`, which applies this operation, where they are
+        differentiated: it may keep more than they. None: the node itself.
+        """
+        return None
+
     def transposed(
         self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
     ) -> Sequence[Node | None] | None:

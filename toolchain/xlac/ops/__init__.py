@@ -8,7 +8,7 @@ from xlac.ir.op import OPS
 
 FILES = {
     "control": "control bounded custom_gradient effect",
-    "nn": "attention cached_attention rotary convolution transposed_convolution linear einsum loss "
+    "nn": "attention attention_derivatives cached_attention rotary convolution transposed_convolution linear einsum loss "
     "class_loss batch_normalization normalization response_norm pooling adaptive_pooling probability recurrent",
     "reduction": "algebra fft rounding contraction conv order ranking reduction window window_choice cumulative "
     "named_reductions statistics extremes",

@@ -19,7 +19,8 @@ from xlac.codegen.core.operands import OperandView
 from xlac.ir.dims import Dim, Shape, size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
-from xlac.ops.nn.attention import Attention
+from xlac.ir.types import Type
+from xlac.ops.nn.attention import MaskedHeads
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr
@@ -49,15 +50,15 @@ class AttentionProblem:
     widths: tuple[int, int]  # of queries and keys, and of values
 
     @property
-    def op(self) -> Attention:
+    def op(self) -> MaskedHeads:
         """The operation."""
-        assert isinstance(self.node.op, Attention)
+        assert isinstance(self.node.op, MaskedHeads)
         return self.node.op
 
     @property
     def dtype(self) -> DType:
         """Of queries, keys and values."""
-        return self.node.type.dtype
+        return self.node.inputs[0].type.dtype
 
     @property
     def rows(self) -> Dim:
@@ -72,7 +73,8 @@ class AttentionProblem:
     @property
     def mask(self) -> Node | None:
         """The mask that is added to scores, or None."""
-        return self.node.inputs[3] if len(self.node.inputs) > 3 else None
+        place = self.op.operands.index("mask?")
+        return self.node.inputs[place] if len(self.node.inputs) > place else None
 
     @property
     def gap(self) -> int | None:
@@ -100,15 +102,13 @@ class AttentionProblem:
         )
 
     def place(self, batch: Counters, row: Expr, column: Expr) -> Index:
-        """The index in the result of an element of a row, or of as many elements as the column has
-        lanes.
-        """
-        head, time = self._apart(batch, row)
-        if self.node.type.rank == 4:
+        """The index in the result of one row's element, or as many as the column has lanes."""
+        head, time = self.head_and_time(batch, row)
+        if self.node.inputs[0].type.rank == 4:
             return batch[0], head, time, column
         return batch[0], time, build.add(build.mul(head, self.widths[1]), column)
 
-    def _apart(self, batch: Counters, row: Expr) -> tuple[Expr, Expr]:
+    def head_and_time(self, batch: Counters, row: Expr) -> tuple[Expr, Expr]:
         """The query head and the time of a row."""
         shared, time = (
             (build.div(row, self.time), build.mod(row, self.time))
@@ -131,29 +131,43 @@ class AttentionProblem:
         """
         dtype = product.dtype
         score = build.apply(P.MUL, product, Const(self.scale, dtype))
-        head, time = self._apart(batch, row)
         lowest = Const(LOWEST[dtype] if self.op.hidden is None else self.op.hidden, dtype)
-        if self.mask is not None:
-            at = (batch[0], head, time, key)[4 - self.mask.type.rank :]
-            index = tuple(
-                build.index(0) if n == 1 else i for i, n in zip(at, self.mask.shape, strict=True)
-            )
-            # the mask is not read past its end
-            if end is not None and self.mask.shape[-1:] != (1,) and index:
-                index = (*index[:-1], build.apply(P.MIN, index[-1], build.lift(self.length - 1)))
-            given = elements.at(self.mask, index)
-            is_choice = self.mask.type.dtype is DType.BOOL
-            score = (
-                build.select(given, score, lowest)
-                if is_choice
-                else build.apply(P.ADD, score, build.cast(given, dtype))
-            )
-        if self.gap is not None and self.time != 1:
-            seen = build.apply(P.LE, key, build.add(time, self.gap))
+        if self.mask is not None and self.mask.type.dtype is not DType.BOOL:
+            given = self._masked(elements, batch, row, key, end)
+            score = build.apply(P.ADD, score, build.cast(given, dtype))
+        for seen in self.seen(elements, batch, row, key, end):
             score = build.select(seen, score, lowest)
         if end is not None:
             score = build.select(build.apply(P.LT, key, end), score, Const(-math.inf, dtype))
         return score
+
+    def seen(
+        self, elements: Elements, batch: Counters, row: Expr, key: Expr, end: Expr | None
+    ) -> list[Expr]:
+        """Whether a row may see as many keys as `key` has lanes: what a mask of bool says, and what
+        the order of time does.
+        """
+        found = []
+        if self.mask is not None and self.mask.type.dtype is DType.BOOL:
+            found.append(self._masked(elements, batch, row, key, end))
+        if self.gap is not None and self.time != 1:
+            _, time = self.head_and_time(batch, row)
+            found.append(build.apply(P.LE, key, build.add(time, self.gap)))
+        return found
+
+    def _masked(
+        self, elements: Elements, batch: Counters, row: Expr, key: Expr, end: Expr | None
+    ) -> Expr:
+        """What the mask has for a row and keys; it is not read past its end."""
+        assert self.mask is not None
+        head, time = self.head_and_time(batch, row)
+        at = (batch[0], head, time, key)[4 - self.mask.type.rank :]
+        index = tuple(
+            build.index(0) if n == 1 else i for i, n in zip(at, self.mask.shape, strict=True)
+        )
+        if end is not None and self.mask.shape[-1:] != (1,) and index:
+            index = (*index[:-1], build.apply(P.MIN, index[-1], build.lift(self.length - 1)))
+        return elements.at(self.mask, index)
 
 
 def exponential(value: Expr) -> Expr:
@@ -166,27 +180,43 @@ def attention_problem(
 ) -> AttentionProblem:
     """The attention problem of a node, with its operands in the given views."""
     op = node.op
-    assert isinstance(op, Attention)
+    assert isinstance(op, MaskedHeads)
     shapes = op.shapes(*(i.type for i in node.inputs[:3]))
     (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = shapes
     assert isinstance(width, int) and isinstance(wide, int)
     shared = size_hint(many) // max(1, size_hint(few))
-    found = []
-    for view, (_, _, _, size), given in zip(views, shapes, node.inputs, strict=False):
-        steps = view.strides if given.type.rank == 4 else _split(view.strides, size)
-        found.append((OperandSource(view.value, given.type.dtype, view.offset), steps))
-    (source, (b, h, t, w)), *others = found
-    own, steps = ((shared, time), (h, t)) if shared > 1 else ((time,), (t,))
-    queries = MatrixOperand(source, own, steps, (b, h * shared), (w,))
-    keys, values = (
-        MatrixOperand(where, (size,), (s[3],), (s[0], s[1]), (s[2],))
-        for (where, s), size in zip(others, (width, wide), strict=True)
-    )
+    q, k, v = (i.type for i in node.inputs[:3])
     return AttentionProblem(
-        node, queries, keys, values, (batch, few), time, length, shared, (width, wide)
+        node,
+        of_queries(views[0], q, width, shared, time),
+        of_keys(views[1], k, width),
+        of_keys(views[2], v, wide),
+        (batch, few),
+        time,
+        length,
+        shared,
+        (width, wide),
     )
 
 
-def _split(strides: Shape, width: Dim) -> Shape:
-    """Strides with the heads axis split from the width."""
-    return strides[0], strides[2] * width, strides[1], strides[2]
+def of_queries(view: OperandView, given: Type, width: int, shared: int, time: Dim) -> MatrixOperand:
+    """What queries have, so wide, lying where a view says: its rows are axes of its own."""
+    b, h, t, w = _steps(view, given, width)
+    own, steps = ((shared, time), (h, t)) if shared > 1 else ((time,), (t,))
+    source = OperandSource(view.value, given.dtype, view.offset)
+    return MatrixOperand(source, own, steps, (b, h * shared), (w,))
+
+
+def of_keys(view: OperandView, given: Type, width: int) -> MatrixOperand:
+    """What keys have, so wide, lying where a view says: it is summed over time."""
+    b, h, t, w = _steps(view, given, width)
+    source = OperandSource(view.value, given.dtype, view.offset)
+    return MatrixOperand(source, (width,), (w,), (b, h), (t,))
+
+
+def _steps(view: OperandView, given: Type, width: int) -> Shape:
+    """Strides with heads apart."""
+    if given.rank == 4:
+        return view.strides
+    b, t, w = view.strides
+    return b, w * width, t, w

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.accumulators import fixed
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.kinds.sort import goes_before, results
+from xlac.codegen.core.kinds.sort import goes_before
 from xlac.codegen.core.loop_nest import check_threads, nest, share
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.sort import MergeSortSchedule
 from xlac.fusion import cost
-from xlac.fusion.group import Group
+from xlac.fusion.group import Group, picked
 from xlac.ir.dims import Sym, size_hint, upper_bound, volume
 from xlac.ops.reduction.order import Sort
 from xlac_sdk.dtypes import DType
@@ -111,7 +111,7 @@ class _Sorter:
         return builder.let("done", build.add(base, build.mul(odd, count)))
 
     def _store(self, at: tuple[Expr, ...], values: Sequence[Expr]) -> None:
-        for node, number in results(self.elements.group):
+        for node, number in picked(self.elements.group):
             self.elements.store(node, at, values[number])
 
     def _level(self, buffers: Sequence[Buffer], base: Expr, level: Expr) -> None:

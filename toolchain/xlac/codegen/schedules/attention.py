@@ -34,3 +34,32 @@ class OnlineSoftmaxSchedule(Schedule):
     def wide(self) -> int:
         """Scores that are processed at once."""
         return self.score_vectors * self.tile.lanes
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGradientSchedule(Schedule):
+    """The derivative of an attention without scores in memory. A block of queries, of `tiles`
+    register tiles of scores, goes over the keys, so many `keys` at a time; `score_vectors` vectors
+    of scores become weights at once. Vectors along the width of queries and keys have
+    `query_lanes`, those along the width of values `value_lanes`. `threads` share the key heads of
+    all of the batch, as one loop.
+    """
+
+    template: ClassVar[str] = "attention_gradient"
+    tile: RegisterTile
+    tiles: Positive
+    keys: Positive
+    score_vectors: Positive
+    query_lanes: Positive
+    value_lanes: Positive
+    threads: Threads
+
+    @property
+    def rows(self) -> int:
+        """Queries of a block."""
+        return self.tiles * self.tile.rows[1]
+
+    @property
+    def wide(self) -> int:
+        """Scores that are worked on at once."""
+        return self.score_vectors * self.tile.lanes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.codegen.schedules.attention import OnlineSoftmaxSchedule
+from xlac.codegen.schedules.attention import AttentionGradientSchedule, OnlineSoftmaxSchedule
 from xlac.codegen.schedules.cumulative import CumulativeSchedule
 from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule, DepthwiseNhwcSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
@@ -39,6 +39,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *GPU_BY_THREAD,
         MergeSortSchedule,
         OnlineSoftmaxSchedule,
+        AttentionGradientSchedule,
         WinogradSchedule,
         DepthwiseNchwSchedule,
         DepthwiseNhwcSchedule,

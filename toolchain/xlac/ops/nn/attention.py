@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 
 from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, apply, pick
 from xlac.ir.leading import folded
-from xlac.ir.op import Sample, ShapeError, declare
+from xlac.ir.op import Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype, dims
@@ -97,14 +98,14 @@ class Heads(Composite):
         batch, heads, time, width = x.shape
         return build.reshape(build.transpose(x, (0, 2, 1, 3)), (batch, time, heads * width))
 
-    def attend(
-        self, q: Node, k: Node, v: Node, masks: Sequence[Node], hidden: float | None = None
-    ) -> Node:
-        """softmax(q k' scale + masks) v, for tensors with heads apart, in the compute type.
+    def scores(
+        self, q: Node, k: Node, masks: Sequence[Node], hidden: float | None = None
+    ) -> tuple[Node, list[Node]]:
+        """q k' scale + masks for tensors with heads apart, in the compute type, (batch, key heads,
+        query heads that share one, queries, keys): so keys are not repeated. And where masks of
+        bool let a query look, in that shape.
 
-        Query heads that share a key head are grouped on an axis of their own, so that keys are not
-        repeated. `hidden` is the score of what masks of bool hide: the lowest finite number if not
-        given.
+        `hidden` is the score of what they hide: the lowest finite number if not given.
         """
         dtype = q.type.dtype
         batch, heads, time, width = q.shape
@@ -114,8 +115,8 @@ class Heads(Composite):
         )
         q5 = build.reshape(q, (batch, shared, group, time, width))
         scores = build.dot(q5, k, ((4,), (3,)), ((0, 1), (0, 1)), dtype.compute)
-        assert isinstance(width, int)
-        scores = build.mul(scores, 1 / math.sqrt(width) if self.scale is None else self.scale)
+        scores = build.mul(scores, self.factor(q))
+        seen = []
         for mask in masks:
             if len(mask.shape) > 2 and mask.shape[-3] == heads and group > 1:
                 mask = build.reshape(mask, (*mask.shape[:-3], shared, group, *mask.shape[-2:]))
@@ -123,12 +124,32 @@ class Heads(Composite):
                 mask = build.reshape(mask, (*mask.shape[:-2], 1, *mask.shape[-2:]))
             if mask.type.dtype is DType.BOOL:
                 lowest = float(np.finfo(dtype.compute.numpy).min) if hidden is None else hidden
-                scores = build.select(build.broadcast_to(mask, scores.shape), scores, lowest)
+                seen.append(build.broadcast_to(mask, scores.shape))
+                scores = build.select(seen[-1], scores, lowest)
             else:
                 scores = build.add(scores, build.compute(mask))
-        weights = build.cast(Softmax(-1).expand(scores), dtype)
-        found = build.dot(weights, v, ((4,), (2,)), ((0, 1), (0, 1)), dtype.compute)
-        return build.cast(build.reshape(found, (batch, heads, time, v.shape[3])), dtype)
+        return scores, seen
+
+    def factor(self, q: Node) -> float:
+        """What products of queries, of heads apart, and keys are multiplied by."""
+        width = q.shape[3]
+        assert isinstance(width, int)
+        return 1 / math.sqrt(width) if self.scale is None else self.scale
+
+    def attend(
+        self, q: Node, k: Node, v: Node, masks: Sequence[Node], hidden: float | None = None
+    ) -> Node:
+        """softmax(scores) v, for tensors with heads apart, in the compute type."""
+        scores, _ = self.scores(q, k, masks, hidden)
+        return self.weighted(Softmax(-1).expand(scores), v, q)
+
+    def weighted(self, weights: Node, v: Node, q: Node) -> Node:
+        """Values weighted by five axes of weights in the compute type, in the queries' type and
+        with its heads.
+        """
+        dtype = q.type.dtype
+        found = build.dot(build.cast(weights, dtype), v, ((4,), (2,)), ((0, 1), (0, 1)), dtype.compute)  # fmt: skip
+        return build.cast(build.reshape(found, (*q.shape[:3], v.shape[3])), dtype)
 
     def attended(self, q: Node, k: Node, v: Node, masks: Sequence[Node]) -> Node:
         """`attend` as an operation, which some targets have a kernel for, where there is at most
@@ -171,8 +192,39 @@ def length(keys: Dim, queries: Dim) -> build.Value:
     return gap
 
 
+@family
+class MaskedHeads(Heads):
+    """The attributes of `attention`, which its derivatives have too."""
+
+    heads: int = 0
+    kv_heads: int = 0
+    causal: bool = False
+    scale: float | None = None
+    hidden: float | None = None
+
+    def attended_type(self, q: Type, k: Type, v: Type, masks: Sequence[Type]) -> Type:
+        """The type of what queries find. Raises ShapeError."""
+        (batch, heads, time, _), (_, _, keys, _), (_, _, _, width) = self.shapes(q, k, v)
+        for given in masks:
+            self.check_mask(given, q.dtype, (batch, heads, time, keys), 3)
+        if self.causal:
+            length(keys, time)
+        return q.with_shape(
+            (batch, heads, time, width) if q.rank == 4 else (batch, time, heads * width)
+        )
+
+    def all_apart(
+        self, q: Node, k: Node, v: Node, masks: Sequence[Node]
+    ) -> tuple[Node, Node, Node, list[Node]]:
+        """Queries, keys and values with heads apart, and all masks."""
+        kv = self.kv_heads or self.heads
+        q, k, v = self.apart(q, self.heads), self.apart(k, kv), self.apart(v, kv)
+        order = [causal(q.shape[2], k.shape[2])] if self.causal else []
+        return q, k, v, [*masks, *order]
+
+
 @declare
-class Attention(Heads):
+class Attention(MaskedHeads):
     """softmax(q k' * scale + mask) v for each head.
 
     q, k, v are (batch, heads, time, width), or (batch, time, heads * width) with `heads`. There may
@@ -185,22 +237,10 @@ class Attention(Heads):
 
     mnemonic = "attention"
     operands = ("q", "k", "v", "mask?")
-    heads: int = 0
-    kv_heads: int = 0
-    causal: bool = False
-    scale: float | None = None
-    hidden: float | None = None
 
     def infer(self, *types: Type) -> Type:
         q, k, v, *mask = types
-        (batch, heads, time, _), (_, _, keys, _), (_, _, _, width) = self.shapes(q, k, v)
-        for given in mask:
-            self.check_mask(given, q.dtype, (batch, heads, time, keys), 3)
-        if self.causal:
-            length(keys, time)
-        return q.with_shape(
-            (batch, heads, time, width) if q.rank == 4 else (batch, time, heads * width)
-        )
+        return self.attended_type(q, k, v, mask)
 
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
@@ -212,11 +252,14 @@ class Attention(Heads):
 
     def expand(self, *inputs: Node) -> Node:
         q, k, v, *masks = inputs
-        kv = self.kv_heads or self.heads
-        apart = self.apart(q, self.heads), self.apart(k, kv), self.apart(v, kv)
-        if self.causal:
-            masks.append(causal(apart[0].shape[2], apart[1].shape[2]))
-        return self.joined(self.attend(*apart, masks, self.hidden), q.type.rank)
+        apart_q, apart_k, apart_v, masks = self.all_apart(q, k, v, masks)
+        found = self.attend(apart_q, apart_k, apart_v, masks, self.hidden)
+        return self.joined(found, q.type.rank)
+
+    def differentiated(self, node: Node) -> Sequence[Node] | None:
+        """Its first result keeps what the derivative begins with."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return [pick(apply("attention_sums", *node.inputs, **given), 0)]
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -96,6 +96,21 @@ def panel_count(columns: Dim, tile: RegisterTile) -> Dim:
     return TileSplit(-(-columns // tile.lanes), tile.vectors).count
 
 
+def panels_before(stop: Expr, columns: Dim, tile: RegisterTile) -> Expr:
+    """How many panels hold the columns before `stop`: of an open number those that are left have
+    one vector each.
+    """
+    count = build.div(build.add(stop, tile.width - 1), tile.width)
+    if isinstance(columns, int):
+        return count
+    full = columns // tile.width
+    left = build.div(build.add(build.sub(stop, full * tile.width), tile.lanes - 1), tile.lanes)
+    return build.add(
+        build.apply(Primitive.MIN, count, build.lift(full)),
+        build.apply(Primitive.MAX, left, build.index(0)),
+    )
+
+
 def each_panel(
     builder: Builder,
     columns: Dim,

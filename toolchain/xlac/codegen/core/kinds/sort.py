@@ -1,13 +1,10 @@
-"""Sorts: which output is which operand, and the comparison of two records."""
+"""Sorts: which of two records goes first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from xlac.codegen.core.elements import Elements
-from xlac.fusion.group import Group
-from xlac.ir.graph import Node
-from xlac.ops.control.control import Pick
 from xlac.ops.reduction.order import Sort
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -15,11 +12,6 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-
-
-def results(group: Group) -> list[tuple[Node, int]]:
-    """The outputs, and the number of the sorted tensor that each is."""
-    return [(n, n.op.index if isinstance(n.op, Pick) else 0) for n in group.outputs]
 
 
 def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:

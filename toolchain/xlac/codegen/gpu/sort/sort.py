@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.kinds.sort import goes_before, results
+from xlac.codegen.core.kinds.sort import goes_before
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
-from xlac.fusion.group import Group
+from xlac.fusion.group import Group, picked
 from xlac.ir.dims import volume
 from xlac.ir.op import Index
 from xlac.ops.reduction.order import Sort
@@ -37,7 +37,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
     def write(elements: Elements, string: Expr, place: Expr, values: Sequence[Expr]) -> None:
         index = at(string, place)
-        for node, number in results(group):
+        for node, number in picked(group):
             elements.store(node, index, values[number])
 
     def before(elements: Elements, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:

@@ -15,10 +15,10 @@ from itertools import chain
 from xlac.codegen.core.attention_problem import LOWEST
 from xlac.codegen.core.contraction.contraction import multiply, multiply_add, unravel, zero
 from xlac.codegen.core.contraction.matrix_operand import Counters
-from xlac.codegen.core.contraction.packing import each_panel
+from xlac.codegen.core.contraction.packing import each_panel, panels_before
 from xlac.codegen.core.contraction.tiling import even_split
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.cpu.softmax_rows import SoftmaxRows
+from xlac.codegen.cpu.attention.softmax_rows import SoftmaxRows
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Const, Expr, LoopKind, Shuffle
@@ -124,22 +124,10 @@ class OnlineSoftmax(SoftmaxRows):
                         total,
                     )
 
-        with builder.loop("p", build.div(k, tile.width), self._panels(build.add(k, here))) as p:
+        with builder.loop(
+            "p", build.div(k, tile.width), panels_before(build.add(k, here), h.length, tile)
+        ) as p:
             each_panel(builder, h.length, tile, p, panel)
-
-    def _panels(self, stop: Expr) -> Expr:
-        """The number of panels that hold the keys before `stop`; in a dynamic length, the remainder
-        is in panels of one vector.
-        """
-        tile, length = self.schedule.tile, self.h.length
-        count = build.div(build.add(stop, tile.width - 1), tile.width)
-        if isinstance(length, int):
-            return count
-        full = length // tile.width
-        left = build.div(build.add(build.sub(stop, full * tile.width), tile.lanes - 1), tile.lanes)
-        return build.add(
-            build.apply(P.MIN, count, build.lift(full)), build.apply(P.MAX, left, build.index(0))
-        )
 
     def _mask(self, batch: Counters, first: Expr, k: Expr, here: Expr) -> None:
         """Scales the scores and updates each row's maximum; masks scores, if there is any mask."""

@@ -14,18 +14,19 @@ from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.attention_problem import AttentionProblem, attention_problem
 from xlac.codegen.core.contraction import panel_kernel
 from xlac.codegen.core.contraction.contraction import Axis, Contraction
+from xlac.codegen.core.contraction.matrix_operand import MatrixOperand
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.cpu.attention_choice import check, choose
-from xlac.codegen.cpu.online_softmax import OnlineSoftmax
+from xlac.codegen.cpu.attention.choose import check, choose
+from xlac.codegen.cpu.attention.online_softmax import OnlineSoftmax
+from xlac.codegen.cpu.attention.softmax_rows import SumsStore
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
-from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.target import Target
 
@@ -36,7 +37,8 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     """
 
     anchor = group.anchor
-    after = epilogue.of(group, anchor)
+    kept = SumsStore(group) if len(anchor.results) > 1 else None
+    after = kept or epilogue.of(group, anchor)
     if after is None:
         return operands.apart(
             group,
@@ -58,13 +60,14 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     fits = partial(check, h=h, target=target)
     schedule = lower_part.decisions.settle(name, choose(h, target), fits)
     packing_keys, panels = packed(
-        group, target, f"{name}_keys", lower_part.decisions, h, schedule.tile, h.dtype.compute
+        group, target, f"{name}_keys", lower_part.decisions, h, h.keys, schedule.tile
     )
     elements = Elements(Builder(), group, target)
     OnlineSoftmax(elements, after, h, schedule, panels, target).write()
     used = {v.value for v in views if isinstance(v.value, Node)}
     launches += [packing_keys, elements.launch(name, cost.work(group))]
-    return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
+    in_place = epilogue.in_place(after, used) if isinstance(after, epilogue.Epilogue) else ()
+    return LoweredGroup(tuple(launches), in_place)
 
 
 def packed(
@@ -73,18 +76,17 @@ def packed(
     name: str,
     decisions: Decisions,
     h: AttentionProblem,
+    keys: MatrixOperand,
     tile: RegisterTile,
-    dtype: DType,
 ) -> tuple[KernelLaunch, Panels]:
-    """The keys of every head packed as columns of panels."""
-    keys = h.keys
-    (step,), (along,) = keys.depth, keys.strides
+    """The keys of every head, or their values, in panels, their columns."""
+    (step,), (along,), dtype = keys.depth, keys.strides, h.dtype.compute
     outer = tuple(Axis(n, 0, s) for n, s in zip(h.batch, keys.batch, strict=True))
     c = Contraction(
         outer,
         (Axis(1), Axis(h.rows)),
         Axis(h.length, 0, step),
-        (Axis(h.widths[0], 1, along),),
+        (Axis(keys.size, 1, along),),
         keys.source,
         keys.source,
         dtype,

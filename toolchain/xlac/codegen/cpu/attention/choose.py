@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.codegen.core.attention_problem import AttentionProblem
-from xlac.codegen.core.contraction.tiling import even_split
+from xlac.codegen.core.contraction.tiling import RegisterTile, even_split
 from xlac.codegen.core.loop_nest import CHUNKS, check_threads
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
@@ -11,7 +11,7 @@ from xlac.codegen.schedules.attention import OnlineSoftmaxSchedule
 from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import bounds, ceil_div, size_hint, volume
 from xlac.ir.graph import Node
-from xlac.ops.nn.attention import Attention
+from xlac.ops.nn.attention import MaskedHeads
 from xlac_sdk.target import Target
 
 VECTORS = 4  # vectors of scores that are processed at once
@@ -25,7 +25,7 @@ def takes(node: Node, target: Target) -> bool:
     of a vector.
     """
     op = node.op
-    assert isinstance(op, Attention)
+    assert isinstance(op, MaskedHeads)
     (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(
         *(i.type for i in node.inputs[:3])
     )
@@ -38,7 +38,7 @@ def takes(node: Node, target: Target) -> bool:
     if not known or not few or target.size or bounds(length)[0] < 1:
         return False
     assert isinstance(wide, int)
-    dtype = node.type.dtype.compute
+    dtype = node.inputs[0].type.dtype.compute
     full = target.lanes(dtype)
     if full < 4 or vector(wide, full) < full // 4:
         return False
@@ -90,7 +90,18 @@ def _threads(h: AttentionProblem, rows: int) -> Threads:
 def check(schedule: OnlineSoftmaxSchedule, h: AttentionProblem, target: Target) -> None:
     """Raises Misfit for a blocking that an attention cannot have."""
     tile, dtype, (width, wide) = schedule.tile, h.dtype.compute, h.widths
-    full, rows = target.lanes(dtype), max(1, size_hint(h.rows))
+    check_tile(tile, schedule.tiles, h, target)
+    check_scores(tile, schedule.keys, schedule.score_vectors)
+    check_lanes("value_lanes", schedule.value_lanes, vector(wide, target.lanes(dtype)))
+    kept = schedule.rows * (width + wide + tile.lanes) + tile.rows[1] * schedule.keys
+    check_stack(kept * dtype.nbytes)
+    check_threads(schedule.threads, 1)
+
+
+def check_tile(tile: RegisterTile, tiles: int, h: AttentionProblem, target: Target) -> None:
+    """Raises Misfit for a tile of scores that registers or queries do not hold, or too many."""
+    rows = max(1, size_hint(h.rows))
+    full = target.lanes(h.dtype.compute)
     if tile.lanes & (tile.lanes - 1) or tile.lanes > full:
         raise Misfit(("tile", "lanes"), f"it must be a power of two, at most {full} on this target")
     if tile.rows[0] != 1 or tile.rows[1] > rows:
@@ -100,21 +111,27 @@ def check(schedule: OnlineSoftmaxSchedule, h: AttentionProblem, target: Target) 
         raise Misfit(
             ("tile",), f"it takes {used} registers, and there are {target.vector_registers}"
         )
-    if schedule.tiles > -(-rows // tile.rows[1]):
+    if tiles > -(-rows // tile.rows[1]):
         raise Misfit(("tiles",), f"{rows} queries have {-(-rows // tile.rows[1])}")
-    if schedule.score_vectors & (schedule.score_vectors - 1):
+
+
+def check_scores(tile: RegisterTile, keys: int, vectors: int) -> None:
+    """Raises Misfit where keys are not whole panels, or scores that are worked on at once."""
+    if vectors & (vectors - 1):
         raise Misfit(("score_vectors",), "it must be a power of two")
-    if schedule.keys % tile.width or schedule.keys % schedule.wide:
-        words = f"{tile.width} keys of a panel and of {schedule.wide} scores at once"
+    wide = vectors * tile.lanes
+    if keys % tile.width or keys % wide:
+        words = f"{tile.width} keys of a panel and of {wide} scores at once"
         raise Misfit(("keys",), f"it must be a multiple of the {words}")
-    if schedule.value_lanes not in (1 << n for n in range(vector(wide, full).bit_length())):
-        raise Misfit(
-            ("value_lanes",),
-            f"it must be a power of two, at most {vector(wide, full)} for these widths",
-        )
-    kept = schedule.rows * (width + wide + tile.lanes) + tile.rows[1] * schedule.keys
-    if kept * dtype.nbytes > STACK:
-        raise Misfit(
-            ("tiles",), f"a block and its scores take {kept * dtype.nbytes:,} bytes of a stack"
-        )
-    check_threads(schedule.threads, 1)
+
+
+def check_lanes(name: str, lanes: int, most: int) -> None:
+    """Raises Misfit for vectors that a width does not divide into."""
+    if lanes not in (1 << n for n in range(most.bit_length())):
+        raise Misfit((name,), f"it must be a power of two, at most {most} for these widths")
+
+
+def check_stack(kept: int) -> None:
+    """Raises Misfit for blocks that a stack does not hold."""
+    if kept > STACK:
+        raise Misfit(("tiles",), f"a block and its scores take {kept:,} bytes of a stack")

@@ -12,7 +12,9 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.schedules.attention import OnlineSoftmaxSchedule
+from xlac.fusion.group import Group, picked
 from xlac.ir.dims import divisor
+from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -21,13 +23,34 @@ from xlac_sdk.target import Target
 P = Primitive
 
 
+class SumsStore:
+    """The results of `attention_sums`, each where it is wanted."""
+
+    def __init__(self, group: Group) -> None:
+        self.wanted = picked(group)
+
+    def store(self, elements: Elements, at: Index, value: Expr) -> None:
+        """Stores what a query found."""
+        self._put(0, elements, at, value)
+
+    def keep(self, elements: Elements, at: Index, top: Expr, total: Expr) -> None:
+        """Stores its greatest score and the sum of the exponentials."""
+        self._put(1, elements, at, top)
+        self._put(2, elements, at, total)
+
+    def _put(self, number: int, elements: Elements, at: Index, value: Expr) -> None:
+        for node, which in self.wanted:
+            if which == number:
+                elements.store(node, at, value)
+
+
 class SoftmaxRows:
     """The buffers of a block's rows: their initialization, and the final results."""
 
     def __init__(
         self,
         elements: Elements,
-        after: Epilogue,
+        after: Epilogue | SumsStore,
         h: AttentionProblem,
         schedule: OnlineSoftmaxSchedule,
         panels: Panels,
@@ -109,6 +132,11 @@ class SoftmaxRows:
                 self.sums, build.mul(i, self.schedule.tile.lanes), self.schedule.tile.lanes
             )
             weight = builder.let("l", build.fold(P.ADD, weight))
+            if isinstance(self.after, SumsStore):
+                place = build.add(build.mul(build.div(i, self.height), self.slots), build.mod(i, self.height))  # fmt: skip
+                head, time = self.h.head_and_time(batch, row)
+                top = build.load(self.greatest, place)
+                self.after.keep(self.elements, (batch[0], head, time), top, weight)
             with builder.loop("e", 0, wide, lanes) as e:
                 value = build.load(self.values, build.add(build.mul(i, wide), e), lanes)
                 result = build.apply(P.DIV, value, build.splat(weight, lanes))

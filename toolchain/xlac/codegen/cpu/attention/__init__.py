@@ -1,0 +1,1 @@
+"""Attention on CPUs, and its derivative: blocks of queries against tiles of keys."""

@@ -1,0 +1,288 @@
+"""What attention is differentiated by, without keeping its weights: from the greatest score of each
+query and a sum, backends find them again tile by tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from xlac.ir.composite import Composite
+from xlac.ir.graph import Node, pick, zeros
+from xlac.ir.op import Sample, ShapeError, declare
+from xlac.ir.types import Type, Types
+from xlac.ops import build
+from xlac.ops.nn.attention import Attention, MaskedHeads
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """An attention on its way to its weights, heads apart; `weights` in the compute type."""
+
+    op: MaskedHeads
+    q: Node
+    k: Node
+    v: Node
+    scores: Node
+    seen: list[Node]
+    weights: Node
+
+    def grouped(self, x: Node) -> Node:
+        """What queries have, heads apart, beside the scores: heads that share keys on an axis."""
+        return build.reshape(x, (*self.scores.shape[:4], x.shape[-1]))
+
+    def with_heads(self, x: Node) -> Node:
+        """The same back, in the type of the operands."""
+        found = build.reshape(x, (*self.q.shape[:3], x.shape[-1]))
+        return build.cast(found, self.q.type.dtype)
+
+    def where_seen(self, change: Node) -> Node:
+        """Changes of scores; those that are hidden have none."""
+        for seen in self.seen:
+            change = build.select(seen, change, build.like(0.0, change))
+        return change
+
+    def total(self, x: Node) -> Node:
+        """What each query's keys have together, spread over them."""
+        return build.back(build.reduce(x, "add", 4), x.shape, (4,))
+
+    def product(self, x: Node, y: Node, over: int) -> Node:
+        """Weights or changes of scores, rounded to the operands' type, summed over the keys of y or,
+        with queries of y, over all that share a key.
+        """
+        x, wide = build.cast(x, self.q.type.dtype), self.scores.type.dtype
+        if over == 4:
+            return build.dot(x, y, ((4,), (2,)), ((0, 1), (0, 1)), wide)
+        return build.cast(build.dot(x, y, ((2, 3), (2, 3)), ((0, 1), (0, 1)), wide), y.type.dtype)
+
+
+DRAWN = (*["normal"] * 5, "positive", "normal")
+"""How operands are drawn: sums are positive."""
+
+
+class Derived(MaskedHeads):
+    """What knows of each query its greatest score, and the sum of the exponentials of all, less
+    that one, in the compute type, (batch, heads, queries).
+    """
+
+    def sums_type(self, q: Type, k: Type, v: Type) -> Type:
+        """The type of either."""
+        (batch, heads, time, _), _, _ = self.shapes(q, k, v)
+        return Type(q.dtype.compute, (batch, heads, time))
+
+    def check_kept(self, found: Type, q: Type, k: Type, v: Type, *kept: Type) -> None:
+        """Raises ShapeError where operands 3 to 5 are no results of `attention_sums`."""
+        sums = self.sums_type(q, k, v)
+        for number, (given, wanted) in enumerate(zip(kept, (found, sums, sums), strict=True), 3):
+            self.check(number, given, wanted)
+
+    def check(self, number: int, given: Type, wanted: Type) -> None:
+        """Raises ShapeError for an operand of another type than wanted."""
+        if given != wanted:
+            name = self.operands[number].rstrip("?")
+            raise ShapeError(f"{self.mnemonic} takes a {name} of {wanted}, got {given}", operand=number)  # fmt: skip
+
+    def same(self, kind: type[Composite], *inputs: Node) -> Node:
+        """Another operation of the same attributes."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Node.of(kind(**given), *inputs)
+
+    def weighing(
+        self, q: Node, k: Node, v: Node, masks: Sequence[Node], top: Node, total: Node
+    ) -> Weighing:
+        """The weights found again."""
+        q, k, v, masks = self.all_apart(q, k, v, masks)
+        scores, seen = self.scores(q, k, masks, self.hidden)
+        powers = build.exp(build.sub(scores, _beside(top, scores)))
+        return Weighing(self, q, k, v, scores, seen, build.div(powers, _beside(total, scores)))
+
+
+def _beside(x: Node, scores: Node) -> Node:
+    """A number of each query spread over its keys."""
+    return build.broadcast_to(build.reshape(x, (*scores.shape[:4], 1)), scores.shape)
+
+
+@declare
+class AttentionSums(Derived):
+    """`attention`, and what its derivative begins with: (y, top, total).
+
+    `top` is the greatest score of each query and `total` the sum of the exponentials of its scores
+    less that, both (batch, heads, queries) and f32 for halves.
+    """
+
+    mnemonic = "attention_sums"
+    operands = ("q", "k", "v", "mask?")
+
+    def infer(self, *types: Type) -> tuple[Type, ...]:
+        q, k, v, *mask = types
+        found, sums = self.attended_type(q, k, v, mask), self.sums_type(q, k, v)
+        return found, sums, sums
+
+    def expand(self, *inputs: Node) -> tuple[Node, ...]:
+        q, k, v, *masks = inputs
+        apart_q, apart_k, apart_v, masks = self.all_apart(q, k, v, masks)
+        scores, _ = self.scores(apart_q, apart_k, masks, self.hidden)
+        shape = apart_q.shape[:3]
+        top = build.reshape(build.reduce(scores, "max", 4), shape)
+        powers = build.exp(build.sub(scores, _beside(top, scores)))
+        total = build.reshape(build.reduce(powers, "add", 4), shape)
+        weights = build.div(powers, _beside(total, scores))
+        return self.joined(self.weighted(weights, apart_v, apart_q), q.type.rank), top, total
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """The greatest score changes as the mean of those that are it."""
+        q, k, v, *masks = node.inputs
+        y, top, total = (pick(node, n) for n in range(3))
+        given = [t or zeros(i.type) for t, i in zip(tangents, node.inputs, strict=True) if i.type.dtype.is_float]  # fmt: skip
+        change = self.same(AttentionChange, q, k, v, y, top, total, *given[:3], *masks, *given[3:])
+        w = self.weighing(q, k, v, masks, top, total)
+        moved = w.where_seen(_moved(w, given))
+        first = build.compare(w.scores, "eq", _beside(top, w.scores))
+        share = build.cast(first, w.scores.type.dtype)
+        part = build.mul(build.select(first, moved, build.like(0.0, moved)), build.div(1.0, w.total(share)))  # fmt: skip
+        up = build.reshape(build.reduce(part, "add", 4), top.shape)
+        mean = build.reshape(build.reduce(build.mul(w.weights, moved), "add", 4), top.shape)
+        return [change, up, build.mul(total, build.sub(mean, up))]
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [s for s in Attention.samples() if s.attributes.get("hidden") is None]
+
+
+def _moved(w: Weighing, changes: Sequence[Node]) -> Node:
+    """How scores change with queries, keys and a mask that is added."""
+    op, wide = w.op, w.scores.type.dtype
+    tq, tk = op.apart(changes[0], op.heads), op.apart(changes[1], op.kv_heads or op.heads)
+    across = (((4,), (3,)), ((0, 1), (0, 1)), wide)
+    moved = build.add(
+        build.dot(w.grouped(tq), w.k, *across), build.dot(w.grouped(w.q), tk, *across)
+    )
+    moved = build.mul(moved, op.factor(w.q))
+    if len(changes) == 4:
+        shape = w.scores.shape
+        mask = build.compute(changes[3])
+        if mask.type.rank > 2:
+            mask = build.broadcast_to(mask, (*w.q.shape[:3], shape[4]))
+            mask = build.reshape(mask, shape)
+        moved = build.add(moved, build.broadcast_to(mask, shape))
+    return moved
+
+
+@declare
+class AttentionChange(Derived):
+    """How `attention` changes when its operands change by `tq`, `tk`, `tv` and `tmask`; `y`, `top`
+    and `total` are what `attention_sums` gives.
+    """
+
+    mnemonic = "attention_change"
+    operands = ("q", "k", "v", "y", "top", "total", "tq", "tk", "tv", "mask?", "tmask?")
+
+    def infer(self, *types: Type) -> Type:
+        q, k, v, *kept, tq, tk, tv = types[:9]
+        masks = types[9:]
+        found = self.attended_type(q, k, v, masks[:1])
+        self.check_kept(found, q, k, v, *kept)
+        pairs = [(6, tq, q), (7, tk, k), (8, tv, v)]
+        pairs += [(10, given, masks[0]) for given in masks[1:]]
+        for number, given, wanted in pairs:
+            self.check(number, given, wanted)
+        return found
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("tq", "tk", "tv", "tmask"),)
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None] | None:
+        (ct,) = cotangents
+        if ct is None:
+            return [None] * len(node.inputs)
+        masks = node.inputs[9:]
+        found = self.same(AttentionGradient, *node.inputs[:6], ct, *masks[:1])
+        parts: list[Node | None] = [pick(found, n) for n in range(3)]
+        if len(masks) == 2:
+            assert isinstance(found.op, AttentionGradient)
+            parts += [None, found.op.of_mask(*found.inputs) if linear[10] else None]
+        else:
+            parts += [None] * len(masks)
+        return [None] * 6 + parts
+
+    def expand(self, *inputs: Node) -> Node:
+        q, k, v, y, top, total, tq, tk, tv, *masks = inputs
+        w = self.weighing(q, k, v, masks[:1], top, total)
+        moved = w.where_seen(_moved(w, [tq, tk, tv, *masks[1:]]))
+        shares = build.mul(w.weights, moved)
+        tv = self.apart(tv, self.kv_heads or self.heads)
+        found = build.add(w.product(shares, w.v, 4), w.product(w.weights, tv, 4))
+        mean = build.back(build.reduce(shares, "add", 4), found.shape, (4,))
+        kept = build.mul(mean, build.compute(w.grouped(self.apart(y, self.heads))))
+        return self.joined(w.with_heads(build.sub(found, kept)), q.type.rank)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        found = []
+        for sample in AttentionSums.samples():
+            q, k, v, *masks = sample.inputs
+            masks += [m for m in masks if m.dtype.is_float]
+            kept = AttentionSums(**sample.attributes).infer(*sample.inputs)
+            found.append(Sample((q, k, v, *kept, q, k, v, *masks), sample.attributes, DRAWN))
+        return found
+
+
+@declare
+class AttentionGradient(Derived):
+    """The cotangents of q, k and v, from `ct`, that of y. `y`, `top` and `total` are what
+    `attention_sums` gives.
+    """
+
+    mnemonic = "attention_gradient"
+    operands = ("q", "k", "v", "y", "top", "total", "ct", "mask?")
+
+    def infer(self, *types: Type) -> Types:
+        q, k, v, *kept, ct = types[:7]
+        found = self.attended_type(q, k, v, types[7:])
+        self.check_kept(found, q, k, v, *kept)
+        self.check(6, ct, found)
+        return q, k, v
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("ct",),)
+
+    def expand(self, *inputs: Node) -> tuple[Node, ...]:
+        q, k, *_ = inputs
+        w, ct, scores = self._of_scores(*inputs)
+        scaled = build.mul(scores, self.factor(w.q))
+        by_q = w.with_heads(w.product(scaled, w.k, 4))
+        by_k = w.product(scaled, w.grouped(w.q), 3)
+        by_v = w.product(w.weights, ct, 3)
+        return self.joined(by_q, q.type.rank), self.joined(by_k, k.type.rank), self.joined(by_v, k.type.rank)  # fmt: skip
+
+    def of_mask(self, *inputs: Node) -> Node:
+        """The cotangent of a mask that is added."""
+        w, _, scores = self._of_scores(*inputs)
+        mask = inputs[7]
+        each = build.reshape(scores, (*w.q.shape[:3], scores.shape[4]))
+        wide = (1,) * (4 - mask.type.rank) + mask.shape
+        axes = [a for a, (n, m) in enumerate(zip(each.shape, wide, strict=True)) if n != m]
+        found = build.reduce(each, "add", axes) if axes else each
+        return build.cast(build.reshape(found, mask.shape), mask.type.dtype)
+
+    def _of_scores(self, *inputs: Node) -> tuple[Weighing, Node, Node]:
+        """The weights, the cotangent of what queries find, and that of the scores."""
+        q, k, v, y, top, total, ct, *masks = inputs
+        w = self.weighing(q, k, v, masks, top, total)
+        ct, y = (w.grouped(self.apart(x, self.heads)) for x in (ct, y))
+        wide = w.scores.type.dtype
+        given = build.dot(ct, w.v, ((4,), (3,)), ((0, 1), (0, 1)), wide)
+        each = build.reduce(build.mul(build.compute(ct), build.compute(y)), "add", 4)
+        mean = build.back(each, given.shape, (4,))
+        return w, ct, w.where_seen(build.mul(w.weights, build.sub(given, mean)))
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        found = []
+        for sample in AttentionSums.samples():
+            q, k, v, *masks = sample.inputs
+            kept = AttentionSums(**sample.attributes).infer(*sample.inputs)
+            found.append(Sample((q, k, v, *kept, kept[0], *masks), sample.attributes, DRAWN))
+        return found
