@@ -150,13 +150,15 @@ class ConsumerFusion:
 
     def _sources(self, x: Node) -> set[Node]:
         """What an operand of a reduction is computed from, element by element: where pointwise work
-        ends.
+        ends, that of an epilogue included, which may be shortened yet.
         """
         stack, seen = [x], {x}
         found: set[Node] = set()
         while stack and len(seen) < 64:
             node = stack.pop()
-            if node in self.home or not is_pointwise(node):
+            home = self.home.get(node)
+            follows = home is None or home.kind in (Kind.DOT, Kind.CONV)
+            if not follows or not is_pointwise(node):
                 if node.shape == x.shape and not isinstance(node.op, leaf.Const | view.Broadcast):
                     found.add(node)
                 continue

@@ -14,6 +14,7 @@ from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind
+from xlac.fusion.reduction_recompute import Recompute
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
@@ -60,6 +61,7 @@ class ProducerFusion:
             found.results,
             found.prologues,
         )
+        self.recompute = Recompute(found)
         # for values in memory: why they are not computed where they are read
         self.why: dict[Node, str] = {}
         self._sweep()
@@ -75,11 +77,8 @@ class ProducerFusion:
             elif is_view(node):
                 places = self._place_view(node, home, wants)
             else:
-                again = {
-                    c: t
-                    for c, t in wants.inline.items()
-                    if c is not home and self.prologues.computes(c.anchor, node)
-                }
+                stored = bool(wants.memory) or node in self.results
+                again = self.recompute.again(node, home, wants.inline, stored)
                 for cluster in again:
                     cluster.add(node)
                 places = {home: 1.0, **again}

@@ -9,8 +9,11 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Sample, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
+from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.nn.normalization import Normalization, rsqrt, scaled
 from xlac.ops.reduction import statistics
+from xlac.ops.values import param
+from xlac.ops.walks import closed
 
 
 @declare
@@ -33,17 +36,12 @@ class BatchNorm(Normalization):
     ) -> tuple[Node, Mapping[Node, Node]]:
         x, *given = node.inputs
         learned = dict(zip(self.learned(x.type), given, strict=True))
-        own = normal_axis(self.axis, x.type.rank)
-        axes = [axis for axis in range(x.type.rank) if axis != own]
+        affine = [learned["weight"], learned["bias"]] if self.affine else []
+        result = self._of_the_batch(x, affine)
         wide = build.compute(x)
-        average = statistics.mean(wide, tuple(axes), True)
-        gap = build.sub(wide, average)
-        spread = statistics.mean(build.mul(gap, gap), tuple(axes), True)
-        result = build.mul(gap, rsqrt(build.add(spread, self.epsilon)))
-        if self.affine:
-            known = {name: build.compute(learned[name]) for name in ("weight", "bias")}
-            result = scaled(result, known, (own,))
-        count = statistics.number(wide, tuple(axes))
+        axes = self._around(x)
+        average, _, spread = _moments(wide, axes)
+        count = statistics.number(wide, axes)
         corrected = build.mul(spread, build.div(count, build.maximum(build.sub(count, 1.0), 1.0)))
         measured: dict[Node, Node] = {}
         for name, new in (("mean", average), ("variance", corrected)):
@@ -51,7 +49,52 @@ class BatchNorm(Normalization):
             kept = build.mul(build.compute(old), 1.0 - self.momentum)
             part = build.mul(build.reshape(new, old.shape), self.momentum)
             measured[old] = build.cast(build.add(kept, part), old.type.dtype)
-        return build.cast(result, x.type.dtype), measured
+        return result, measured
+
+    def _around(self, x: Node) -> tuple[int, ...]:
+        """The axes that a channel's mean is over."""
+        own = normal_axis(self.axis, x.type.rank)
+        return tuple(axis for axis in range(x.type.rank) if axis != own)
+
+    def _of_the_batch(self, x: Node, affine: Sequence[Node]) -> Node:
+        """x normalized by its own mean and variance, times weight plus bias. It goes backwards by two
+        sums, of the cotangent and of its products with the distance from the mean, which all three
+        gradients are made of.
+        """
+        ct = param("ct", x.type.dtype, x.shape)
+        result = self._normalized(x, affine)
+        body = closed("batch_norm", [x, *affine], [result])
+        back = self._gradients(x, affine, ct)
+        gradient = closed("batch_norm_gradient", [x, *affine, result, ct], back)
+        return Node.of(CustomGradient(body, gradient, "batch_norm"), x, *affine)
+
+    def _normalized(self, x: Node, affine: Sequence[Node]) -> Node:
+        own = normal_axis(self.axis, x.type.rank)
+        _, gap, spread = _moments(build.compute(x), self._around(x))
+        result = build.mul(gap, rsqrt(build.add(spread, self.epsilon)))
+        known = dict(zip(("weight", "bias"), map(build.compute, affine), strict=False))
+        return build.cast(scaled(result, known, (own,)), x.type.dtype)
+
+    def _gradients(self, x: Node, affine: Sequence[Node], ct: Node) -> list[Node]:
+        """The cotangents of x, weight and bias."""
+        axes = self._around(x)
+        wide, asked = build.compute(x), build.compute(ct)
+        _, gap, spread = _moments(wide, axes)
+        inverse = rsqrt(build.add(spread, self.epsilon))
+        total = build.reduce(asked, "add", axes, True)
+        along = build.reduce(build.mul(asked, gap), "add", axes, True)
+        scale = inverse
+        if affine:
+            scale = build.mul(inverse, build.reshape(build.compute(affine[0]), inverse.shape))
+        count = statistics.number(wide, axes)
+        slope = build.mul(scale, build.div(build.mul(along, build.mul(inverse, inverse)), count))
+        level = build.mul(scale, build.div(total, count))
+        back = build.sub(build.mul(asked, scale), build.add(build.mul(gap, slope), level))
+        found = [back, build.mul(along, inverse), total][: 1 + len(affine)]
+        return [
+            build.cast(build.reshape(one, node.shape), node.type.dtype)
+            for one, node in zip(found, (x, *affine), strict=True)
+        ]
 
     def learned(self, x: Type) -> Mapping[str, Shape]:
         channels = (x.shape[normal_axis(self.axis, x.rank)],)
@@ -79,3 +122,10 @@ class BatchNorm(Normalization):
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
         return ("normal", "positive")
+
+
+def _moments(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node, Node]:
+    """The mean over axes, which it keeps, the distance from it, and the variance."""
+    average = statistics.mean(x, axes, True)
+    gap = build.sub(x, average)
+    return average, gap, statistics.mean(build.mul(gap, gap), axes, True)

@@ -38,7 +38,7 @@ class Relu(Direct):
 
     mnemonic, accepts = "relu", NUMBERS
     creates = frozenset()
-    derivatives = ("where(x > 0, t, 0)",)
+    derivatives = ("where(result > 0, t, 0)",)
 
     def formula(self, *xs: Node) -> Node:
         return build.maximum(xs[0], 0)
@@ -53,7 +53,7 @@ class Relu6(Direct):
 
     mnemonic, accepts = "relu6", NUMBERS
     creates = frozenset()
-    derivatives = ("where((x > 0) & (x < 6), t, 0)",)
+    derivatives = ("where((result > 0) & (result < 6), t, 0)",)
 
     def formula(self, *xs: Node) -> Node:
         return build.minimum(build.maximum(xs[0], 0), 6)
