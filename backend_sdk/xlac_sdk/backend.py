@@ -33,8 +33,8 @@ class Executable(Protocol):
         """Resets the program's state to its initial contents."""
 
     def read_state(self, start: int = 0, stop: int | None = None) -> Array:
-        """A copy of bytes of the program's state block (u8), all of them by default: each STATE slot
-        is at its offset.
+        """A copy of bytes of the program's state block (u8), all of them by default: each STATE
+        slot is at its offset.
         """
 
     def write_state(self, block: Array, start: int = 0) -> None:
@@ -49,8 +49,8 @@ class Entered(Executable, Protocol):
     """
 
     def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        """`run` for an entry of the program, by its name. Raises SourceError, XL6030 and XL6031, for
-        what `Entry.needs` and `Entry.succeeded` say.
+        """`run` for an entry of the program, by its name. Raises SourceError, XL6030 and XL6031,
+        for what `Entry.needs` and `Entry.succeeded` say.
         """
 
 

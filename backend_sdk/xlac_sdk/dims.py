@@ -24,8 +24,9 @@ from xlac_sdk.symbolic import (
 )
 
 __all__ = [
-    "UNBOUNDED", "Atom", "Dim", "Monomial", "OpenSize", "Quotient", "Shape", "Sym", "Symbol", "bounds", "ceil_div",
-    "divisor", "evaluate", "size_hint", "static", "substitute", "symbol", "symbols", "upper_bound", "volume", "whole",
+    "UNBOUNDED", "Atom", "Dim", "Monomial", "OpenSize", "Quotient", "Shape", "Sym", "Symbol",
+    "bounds", "ceil_div", "divisor", "evaluate", "size_hint", "static", "substitute", "symbol",
+    "symbols", "upper_bound", "volume", "whole",
 ]  # fmt: skip
 
 

@@ -115,9 +115,9 @@ class Target:
     def from_json(facts: Mapping[str, Any]) -> Target:
         """The inverse of `to_json`; raises KeyError, TypeError or ValueError for anything else."""
         kinds: dict[str, Callable[[Any], Any]] = {
-            "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str, "claims": str,
-            "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])), "products": _products, "convolutions": _products,
-            "attentions": _attentions,
+            "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str,
+            "claims": str, "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])),
+            "products": _products, "convolutions": _products, "attentions": _attentions,
         }  # fmt: skip
         return Target(
             **{**facts, **{name: frozenset(map(kind, facts[name])) for name, kind in kinds.items()}}

@@ -77,9 +77,12 @@ def build(target: Path) -> None:
         root = toolkit()
         stub(root / "include", folder)
         settings = {
-            "CUDA_ROOT": str(root), "CUDA_ENABLE_CURAND": False, "CUDADRV_LIB_DIR": [made],
-            "CXXFLAGS": ["-g0", "-w"], "LDFLAGS": ["-s", "-Wl,--no-as-needed"],
-        }  # fmt: skip
+            "CUDA_ROOT": str(root),
+            "CUDA_ENABLE_CURAND": False,
+            "CUDADRV_LIB_DIR": [made],
+            "CXXFLAGS": ["-g0", "-w"],
+            "LDFLAGS": ["-s", "-Wl,--no-as-needed"],
+        }
         (source / "siteconf.py").write_text(
             "".join(f"{k} = {v!r}\n" for k, v in settings.items()), encoding="utf-8"
         )

@@ -13,5 +13,6 @@ from xlac_sdk.conformance.run import cases, check, run
 Case, Report = ConformanceCase, ConformanceReport  # former names, which ports import
 
 __all__ = [
-    "Case", "ConformanceCase", "ConformanceReport", "Outcome", "Report", "Tolerance", "cases", "check", "run",
+    "Case", "ConformanceCase", "ConformanceReport", "Outcome", "Report", "Tolerance", "cases",
+    "check", "run",
 ]  # fmt: skip

@@ -125,6 +125,4 @@ def constants(target: Target) -> Iterator[ConformanceCase]:
         )
 
 
-CASES: tuple[Callable[[], ConformanceCase], ...] = (
-    deep, names, integers, large,
-)  # fmt: skip
+CASES: tuple[Callable[[], ConformanceCase], ...] = (deep, names, integers, large)

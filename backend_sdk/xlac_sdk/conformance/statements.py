@@ -164,5 +164,6 @@ def instruction() -> ConformanceCase:
 
 
 CASES: tuple[Callable[[], ConformanceCase], ...] = (
-    branches, variables, scopes, local, in_place, read_before_write, masked_scalar, gathered, atomic, instruction,
+    branches, variables, scopes, local, in_place, read_before_write, masked_scalar, gathered,
+    atomic, instruction,
 )  # fmt: skip

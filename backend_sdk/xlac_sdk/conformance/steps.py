@@ -72,9 +72,11 @@ def chain() -> ConformanceCase:
     a, b, c = (slot_of(n, Role.TEMPORARY, offset=o) for n, o in (("a", 0), ("b", 64), ("c", 0)))
     first, second = affine("grow", 2.0, 1.0), affine("shift", 1.0, -0.5)
     steps = (
-        Launch(first, (Argument(x), Argument(a))), Launch(second, (Argument(a), Argument(b))),
-        Launch(first, (Argument(b), Argument(c))), Launch(second, (Argument(c), Argument(y))),
-    )  # fmt: skip
+        Launch(first, (Argument(x), Argument(a))),
+        Launch(second, (Argument(a), Argument(b))),
+        Launch(first, (Argument(b), Argument(c))),
+        Launch(second, (Argument(c), Argument(y))),
+    )
     return ConformanceCase(
         "temporaries that share memory in turn",
         "steps",

@@ -16,7 +16,8 @@ P = Primitive
 # the range of random arguments of each function: beyond it, its result is constant, 0, infinite or
 # NaN
 _SPREAD = {
-    P.EXP: 90, P.EXP2: 130, P.EXPM1: 90, P.TANH: 12, P.SIGMOID: 100, P.ERF: 6, P.GELU: 10, P.SIN: 1000, P.COS: 1000, P.POW: 20,
+    P.EXP: 90, P.EXP2: 130, P.EXPM1: 90, P.TANH: 12, P.SIGMOID: 100, P.ERF: 6, P.GELU: 10,
+    P.SIN: 1000, P.COS: 1000, P.POW: 20,
 }  # fmt: skip
 
 

@@ -169,8 +169,8 @@ def vector_local(lanes: int) -> ConformanceCase:
 
 
 VECTOR: tuple[Callable[[int], ConformanceCase], ...] = (
-    vector_strip, vector_masked, vector_strided, vector_gather, vector_shuffle, vector_accumulate, vector_select,
-    vector_bools, vector_local,
+    vector_strip, vector_masked, vector_strided, vector_gather, vector_shuffle, vector_accumulate,
+    vector_select, vector_bools, vector_local,
 )  # fmt: skip
 
 

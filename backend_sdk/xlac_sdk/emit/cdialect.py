@@ -35,29 +35,40 @@ _ANY = {
     P.SELECT: "({0} ? {1} : {2})",
 }
 _MATH = {
-    P.REM: "fmod", P.FLOOR: "floor", P.CEIL: "ceil", P.TRUNC: "trunc", P.ROUND: "nearbyint", P.ABS: "fabs", P.FMA: "fma",
-    P.SQRT: "sqrt", P.EXP: "exp", P.LOG: "log", P.SIN: "sin", P.COS: "cos", P.POW: "pow", P.EXP2: "exp2",
-    P.EXPM1: "expm1", P.LOG2: "log2", P.LOG1P: "log1p", P.TANH: "tanh", P.ERF: "erf", P.ATAN2: "atan2",
+    P.REM: "fmod", P.FLOOR: "floor", P.CEIL: "ceil", P.TRUNC: "trunc", P.ROUND: "nearbyint",
+    P.ABS: "fabs", P.FMA: "fma", P.SQRT: "sqrt", P.EXP: "exp", P.LOG: "log", P.SIN: "sin",
+    P.COS: "cos", P.POW: "pow", P.EXP2: "exp2", P.EXPM1: "expm1", P.LOG2: "log2", P.LOG1P: "log1p",
+    P.TANH: "tanh", P.ERF: "erf", P.ATAN2: "atan2",
 }  # fmt: skip
 _ARGUMENTS = {1: "({0})", 2: "({0}, {1})", 3: "({0}, {1}, {2})"}
 
 FLOATS: Mapping[Primitive, str] = {
     **_ANY,
     **{p: f"{name}{{f}}{_ARGUMENTS[p.arity]}" for p, name in _MATH.items()},
-    P.ADD: "({0} + {1})", P.SUB: "({0} - {1})", P.MUL: "({0} * {1})", P.DIV: "({0} / {1})", P.NEG: "(-{0})",
-    P.MAX: "max_{d}({0}, {1})", P.MIN: "min_{d}({0}, {1})", P.RSQRT: "({one} / sqrt{f}({0}))",
+    P.ADD: "({0} + {1})", P.SUB: "({0} - {1})", P.MUL: "({0} * {1})", P.DIV: "({0} / {1})",
+    P.NEG: "(-{0})", P.MAX: "max_{d}({0}, {1})", P.MIN: "min_{d}({0}, {1})",
+    P.RSQRT: "({one} / sqrt{f}({0}))",
 }  # fmt: skip
 INTEGERS: Mapping[Primitive, str] = {
     **_ANY,
     **_WRAP,
-    P.MAX: "({0} > {1} ? {0} : {1})", P.MIN: "({0} < {1} ? {0} : {1})",
-    P.AND: "({t})({0} & {1})", P.OR: "({t})({0} | {1})", P.XOR: "({t})({0} ^ {1})", P.NOT: "({t})~{0}",
-    P.NEG: "({t})(0u - ({w}){0})", P.ABS: "({t})({0} < 0 ? 0u - ({w}){0} : ({w}){0})",
-    **{p: f"{p.value}_{{d}}{_ARGUMENTS[p.arity]}" for p in (P.DIV, P.REM, P.SHL, P.SHR, P.POW, P.POPCNT, P.CLZ)},
-}  # fmt: skip
+    P.MAX: "({0} > {1} ? {0} : {1})",
+    P.MIN: "({0} < {1} ? {0} : {1})",
+    P.AND: "({t})({0} & {1})",
+    P.OR: "({t})({0} | {1})",
+    P.XOR: "({t})({0} ^ {1})",
+    P.NOT: "({t})~{0}",
+    P.NEG: "({t})(0u - ({w}){0})",
+    P.ABS: "({t})({0} < 0 ? 0u - ({w}){0} : ({w}){0})",
+    **{
+        p: f"{p.value}_{{d}}{_ARGUMENTS[p.arity]}"
+        for p in (P.DIV, P.REM, P.SHL, P.SHR, P.POW, P.POPCNT, P.CLZ)
+    },
+}
 BOOLS: Mapping[Primitive, str] = {
     **_ANY,
-    P.AND: "({0} & {1})", P.OR: "({0} | {1})", P.XOR: "({0} ^ {1})", P.NOT: "(!{0})", P.MAX: "({0} | {1})", P.MIN: "({0} & {1})",
+    P.AND: "({0} & {1})", P.OR: "({0} | {1})", P.XOR: "({0} ^ {1})", P.NOT: "(!{0})",
+    P.MAX: "({0} | {1})", P.MIN: "({0} & {1})",
 }  # fmt: skip
 
 KEYWORDS = frozenset(

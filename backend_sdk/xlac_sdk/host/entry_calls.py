@@ -1,5 +1,5 @@
-"""What a loaded program with entries offers beside a call of the model: its entries to call, its state
-by tensor, and the numbers that callers set there.
+"""What a loaded program with entries offers beside a call of the model: its entries to call, its
+state by tensor, and the numbers that callers set there.
 """
 
 from __future__ import annotations
@@ -159,5 +159,8 @@ def not_finite() -> SourceError:
 def no_length() -> SourceError:
     """What a step raises that needs to know how many there will be."""
     problem = "the learning rate depends on the length of the run, which is not set"
-    hint = 'set it (state.set_number("length", 1000), --number length=1000), or give the schedule its own: steps: 1000'
+    hint = (
+        'set it (state.set_number("length", 1000), --number length=1000), or give the schedule '
+        "its own: steps: 1000"
+    )
     return SourceError(Diagnostic("XL6030", problem, hint=hint))

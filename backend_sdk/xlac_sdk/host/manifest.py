@@ -17,8 +17,9 @@ from xlac_sdk.support import schema
 from xlac_sdk.support.files import regular
 
 __all__ = [
-    "CHUNK", "EXTENT", "FORMAT", "FORMATS", "LONGEST", "NAME", "TERMS", "Manifest", "Memory", "Provenance", "Size", "TensorFacts",
-    "digest", "extent", "file_hash", "inside", "is_artefact", "listed", "place", "read",
+    "CHUNK", "EXTENT", "FORMAT", "FORMATS", "LONGEST", "NAME", "TERMS", "Manifest", "Memory",
+    "Provenance", "Size", "TensorFacts", "digest", "extent", "file_hash", "inside", "is_artefact",
+    "listed", "place", "read",
 ]  # fmt: skip
 
 NAME = "manifest.json"
@@ -74,8 +75,12 @@ _MANIFEST = schema.record(
 
 def _consistent(found: Manifest, folder: Path) -> None:
     """Raises ValueError where fields contradict one another."""
-    for kind, names in (("size", [s.name for s in found.sizes]), ("tensor", [t.symbol for t in (*found.inputs, *found.outputs)]),
-                        ("input", [t.name for t in found.inputs]), ("output", [t.name for t in found.outputs])):  # fmt: skip
+    for kind, names in (
+        ("size", [s.name for s in found.sizes]),
+        ("tensor", [t.symbol for t in (*found.inputs, *found.outputs)]),
+        ("input", [t.name for t in found.inputs]),
+        ("output", [t.name for t in found.outputs]),
+    ):
         if len(set(names)) < len(names):
             raise ValueError(f"two {kind}s have one name")
     for size in found.sizes:

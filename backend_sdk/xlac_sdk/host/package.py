@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from xlac_sdk.backend import Backend
 
 FORMS = {
-    "c": "one C99 file", "h": "the C header", "ll": "LLVM's text", "s": "assembly", "o": "one object file",
-    "a": "a static library", "so": "a shared library", "exe": "a command-line program",
-    "wasm": "a WebAssembly module", "hpp": "a C++ wrapper", "rs": "a Rust module", "cmake": "a CMake package",
-    "main": "the C file of a program that reads and writes .npy files",
-    "cu": "CUDA C++", "ptx": "assembly for GPUs of one kind and later", "cubin": "code for one kind of GPU",
+    "c": "one C99 file", "h": "the C header", "ll": "LLVM's text", "s": "assembly",
+    "o": "one object file", "a": "a static library", "so": "a shared library",
+    "exe": "a command-line program", "wasm": "a WebAssembly module", "hpp": "a C++ wrapper",
+    "rs": "a Rust module", "cmake": "a CMake package",
+    "main": "the C file of a program that reads and writes .npy files", "cu": "CUDA C++",
+    "ptx": "assembly for GPUs of one kind and later", "cubin": "code for one kind of GPU",
 }  # fmt: skip
 
 

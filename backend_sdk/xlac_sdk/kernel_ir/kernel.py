@@ -33,9 +33,10 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import Origin
 
 __all__ = [
-    "Access", "Allocate", "Apply", "Assign", "Await", "Barrier", "Buffer", "Const", "Exchange", "Expr", "Fold", "For",
-    "If", "Instruction", "Kernel", "Let", "Load", "LoopKind", "Prefetch", "Ramp", "Shuffle", "Space", "Splat", "Stmt",
-    "Store", "TensorMap", "Var", "Work", "children", "names", "statements",
+    "Access", "Allocate", "Apply", "Assign", "Await", "Barrier", "Buffer", "Const", "Exchange",
+    "Expr", "Fold", "For", "If", "Instruction", "Kernel", "Let", "Load", "LoopKind", "Prefetch",
+    "Ramp", "Shuffle", "Space", "Splat", "Stmt", "Store", "TensorMap", "Var", "Work", "children",
+    "names", "statements",
 ]  # fmt: skip
 
 

@@ -39,9 +39,10 @@ from xlac_sdk.support.limits import checkpoint
 NOTHING: Mapping[int, str] = {}
 TREE = 400  # expression nodes of a statement up to which shared parts are repeated
 INFIX = {
-    Primitive.ADD: "+", Primitive.SUB: "-", Primitive.MUL: "*", Primitive.DIV: "/", Primitive.REM: "%",
-    Primitive.LT: "<", Primitive.LE: "<=", Primitive.EQ: "==", Primitive.NE: "!=", Primitive.AND: "&",
-    Primitive.OR: "|", Primitive.XOR: "^", Primitive.SHL: "<<", Primitive.SHR: ">>",
+    Primitive.ADD: "+", Primitive.SUB: "-", Primitive.MUL: "*", Primitive.DIV: "/",
+    Primitive.REM: "%", Primitive.LT: "<", Primitive.LE: "<=", Primitive.EQ: "==",
+    Primitive.NE: "!=", Primitive.AND: "&", Primitive.OR: "|", Primitive.XOR: "^",
+    Primitive.SHL: "<<", Primitive.SHR: ">>",
 }  # fmt: skip
 
 

@@ -152,5 +152,6 @@ def _exchange(expr: Exchange) -> str | None:
 
 
 _CHECKS: dict[type, Callable[[Any], str | None]] = {
-    Apply: _apply, Const: _const, Ramp: _ramp, Splat: _splat, Load: _load, Fold: _fold, Shuffle: _shuffle, Exchange: _exchange,
+    Apply: _apply, Const: _const, Ramp: _ramp, Splat: _splat, Load: _load, Fold: _fold,
+    Shuffle: _shuffle, Exchange: _exchange,
 }  # fmt: skip

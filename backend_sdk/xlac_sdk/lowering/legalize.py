@@ -121,7 +121,8 @@ class _Legalizer(LegalExpressions):
                 (new,) = self._exprs(condition)
                 before = self._writer.take()
                 assert not before, (
-                    "an awaited condition is evaluated repeatedly, so it must use primitives that every "
+                    "an awaited condition is evaluated repeatedly, so it must use primitives that "
+                    "every "
                     "target has"
                 )
                 stmt = stmt if new is condition else Await(new)

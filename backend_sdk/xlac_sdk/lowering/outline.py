@@ -10,8 +10,8 @@ from xlac_sdk.target import Target
 
 P = Primitive
 LONG = (
-    P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS, P.POW, P.EXP2, P.EXPM1, P.LOG2,
-    P.LOG1P, P.TANH, P.ERF, P.ATAN2, P.SIGMOID, P.GELU,
+    P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS, P.POW,
+    P.EXP2, P.EXPM1, P.LOG2, P.LOG1P, P.TANH, P.ERF, P.ATAN2, P.SIGMOID, P.GELU,
 )  # fmt: skip
 """Primitives on floats whose expansion is longer than a call."""
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:  # lazily imported: a program that is only called needs no ker
     )
 
 __all__ = [
-    "Argument", "Branch", "Call", "Case", "Choice", "Copy", "Launch", "Program", "Repeat", "Role", "Slot", "Stamp", "Step", "While",
-    "touched", "walk",
+    "Argument", "Branch", "Call", "Case", "Choice", "Copy", "Launch", "Program", "Repeat", "Role",
+    "Slot", "Stamp", "Step", "While", "touched", "walk",
 ]  # fmt: skip
 
 

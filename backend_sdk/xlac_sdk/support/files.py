@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SPECIAL = (
-    (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"), (bool, "special"),
-)  # fmt: skip
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (bool, "special"),
+)
 
 
 def regular(file: Path) -> Path:

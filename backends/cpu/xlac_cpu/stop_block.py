@@ -7,7 +7,8 @@ that checks, `run/watch.py` fills the block.
 from __future__ import annotations
 
 WORDS = (
-    "flag", "next", "deadline", "owner", "host", "outside", "type", "value", "trace", "counter", "time", "spare",
+    "flag", "next", "deadline", "owner", "host", "outside", "type", "value", "trace", "counter",
+    "time", "spare",
 )  # fmt: skip
 BLOCK = {name: 8 * i for i, name in enumerate(WORDS)}  # the offset of each word
 BYTES = 8 * len(BLOCK)

@@ -20,6 +20,7 @@ from xlac_sdk.programs.constants import WeightsOrigin, weights_file
 Weights = WeightsOrigin  # the name that it had; backends outside this tree import it
 
 __all__ = [
-    "Api", "ArrayArgument", "SizeArgument", "Status", "Weights", "WeightsOrigin", "api_of", "cmake_package", "cpp_header", "header", "identifier",
-    "npy_program", "rust_module", "weights_file",
+    "Api", "ArrayArgument", "SizeArgument", "Status", "Weights", "WeightsOrigin", "api_of",
+    "cmake_package", "cpp_header", "header", "identifier", "npy_program", "rust_module",
+    "weights_file",
 ]  # fmt: skip

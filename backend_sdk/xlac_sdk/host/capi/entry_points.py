@@ -1,5 +1,5 @@
-"""What callers see of a program with entries: functions besides `NAME_run`, and its state as tensors
-that are read and written by number.
+"""What callers see of a program with entries: functions besides `NAME_run`, and its state as
+tensors that are read and written by number.
 """
 
 from __future__ import annotations

@@ -22,12 +22,17 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 # The prefixes of GNU tools in distributions, by architecture and the rest of the triple.
 GNU = (
-    (r"x86_64-.*linux", "x86_64-linux-gnu-"), (r"i[3-6]86-.*linux", "i686-linux-gnu-"),
-    (r"aarch64-.*linux", "aarch64-linux-gnu-"), (r"(arm|thumb).*-linux-.*hf$", "arm-linux-gnueabihf-"),
-    (r"(arm|thumb).*-linux", "arm-linux-gnueabi-"), (r"(arm|thumb).*-none-", "arm-none-eabi-"),
-    (r"riscv64-.*linux", "riscv64-linux-gnu-"), (r"riscv(32|64)-", "riscv64-unknown-elf-"),
-    (r"powerpc64le-", "powerpc64le-linux-gnu-"), (r"s390x-", "s390x-linux-gnu-"),
-)  # fmt: skip
+    (r"x86_64-.*linux", "x86_64-linux-gnu-"),
+    (r"i[3-6]86-.*linux", "i686-linux-gnu-"),
+    (r"aarch64-.*linux", "aarch64-linux-gnu-"),
+    (r"(arm|thumb).*-linux-.*hf$", "arm-linux-gnueabihf-"),
+    (r"(arm|thumb).*-linux", "arm-linux-gnueabi-"),
+    (r"(arm|thumb).*-none-", "arm-none-eabi-"),
+    (r"riscv64-.*linux", "riscv64-linux-gnu-"),
+    (r"riscv(32|64)-", "riscv64-unknown-elf-"),
+    (r"powerpc64le-", "powerpc64le-linux-gnu-"),
+    (r"s390x-", "s390x-linux-gnu-"),
+)
 ELF = ("linux", "none", "freebsd", "netbsd", "openbsd", "elf", "fuchsia", "android")
 # libgcc raises a signal for a division by zero; guarded divisions never do.
 RAISE = ("--defsym=raise=0",)

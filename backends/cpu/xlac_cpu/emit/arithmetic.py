@@ -13,8 +13,8 @@ P = Primitive
 # Functions for which LLVM calls the C library, one lane at a time. The SDK expands them beforehand,
 # except for types without an expansion.
 _LIBRARY = {
-    P.EXP: "exp", P.LOG: "log", P.SIN: "sin", P.COS: "cos", P.POW: "pow", P.EXP2: "exp2", P.LOG2: "log2",
-    P.TANH: "tanh", P.ATAN2: "atan2",
+    P.EXP: "exp", P.LOG: "log", P.SIN: "sin", P.COS: "cos", P.POW: "pow", P.EXP2: "exp2",
+    P.LOG2: "log2", P.TANH: "tanh", P.ATAN2: "atan2",
 }  # fmt: skip
 _ROUNDING = {
     P.FLOOR: "floor",

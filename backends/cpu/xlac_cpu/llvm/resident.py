@@ -20,8 +20,9 @@ class _Segment(ctypes.Structure):
     """A program header of a 64-bit ELF file."""
 
     _fields_ = [
-        ("type", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("offset", ctypes.c_uint64), ("address", ctypes.c_uint64),
-        ("physical", ctypes.c_uint64), ("in_file", ctypes.c_uint64), ("in_memory", ctypes.c_uint64), ("align", ctypes.c_uint64),
+        ("type", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("offset", ctypes.c_uint64),
+        ("address", ctypes.c_uint64), ("physical", ctypes.c_uint64), ("in_file", ctypes.c_uint64),
+        ("in_memory", ctypes.c_uint64), ("align", ctypes.c_uint64),
     ]  # fmt: skip
 
 
@@ -29,8 +30,11 @@ class _Library(ctypes.Structure):
     """The first fields that `dl_iterate_phdr` reports for a library."""
 
     _fields_ = [
-        ("base", ctypes.c_size_t), ("name", ctypes.c_char_p), ("segments", ctypes.c_void_p), ("count", ctypes.c_uint16),
-    ]  # fmt: skip
+        ("base", ctypes.c_size_t),
+        ("name", ctypes.c_char_p),
+        ("segments", ctypes.c_void_p),
+        ("count", ctypes.c_uint16),
+    ]
 
 
 def give_back() -> None:

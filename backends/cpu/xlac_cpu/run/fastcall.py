@@ -36,9 +36,26 @@ def _words(*names: str) -> dict[str, int]:
 
 
 PLAN = _words(
-    "inputs", "outputs", "type", "specs", "arena_bytes", "allocate", "arenas", "run", "fixed", "pool", "release", "otherwise",
-    "sizes", "sources", "chosen", "extents", "shapes", "limits", "host",
-)  # fmt: skip
+    "inputs",
+    "outputs",
+    "type",
+    "specs",
+    "arena_bytes",
+    "allocate",
+    "arenas",
+    "run",
+    "fixed",
+    "pool",
+    "release",
+    "otherwise",
+    "sizes",
+    "sources",
+    "chosen",
+    "extents",
+    "shapes",
+    "limits",
+    "host",
+)
 SOURCE = _words("input", "axis", "factor", "constant", "min", "max", "multiple")
 SPEC = {**_words("descr", "rank", "extents", "name"), "size": 32}
 _FASTCALL_KEYWORDS = 0x80 | 0x02
@@ -195,10 +212,11 @@ def _plan(
     kept += [specs, table, asked, found]
     values = {
         "inputs": len(program.inputs), "outputs": len(program.outputs), "type": kind,
-        "specs": ctypes.addressof(specs), "arena_bytes": program.arena_bytes, "allocate": allocate, "arenas": 0,
-        "run": code["run"], "fixed": fixed, "pool": pool, "release": int(release), "otherwise": id(NotImplemented),
-        "sizes": len(facts), "sources": ctypes.addressof(asked), "chosen": ctypes.addressof(found),
-        "extents": code.get("extents", 0), "shapes": ctypes.addressof(table),
-        "limits": stopping.ACTIVE_ADDRESS, "host": watch.host() if watched else 0,
+        "specs": ctypes.addressof(specs), "arena_bytes": program.arena_bytes, "allocate": allocate,
+        "arenas": 0, "run": code["run"], "fixed": fixed, "pool": pool, "release": int(release),
+        "otherwise": id(NotImplemented), "sizes": len(facts), "sources": ctypes.addressof(asked),
+        "chosen": ctypes.addressof(found), "extents": code.get("extents", 0),
+        "shapes": ctypes.addressof(table), "limits": stopping.ACTIVE_ADDRESS,
+        "host": watch.host() if watched else 0,
     }  # fmt: skip
     return (ctypes.c_uint64 * len(PLAN))(*(values[name] for name in PLAN)), kept

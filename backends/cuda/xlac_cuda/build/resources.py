@@ -76,8 +76,9 @@ def table(program: Program, target: Target) -> str:
         facts, shared = told[entry.symbol], told[entry.symbol].shared + entry.dynamic
         threads = resident(architecture, entry.threads, facts.registers, shared)
         rows.append((
-            entry.symbol, _blocks(kernel), str(entry.threads), str(facts.registers), str(facts.stored + facts.loaded),
-            str(facts.local), str(shared), f"{threads} of {architecture.threads}",
+            entry.symbol, _blocks(kernel), str(entry.threads), str(facts.registers),
+            str(facts.stored + facts.loaded), str(facts.local), str(shared),
+            f"{threads} of {architecture.threads}",
         ))  # fmt: skip
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [

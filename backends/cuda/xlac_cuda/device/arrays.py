@@ -99,9 +99,13 @@ class DeviceArray:
             raise AttributeError("__cuda_array_interface__ has no bfloat16; DLPack has")
         self._read = True
         return {
-            "shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False), "version": 3, "strides": None,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "version": 3,
+            "strides": None,
             "stream": self.stream,
-        }  # fmt: skip
+        }
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.CUDA, self.device

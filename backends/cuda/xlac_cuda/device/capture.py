@@ -15,8 +15,9 @@ class KernelNode(ctypes.Structure):
     """CUDA_KERNEL_NODE_PARAMS_v2"""
 
     _fields_ = (
-        ("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("dynamic", ctypes.c_uint),
-        ("each", ctypes.c_void_p), ("extra", ctypes.c_void_p), ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p),
+        ("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
+        ("dynamic", ctypes.c_uint), ("each", ctypes.c_void_p), ("extra", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p),
     )  # fmt: skip
     packed: Packed  # keeps the buffers that `extra` points into
 

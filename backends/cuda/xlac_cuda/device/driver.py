@@ -16,8 +16,13 @@ OLDEST = 12000  # the minimal version of the driver API: CUDA 12.0
 # Parameters, a letter each: i int, u unsigned, z bytes, d address on the device, h handle or
 # address here, l 64 bits
 _TYPES = {
-    "i": ctypes.c_int, "u": ctypes.c_uint, "z": ctypes.c_size_t, "d": ctypes.c_uint64, "h": ctypes.c_void_p, "l": ctypes.c_ulonglong,
-}  # fmt: skip
+    "i": ctypes.c_int,
+    "u": ctypes.c_uint,
+    "z": ctypes.c_size_t,
+    "d": ctypes.c_uint64,
+    "h": ctypes.c_void_p,
+    "l": ctypes.c_ulonglong,
+}
 SIGNATURES = {
     "cuInit": "u",
     "cuDriverGetVersion": "h",
@@ -148,7 +153,10 @@ def driver() -> Driver:
     made("cuInit", 0)
     version = made.version = made.number("cuDriverGetVersion")
     if version < OLDEST:
-        problem = f"the GPU's driver is too old: it supports CUDA {version // 1000}.{version % 1000 // 10}"
+        problem = (
+            "the GPU's driver is too old: it supports CUDA "
+            f"{version // 1000}.{version % 1000 // 10}"
+        )
         raise UnsupportedError(
             Diagnostic("XL5212", problem, hint=f"xlac needs CUDA {OLDEST // 1000} or later")
         )

@@ -34,9 +34,10 @@ def _either(signature: str, instruction: str, other: str) -> str:
 
 def _halves() -> Iterator[tuple[str, str]]:
     for name, instruction, kind, to, given in (
-        ("f32_of_f16", "cvt.f32.f16", "float", "f", "h"), ("f16_of_f32", "cvt.rn.f16.f32", "uint16_t", "h", "f"),
+        ("f32_of_f16", "cvt.f32.f16", "float", "f", "h"),
+        ("f16_of_f32", "cvt.rn.f16.f32", "uint16_t", "h", "f"),
         ("bf16_of_f32", "cvt.rn.bf16.f32", "uint16_t", "h", "f"),
-    ):  # fmt: skip
+    ):
         text, operand = HALVES[name], "h" if given == "h" else "value"
         yield (
             name,

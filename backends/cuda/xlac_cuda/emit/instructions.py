@@ -44,7 +44,10 @@ HOPPER = {
     "barrier.expect": "barrier_expect(&{0}[{1}], {2})",
     "barrier.done": "barrier_done(&{0}[{1}])",
     **{
-        f"copy.box.{rank}": f"copy_box(&{{1}}[{{2}}], &{{0}}, &{{3}}[{{4}}], {', '.join(f'{{{n}}}' for n in COORDINATES[:rank])})"
+        f"copy.box.{rank}": (
+            "copy_box(&{1}[{2}], &{0}, &{3}[{4}], "
+            f"{', '.join(f'{{{n}}}' for n in COORDINATES[:rank])})"
+        )
         for rank in range(2, 6)
     },
     "registers.more": "more_registers<{0}>()",
@@ -55,9 +58,13 @@ sm_90a+wgmma`.
 """
 
 FUNCTIONS = {
-    "copy_async(": "copies.cuh", "multiply_warp<": "tensor_cores.cuh", "multiply_group<": "warpgroups.cuh", "copy_box(": "copy_engine.cuh",
-    "warp_barrier(": "order.cuh", "memory_fence(": "order.cuh",
-}  # fmt: skip
+    "copy_async(": "copies.cuh",
+    "multiply_warp<": "tensor_cores.cuh",
+    "multiply_group<": "warpgroups.cuh",
+    "copy_box(": "copy_engine.cuh",
+    "warp_barrier(": "order.cuh",
+    "memory_fence(": "order.cuh",
+}
 """Each function, and the file that defines it."""
 
 

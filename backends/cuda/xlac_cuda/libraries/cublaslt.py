@@ -74,9 +74,12 @@ class Heuristic(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t"""
 
     _fields_ = (
-        ("algorithm", CublasAlgorithm), ("workspace", ctypes.c_size_t), ("state", ctypes.c_int), ("waves", ctypes.c_float),
+        ("algorithm", CublasAlgorithm),
+        ("workspace", ctypes.c_size_t),
+        ("state", ctypes.c_int),
+        ("waves", ctypes.c_float),
         ("reserved", ctypes.c_int * 4),
-    )  # fmt: skip
+    )
 
 
 # Parameters, a letter each: i int, z bytes or attribute sizes, h handle or address, u and l 64 bits

@@ -112,9 +112,18 @@ class Operations:
             },
         )
         self._operation(
-            DescriptorKind.OPERATION_CONVOLUTION_FORWARD, {A.CONVOLUTION_FORWARD_X: x, A.CONVOLUTION_FORWARD_W: kernel, A.CONVOLUTION_FORWARD_Y: y},
-            {A.CONVOLUTION_FORWARD_CONV_DESC: described, A.CONVOLUTION_FORWARD_ALPHA: 1.0, A.CONVOLUTION_FORWARD_BETA: 0.0},
-        )  # fmt: skip
+            DescriptorKind.OPERATION_CONVOLUTION_FORWARD,
+            {
+                A.CONVOLUTION_FORWARD_X: x,
+                A.CONVOLUTION_FORWARD_W: kernel,
+                A.CONVOLUTION_FORWARD_Y: y,
+            },
+            {
+                A.CONVOLUTION_FORWARD_CONV_DESC: described,
+                A.CONVOLUTION_FORWARD_ALPHA: 1.0,
+                A.CONVOLUTION_FORWARD_BETA: 0.0,
+            },
+        )
 
     def pointwise(self, mode: Pointwise, x: int, other: int, y: int) -> None:
         """An element-wise operation; the second operand, if it is not 0, is broadcast along its
@@ -160,9 +169,12 @@ class Operations:
         by the host, as is `hidden`, f32.
         """
         sides = {
-            A.DIAGONAL_BAND_MASK_XDESC: x, A.DIAGONAL_BAND_MASK_SEQ_LEN_KVDESC: length, A.DIAGONAL_BAND_MASK_SEQ_LEN_QDESC: time,
-            A.DIAGONAL_BAND_MASK_BDESC: hidden, A.DIAGONAL_BAND_MASK_YDESC: y,
-        }  # fmt: skip
+            A.DIAGONAL_BAND_MASK_XDESC: x,
+            A.DIAGONAL_BAND_MASK_SEQ_LEN_KVDESC: length,
+            A.DIAGONAL_BAND_MASK_SEQ_LEN_QDESC: time,
+            A.DIAGONAL_BAND_MASK_BDESC: hidden,
+            A.DIAGONAL_BAND_MASK_YDESC: y,
+        }
         self._operation(
             DescriptorKind.OPERATION_DIAGONAL_BAND_MASK,
             sides,

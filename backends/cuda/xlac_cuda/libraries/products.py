@@ -39,8 +39,11 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 ALIGNED = 256  # bytes of workspace that algorithms may use
 ALIGNMENTS = (
-    Preference.MIN_ALIGNMENT_A_BYTES, Preference.MIN_ALIGNMENT_B_BYTES, Preference.MIN_ALIGNMENT_C_BYTES, Preference.MIN_ALIGNMENT_D_BYTES,
-)  # fmt: skip
+    Preference.MIN_ALIGNMENT_A_BYTES,
+    Preference.MIN_ALIGNMENT_B_BYTES,
+    Preference.MIN_ALIGNMENT_C_BYTES,
+    Preference.MIN_ALIGNMENT_D_BYTES,
+)
 
 Alignments = tuple[int, int, int, int]
 _known: dict[object, Heuristic] = {}  # algorithms chosen by the heuristics in this process

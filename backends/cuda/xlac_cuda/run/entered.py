@@ -32,7 +32,10 @@ class CudaEntries(CudaExecutable):
         assert program.entries is not None
         entries = {entry.name: entry for entry in program.entries.entries}
         *found, first = parts(program)
-        self._called = {name: (entry, self._beside(artifact, one, target)) for (name, entry), one in zip(entries.items(), found, strict=True)}  # fmt: skip
+        self._called = {
+            name: (entry, self._beside(artifact, one, target))
+            for (name, entry), one in zip(entries.items(), found, strict=True)
+        }
         self._first = self._beside(artifact, replace(first, sizes=()), target)
         self.reset()
 

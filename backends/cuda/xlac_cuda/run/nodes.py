@@ -36,9 +36,10 @@ during capture), and returns a function that submits it to a stream.
 
 
 _SIDE = (
-    ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("z", ctypes.c_size_t), ("level", ctypes.c_size_t),
-    ("type", ctypes.c_int), ("host", ctypes.c_void_p), ("device", ctypes.c_uint64), ("array", ctypes.c_void_p),
-    ("reserved", ctypes.c_void_p), ("pitch", ctypes.c_size_t), ("height", ctypes.c_size_t),
+    ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("z", ctypes.c_size_t),
+    ("level", ctypes.c_size_t), ("type", ctypes.c_int), ("host", ctypes.c_void_p),
+    ("device", ctypes.c_uint64), ("array", ctypes.c_void_p), ("reserved", ctypes.c_void_p),
+    ("pitch", ctypes.c_size_t), ("height", ctypes.c_size_t),
 )  # fmt: skip
 
 
@@ -47,16 +48,20 @@ class CopyNode(ctypes.Structure):
 
     _fields_ = (
         *((f"{side}_{name}", kind) for side in ("source", "target") for name, kind in _SIDE),
-        ("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("depth", ctypes.c_size_t),
-    )  # fmt: skip
+        ("width", ctypes.c_size_t),
+        ("height", ctypes.c_size_t),
+        ("depth", ctypes.c_size_t),
+    )
 
 
 class _Conditional(ctypes.Structure):
     """CUgraphNodeParams, of a conditional node"""
 
     _fields_ = (
-        ("kind", ctypes.c_int), ("reserved", ctypes.c_int * 3), ("handle", ctypes.c_uint64), ("type", ctypes.c_int),
-        ("size", ctypes.c_uint), ("bodies", ctypes.POINTER(ctypes.c_void_p)), ("context", ctypes.c_void_p), ("rest", ctypes.c_int64 * 26),
+        ("kind", ctypes.c_int), ("reserved", ctypes.c_int * 3), ("handle", ctypes.c_uint64),
+        ("type", ctypes.c_int), ("size", ctypes.c_uint),
+        ("bodies", ctypes.POINTER(ctypes.c_void_p)), ("context", ctypes.c_void_p),
+        ("rest", ctypes.c_int64 * 26),
     )  # fmt: skip
 
 
