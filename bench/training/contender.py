@@ -138,6 +138,7 @@ def begun(name: str, row: StepRow, threads: int, folder: Path) -> tuple[Step, di
         step = xlac_step(row, threads, weights, inputs)
     else:
         step = torch_step(row, name == "inductor", weights, inputs)
+    del weights  # the contender has its own
     losses = [step()]
     told = {"compile_seconds": time.perf_counter() - begin, "compile_processor_seconds": processor_seconds() - used}  # fmt: skip
     told["compile_bytes"] = memory("VmHWM") - before
