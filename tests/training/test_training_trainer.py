@@ -169,7 +169,7 @@ def test_a_rate_and_a_length_are_written_alone(
     before = trainer.state()
     trainer.set_rate(0.25)
     trainer.set_length(20)
-    assert written == [4, 4]
+    assert written == ([] if target == "cpu" else [4, 4])  # there in the memory of all programs
     changed = {"optimizer.lr": np.float32(0.25), "optimizer.steps": np.float32(20)}
     assert equal(trainer.state(), {**before, **changed})
 

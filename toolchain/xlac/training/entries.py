@@ -18,6 +18,8 @@ from xlac.support.digest import digest
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, SourceError
 
+ALIGNMENT = 64  # bytes
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingEntry:
@@ -54,6 +56,18 @@ class TrainingEntry:
 def slot_of(program: Program, name: str) -> Slot:
     """The slot of a tensor of the state."""
     return next(s for s in program.slots if s.role is Role.STATE and s.name == name)
+
+
+def states(program: Program) -> list[Slot]:
+    """The slots of the state, those of scratch memory among them, in the order of the program."""
+    return [slot for slot in program.slots if slot.role is Role.STATE]
+
+
+def aligned(nbytes: int) -> Array:
+    """Zeros that begin at a multiple of what a program's state is placed at."""
+    block = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    at = -block.ctypes.data % ALIGNMENT
+    return block[at : at + nbytes]
 
 
 def state_block(program: Program, state: Mapping[str, Array]) -> Array:
