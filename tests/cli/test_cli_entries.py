@@ -117,3 +117,14 @@ def test_a_number_that_is_none(
 ) -> None:
     assert status(["run", spec, "--entry", "step", "--number", number]) == 2
     assert "is a number of at least 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [(("--emit", "exe"), "docs/CALLING.md"), (("--checked",), "xlac train --checked")],
+)
+def test_what_is_not_built_of_a_spec_that_trains_says_what_is(
+    more: tuple[str, ...], told: str, spec: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert status(["build", spec, *more, "-o", str(tmp_path / "out")]) == 3
+    assert told in capsys.readouterr().err

@@ -33,11 +33,17 @@ def check(
     if refused:
         problem = f"a spec that trains cannot be written as '{refused[0]}'"
         hint = f"--emit {','.join(backend.entry_forms)}, or some of these"
+        if refused[0] == "exe":
+            hint += "; a program of yours calls its functions (docs/CALLING.md), xlac run --entry step a folder's"  # fmt: skip
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     given = [name for name, value in options.items() if value]
     if given:
         problem = f"{given[0]} is for one graph, and a spec that trains has three"
         hint = "leave it out, or build the spec that this one includes"
+        if given[0] == "--checked":
+            hint = (
+                "xlac train --checked and xlac run --entry step --checked check a step of the spec"
+            )
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
 
 
