@@ -206,9 +206,10 @@ def _check_skinny(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target
         ("lanes", schedule.lanes, widest),
         ("across", schedule.across, 1 if along_depth else target.warp),
         ("warps", schedule.warps, min(skinny_tile.WARPS, target.block_threads // target.warp)),
-        ("ahead", schedule.ahead, skinny_tile.MOST_AHEAD),
     ):
         if value & (value - 1) or value > max(1, limit):
             raise Misfit((field,), f"it must be a power of two, at most {max(1, limit)} here")
+    if schedule.ahead > skinny_tile.MOST_AHEAD:
+        raise Misfit(("ahead",), f"it must be at most {skinny_tile.MOST_AHEAD}")
     if not along_depth and schedule.few * schedule.lanes > skinny_tile.SUMS:
         raise Misfit(("few",), f"few times lanes is at most {skinny_tile.SUMS}")
