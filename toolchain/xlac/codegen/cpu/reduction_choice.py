@@ -33,6 +33,10 @@ KEEP_BYTES = 32 << 10  # bytes of values kept between passes on a thread's stack
 RESULTS = 32
 # the most pieces, independent of the number of threads, as the order of a sum may depend on sizes
 # alone
+# bytes of a row that a pass along columns reads before it goes to the next row: of less, hardware
+# that fetches ahead sees no stream
+STRIPE = 256
+SHARE = 4  # one in so many registers is for the sums of a stripe
 PIECES = 512
 # the fewest operations of a piece: claiming one takes a tenth of a microsecond
 PIECE_WORK = 3 << 15
@@ -47,6 +51,8 @@ def choose(rows: Rows) -> ReductionSchedule:
     lanes = lanes_for(target, survey.dtypes, vector.extent if vector else volume(()))
     lanes = 1 if by_row and rows.ordered else lanes
     every = unroll_for(target, survey.statements)
+    if not by_row and vector is not None:
+        every = max(every, _across(rows, vector, lanes))
     unroll: tuple[int, ...] = (every,)
     if by_row:
         unroll = tuple(_unroll(one, rows, vector, lanes) for one in rows.plan.passes)
@@ -90,6 +96,20 @@ def _unroll(one: ReductionPass, rows: Rows, vector: Run | None, lanes: int) -> i
     wanted = unroll_for(rows.target, 2 * one.size, rows.survey.flops)
     copies = min(wanted, vector.usual // lanes)
     return 1 << max(1, copies).bit_length() - 1
+
+
+def _across(rows: Rows, vector: Run, lanes: int) -> int:
+    """Vectors of results that passes along columns work on at once: a stripe of STRIPE bytes, where
+    the columns are longer than a cache and sums leave registers for it.
+    """
+    target, sums = rows.target, max(len(one.reductions) for one in rows.plan.passes)
+    if target.size or not target.vector_bytes or lanes == 1:
+        return 1
+    if size_hint(rows.space.count) * STRIPE <= target.l1_bytes:
+        return 1
+    room = target.vector_registers // SHARE // max(1, sums)
+    wide = min(STRIPE // target.vector_bytes, room, vector.usual // lanes)
+    return 1 << max(1, wide).bit_length() - 1
 
 
 def _kept(rows: Rows) -> list[KeptValue]:
