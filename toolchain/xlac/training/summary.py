@@ -44,7 +44,7 @@ def summarize_training(
     averages = [t for t in graphs.state if training.ema and t.name.startswith(PREFIX)]
     averaged = sum(t.type.nbytes for t in averages)
     kept = sum(t.type.nbytes for t in graphs.state) - weights - sums - averaged
-    limited = {} if memory is None else {"memory": within_memory(specialized(step), memory)}
+    limited = {} if memory is None else {"memory": within_memory(specialized(step), memory, target)}
     return {
         **limited,
         "metrics": [metric.name for metric in graphs.metrics],

@@ -1,0 +1,124 @@
+"""What a step costs within a part of the memory of its values: processor time beside the step without a limit.
+
+    python bench/training/halved.py [ROW…] [--share 0.5] [--bursts 7] [--seconds 0.3]
+
+The limit leaves `share` of the arena, which is all that a step takes beyond weights, what the optimizer keeps, inputs
+and outputs. Where that cannot be met, the message says what bounds it. Two processes of one thread take turns;
+the losses of three steps are compared to the bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from step_rows import ROWS
+
+HEAD = """| row | arena, MB | limit for it | of it | estimate | processor time | bounds it |
+|---|---|---|---|---|---|---|"""
+
+
+def step_program(row: str, limit: int | None) -> Any:
+    """The program of a row's step. Raises LimitError."""
+    from xlac.driver import lower, specialized
+    from xlac.memory.limit import MemoryLimit
+    from xlac.spec.load import load_training
+    from xlac.training.program import graphs_of
+    from xlac_sdk.host.registry import find
+    from xlac_sdk.target import Request
+
+    asked = ROWS[row]
+    file = Path(__file__).parent / "models" / f"{asked.network}.yaml"
+    graphs = graphs_of(*load_training(file, params=asked.params))
+    memory = None if limit is None else MemoryLimit(limit)
+    return lower(specialized(graphs.step), find("cpu").target(Request()), memory=memory).program
+
+
+def stepping(row: str, limit: int | None) -> None:
+    """A contender: the losses of three steps, then for each line of so many seconds the least
+    processor time of a step.
+    """
+    from xlac.training.trainer import Trainer
+
+    asked = ROWS[row]
+    file = Path(__file__).parent / "models" / f"{asked.network}.yaml"
+    trainer = Trainer(file, params=asked.params, target="cpu", threads=1, max_memory=limit)
+    given = asked.arrays()
+    print(json.dumps([trainer.step(**given)["loss"] for _ in range(3)]), flush=True)
+    for line in sys.stdin:
+        stop, best = time.perf_counter() + float(line), float("inf")
+        while best == float("inf") or time.perf_counter() < stop:
+            start = time.process_time()
+            trainer.step(**given)
+            best = min(best, time.process_time() - start)
+        print(best, flush=True)
+
+
+def turns(row: str, limit: int, bursts: int, seconds: float) -> float:
+    """The time of a step within a limit over that without."""
+    env = os.environ | {"OMP_NUM_THREADS": "1", "XLAC_CACHE": "off"}
+    running = []
+    for one in (0, limit):
+        command = [sys.executable, __file__, row, "--contender", str(one)]
+        running.append(subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))  # fmt: skip
+    losses = [process.stdout.readline() for process in running if process.stdout]
+    assert losses[0] == losses[1], losses
+    best = [float("inf"), float("inf")]
+    for _ in range(bursts):
+        for number, process in enumerate(running):
+            assert process.stdin and process.stdout
+            process.stdin.write(f"{seconds}\n")
+            process.stdin.flush()
+            best[number] = min(best[number], float(process.stdout.readline()))
+    for process in running:
+        assert process.stdin
+        process.stdin.close()
+        process.wait()
+    return best[1] / best[0]
+
+
+def told(row: str, share: float, bursts: int, seconds: float) -> str:
+    """A row of the table."""
+    from xlac.memory.limit import needed
+    from xlac_sdk.source import LimitError
+
+    free = step_program(row, None)
+    arena = free.arena_bytes
+    limit = needed(free, True) - int(arena * (1 - share))
+    first = f"| {row} | {arena / 1e6:.1f} | {arena * share / 1e6:.1f}"
+    try:
+        made = step_program(row, limit)
+    except LimitError as error:
+        (said, *_) = error.diagnostics
+        least = int(said.message.split(" bytes")[0].rpartition(" ")[2].replace(",", ""))
+        found = arena - (needed(free, True) - least)
+        where = said.message.partition("while '")[2].partition("'")[0]
+        return f"{first} | {found / arena:.2f} at least | | | {where} |"
+    part = made.arena_bytes / arena
+    factor = made.facts.get("recomputed", {"factor": 1.0})["factor"]
+    return f"{first} | {part:.2f} | {factor:.2f} | {turns(row, limit, bursts, seconds):.2f} | |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW")
+    parser.add_argument("--share", type=float, default=0.5, help="of the arena that is left")
+    parser.add_argument("--bursts", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of a burst, at least a step")
+    parser.add_argument("--contender", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.contender is not None:
+        return stepping(asked.rows[0], asked.contender or None)
+    print(HEAD, flush=True)
+    for row in asked.rows:
+        print(told(row, asked.share, asked.bursts, asked.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
