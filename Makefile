@@ -88,7 +88,7 @@ test-export: $(VENV)/.tested ## every op sample, spec and 200 random graphs thro
 	XLAC_EXPORT_ALL=1 $(BIN)/python -m pytest -n 2 tests/exporters
 
 fuzz: $(VENV)/.tested ## 2,000 random graphs: fusion on, fusion off and float64 agree
-	XLAC_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -n 2 tests/fuzz
+	XLAC_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -n 2 --all tests/fuzz tests/autodiff/test_autodiff_random.py
 
 SECONDS ?= 1200
 TARGETS ?=
