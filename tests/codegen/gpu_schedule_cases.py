@@ -218,6 +218,7 @@ GPU_CASES: dict[str, Drawn] = {
     "gpu_cores": Drawn(
         halves(40, 36, 128), CORES, "tensor_core_gemm", runs=False, starts=(ONE_BY_ONE, PARTS)
     ),
+    "gpu_cores_few": Drawn(halves(20, 24, 64), CORES, "tensor_core_gemm"),
     "gpu_groups": Drawn(
         halves(64, 256, 256), HOPPER, "wgmma", instead=tiled("wgmma"), runs=False, starts=(PARTS,)
     ),
@@ -228,6 +229,16 @@ GPU_CASES: dict[str, Drawn] = {
         instead=tiled("warp_specialized_gemm", band=2),
         runs=False,
         starts=(PARTS, {"band": 0}),
+    ),
+    "gpu_groups_one": Drawn(
+        halves(64, 256, 128), HOPPER, "wgmma", instead=tiled("wgmma"), schedules=1
+    ),
+    "gpu_roles_one": Drawn(
+        halves(64, 256, 128),
+        HOPPER,
+        "warp_specialized_gemm",
+        instead=tiled("warp_specialized_gemm", band=0),
+        schedules=1,
     ),
     "gpu_sums": Drawn(sums, GPU, "gpu_elementwise", exact=True),
     "gpu_pieces": Drawn(pieces, GPU, "gpu_elementwise", exact=True),

@@ -51,6 +51,7 @@ class Drawn:
     exact: bool = False
     runs: bool = True  # in the interpreter, in a second
     instead: Mapping[str, object] | None = None  # of what would be chosen for a large group
+    schedules: int = 4  # that a test runs
     starts: tuple[Mapping[str, object], ...] = ()  # values of fields beside which others matter
 
 
