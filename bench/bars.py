@@ -66,9 +66,13 @@ def _against_peers(run: Recorded) -> Iterator[Bar]:
 def _ceilings(run: Recorded) -> Iterator[Bar]:
     if run.ceilings is None:
         return
-    for names, what, least in ((MATMULS, "matmul, of peak", 0.92), (SKINNY, "skinny products, of the bound", 0.90),
-                               (CONVOLUTIONS, "convolutions, of peak", 0.88), (("conv_dw3x3_96",), "depthwise, of the bound", 0.90),
-                               (("mul_add_reduce_16m",), "fused chain, of memory bandwidth", 0.90)):  # fmt: skip
+    for names, what, least in (
+        (MATMULS, "matmul, of peak", 0.92),
+        (SKINNY, "skinny products, of the bound", 0.90),
+        (CONVOLUTIONS, "convolutions, of peak", 0.88),
+        (("conv_dw3x3_96",), "depthwise, of the bound", 0.90),
+        (("mul_add_reduce_16m",), "fused chain, of memory bandwidth", 0.90),
+    ):
         for threads in run.threads:
             yield _shares(
                 f"{what}, {threads} thread(s)",

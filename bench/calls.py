@@ -26,7 +26,8 @@ graph:
   y: x + z
 outputs: [y]
 """
-# what a function without assumptions about arrays would ask of each: its buffer, and to be done with it
+# what a function without assumptions about arrays would ask of each: its buffer, and to be done
+# with it
 BUFFER = """
 declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
 declare void @PyBuffer_Release(ptr)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-HEAD = "xlac: 1\nmodel: {kind}_{count}\nweights: {{init: {{seed: 0}}}}\ninputs: {{x: '{type}'}}\ngraph:\n"
+HEAD = (
+    "xlac: 1\nmodel: {kind}_{count}\nweights: {{init: {{seed: 0}}}}\ninputs: {{x: "
+    "'{type}'}}\ngraph:\n"
+)
 
 
 def chain(count: int) -> Iterator[str]:

@@ -119,7 +119,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file, made = Path(folder) / "model.onnx", Path(folder) / "made.yaml"
         print(
-            "| file | nodes | read twice, CPU s | import, CPU s | most memory, MB | of the weights |"
+            "| file | nodes | read twice, CPU s | import, CPU s | most memory, MB | of the weights "
+            "|"
         )
         print("|---|---|---|---|---|---|")
         for what, make in (
@@ -134,12 +135,14 @@ def main() -> None:
             count = megabytes // 4 if what == "weights" else nodes
             ratio = f"{peak / size:.2f}×" if what == "weights" else ""
             print(
-                f"| {size / 2**20:,.0f} MB | {count:,} | {twice:.2f} | {seconds:.2f} | {peak / 2**20:,.0f} | {ratio} |",
+                f"| {size / 2**20:,.0f} MB | {count:,} | {twice:.2f} | {seconds:.2f} | "
+                f"{peak / 2**20:,.0f} | {ratio} |",
                 flush=True,
             )
             seconds, peak = measured("check", str(made), "--json")
             print(
-                f"| the YAML of it, `xlac check` | {count:,} | | {seconds:.2f} | {peak / 2**20:,.0f} | |",
+                f"| the YAML of it, `xlac check` | {count:,} | | {seconds:.2f} | "
+                f"{peak / 2**20:,.0f} | |",
                 flush=True,
             )
         print(f"\n`xlac --version` alone: {base:.2f} s, {empty / 2**20:.0f} MB.")

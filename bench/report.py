@@ -47,10 +47,20 @@ def main() -> None:
         print("### Percent of what the machine's ceilings allow", "", *shares(run), "", sep="\n")
     if run.own.get("starts"):
         print("### Processes of xlac, one thread", "", *starts(run), "", sep="\n")
-    for key, what, form in (("compile_cpu_seconds", "CPU seconds to load, compile and call once, imports aside", "{:.2f}"),
-                            ("process_cpu_seconds", "CPU seconds of the process until its first call, imports included", "{:.2f}"),
-                            ("peak_rss_mb", "Peak memory of the process, MB", "{:.0f}"),
-                            ("rel_error", "Error relative to the largest magnitude, against float64", "{:.1e}")):  # fmt: skip
+    for key, what, form in (
+        (
+            "compile_cpu_seconds",
+            "CPU seconds to load, compile and call once, imports aside",
+            "{:.2f}",
+        ),
+        (
+            "process_cpu_seconds",
+            "CPU seconds of the process until its first call, imports included",
+            "{:.2f}",
+        ),
+        ("peak_rss_mb", "Peak memory of the process, MB", "{:.0f}"),
+        ("rel_error", "Error relative to the largest magnitude, against float64", "{:.1e}"),
+    ):
         print(
             f"### {what}, {run.threads[0]} thread(s)",
             "",
@@ -99,7 +109,10 @@ def table(runs: Mapping[str, Any]) -> list[str]:
     return [
         *lines,
         "",
-        f"{len(ratios)} workloads; behind the best peer on {behind}, by over 5 % on {sum(r > 1.05 for r in ratios)}.",
+        (
+            f"{len(ratios)} workloads; behind the best peer on {behind}, by over 5 % on "
+            f"{sum(r > 1.05 for r in ratios)}."
+        ),
     ]
 
 

@@ -137,12 +137,21 @@ def spec(text: Callable[[int], str]) -> Callable[[int], Model]:
 
 
 HEAD = "xlac: 1\nmodel: m\nweights: {init: {}}\ninputs: {x: 'f32[2, 8]'}\n"
-BLOCK = "blocks:\n  b:\n    inputs: {x: 'f32[2, 8]'}\n    graph:\n      h: {op: linear, in: x, units: 8}\n      y: relu(h) + x\n    outputs: [y]\n"
+BLOCK = (
+    "blocks:\n  b:\n    inputs: {x: 'f32[2, 8]'}\n    graph:\n      h: {op: linear, in: x, "
+    "units: 8}\n      y: relu(h) + x\n    outputs: [y]\n"
+)
 SHAPES: dict[str, Callable[[int], Model]] = {
-    "chain": chain, "reductions": reductions, "fan_out": fan_out, "fan_in": fan_in, "joined": joined, "inputs": inputs, "many": many,
-    "weights": weights, "slices": slices, "branches": branches,
-    "spec_chain": spec(lambda n: HEAD + "graph:\n" + "".join(f"  a{i + 1}: {'x' if not i else f'a{i}'} * 0.5\n" for i in range(n)) + f"outputs: [a{n}]\n"),
-    "spec_blocks": spec(lambda n: HEAD + BLOCK + f"graph:\n  y: {{block: b, in: x, repeat: {n // 4}}}\noutputs: [y]\n"),
+    "chain": chain, "reductions": reductions, "fan_out": fan_out, "fan_in": fan_in,
+    "joined": joined, "inputs": inputs, "many": many, "weights": weights, "slices": slices,
+    "branches": branches,
+    "spec_chain": spec(
+        lambda n: HEAD + "graph:\n" + "".join(
+            f"  a{i + 1}: {'x' if not i else f'a{i}'} * 0.5\n" for i in range(
+                n)) + f"outputs: [a{n}]\n"),
+                "spec_blocks": spec(
+                    lambda n: HEAD + BLOCK + ("graph:\n  y: {block: b, in: x, repeat: "
+                                              f"{n // 4}}}\noutputs: [y]\n")),
 }  # fmt: skip
 
 
@@ -208,7 +217,8 @@ def main() -> None:
         rows = [seconds(SHAPES[shape], size) for size in sizes]
         total = sum(rows[-1].values())
         print(
-            f"{shape}: {total:.2f} s at {sizes[-1]:,}, {' '.join(f'{sum(row.values()):.2f}' for row in rows)}"
+            f"{shape}: {total:.2f} s at {sizes[-1]:,}, "
+            f"{' '.join(f'{sum(row.values()):.2f}' for row in rows)}"
         )
         for name in rows[-1]:
             before, after = rows[-2][name], rows[-1][name]

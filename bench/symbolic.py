@@ -23,8 +23,9 @@ HERE = Path(__file__).parent
 SPECS = HERE.parent / "specs", HERE / "specs"
 # and how its sizes are narrowed: opt is then the nearest
 SUITE: tuple[tuple[str, dict[str, str]], ...] = (
-    ("bert_layer", {}), ("gpt2_decode", {}), ("digits", {}), ("lstm_3x60", {}), ("mlp_small_batch", {}),
-    ("mlp_small_batch", {"batch": "16.."}), ("tagger_batch", {}), ("tagger_batch", {"batch": "16.."}),
+    ("bert_layer", {}), ("gpt2_decode", {}), ("digits", {}), ("lstm_3x60", {}),
+    ("mlp_small_batch", {}), ("mlp_small_batch", {"batch": "16.."}), ("tagger_batch", {}),
+    ("tagger_batch", {"batch": "16.."}),
 )  # fmt: skip
 
 
@@ -87,14 +88,17 @@ def main() -> None:
     given = parser.parse_args()
     print("# What open sizes cost\n")
     print(
-        "One thread; microseconds of CPU time a call, the fastest of many, the programs taking turns. A program with a variant for"
+        "One thread; microseconds of CPU time a call, the fastest of many, the programs taking "
+        "turns. A program with a variant for"
     )
     print(
-        "these sizes has code of its own for them beside the code for any: what is left is finding the sizes and choosing."
+        "these sizes has code of its own for them beside the code for any: what is left is finding "
+        "the sizes and choosing."
     )
     print("Made by `python bench/symbolic.py`.\n")
     print(
-        "| spec | sizes | static | symbolic | ratio | ratio with a variant |\n|---|---|---:|---:|---:|---:|"
+        "| spec | sizes | static | symbolic | ratio | ratio with a variant "
+        "|\n|---|---|---:|---:|---:|---:|"
     )
     for name, dims in SUITE:
         if not given.specs or name in given.specs:

@@ -1,5 +1,5 @@
-"""Workloads whose time is that of their products: matrices, alone and with what usually follows, and
-attention.
+"""Workloads whose time is that of their products: matrices, alone and with what usually follows,
+and attention.
 """
 
 from __future__ import annotations
@@ -107,8 +107,10 @@ def attentions(small: bool) -> Iterator[Workload]:
             "attention",
             operands,
             spec(name, operands, {"y": f"attention(q, k, v, causal={causal})"}),
-            f"F.scaled_dot_product_attention(q, k, v, is_causal={causal}, enable_gqa={heads != groups})",
-            f"nn.dot_product_attention(q.swapaxes(1, 2), k.swapaxes(1, 2), v.swapaxes(1, 2), is_causal={causal}).swapaxes(1, 2)",
+            f"F.scaled_dot_product_attention(q, k, v, is_causal={causal}, "
+            f"enable_gqa={heads != groups})",
+            "nn.dot_product_attention(q.swapaxes(1, 2), k.swapaxes(1, 2), v.swapaxes(1, 2), "
+            f"is_causal={causal}).swapaxes(1, 2)",
             reference,
             4.0 * batch * heads * pairs * width,
             2e-2,

@@ -56,9 +56,13 @@ class CompileOptions:
         """
         given = self.schedules
         return {
-            "dims": dict(self.dims), "params": dict(self.params), "sizes": self.sizes,
-            "precision": self.precision, "checked": list(self.checks),
-            "variants": [dict(one) for one in self.variants], "passes": self.passes,
+            "dims": dict(self.dims),
+            "params": dict(self.params),
+            "sizes": self.sizes,
+            "precision": self.precision,
+            "checked": list(self.checks),
+            "variants": [dict(one) for one in self.variants],
+            "passes": self.passes,
             "max_memory": self.max_memory,
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
-        }  # fmt: skip
+        }

@@ -16,8 +16,8 @@ from xlac_sdk.target import Target
 
 
 class Loaded(Compiled):
-    """An artefact, called like a compiled model; `manifest` says what it is. Of a model that learns,
-    `entries` are its other functions and `state` what they share.
+    """An artefact, called like a compiled model; `manifest` says what it is. Of a model that
+    learns, `entries` are its other functions and `state` what they share.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:

@@ -20,8 +20,8 @@ from xlac.ops.walks import closed, fresh, substituted
 def _settled(
     op: While | BoundedWhile, carry: list[bool], size: Dim, walk: type[Walk]
 ) -> tuple[list[bool], Body, Body]:
-    """Which carried values have the axis, and the condition and the body then: all have it where the
-    condition is another for each.
+    """Which carried values have the axis, and the condition and the body then: all have it where
+    the condition is another for each.
     """
     assert op.cond is not None and op.body is not None
     while True:
@@ -35,8 +35,9 @@ def _settled(
 
 
 def _of_those_that_run(values: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
-    """Values along the axis; where an example does not run, those of the first that does. What a body
-    makes of them is dropped there, and its derivative is finite: 0 times infinity would be NaN.
+    """Values along the axis; where an example does not run, those of the first that does. What a
+    body makes of them is dropped there, and its derivative is finite: 0 times infinity would be
+    NaN.
     """
     if size == 0:
         return list(values)
@@ -70,8 +71,8 @@ class _Apart:
 
 
 def _given_what_runs(body: Body, mapped: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
-    """What a body gives of each example, of its `mapped` parameters as `_of_those_that_run` has them;
-    parameters that it passes on are as they are.
+    """What a body gives of each example, of its `mapped` parameters as `_of_those_that_run` has
+    them; parameters that it passes on are as they are.
     """
     gives = [each.spread(size) for each in body.gives]
     given = _of_those_that_run(mapped, runs, size)
@@ -118,8 +119,8 @@ def batched_bounded(
 
 
 def counted_scan(op: CountedScan, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
-    """Where the number of steps is another for each, as many run as the one with the most has; those
-    that have fewer keep what they have meanwhile.
+    """Where the number of steps is another for each, as many run as the one with the most has;
+    those that have fewer keep what they have meanwhile.
     """
     assert op.body is not None
     steps, args = now[0], now[1:]
@@ -152,8 +153,10 @@ def counted_scan(op: CountedScan, now: Sequence[Along], size: Dim, walk: type[Wa
         *(where(runs, v, zeros(v.type)) for v in values[op.carries :]),
     ]
     new = replace(
-        op, body=closed(body.name, [*params[:end], at, *params[end:], own], kept), scanned=op.scanned + 1
-    )  # fmt: skip
+        op,
+        body=closed(body.name, [*params[:end], at, *params[end:], own], kept),
+        scanned=op.scanned + 1,
+    )
     every = build.cast(build.iota((op.length,), 0), COUNT)
     most = build.reduce(steps.node, "max")
     inputs = [most, *spread(first, carry, size), *slices, every, *others, steps.node]

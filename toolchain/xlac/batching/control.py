@@ -73,7 +73,9 @@ def _custom(op: CustomGradient, now: Sequence[Along], size: Dim, walk: type[Walk
     return along(Node.of(new, *(n.node for n in now)), apart)
 
 
-def _branches(op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:  # fmt: skip
+def _branches(
+    op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: type[Walk]
+) -> list[Along]:
     """One branch for all: its results are along the axis where those of any branch are."""
     bodies = [Body(branch, flags(args), size, walk) for branch in op.branches]
     gives = [any(each) for each in zip(*(flags(body.gives) for body in bodies), strict=True)]
@@ -81,7 +83,9 @@ def _branches(op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: typ
     return along(Node.of(new, index, *(a.node for a in args)), gives)
 
 
-def _every_branch(op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:  # fmt: skip
+def _every_branch(
+    op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: type[Walk]
+) -> list[Along]:
     """A branch for each: all are computed, and what is asked for is chosen. What is out of range
     runs the last.
     """

@@ -86,8 +86,8 @@ class CompilationEntry(NamedTuple):
         self.cache.keep(self.key, program.name, self.backend, write, anew=self._listed() != names)
 
     def _keep(self, program: Program, target: Target, artifact: Path, files: Files) -> bool:
-        """Puts a compilation of `files` here, where it can be: its code is in the cache, and it needs
-        no steps to be loaded.
+        """Puts a compilation of `files` here, where it can be: its code is in the cache, and it
+        needs no steps to be loaded.
         """
         cache, backend = self.cache, self.backend
         summary = backend.summary(program)
@@ -100,13 +100,17 @@ class CompilationEntry(NamedTuple):
         facts = {**program.facts, "flops": work.flops, "bytes": work.bytes, **summary}
         try:
             told: dict[str, Any] = {
-                "name": program.name, "slots": [told_of(slot) for slot in program.slots],
+                "name": program.name,
+                "slots": [told_of(slot) for slot in program.slots],
                 "inputs": [program.slots.index(s) for s in program.inputs],
                 "outputs": [program.slots.index(s) for s in program.outputs],
-                "arena_bytes": program.arena_bytes, "state_bytes": program.state_bytes, "facts": facts,
+                "arena_bytes": program.arena_bytes,
+                "state_bytes": program.state_bytes,
+                "facts": facts,
                 "sizes": [asdict(symbol) for symbol in program.sizes],
-                "code": artifact.parent.name, "built_for": target.to_json(),
-            }  # fmt: skip
+                "code": artifact.parent.name,
+                "built_for": target.to_json(),
+            }
             text = json.dumps(told)
         except (TypeError, ValueError):
             return False
@@ -160,10 +164,14 @@ def question(
     """
     try:
         asked = {
-            "source": os.path.abspath(source), "content": content(source), **options.to_json(),
-            "target": backend.name, "request": asdict(options.request),
-            "compiler": compiler(backend), "machine": machine(),
-        }  # fmt: skip
+            "source": os.path.abspath(source),
+            "content": content(source),
+            **options.to_json(),
+            "target": backend.name,
+            "request": asdict(options.request),
+            "compiler": compiler(backend),
+            "machine": machine(),
+        }
         return digest(json.dumps(asked, sort_keys=True))
     except (OSError, TypeError, ValueError):
         return None

@@ -1,4 +1,5 @@
-"""What is recorded of a file in the cache, and of an entry, and whether it is still what was recorded.
+"""What is recorded of a file in the cache, and of an entry, and whether it is still what was
+recorded.
 
 Small files are hashed whenever they are read. Large ones, constants that a program maps, would take
 longer to read than everything else of a warm start: they count as whole while their size, times and

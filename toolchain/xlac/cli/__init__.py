@@ -75,8 +75,9 @@ def root() -> None:
 
 def main() -> None:
     """Runs the command. Exit codes: 0 fine, 1 a comparison failed, 2 the user's mistake, 3
-    unsupported on this target, 4 a resource limit, 70 our bug, 130 interrupted, 143 a run of training
-    that SIGTERM ended."""
+    unsupported on this target, 4 a resource limit, 70 our bug, 130 interrupted, 143 a run of
+    training that SIGTERM ended.
+    """
     code = status()
     # at once: freeing a large model object by object takes seconds
     if code == INTERRUPTED:

@@ -45,8 +45,11 @@ def loss_of(lowered: Lowered) -> dict[str, Any]:
         f"{found.relative:.3g} of the largest"
     )
     return {
-        "weights": "int8", "quantised": weights, "absolute": float(f"{found.absolute:.3g}"), "relative": float(f"{found.relative:.3g}"),
-    }  # fmt: skip
+        "weights": "int8",
+        "quantised": weights,
+        "absolute": float(f"{found.absolute:.3g}"),
+        "relative": float(f"{found.relative:.3g}"),
+    }
 
 
 def tell(trace: Any, wanted: bool) -> None:

@@ -102,8 +102,12 @@ class Progress:
             if not self._shows or self._bar is not None or self._streams is None:
                 return
             columns: list[str | progress.ProgressColumn] = [
-                progress.SpinnerColumn(), "{task.description}", progress.BarColumn(), "{task.fields[amount]}", progress.TimeElapsedColumn(),
-            ]  # fmt: skip
+                progress.SpinnerColumn(),
+                "{task.description}",
+                progress.BarColumn(),
+                "{task.fields[amount]}",
+                progress.TimeElapsedColumn(),
+            ]
             console = Console(file=self._streams[1])
             self._bar = progress.Progress(
                 *columns,

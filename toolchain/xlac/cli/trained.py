@@ -51,9 +51,12 @@ def of_one_graph(build: Build) -> dict[str, object]:
     """The options of a build that say something of one graph, by name."""
     options = build.choice.options
     return {
-        "--variant": build.variant, "--quantize": build.quantize, "--graph": build.edited,
-        "--schedule": options.schedules, "--checked": options.checked,
-    }  # fmt: skip
+        "--variant": build.variant,
+        "--quantize": build.quantize,
+        "--graph": build.edited,
+        "--schedule": options.schedules,
+        "--checked": options.checked,
+    }
 
 
 def closed_graphs(spec: TrainedSpec, ranges: Container[str], precision: str) -> TrainingGraphs:

@@ -53,8 +53,9 @@ def probes(backend: Backend, target: Target) -> Iterator[tuple[Probe, Probe]]:
         made = []
         arithmetic, reading = _arithmetic(target), _reading(target)
         for kernel, amount, inputs in (
-            (arithmetic, arithmetic.work.flops, {}), (reading, reading.work.bytes, {"x": np.zeros(BYTES // 4, np.float32)}),
-        ):  # fmt: skip
+            (arithmetic, arithmetic.work.flops, {}),
+            (reading, reading.work.bytes, {"x": np.zeros(BYTES // 4, np.float32)}),
+        ):
             made.append(
                 Probe(amount, _runner(backend, target, kernel, inputs, Path(folder) / kernel.name))
             )

@@ -2,7 +2,8 @@
 
 What a way has is read from its own tables. An exporter has a rule for an operation, or writes it by
 its expansion, or refuses it with a reason. An importer makes the operations that its builders name:
-their source is read, since a builder may make any graph; composites of such operations count as parts.
+their source is read, since a builder may make any graph; composites of such operations count as
+parts.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def made_by() -> Mapping[str, frozenset[str]]:
-    """Which operations a name makes: a class of them, or a function of `ops.build`, by what it names
-    in turn.
+    """Which operations a name makes: a class of them, or a function of `ops.build`, by what it
+    names in turn.
     """
     classes = {cls.__name__: name for name, cls in OPS.items()}
     reads: dict[str, set[str]] = {}

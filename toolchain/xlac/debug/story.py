@@ -67,7 +67,8 @@ def tell(
     """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is
     inside it.
 
-    With `schedules` what each kernel was written from is told too. `control` says who runs loops and branches, by mnemonic, where that is not the host.
+    With `schedules` what each kernel was written from is told too. `control` says who runs loops
+    and branches, by mnemonic, where that is not the host.
     """
     entries = {
         p: e

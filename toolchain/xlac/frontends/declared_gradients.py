@@ -20,12 +20,12 @@ from xlac.ops.walks import closed
 
 
 def custom_gradient(function: Callable[..., Any], gradient: Callable[..., Any]) -> Any:
-    """`function` with a gradient of its own: `gradient(cotangent, result, *args)` gives a tuple with the
-    cotangent of each argument, a nest like it; None for what has none.
+    """`function` with a gradient of its own: `gradient(cotangent, result, *args)` gives a tuple
+    with the cotangent of each argument, a nest like it; None for what has none.
 
-    What both read from around them counts as constant. Forwards goes what the gradient is the transpose
-    of, so a gradient that is not linear in the cotangent has only the way back. Raises TypeError where
-    nothing is traced, SourceError for cotangents that do not fit.
+    What both read from around them counts as constant. Forwards goes what the gradient is the
+    transpose of, so a gradient that is not linear in the cotangent has only the way back. Raises
+    TypeError where nothing is traced, SourceError for cotangents that do not fit.
     """
     signature = inspect.signature(function)
 
@@ -41,7 +41,9 @@ def custom_gradient(function: Callable[..., Any], gradient: Callable[..., Any]) 
     return call
 
 
-def _declared(function: Callable[..., Any], gradient: Callable[..., Any], args: Sequence[Any]) -> Any:  # fmt: skip
+def _declared(
+    function: Callable[..., Any], gradient: Callable[..., Any], args: Sequence[Any]
+) -> Any:
     given: list[Tensor] = []
     tree = flatten(inlined(tuple(args)), given)
     leaves = _typed(given)

@@ -139,7 +139,11 @@ def pushed(
 
 def _none(tensor: Tensor) -> Tensor:
     """A zero tangent for a float."""
-    return weak(build.constant(0.0, DType.F64)) if isinstance(tensor, Number) else Tensor(zeros(tensor.node.type))  # fmt: skip
+    return (
+        weak(build.constant(0.0, DType.F64))
+        if isinstance(tensor, Number)
+        else Tensor(zeros(tensor.node.type))
+    )
 
 
 class PullBack:
@@ -186,9 +190,10 @@ class PullBack:
             in_type(ct, None if ct is None else node.type.dtype) if ct is not None else None
             for ct, node in zip(
                 [ct for ct, r in zip(given, self._results, strict=True) if is_float(r)],
-                self.linear.values, strict=True,
+                self.linear.values,
+                strict=True,
             )
-        ]  # fmt: skip
+        ]
         params = list(self._variables.params())
         with derivatives(self._function):
             nodes = self.linear.transposed(into)

@@ -10,9 +10,12 @@ from xlac.support.file_kinds import HEAD, KINDS
 from xlac_sdk.source import Diagnostic, SourceError
 
 OWN = {
-    "spec": (), ".onnx": ("a protobuf, as ONNX models are",), ".mlir": ("MLIR text",), ".mlirbc": ("StableHLO bytecode",),
+    "spec": (),
+    ".onnx": ("a protobuf, as ONNX models are",),
+    ".mlir": ("MLIR text",),
+    ".mlirbc": ("StableHLO bytecode",),
     ".pt2": ("a program of torch.export", "a zip archive"),
-}  # fmt: skip
+}
 """For each suffix, the kinds of content that are expected; the suffix's own reader checks the
 rest.
 """

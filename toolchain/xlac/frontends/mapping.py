@@ -57,7 +57,10 @@ def mapped(
             sizes[names[number]] = leaf.shape[axes[number]]  # type: ignore[index]
     size = _size(function, sizes)
 
-    one = [_one(leaf, axis, number) for number, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))]  # fmt: skip
+    one = [
+        _one(leaf, axis, number)
+        for number, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
+    ]
     own_args, own_named = unflatten(tree, one)
     results: list[Tensor] = []
     result = flatten(inlined(call(*own_args, **own_named)), results)
@@ -146,7 +149,9 @@ def _spread(
         fits = set(axes) == {key for key, _ in content}
     elif kind not in ("dict", "leaf", "static") and isinstance(axes, tuple | list):
         fits = len(axes) == len(content)
-        below = [(f"{path}[{n}]", a, i) for n, (a, i) in enumerate(zip(axes, content, strict=False))]  # fmt: skip
+        below = [
+            (f"{path}[{n}]", a, i) for n, (a, i) in enumerate(zip(axes, content, strict=False))
+        ]
     else:
         fits, below = False, []
     if not fits:

@@ -1,5 +1,5 @@
-"""Bodies of traced loops and branches: Python functions run on parameters of their own. What they read
-from around them becomes an operand.
+"""Bodies of traced loops and branches: Python functions run on parameters of their own. What they
+read from around them becomes an operand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Loops and branches of traced functions: `xlac.scan`, `xlac.while_loop`, `xlac.cond`, `xlac.switch`."""
+"""Loops and branches of traced functions: `xlac.scan`, `xlac.while_loop`, `xlac.cond`,
+`xlac.switch`.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ def scan(
     reverse: bool = False,
     checkpoint_every: int = 0,
 ) -> Any:
-    """Runs `f(carry, x)`, which gives the next carry and a value of its step, for every slice of `xs`
-    along axis 0, or `length` times; gives the last carry, and the steps' values stacked.
+    """Runs `f(carry, x)`, which gives the next carry and a value of its step, for every slice of
+    `xs` along axis 0, or `length` times; gives the last carry, and the steps' values stacked.
 
-    CarriedNest, `xs` and values are arrays, numbers and nests of these. `reverse` goes from the last slice
-    to the first. With `checkpoint_every` its gradient keeps the carry of every so many steps and makes
-    again what else it needs. Raises SourceError for what does not fit.
+    CarriedNest, `xs` and values are arrays, numbers and nests of these. `reverse` goes from the
+    last slice to the first. With `checkpoint_every` its gradient keeps the carry of every so many
+    steps and makes again what else it needs. Raises SourceError for what does not fit.
     """
     inside("scan")
     carry, rows = CarriedNest("scan", init), list[Tensor]()
@@ -74,8 +76,8 @@ def _steps(rows: Sequence[Tensor], length: Dim | None) -> Dim:
 def while_loop(
     cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max: Dim | None = None
 ) -> Any:
-    """The carry after as many steps `body(carry)` as `cond(carry)`, a bool, is true before; with `max`
-    so many at most.
+    """The carry after as many steps `body(carry)` as `cond(carry)`, a bool, is true before; with
+    `max` so many at most.
 
     The carry is an array, a number or a nest of these. Only a loop with `max` has a gradient, which
     keeps what it needs of as many steps. Raises SourceError for what does not fit.
@@ -89,7 +91,10 @@ def while_loop(
     if [node.type for node in goes_on] != [Type(DType.BOOL)]:
         raise wrong("while_loop(): the condition gives no bool scalar")
     if max is None and goes_on[0] not in dependents(goes_on, test.params):
-        told = "while_loop(): the condition reads nothing of the carry: it is the same before every step"  # fmt: skip
+        told = (
+            "while_loop(): the condition reads nothing of the carry: it is the same before "
+            "every step"
+        )
         raise SourceError(Diagnostic("XL2018", told, hint="max=… ends the loop"))
     others = around((step.params, made), (test.params, goes_on))
     turn = graph("step", step, others, [*made, *others])
@@ -100,8 +105,11 @@ def while_loop(
     return carry.of([Tensor(node) for node in found[: len(made)]])
 
 
-def cond(predicate: Any, true: Callable[..., Any], false: Callable[..., Any], *operands: Any) -> Any:  # fmt: skip
-    """`true(*operands)` where the bool scalar is true, else `false(*operands)`; only one is computed.
+def cond(
+    predicate: Any, true: Callable[..., Any], false: Callable[..., Any], *operands: Any
+) -> Any:
+    """`true(*operands)` where the bool scalar is true, else `false(*operands)`; only one is
+    computed.
 
     Both give arrays or nests of them, of the same types. Raises SourceError for what does not fit.
     """
@@ -132,9 +140,11 @@ def _scalar(function: str, value: Any, kind: str, fits: Callable[[DType], bool])
     return [leaves[0].node]
 
 
-def _branched(function: str, which: Node, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:  # fmt: skip
-    """A branch computes what it makes of its operands and of the tensors that it holds; other values
-    around it are known before.
+def _branched(
+    function: str, which: Node, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]
+) -> Any:
+    """A branch computes what it makes of its operands and of the tensors that it holds; other
+    values around it are known before.
     """
     given: list[Tensor] = []
     tree = flatten(inlined(tuple(operands)), given)
@@ -153,7 +163,9 @@ def _branched(function: str, which: Node, branches: Sequence[Callable[..., Any]]
     for number, gives in enumerate(zip(*([n.type for n in each] for each in made), strict=True)):
         if len(set(gives)) > 1:
             told = " and ".join(map(str, dict.fromkeys(gives)))
-            raise wrong(f"{function}(): branches give {told} as result {number}", "cast or reshape one")  # fmt: skip
+            raise wrong(
+                f"{function}(): branches give {told} as result {number}", "cast or reshape one"
+            )
     reached = set(walk(node for each in made for node in each))
     known = [node for node in held if node in reached]
     others = around(*(([*b.params, *known], m) for b, m in zip(bodies, made, strict=True)))
@@ -188,7 +200,10 @@ def _held(value: Any, seen: set[int] | None = None) -> list[Tensor]:
         with suppress(ValueError):  # not assigned yet
             parts = [value.cell_contents]
     elif callable(value) and not isinstance(value, type):
-        parts = [*(getattr(value, "__closure__", None) or ()), *(getattr(value, "__defaults__", None) or ())]  # fmt: skip
+        parts = [
+            *(getattr(value, "__closure__", None) or ()),
+            *(getattr(value, "__defaults__", None) or ()),
+        ]
         parts += [getattr(value, name, None) for name in ("__self__", "func", "args", "keywords")]
     elif hasattr(value, "__dict__") and type(value).__module__ != "builtins":
         parts = list(vars(value).values())

@@ -127,8 +127,8 @@ def _compare(direction: str) -> Callable[[Tensor, Any], Tensor]:
 
 
 _OPERATORS = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "rem", "pow": "pow", "matmul": "matmul",
-    "and": "and", "or": "or", "xor": "xor", "lshift": "shl", "rshift": "shr",
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "rem", "pow": "pow",
+    "matmul": "matmul", "and": "and", "or": "or", "xor": "xor", "lshift": "shl", "rshift": "shr",
 }  # fmt: skip
 for _python, _mnemonic in _OPERATORS.items():
     setattr(Tensor, f"__{_python}__", _binary(_mnemonic))

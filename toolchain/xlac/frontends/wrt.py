@@ -33,13 +33,13 @@ def checked(function: str, arguments: Arguments, wrt: Wrt) -> None:
     for one in _listed(wrt):
         if isinstance(one, bool) or not isinstance(one, int | str):
             raise wrong(f"wrt holds {one!r}: it names arguments, or numbers their places")
-        if isinstance(one, str) and one not in arguments.names and not arguments.more:  # fmt: skip
+        if isinstance(one, str) and one not in arguments.names and not arguments.more:
             raise wrong(
                 f"wrt names {one!r}, but {function}() has no such argument",
                 nearest(one, arguments.names),
             )
         count = len(arguments.positional)
-        if isinstance(one, int) and not arguments.rest and not -count <= one < count:  # fmt: skip
+        if isinstance(one, int) and not arguments.rest and not -count <= one < count:
             raise wrong(f"wrt says {one}, but {function}() has {count} arguments by position")
     if not _listed(wrt):
         raise wrong("wrt is empty: it names the arguments to differentiate by")
@@ -98,8 +98,13 @@ class Leaves:
     """
 
     def __init__(
-        self, function: str, arguments: Arguments, wrt: Wrt, args: Sequence[Any], named: dict[str, Any]
-    ) -> None:  # fmt: skip
+        self,
+        function: str,
+        arguments: Arguments,
+        wrt: Wrt,
+        args: Sequence[Any],
+        named: dict[str, Any],
+    ) -> None:
         self._args, self._named = args, named
         self._chosen = chosen(function, arguments, wrt, args, named)
         self.tensors: list[Any] = []
@@ -109,7 +114,10 @@ class Leaves:
             before = len(self.tensors)
             self._trees.append(flatten(value, self.tensors))
             if len(self.tensors) == before:
-                raise wrong(f"the argument {one.name!r} of {function}() holds no array or number to differentiate by")  # fmt: skip
+                raise wrong(
+                    f"the argument {one.name!r} of {function}() holds no array or number to "
+                    "differentiate by"
+                )
             for path, number in paths(self._trees[-1], one.name):
                 _floating(function, path, self.tensors[number])
 

@@ -21,14 +21,17 @@ MOST = 1  # tensors of the result's size that an epilogue reads; one with more i
 
 
 def superfluous(
-    cluster: Cluster, target: Target, users: Mapping[Node, Sequence[Node]], kept: set[Node],
+    cluster: Cluster,
+    target: Target,
+    users: Mapping[Node, Sequence[Node]],
+    kept: set[Node],
     floats: Callable[[Node], bool],
-) -> list[Node]:  # fmt: skip
+) -> list[Node]:
     """The nodes of a cluster that are better computed after it; none where its epilogue is fine.
 
     `users` are those of the whole graph, `kept` its results; `floats` tells nodes that are computed
-    where they are read. The epilogue ends before it reads such a tensor, where that moves the fewest
-    bytes.
+    where they are read. The epilogue ends before it reads such a tensor, where that moves the
+    fewest bytes.
     """
     small = cost.nbytes(cluster.anchor) <= target.l2_bytes // 2
     if target.device != "cpu" or cluster.kind not in (Kind.DOT, Kind.CONV) or small:
@@ -47,9 +50,11 @@ def superfluous(
             return 1 << 62
         after = _streams(nodes[end:], late, size, floats)
         written = [
-            n for part in (early, late) for n in part
+            n
+            for part in (early, late)
+            for n in part
             if n in kept or any(user not in part for user in users[n])
-        ]  # fmt: skip
+        ]
         return sum(map(cost.nbytes, (*after, *written)))
 
     return nodes[min(range(first, len(nodes)), key=moved) :]

@@ -1,5 +1,6 @@
-"""`xlac.grad`, `xlac.value_and_grad`, `xlac.jvp`, `xlac.vjp`, `xlac.vmap`: functions made of functions. Inside of
-a function that is traced they are part of it; called with arrays they are compiled as by `xlac.jit`.
+"""`xlac.grad`, `xlac.value_and_grad`, `xlac.jvp`, `xlac.vjp`, `xlac.vmap`: functions made of
+functions. Inside of a function that is traced they are part of it; called with arrays they are
+compiled as by `xlac.jit`.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ def grad(function: Callable[..., Any], wrt: by.Wrt = 0, has_aux: bool = False) -
 
 
 def value_and_grad(function: Callable[..., Any], wrt: by.Wrt = 0, has_aux: bool = False) -> Any:
-    """As `grad`, but gives the pair of the value and the gradient; with `has_aux` the value is itself
-    a pair.
+    """As `grad`, but gives the pair of the value and the gradient; with `has_aux` the value is
+    itself a pair.
     """
     return _gradient("value_and_grad", function, wrt, has_aux, value=True)
 
@@ -114,7 +115,9 @@ def _gradient(
 
     def change(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         leaves = by.Leaves(name, arguments, wrt, args, named)
-        of, aux, found = gradient(name, functools.partial(leaves.called, call), leaves.tensors, has_aux)  # fmt: skip
+        of, aux, found = gradient(
+            name, functools.partial(leaves.called, call), leaves.tensors, has_aux
+        )
         nests = leaves.nests(found)
         gradients = nests[0] if by.single(wrt) else nests
         if value:
@@ -129,8 +132,8 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> A
 
     `in_axes` says which axis of its arguments counts the examples: a number for all, a tuple with
     one for each argument by position, None for one that all share; for a nest of arrays one number
-    for all of it, or a nest like it. Arguments by name have it first. `out_axes` says so of results:
-    where the examples go, or None for what does not differ between them.
+    for all of it, or a nest like it. Arguments by name have it first. `out_axes` says so of
+    results: where the examples go, or None for what does not differ between them.
 
     Raises SourceError for axes that do not fit, when it is called.
     """
@@ -156,14 +159,18 @@ def _kept(subject: Subject, has_aux: bool, change: Change) -> Any:
 
 
 def jvp(
-    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
-) -> Any:  # fmt: skip
+    function: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: bool = False,
+) -> Any:
     """The value of `function(*primals)` and how it changes when the primals change by `tangents`,
     nests like them: None for what does not change, as integers do not. With `has_aux` the function
     gives a pair, and what is beside the value comes third.
 
     Programs are kept for the 64 functions met last: a lambda written in the call is compiled by
-    each. Raises SourceError for tangents that do not fit, and for an operation without a derivative.
+    each. Raises SourceError for tangents that do not fit, and for an operation without a
+    derivative.
     """
     subject = Subject("jvp", function)
     name = subject.name

@@ -12,15 +12,18 @@ from xlac.ir.op import OPS, Op
 from xlac.ir.types import Type
 
 AXES, BATCH, SIZE = "axes", "batch", "size"
-"""What becomes of an attribute. AXES: its numbers of axes are each one more; negative ones, and None, stay.
-BATCH: so too, and 0 is before them. SIZE: the size of the axis is before it. A number: that is.
+"""What becomes of an attribute. AXES: its numbers of axes are each one more; negative ones, and
+None, stay. BATCH: so too, and 0 is before them. SIZE: the size of the axis is before it. A number:
+that is.
 """
 
 
 def widened(op: Op, size: Dim) -> Op:
     """An operation for operands that all have a leading axis of `size`, as `leading` says."""
     assert op.leading is not None
-    return replace(op, **{name: _changed(getattr(op, name), how, size) for name, how in op.leading.items()})  # fmt: skip
+    return replace(
+        op, **{name: _changed(getattr(op, name), how, size) for name, how in op.leading.items()}
+    )
 
 
 def _changed(value: Any, how: str | int, size: Dim) -> Any:
@@ -52,8 +55,8 @@ def all_mapped(inputs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> lis
 def one_by_one(
     node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
 ) -> Sequence[Node]:
-    """The results of a node with a leading axis, each along it computed after the other: for what has
-    no form for several at once.
+    """The results of a node with a leading axis, each along it computed after the other: for what
+    has no form for several at once.
     """
     param: Any = OPS["param"]
     scan: Any = OPS["scan"]
@@ -62,7 +65,9 @@ def one_by_one(
     params = [Node.of(param(f"x{n}", t)) for n, (_, t) in enumerate([*given, *fixed])]
     first, rest = iter(params[: len(given)]), iter(params[len(given) :])
     inner = node.with_inputs(tuple(next(first if on else rest) for on in mapped))
-    body = Graph(node.op.mnemonic, tuple(params), {f"y{n}": r for n, r in enumerate(results(inner))})  # fmt: skip
+    body = Graph(
+        node.op.mnemonic, tuple(params), {f"y{n}": r for n, r in enumerate(results(inner))}
+    )
     op = scan(body, size, 0, len(given))
     return results(Node.of(op, *(i for i, _ in given), *(i for i, _ in fixed), origin=node.origin))
 
@@ -78,8 +83,8 @@ def results(node: Node) -> list[Node]:
 def folded(
     node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim, count: int = 1
 ) -> Sequence[Node] | None:
-    """The result of an operation whose first `count` operands, and whose result, have examples along
-    axis 0 that nothing mixes: the leading axis makes more of them. None where others have it.
+    """The result of an operation whose first `count` operands, and whose result, have examples
+    along axis 0 that nothing mixes: the leading axis makes more of them. None where others have it.
     """
     if any(mapped[count:]):
         return None

@@ -72,7 +72,8 @@ class Printer:
             for key, array in self.table.items():
                 kept = Type(DType.of(array.dtype), array.shape)
                 lines.append(
-                    f"@{key} = {kept} {base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()}"
+                    f"@{key} = {kept} "
+                    f"{base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()}"
                 )
         return "\n".join(lines) + "\n"
 

@@ -67,10 +67,12 @@ from xlac.ops.values import (
 from xlac_sdk.source import Origin
 
 __all__ = [
-    "FORMS", "Value", "Weak", "add", "along", "apply", "apply1", "as_node", "axes_of", "back", "broadcast_shapes", "broadcast_to", "cast",
-    "compare", "compute", "concat", "constant", "cut", "div", "dot", "exp", "floating", "from_end", "full", "graph", "index", "iota", "like",
-    "log", "make", "maximum", "minimum", "mul", "pad", "param", "pick", "promote", "promoted", "python_slice", "reduce",
-    "reshape", "restore", "results", "select", "slice_", "sort", "spread", "sqrt", "sub", "take", "transpose", "unify",
+    "FORMS", "Value", "Weak", "add", "along", "apply", "apply1", "as_node", "axes_of", "back",
+    "broadcast_shapes", "broadcast_to", "cast", "compare", "compute", "concat", "constant", "cut",
+    "div", "dot", "exp", "floating", "from_end", "full", "graph", "index", "iota", "like", "log",
+    "make", "maximum", "minimum", "mul", "pad", "param", "pick", "promote", "promoted",
+    "python_slice", "reduce", "reshape", "restore", "results", "select", "slice_", "sort", "spread",
+    "sqrt", "sub", "take", "transpose", "unify",
 ]  # fmt: skip
 
 

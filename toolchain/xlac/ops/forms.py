@@ -110,7 +110,7 @@ def _sort(*xs: Value, axis: int = -1, **attributes: Any) -> Node:
 
 
 FORMS: dict[str, Callable[..., Node]] = {
-    "transpose": _transpose, "reshape": _reshape, "broadcast": _broadcast, "concat": _concat, "slice": _slice,
-    "select": _select, "cast": _cast, "cumulative": _cumulative, "sort": _sort,
+    "transpose": _transpose, "reshape": _reshape, "broadcast": _broadcast, "concat": _concat,
+    "slice": _slice, "select": _select, "cast": _cast, "cumulative": _cumulative, "sort": _sort,
 }  # fmt: skip
 """Primitives that users write in a shorter form than the graph holds."""

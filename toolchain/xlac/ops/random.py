@@ -166,7 +166,10 @@ def layout(algorithm: str, shape: Shape, dtype: DType) -> Layout:
     each = ALGORITHMS[algorithm].words // (2 if dtype is U64 else 1)
     if algorithm == "threefry" and each == 2 and len(shape) > 1:
         if not all(isinstance(n, int) for n in shape):
-            problem = f"threefry orders its words by which sizes are even, and {list(map(str, shape))} has open ones"
+            problem = (
+                "threefry orders its words by which sizes are even, and "
+                f"{list(map(str, shape))} has open ones"
+            )
             hint = "philox counts elements, and gives the same bits for every size"
             raise UnsupportedError(Diagnostic("XL5010", problem, hint=hint))
         sizes = static(shape)

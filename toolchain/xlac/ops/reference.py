@@ -21,13 +21,24 @@ from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
 TITLES = {
-    "leaf": "Sources", "arithmetic comparison": "Scalar primitives", "convert": "Conversions", "view extend": "Views", "gather scatter dynamic_slice": "Gather and scatter", "reduction window window_choice cumulative": "Reductions and windows",
-    "contraction conv": "Dot and convolution", "order": "Sorting", "control bounded custom_gradient": "Control flow", "effect": "Effects", "dynamic": "Sizes known later",
-    "native": "More scalar functions", "elementary trigonometric": "Elementary functions", "special gamma": "Special functions", "logic": "Comparisons and logic", "activation gating": "Activations",
-    "named_reductions statistics extremes": "Statistics", "probability": "Softmax", "linear einsum": "Matrix products", "algebra fft rounding": "Linear algebra and transforms", "minifloat_codes": "Floats of 8 bits and fewer", "convolution transposed_convolution": "Convolutions", "pooling adaptive_pooling": "Pooling",
-    "batch_normalization normalization response_norm": "Normalization", "attention cached_attention rotary": "Attention", "recurrent": "Recurrent cells", "arrange": "Rearranging", "reorder": "Repeating, turning, padding",
-    "choose masks": "Choosing by index", "place": "Placing by index", "ranking": "Order and running combinations", "create": "Creating",
-    "resize": "Resizing", "grid": "Reading between elements", "loss class_loss": "Losses",
+    "leaf": "Sources", "arithmetic comparison": "Scalar primitives", "convert": "Conversions",
+    "view extend": "Views", "gather scatter dynamic_slice": "Gather and scatter",
+    "reduction window window_choice cumulative": "Reductions and windows",
+    "contraction conv": "Dot and convolution", "order": "Sorting",
+    "control bounded custom_gradient": "Control flow", "effect": "Effects",
+    "dynamic": "Sizes known later", "native": "More scalar functions",
+    "elementary trigonometric": "Elementary functions", "special gamma": "Special functions",
+    "logic": "Comparisons and logic", "activation gating": "Activations",
+    "named_reductions statistics extremes": "Statistics", "probability": "Softmax",
+    "linear einsum": "Matrix products", "algebra fft rounding": "Linear algebra and transforms",
+    "minifloat_codes": "Floats of 8 bits and fewer",
+    "convolution transposed_convolution": "Convolutions", "pooling adaptive_pooling": "Pooling",
+    "batch_normalization normalization response_norm": "Normalization",
+    "attention cached_attention rotary": "Attention", "recurrent": "Recurrent cells",
+    "arrange": "Rearranging", "reorder": "Repeating, turning, padding",
+    "choose masks": "Choosing by index", "place": "Placing by index",
+    "ranking": "Order and running combinations", "create": "Creating", "resize": "Resizing",
+    "grid": "Reading between elements", "loss class_loss": "Losses",
 }  # fmt: skip
 """What files of declarations are about, in the order of the reference."""
 
@@ -43,12 +54,21 @@ def markdown() -> str:
     families = {files: [op for file in files.split() for op in declared[file]] for files in TITLES}
     primitives = sum(not issubclass(op, Composite) for op in OPS.values())
     lines = [
-        "# Operations", "",
-        f"{len(OPS)} operations: {primitives} primitives, and {len(OPS) - primitives} composites that are made of them.",
-        "Generated from the declarations by `python -m xlac.ops.reference`; do not edit.", "",
-    ]  # fmt: skip
+        "# Operations",
+        "",
+        (
+            f"{len(OPS)} operations: {primitives} primitives, and {len(OPS) - primitives} "
+            "composites "
+            "that are made of them."
+        ),
+        "Generated from the declarations by `python -m xlac.ops.reference`; do not edit.",
+        "",
+    ]
     lines += [
-        f"- [{TITLES[name]}](#{anchor(TITLES[name])}): {', '.join(f'`{op.mnemonic}`' for op in ops)}"
+        (
+            f"- [{TITLES[name]}](#{anchor(TITLES[name])}): "
+            f"{', '.join(f'`{op.mnemonic}`' for op in ops)}"
+        )
         for name, ops in families.items()
         if ops
     ]
@@ -200,7 +220,10 @@ def example_of(op: type[Op]) -> str | None:
         f" {name}={value_text(value).strip('`')}" for name, value in sample.attributes.items()
     )
     types = ", ".join(map(str, sample.inputs))
-    return f"`{op.mnemonic}({types}){given}` gives `{result if isinstance(result, Type) else ', '.join(map(str, result))}`"
+    return (
+        f"`{op.mnemonic}({types}){given}` gives "
+        f"`{result if isinstance(result, Type) else ', '.join(map(str, result))}`"
+    )
 
 
 if __name__ == "__main__":

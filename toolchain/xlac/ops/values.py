@@ -166,7 +166,8 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
                 continue
             if result[axis] != 1:
                 raise ShapeError(
-                    f"shapes {' and '.join(dims(s) for s in shapes)} do not broadcast: {result[axis]} meets {size}"
+                    f"shapes {' and '.join(dims(s) for s in shapes)} do not broadcast: "
+                    f"{result[axis]} meets {size}"
                 )
             result[axis] = size
     return tuple(result)

@@ -23,7 +23,8 @@ from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
 
 OPAQUE = (
-    control.While, control.Scan, control.Cond, control.Call, control.Pick, effect.CustomCall, effect.Barrier, RngBits,
+    control.While, control.Scan, control.Cond, control.Call, control.Pick, effect.CustomCall,
+    effect.Barrier, RngBits,
 )  # fmt: skip
 
 

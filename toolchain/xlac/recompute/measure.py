@@ -88,7 +88,7 @@ class _Measuring:
                     o is node and isinstance(i.op, Param) and i.op.name == name
                     for o, i in self.in_place(groups[made[node]])
                 )
-                update = StateUpdate(self.number(name), made[node], _nbytes(node), own)  # fmt: skip
+                update = StateUpdate(self.number(name), made[node], _nbytes(node), own)
                 updates.append(update)
         problem = Problem(tuple(tasks), len(groups), tuple(self.nbytes), tuple(updates))
         buffers = sorted(self.buffer, key=self.buffer.__getitem__)
@@ -103,7 +103,15 @@ class _Measuring:
         values = [self.value(i) for i in group.inputs]
         reads = [self.buffer[v] for v in values if v in self.buffer]
         states = [v.op.name for v in values if isinstance(v.op, Param) and v.op.name in self.state]
-        pairs = [(self.buffer[o], self.buffer[i]) for o, i in self.in_place(group) if i in self.buffer and self.nbytes[self.buffer[o]]] if part_of < 0 else []  # fmt: skip
+        pairs = (
+            [
+                (self.buffer[o], self.buffer[i])
+                for o, i in self.in_place(group)
+                if i in self.buffer and self.nbytes[self.buffer[o]]
+            ]
+            if part_of < 0
+            else []
+        )
         return Task(
             self.cost(group, part_of < 0),
             tuple(dict.fromkeys(reads)),
@@ -153,7 +161,9 @@ class _Measuring:
             if nodes:
                 inputs = dict.fromkeys(i for n in nodes for i in n.inputs if i not in nodes)
                 reason = f"{output.op.mnemonic} alone; a part of what the kernel before computes"
-                found.append(Group(Kind.ELEMENTWISE, output, tuple(nodes), tuple(inputs), (output,), reason))  # fmt: skip
+                found.append(
+                    Group(Kind.ELEMENTWISE, output, tuple(nodes), tuple(inputs), (output,), reason)
+                )
         return found
 
 

@@ -25,7 +25,10 @@ class Stages:
         self.tasks, self.nbytes = problem.tasks, problem.nbytes
         number = len(problem.nbytes)
         count = problem.required
-        self.rank = [(task.part_of, at) if task.part_of >= 0 else (at, -1) for at, task in enumerate(problem.tasks)]  # fmt: skip
+        self.rank = [
+            (task.part_of, at) if task.part_of >= 0 else (at, -1)
+            for at, task in enumerate(problem.tasks)
+        ]
         self.again: list[list[int]] = [[] for _ in range(count)]
         self.runs: list[tuple[int, int]] = []  # the same as pairs of stage and task
         self.cost = problem.cost
@@ -54,7 +57,11 @@ class Stages:
 
     def through(self, stage: int) -> list[int]:
         """The buffers that are in memory before and after a stage, which does not touch them."""
-        touched = {b for n in (stage, *self.again[stage]) for b in (*self.tasks[n].reads, *self.tasks[n].writes)}  # fmt: skip
+        touched = {
+            b
+            for n in (stage, *self.again[stage])
+            for b in (*self.tasks[n].reads, *self.tasks[n].writes)
+        }
         before, after = self.alive[stage], self.alive[stage + 1]
         found = [b for b, alive in enumerate(after) if alive and before[b] and b not in touched]
         return [b for b in found if b not in self.problem.results]
@@ -100,7 +107,9 @@ class Stages:
         needed, live = bytearray(self.alive[stage + 1]), self.live[stage + 1]
         change = 0
         for at in range(stage, -1, -1):
-            beyond, _, live = self._stage(at, again if at == stage else self.again[at], live, needed)  # fmt: skip
+            beyond, _, live = self._stage(
+                at, again if at == stage else self.again[at], live, needed
+            )
             change += beyond - self.beyond[at]
             if live == self.live[at] and needed == self.alive[at]:
                 break
@@ -154,7 +163,10 @@ class Stages:
     def _note(self, number: int, stage: int, there: bool) -> None:
         """Records that a task runs in a stage, or no more."""
         task = self.tasks[number]
-        for table, buffers in ((self.events, (*task.reads, *task.writes)), (self.readers, task.reads)):  # fmt: skip
+        for table, buffers in (
+            (self.events, (*task.reads, *task.writes)),
+            (self.readers, task.reads),
+        ):
             for buffer in buffers:
                 if there:
                     insort(table[buffer], stage)

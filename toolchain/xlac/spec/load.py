@@ -40,7 +40,11 @@ class TrainedSpec(UnsupportedError):
 
     def __init__(self, model: Model, training: Training, span: Span | None) -> None:
         problem = "this spec is trained; its section was checked and is right"
-        hint = "`xlac train` and xlac.trainer train it, `xlac build` writes its step; other commands take --entry step; for the model itself name the spec that this one includes"  # fmt: skip
+        hint = (
+            "`xlac train` and xlac.trainer train it, `xlac build` writes its step; other "
+            "commands take --entry step; for the model itself name the spec that this one "
+            "includes"
+        )
         super().__init__(Diagnostic("XL5030", problem, span, hint))
         self.model, self.training = model, training
 
@@ -140,7 +144,7 @@ def _load(
     graph = Graph(merged.name, tuple(inputs), outputs)
     model = Model(
         graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels, extents
-    )  # fmt: skip
+    )
     return model, merged, training
 
 

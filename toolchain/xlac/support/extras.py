@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from xlac_sdk.source import Diagnostic, SourceError
 
 EXTRAS = {
-    "onnx": "'xlac[onnx]'", "ml_dtypes": "ml_dtypes", "torch": "'xlac[torch]'", "sympy": "'xlac[torch]'", "functorch": "'xlac[torch]'",
-    "jax": "'xlac[jax]'", "jaxlib": "'xlac[stablehlo]'", "absl": "'xlac[jax]'", "PIL": "'xlac[pictures]'", "llvmlite": "llvmlite",
-    "pyarrow": "'xlac[parquet]'", "tensorboardX": "'xlac[tensorboard]'",
+    "onnx": "'xlac[onnx]'", "ml_dtypes": "ml_dtypes", "torch": "'xlac[torch]'",
+    "sympy": "'xlac[torch]'", "functorch": "'xlac[torch]'", "jax": "'xlac[jax]'",
+    "jaxlib": "'xlac[stablehlo]'", "absl": "'xlac[jax]'", "PIL": "'xlac[pictures]'",
+    "llvmlite": "llvmlite", "pyarrow": "'xlac[parquet]'", "tensorboardX": "'xlac[tensorboard]'",
 }  # fmt: skip
 """What pip is told to install, by the name under which Python imports it."""
 

@@ -207,7 +207,8 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
                 work.flops,
                 "arithmetic",
                 (
-                    "the call does less than is counted, or the machine was slower when the ceiling "
+                    "the call does less than is counted, or the machine was slower when the "
+                    "ceiling "
                     "was measured"
                 ),
             ),

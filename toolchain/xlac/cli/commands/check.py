@@ -126,9 +126,13 @@ def _training(told: dict[str, Any]) -> None:
         click.echo(f"low rank    factors of {', '.join(told['lora'])}")
     if told["averages"]:
         kept = told["averages"]
-        click.echo(f"averages    of {kept['tensors']:,} tensors, decay {kept['decay']}: {nbytes['averages']:,} bytes")  # fmt: skip
+        click.echo(
+            f"averages    of {kept['tensors']:,} tensors, decay {kept['decay']}: "
+            f"{nbytes['averages']:,} bytes"
+        )
     click.echo(
-        f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}: weights {nbytes['weights']:,}, optimizer "
+        f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}: weights "
+        f"{nbytes['weights']:,}, optimizer "
         f"{nbytes['optimizer']:,}, {sums}inputs {nbytes['inputs']:,}, values at once {values:,}"
     )
 
@@ -143,7 +147,8 @@ def _memory(told: dict[str, Any]) -> None:
         else "nothing is computed again"
     )
     click.echo(
-        f"max memory  {told['bytes']:,} of {told['limit']:,} bytes ({told['unlimited']:,} without the "
+        f"max memory  {told['bytes']:,} of {told['limit']:,} bytes ({told['unlimited']:,} without "
+        "the "
         f"limit): {what}"
     )
 

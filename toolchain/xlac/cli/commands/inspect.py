@@ -42,8 +42,8 @@ STAGES = (
 def command(stage: str, **options: Any) -> None:
     """Print a stage of compiling SPEC.
 
-    The graph as loaded, the pipeline of passes, fused groups, schedules, kernels, memory, source, assembly, or what each kernel takes
-    of a GPU.
+    The graph as loaded, the pipeline of passes, fused groups, schedules, kernels, memory, source,
+    assembly, or what each kernel takes of a GPU.
     """
     from xlac.cli.models import open_model
     from xlac.debug import report

@@ -44,7 +44,8 @@ Ready = tuple["Compiled", dict[str, Any], str, int]
     "given",
     multiple=True,
     metavar="NAME=VALUE",
-    help="FILE.npy, numbers (2.5 or 1,2,3), random, zeros, ones, or a literal with its type such as 2x64xf32=0.5,…",
+    help="FILE.npy, numbers (2.5 or 1,2,3), random, zeros, ones, or a literal with its type such "
+    "as 2x64xf32=0.5,…",
 )
 @click.option(
     "--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name."

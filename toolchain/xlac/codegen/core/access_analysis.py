@@ -241,7 +241,8 @@ def merged(shape: Shape, survey: Survey, wanted: Sequence[Sequence[int]]) -> lis
             if not _as_one(before, axis, shape[axis], survey):
                 raise Misfit(
                     ("loops", number),
-                    f"axes {before} and {axis} cannot be merged: an access does not traverse them contiguously",
+                    f"axes {before} and {axis} cannot be merged: an access does not traverse them "
+                    "contiguously",
                 )
     return [Run(_extent(shape, axes), tuple(axes)) for axes in wanted]
 

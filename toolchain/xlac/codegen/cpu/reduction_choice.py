@@ -60,9 +60,14 @@ def choose(rows: Rows) -> ReductionSchedule:
     number = loops.index(vector) if vector else 0
     join = joins(target, survey.flops)
     if _is_split(rows):
-        return _split(rows, loops, SplitReductionSchedule(
-            axes, number, lanes, unroll, join, 0, 1, share(target, (), 0), 1
-        ), every)  # fmt: skip
+        return _split(
+            rows,
+            loops,
+            SplitReductionSchedule(
+                axes, number, lanes, unroll, join, 0, 1, share(target, (), 0), 1
+            ),
+            every,
+        )
     kept = [run for run in loops if run.axes[0] not in space.reduced]
     each = operations(rows) * size_hint(space.count)
     chunk = 0
@@ -173,9 +178,16 @@ def _split(
     dtypes = rows.survey.dtypes
     lanes = lanes_for(rows.target, dtypes, kept[-1].extent) if kept else 1
     return SplitReductionSchedule(
-        made.loops, made.vector, made.lanes, made.unroll, made.join, loops.index(run), stretch,
-        threads, lanes,
-    )  # fmt: skip
+        made.loops,
+        made.vector,
+        made.lanes,
+        made.unroll,
+        made.join,
+        loops.index(run),
+        stretch,
+        threads,
+        lanes,
+    )
 
 
 def check(schedule: ReductionSchedule, rows: Rows) -> None:

@@ -188,5 +188,6 @@ class _DepthwiseThreads:
         )
         place = self.builder.let("place", place)
         return [
-            build.apply(Primitive.LE, Const(0, build.INDEX), place), build.apply(Primitive.LT, place, build.lift(edge.extent)),
-        ]  # fmt: skip
+            build.apply(Primitive.LE, Const(0, build.INDEX), place),
+            build.apply(Primitive.LT, place, build.lift(edge.extent)),
+        ]

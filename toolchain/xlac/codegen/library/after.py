@@ -33,8 +33,12 @@ def _logistic(x: Array) -> Array:
 
 
 SMOOTH: dict[type, Callable[..., Array]] = {
-    Add: np.add, Sub: np.subtract, Mul: np.multiply, Tanh: np.tanh, Sigmoid: _logistic,
-}  # fmt: skip
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    Tanh: np.tanh,
+    Sigmoid: _logistic,
+}
 """A function made only of these operations is identified by sampling it at some values."""
 PROBES = np.linspace(-6, 6, 61)
 # relative tolerance: constants may be rounded to a 16-bit float's neighbours, but other functions

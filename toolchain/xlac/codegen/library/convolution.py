@@ -173,7 +173,8 @@ def _check_ends(convolution: Convolution, library: Products) -> None:
     ):
         return
     raise LibraryRefused(
-        f"{library.library} supports only a bias of the result's type, optionally with relu, if channels "
+        f"{library.library} supports only a bias of the result's type, optionally with relu, if "
+        "channels "
         "are not contiguous in memory"
     )
 

@@ -71,9 +71,10 @@ def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Matr
     (output,) = after.group.outputs
     nothing = (0,) * len(sums.axes)
     others = (
-        over_result(after, output, row_major(output.shape)), found.addend.strides if found.addend else nothing,
+        over_result(after, output, row_major(output.shape)),
+        found.addend.strides if found.addend else nothing,
         found.bias.strides if found.bias else nothing,
-    )  # fmt: skip
+    )
     axes = [
         _ProductAxis(walk.extent, (walk.left, walk.right, *steps))
         for walk, *steps in zip(sums.axes, *others, strict=True)

@@ -12,9 +12,14 @@ from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 
 WRAPPING = {
-    DType.BF16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32, DType.U16: DType.I32,
-    DType.U32: DType.I64, DType.U64: DType.I64,
-}  # fmt: skip
+    DType.BF16: DType.F32,
+    DType.I8: DType.I32,
+    DType.I16: DType.I32,
+    DType.U8: DType.I32,
+    DType.U16: DType.I32,
+    DType.U32: DType.I64,
+    DType.U64: DType.I64,
+}
 
 
 ORDERED = WRAPPING | {DType.U64: DType.U64, DType.BOOL: DType.I32}

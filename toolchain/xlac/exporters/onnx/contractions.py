@@ -15,8 +15,8 @@ from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
 
 PRODUCTS = {
-    DType.BF16: DType.F32, DType.F16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32,
-    DType.U16: DType.I32, DType.U32: DType.I64, DType.U64: DType.I64,
+    DType.BF16: DType.F32, DType.F16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32,
+    DType.U8: DType.I32, DType.U16: DType.I32, DType.U32: DType.I64, DType.U64: DType.I64,
 }  # fmt: skip
 """Where products are summed: halves in f32, integers where they wrap alike."""
 

@@ -15,8 +15,9 @@ from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
 STORED = {
-    DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32, DType.U16: DType.I32, DType.U32: DType.I64,
-    DType.U64: DType.I64, DType.BF16: DType.F32, DType.F16: DType.F32, DType.BOOL: DType.I32,
+    DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32, DType.U16: DType.I32,
+    DType.U32: DType.I64, DType.U64: DType.I64, DType.BF16: DType.F32, DType.F16: DType.F32,
+    DType.BOOL: DType.I32,
 }  # fmt: skip
 """Where updates are combined: runtimes add and multiply into few types. u64 wraps as i64 does."""
 

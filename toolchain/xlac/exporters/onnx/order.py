@@ -12,8 +12,8 @@ from xlac.ops.reduction.order import Sort
 from xlac_sdk.dtypes import DType
 
 KEYS = {
-    DType.F16: DType.F32, DType.BF16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32, DType.U8: DType.I32,
-    DType.U16: DType.I32, DType.U32: DType.I64, DType.BOOL: DType.I32,
+    DType.F16: DType.F32, DType.BF16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32,
+    DType.U8: DType.I32, DType.U16: DType.I32, DType.U32: DType.I64, DType.BOOL: DType.I32,
 }  # fmt: skip
 
 

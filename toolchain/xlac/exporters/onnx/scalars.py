@@ -21,10 +21,11 @@ type.
 
 
 UNARY = {
-    "floor": "Floor", "round": "Round", "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "sqrt": "Sqrt",
-    "erf": "Erf", "ceil": "Ceil", "tanh": "Tanh", "sigmoid": "Sigmoid", "neg": "Neg", "abs": "Abs", "tan": "Tan",
-    "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh",
-    "atanh": "Atanh", "relu": "Relu", "reciprocal": "Reciprocal",
+    "floor": "Floor", "round": "Round", "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos",
+    "sqrt": "Sqrt", "erf": "Erf", "ceil": "Ceil", "tanh": "Tanh", "sigmoid": "Sigmoid",
+    "neg": "Neg", "abs": "Abs", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan",
+    "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
+    "relu": "Relu", "reciprocal": "Reciprocal",
 }  # fmt: skip
 
 

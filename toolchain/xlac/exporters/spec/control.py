@@ -60,16 +60,22 @@ def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list
     end = op.carries + op.scanned
     rows, results = body(section, op.body, inner, f"{path}.", indent)
     return [
-        (f"{indent}scan: "
-        f"{flow(dict(zip(inner[op.carries : end], outer[op.carries : end], strict=True)))}"),
-        f"{indent}length: {flow(plain(op.length))}", *([f"{indent}reverse: true"] if op.reverse else []),
+        (
+            f"{indent}scan: "
+            f"{flow(dict(zip(inner[op.carries : end], outer[op.carries : end], strict=True)))}"
+        ),
+        f"{indent}length: {flow(plain(op.length))}",
+        *([f"{indent}reverse: true"] if op.reverse else []),
         *([f"{indent}checkpoint_every: {op.checkpoint_every}"] if op.checkpoint_every else []),
         f"{indent}carry: {flow(dict(zip(inner[: op.carries], outer, strict=False)))}",
-        *handed(section, op.body.inputs[end:], inner[end:], outer[end:], indent), *rows,
+        *handed(section, op.body.inputs[end:], inner[end:], outer[end:], indent),
+        *rows,
         f"{indent}next: {flow(dict(zip(inner[: op.carries], results, strict=False)))}",
-        (f"{indent}stack: "
-        f"{flow(dict(zip(names[op.carries :], results[op.carries :], strict=True)))}"),
-    ]  # fmt: skip
+        (
+            f"{indent}stack: "
+            f"{flow(dict(zip(names[op.carries :], results[op.carries :], strict=True)))}"
+        ),
+    ]
 
 
 def loop(
@@ -83,12 +89,14 @@ def loop(
     test = branch(section, op.cond, inner, f"{path}.while.", ["holds"], indent + "  ")
     rows, results = body(section, op.body, inner, f"{path}.", indent)
     return [
-        f"{indent}while:", *test,
+        f"{indent}while:",
+        *test,
         *([f"{indent}max: {flow(plain(op.max))}"] if isinstance(op, BoundedWhile) else []),
         f"{indent}carry: {flow(dict(zip(inner[:count], outer, strict=False)))}",
-        *handed(section, op.body.inputs[count:], inner[count:], outer[count:], indent), *rows,
+        *handed(section, op.body.inputs[count:], inner[count:], outer[count:], indent),
+        *rows,
         f"{indent}next: {flow(dict(zip(inner[:count], results, strict=False)))}",
-    ]  # fmt: skip
+    ]
 
 
 def cond(section: Section, node: Node, op: Cond, path: str, indent: str) -> list[str]:

@@ -216,7 +216,9 @@ class Section:
             case Const():
                 return [f"{head} {flow(self._constant(node.op.value, path, origin))}  # {shown}"]
             case Scan() | While() | BoundedWhile() | Cond():
-                if isinstance(node.op, BoundedWhile) and self.book.learned.read.get(node, 0) > len(node.inputs):  # fmt: skip
+                if isinstance(node.op, BoundedWhile) and self.book.learned.read.get(node, 0) > len(
+                    node.inputs
+                ):
                     raise cannot("counts its steps or stacks what they yield", node)
                 named = [f"{indent}  from: {flow(origin)}"] if origin else []
                 return [

@@ -72,6 +72,10 @@ def _parts(model: Model) -> list[Any]:
     )
     names, ends = ", ".join(v.name for v in results), ", ".join(type_text(v.type) for v in results)
     return [
-        f"module @{quoted(model.name)} {{", f"  func.func public @main({given}) -> ({told}) {{", *writer.lines,
-        f"    return {names} : {ends}" if results else "    return", "  }", "}",
-    ]  # fmt: skip
+        f"module @{quoted(model.name)} {{",
+        f"  func.func public @main({given}) -> ({told}) {{",
+        *writer.lines,
+        f"    return {names} : {ends}" if results else "    return",
+        "  }",
+        "}",
+    ]

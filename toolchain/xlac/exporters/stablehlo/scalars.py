@@ -10,12 +10,14 @@ from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 
 SAME = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "remainder", "pow": "power",
-    "max": "maximum", "min": "minimum", "floor": "floor", "ceil": "ceil", "round": "round_nearest_even",
-    "exp": "exponential", "expm1": "exponential_minus_one", "log": "log", "log1p": "log_plus_one", "sin": "sine",
-    "cos": "cosine", "sqrt": "sqrt", "rsqrt": "rsqrt", "atan2": "atan2", "tanh": "tanh", "sigmoid": "logistic",
-    "and": "and", "or": "or", "xor": "xor", "not": "not", "shl": "shift_left", "neg": "negate",
-    "popcnt": "popcnt", "clz": "count_leading_zeros", "barrier": "optimization_barrier", "cbrt": "cbrt",
+    "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "remainder",
+    "pow": "power", "max": "maximum", "min": "minimum", "floor": "floor", "ceil": "ceil",
+    "round": "round_nearest_even", "exp": "exponential", "expm1": "exponential_minus_one",
+    "log": "log", "log1p": "log_plus_one", "sin": "sine", "cos": "cosine", "sqrt": "sqrt",
+    "rsqrt": "rsqrt", "atan2": "atan2", "tanh": "tanh", "sigmoid": "logistic", "and": "and",
+    "or": "or", "xor": "xor", "not": "not", "shl": "shift_left", "neg": "negate",
+    "popcnt": "popcnt", "clz": "count_leading_zeros", "barrier": "optimization_barrier",
+    "cbrt": "cbrt",
 }  # fmt: skip
 
 

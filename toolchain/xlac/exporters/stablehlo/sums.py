@@ -29,9 +29,11 @@ def dot(w: StableHloWriter, node: Node, x: SsaValue, y: SsaValue) -> SsaValue:
     op: Any = node.op
     given, type = summed(w, node, (x, y))
     fields = [
-        ("lhs_batching_dimensions", op.batch_lhs), ("rhs_batching_dimensions", op.batch_rhs),
-        ("lhs_contracting_dimensions", op.contract_lhs), ("rhs_contracting_dimensions", op.contract_rhs),
-    ]  # fmt: skip
+        ("lhs_batching_dimensions", op.batch_lhs),
+        ("rhs_batching_dimensions", op.batch_rhs),
+        ("lhs_contracting_dimensions", op.contract_lhs),
+        ("rhs_contracting_dimensions", op.contract_rhs),
+    ]
     text = ", ".join(f"{name} = [{', '.join(map(str, axes))}]" for name, axes in fields)
     return converted(
         w,

@@ -31,8 +31,10 @@ FRAME = re.compile(
     r'^\s*(File "[^"\x00-\x1f]{1,4096}", line [0-9]{1,9}, in [\w<>.]{1,256})$', re.MULTILINE
 )
 LEFT_OUT: Mapping[tuple[str, str], Any] = {
-    ("GraphModule", "metadata"): {}, ("GraphModule", "treespec_namedtuple_fields"): {}, ("ExportedProgram", "guards_code"): [],
-}  # fmt: skip
+    ("GraphModule", "metadata"): {},
+    ("GraphModule", "treespec_namedtuple_fields"): {},
+    ("ExportedProgram", "guards_code"): [],
+}
 INTEGERS = range(-(1 << 63), 1 << 64)
 
 
@@ -81,28 +83,35 @@ record = _matching(r"[A-Za-z0-9_]{1,256}(\.[A-Za-z0-9_]{1,16})?", "part of an ar
 word = _matching(r"[A-Za-z0-9_.+<=]{0,64}", "word")
 
 TEXTS: Mapping[tuple[str, str], Check] = {
-    ("Device", "type"): _matching(r"[a-z_0-9]{1,32}", "device"), ("SymExpr", "expr_str"): expression,
-    ("SymIntArgument", "as_name"): name, ("SymFloatArgument", "as_name"): name, ("SymBoolArgument", "as_name"): name,
-    ("TensorArgument", "name"): name, ("TokenArgument", "name"): name, ("GraphArgument", "name"): name,
-    ("Argument", "as_string"): anything, ("Argument", "as_strings"): anything, ("Argument", "as_operator"): operation,
+    ("Device", "type"): _matching(r"[a-z_0-9]{1,32}", "device"),
+    ("SymExpr", "expr_str"): expression, ("SymIntArgument", "as_name"): name,
+    ("SymFloatArgument", "as_name"): name, ("SymBoolArgument", "as_name"): name,
+    ("TensorArgument", "name"): name, ("TokenArgument", "name"): name,
+    ("GraphArgument", "name"): name, ("Argument", "as_string"): anything,
+    ("Argument", "as_strings"): anything, ("Argument", "as_operator"): operation,
     ("NamedArgument", "name"): argument, ("Node", "target"): operation, ("Node", "name"): name,
     ("ConstantValue", "as_string"): anything, ("InputToConstantInputSpec", "name"): argument,
     ("InputToParameterSpec", "parameter_name"): path, ("InputToBufferSpec", "buffer_name"): path,
-    ("InputToTensorConstantSpec", "tensor_constant_name"): path, ("BufferMutationSpec", "buffer_name"): path,
-    ("ParameterMutationSpec", "parameter_name"): path, ("GradientToParameterSpec", "parameter_name"): path,
-    ("GradientToUserInputSpec", "user_input_name"): name, ("UserInputMutationSpec", "user_input_name"): name,
-    ("ModuleCallSignature", "in_spec"): nest, ("ModuleCallSignature", "out_spec"): nest,
-    ("ModuleCallSignature", "forward_arg_names"): name, ("ModuleCallEntry", "fqn"): lambda text: path(text) if text else text,
-    ("ExportedProgram", "verifiers"): word, ("ExportedProgram", "torch_version"): word, ("PayloadMeta", "path_name"): record,
+    ("InputToTensorConstantSpec", "tensor_constant_name"): path,
+    ("BufferMutationSpec", "buffer_name"): path, ("ParameterMutationSpec", "parameter_name"): path,
+    ("GradientToParameterSpec", "parameter_name"): path,
+    ("GradientToUserInputSpec", "user_input_name"): name,
+    ("UserInputMutationSpec", "user_input_name"): name, ("ModuleCallSignature", "in_spec"): nest,
+    ("ModuleCallSignature", "out_spec"): nest, ("ModuleCallSignature", "forward_arg_names"): name,
+    ("ModuleCallEntry", "fqn"): lambda text: path(text) if text else text,
+    ("ExportedProgram", "verifiers"): word, ("ExportedProgram", "torch_version"): word,
+    ("PayloadMeta", "path_name"): record,
 }  # fmt: skip
 """The check of each text field; `name` of Python objects (CustomObjArgument) is missing
 on purpose.
 """
 
 KEYS: Mapping[tuple[str, str], Check] = {
-    ("Argument", "as_string_to_argument"): name, ("Graph", "tensor_values"): name, ("Graph", "sym_int_values"): name,
-    ("Graph", "sym_bool_values"): name, ("Graph", "sym_float_values"): name, ("Graph", "custom_obj_values"): name,
-    ("ExportedProgram", "opset_version"): word, ("ExportedProgram", "range_constraints"): symbol, ("PayloadConfig", "config"): path,
+    ("Argument", "as_string_to_argument"): name, ("Graph", "tensor_values"): name,
+    ("Graph", "sym_int_values"): name, ("Graph", "sym_bool_values"): name,
+    ("Graph", "sym_float_values"): name, ("Graph", "custom_obj_values"): name,
+    ("ExportedProgram", "opset_version"): word, ("ExportedProgram", "range_constraints"): symbol,
+    ("PayloadConfig", "config"): path,
 }  # fmt: skip
 
 

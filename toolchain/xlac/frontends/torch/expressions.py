@@ -88,8 +88,8 @@ FUNCTIONS = frozenset(
 POWERS = frozenset(("Pow", "PowByNatural", "FloatPow", "LShift", "RShift"))
 """Functions whose second argument must be a number, so that the size of the result is bounded."""
 OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
 SIZE_BITS, MOST_BITS = 64, 4096
 """The most bits of a size; and of any intermediate number of an expression, so that evaluation

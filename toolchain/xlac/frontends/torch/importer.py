@@ -37,9 +37,12 @@ assert families  # importing the families registers all builders
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 CHECKS = {
-    "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
-    "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
-}  # fmt: skip
+    "aten._assert_async.msg",
+    "aten._assert_scalar.default",
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default",
+}
 """Assertions that are dropped: bounds of sizes are checked when the program is called."""
 
 Values = dict[FxNode, Any]

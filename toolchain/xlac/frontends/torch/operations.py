@@ -34,7 +34,10 @@ OF_SIZES = frozenset(
     + [f"math.{name}" for name in ("ceil", "floor", "sqrt", "trunc")]
     + [
         "_operator." + name
-        for name in "add and_ eq floordiv ge getitem gt le lshift lt mod mul ne neg or_ pos pow rshift sub truediv".split()
+        for name in (
+            "add and_ eq floordiv ge getitem gt le lshift lt mod mul ne neg or_ pos pow "
+            "rshift sub truediv"
+        ).split()
     ]
 )
 WITH_TEXT = re.compile(

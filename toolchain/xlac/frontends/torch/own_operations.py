@@ -6,8 +6,14 @@ import torch
 
 
 def _max_pool_gradient(
-    grad: torch.Tensor, x: torch.Tensor, kernel: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
-) -> torch.Tensor:  # fmt: skip
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    ceil_mode: bool,
+) -> torch.Tensor:
     """The gradient of max pooling over the last axes, recomputed from x so that indices need not be
     saved. This is a PyTorch implementation, for graphs that fall back to PyTorch.
     """
@@ -30,9 +36,15 @@ max_pool_gradient.register_fake(_like)
 
 
 def without_indices(
-    grad: torch.Tensor, x: torch.Tensor, kernel: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool,
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    ceil_mode: bool,
     indices: torch.Tensor,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """Rewrites max_pool2d_with_indices_backward and its variants to `max_pool_gradient`."""
     found: torch.Tensor = max_pool_gradient(grad, x, kernel, stride, padding, dilation, ceil_mode)
     return found

@@ -10,10 +10,10 @@ from xlac.ir.op import Array
 from xlac_sdk.dtypes import DType
 
 DTYPES = {
-    torch.float64: DType.F64, torch.float32: DType.F32, torch.float16: DType.F16, torch.bfloat16: DType.BF16,
-    torch.int8: DType.I8, torch.int16: DType.I16, torch.int32: DType.I32, torch.int64: DType.I64,
-    torch.uint8: DType.U8, torch.uint16: DType.U16, torch.uint32: DType.U32, torch.uint64: DType.U64,
-    torch.bool: DType.BOOL,
+    torch.float64: DType.F64, torch.float32: DType.F32, torch.float16: DType.F16,
+    torch.bfloat16: DType.BF16, torch.int8: DType.I8, torch.int16: DType.I16,
+    torch.int32: DType.I32, torch.int64: DType.I64, torch.uint8: DType.U8, torch.uint16: DType.U16,
+    torch.uint32: DType.U32, torch.uint64: DType.U64, torch.bool: DType.BOOL,
 }  # fmt: skip
 TORCH = {ours: theirs for theirs, ours in DTYPES.items()}
 

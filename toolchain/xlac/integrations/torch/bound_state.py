@@ -55,7 +55,9 @@ class BoundState:
             block = self._executable.read_state()
             for slot, at in self._slots:
                 part = _part(block, slot)
-                self._laid(at, tensors[at]).copy_(torch.from_numpy(part).view(tensors[at].dtype).view(slot.extents({})))  # fmt: skip
+                self._laid(at, tensors[at]).copy_(
+                    torch.from_numpy(part).view(tensors[at].dtype).view(slot.extents({}))
+                )
         for at, copy in self._copies.items():
             self._laid(at, tensors[at]).copy_(copy)
 

@@ -20,8 +20,8 @@ _HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 
 
 class LossModule(torch.nn.Module):
-    """`loss(model(*inputs), *targets)`, the last `targets` arguments being the loss's; without a loss
-    what the model gives: a scalar, or something with one as `.loss`.
+    """`loss(model(*inputs), *targets)`, the last `targets` arguments being the loss's; without a
+    loss what the model gives: a scalar, or something with one as `.loss`.
     """
 
     def __init__(self, model: torch.nn.Module, loss: Loss | None, targets: int) -> None:
@@ -36,14 +36,25 @@ class LossModule(torch.nn.Module):
         else:
             count = len(args) - self.targets
             if count < 0:
-                raise refuse(f"the loss takes {self.targets} of the arguments, and {len(args)} are given by place")  # fmt: skip
+                raise refuse(
+                    f"the loss takes {self.targets} of the arguments, and {len(args)} are given by "
+                    "place"
+                )
             found = self.loss(self.model(*args[:count], **named), *args[count:])
         if not isinstance(found, torch.Tensor):
             problem = f"the loss must be a tensor, not {type(found).__name__}"
-            raise refuse(problem, "xlac.torch_step(model, loss, optimizer): the loss is called with the model's result and the last argument")  # fmt: skip
+            raise refuse(
+                problem,
+                "xlac.torch_step(model, loss, optimizer): the loss is called with the model's "
+                "result and the last argument",
+            )
         if found.dim() or not found.is_floating_point():
             shape = list(found.shape)
-            raise refuse(f"the loss is {str(found.dtype).removeprefix('torch.')}{shape}, and must be a scalar of a float type", "loss.mean() is one")  # fmt: skip
+            raise refuse(
+                f"the loss is {str(found.dtype).removeprefix('torch.')}{shape}, and must be a "
+                "scalar of a float type",
+                "loss.mean() is one",
+            )
         return found
 
 
@@ -51,10 +62,14 @@ def refuse_hooks(module: torch.nn.Module) -> None:
     """Raises SourceError for functions of the user's that only PyTorch's backward pass calls."""
     for name, part in module.named_modules():
         if any(getattr(part, kind, None) for kind in _HOOKS):
-            raise refuse(f"module '{_own(name)}' has a hook on its backward pass, which a step has none of")  # fmt: skip
+            raise refuse(
+                f"module '{_own(name)}' has a hook on its backward pass, which a step has none of"
+            )
     for name, p in module.named_parameters():
         if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
-            raise refuse(f"parameter '{_own(name)}' has a hook on its gradient, which a step does not call")  # fmt: skip
+            raise refuse(
+                f"parameter '{_own(name)}' has a hook on its gradient, which a step does not call"
+            )
 
 
 def loss_program(module: LossModule, args: tuple[Any, ...], named: Mapping[str, Any]) -> Exported:

@@ -1,5 +1,5 @@
-"""PyTorch's optimizers as xlac's: which of the built-in ones each is, with which parameters, and where
-PyTorch keeps what it keeps.
+"""PyTorch's optimizers as xlac's: which of the built-in ones each is, with which parameters, and
+where PyTorch keeps what it keeps.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Group = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class OptimizerRule:
-    """One of PyTorch's classes: the built-in optimizer of a group, the options that are its parameters
-    by the same names, and what it keeps by PyTorch's.
+    """One of PyTorch's classes: the built-in optimizer of a group, the options that are its
+    parameters by the same names, and what it keeps by PyTorch's.
     """
 
     name: Callable[[Group], str]
@@ -44,35 +44,48 @@ class OptimizerRule:
 _DECAY = {"decoupled_weight_decay": "only Adam and AdamW decouple it"}
 RULES: dict[type[TorchOptimizer], OptimizerRule] = {
     torch.optim.SGD: OptimizerRule(
-        lambda group: "sgd", ("momentum", "dampening", "weight_decay", "nesterov"), {"velocity": "momentum_buffer"}, False,
+        lambda group: "sgd",
+        ("momentum", "dampening", "weight_decay", "nesterov"),
+        {"velocity": "momentum_buffer"},
+        False,
     ),
-    **dict.fromkeys((torch.optim.Adam, torch.optim.AdamW), OptimizerRule(
-        lambda group: "adamw" if group["decoupled_weight_decay"] else "adam",
-        ("betas", "eps", "weight_decay", "amsgrad"), {"m": "exp_avg", "v": "exp_avg_sq", "largest": "max_exp_avg_sq"},
-    )),
+    **dict.fromkeys(
+        (torch.optim.Adam, torch.optim.AdamW),
+        OptimizerRule(
+            lambda group: "adamw" if group["decoupled_weight_decay"] else "adam",
+            ("betas", "eps", "weight_decay", "amsgrad"),
+            {"m": "exp_avg", "v": "exp_avg_sq", "largest": "max_exp_avg_sq"},
+        ),
+    ),
     torch.optim.Adamax: OptimizerRule(
-        lambda group: "adamax", ("betas", "eps", "weight_decay"), {"m": "exp_avg", "u": "exp_inf"},
+        lambda group: "adamax", ("betas", "eps", "weight_decay"), {"m": "exp_avg", "u": "exp_inf"}
     ),
     torch.optim.RAdam: OptimizerRule(
-        lambda group: "radam", ("betas", "eps", "weight_decay"), {"m": "exp_avg", "v": "exp_avg_sq"}, refused=_DECAY,
+        lambda group: "radam",
+        ("betas", "eps", "weight_decay"),
+        {"m": "exp_avg", "v": "exp_avg_sq"},
+        refused=_DECAY,
     ),
     torch.optim.Adadelta: OptimizerRule(
-        lambda group: "adadelta", ("rho", "eps", "weight_decay"), {"v": "square_avg", "moved": "acc_delta"},
+        lambda group: "adadelta",
+        ("rho", "eps", "weight_decay"),
+        {"v": "square_avg", "moved": "acc_delta"},
     ),
     torch.optim.RMSprop: OptimizerRule(
-        lambda group: "rmsprop", ("alpha", "eps", "weight_decay", "momentum", "centered"),
+        lambda group: "rmsprop",
+        ("alpha", "eps", "weight_decay", "momentum", "centered"),
         {"v": "square_avg", "mean": "grad_avg", "velocity": "momentum_buffer"},
     ),
     torch.optim.Adagrad: OptimizerRule(
-        lambda group: "adagrad", ("lr_decay", "eps", "weight_decay"), {"total": "sum"},
+        lambda group: "adagrad", ("lr_decay", "eps", "weight_decay"), {"total": "sum"}
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, eq=False)
 class GroupOptimizer:
-    """A group of parameters: its optimizer, whether it climbs instead, and what PyTorch calls what is
-    kept.
+    """A group of parameters: its optimizer, whether it climbs instead, and what PyTorch calls what
+    is kept.
     """
 
     optimizer: Optimizer
@@ -93,7 +106,9 @@ def rule_of(given: Any) -> OptimizerRule:
     if rule is None:
         known = ", ".join(sorted(c.__name__ for c in RULES))
         problem = f"xlac.torch_step has no counterpart of the optimizer {type(given).__name__}"
-        raise refuse(problem, f"it has those of {known}; torch.compile(…, backend='xlac') takes any")  # fmt: skip
+        raise refuse(
+            problem, f"it has those of {known}; torch.compile(…, backend='xlac') takes any"
+        )
     return rule
 
 
@@ -113,7 +128,9 @@ def group_optimizer(rule: OptimizerRule, group: Group, number: int) -> GroupOpti
     merged = built_in()
     given = {key: _plain(group[key]) for key in rule.options}
     given = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
-    made = optimizer(merged, name, {"lr": 1.0, **given}, Constants({}, {}), merged.optimizers[name].place)  # fmt: skip
+    made = optimizer(
+        merged, name, {"lr": 1.0, **given}, Constants({}, {}), merged.optimizers[name].place
+    )
     kept = {slot: rule.slots[slot] for slot in made.slots(Type(DType.F32))}  # the same for all
     return GroupOptimizer(made, bool(group.get("maximize")), kept)
 

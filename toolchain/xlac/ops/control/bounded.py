@@ -147,8 +147,8 @@ class CountedScan(Composite):
         return found if len(found) > 1 else found[0]
 
     def loop(self, *inputs: Node) -> Node:
-        """The while loop that this is: it gives the carried values, a count, the stacks, and what it
-        was given besides.
+        """The while loop that this is: it gives the carried values, a count, the stacks, and what
+        it was given besides.
         """
         assert self.body is not None
         count, *args = inputs
@@ -177,8 +177,13 @@ class CountedScan(Composite):
         ]  # fmt: skip
         return Node.of(
             While(test, _graph(self.body.name, params, next_)),
-            *first, _number(0), *(zeros(b.type) for b in buffers), most, *xs, *rest,
-        )  # fmt: skip
+            *first,
+            _number(0),
+            *(zeros(b.type) for b in buffers),
+            most,
+            *xs,
+            *rest,
+        )
 
     def yields(self) -> int:
         """How many stacks it gives."""
@@ -224,7 +229,8 @@ def _check_length(length: Dim, name: str) -> None:
 def _check_carry(mnemonic: str, carry: Sequence[Type], gives: Sequence[Type]) -> None:
     if tuple(gives[: len(carry)]) != tuple(carry):
         raise ShapeError(
-            f"the body of {mnemonic} carries {bodies.listed(carry)}, but gives {bodies.listed(gives[: len(carry)])}",
+            f"the body of {mnemonic} carries {bodies.listed(carry)}, but gives "
+            f"{bodies.listed(gives[: len(carry)])}",
             attribute="body",
         )
 

@@ -134,7 +134,8 @@ class Scan(Op):
         gives = bodies.outputs(self.body)
         if gives[: self.carries] != tuple(carry):
             raise ShapeError(
-                f"the body of scan carries {bodies.listed(carry)}, but gives {bodies.listed(gives[: self.carries])}",
+                f"the body of scan carries {bodies.listed(carry)}, but gives "
+                f"{bodies.listed(gives[: self.carries])}",
                 attribute="body",
             )
         return several(

@@ -72,10 +72,12 @@ class AttentionWithPast(Heads):
             return Sample(tuple(Type(dtype, s) for s in (q, k, k, past, past)), given)
 
         found = [
-            case((2, 3, 1, 8), (2, 3, 1, 8), (2, 3, 6, 8)), case((2, 4, 3, 8), (2, 2, 3, 8), (2, 2, 5, 8)),
-            case((2, 1, 24), (2, 1, 24), (2, 3, 4, 8), heads=3), case((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 0, 4)),
+            case((2, 3, 1, 8), (2, 3, 1, 8), (2, 3, 6, 8)),
+            case((2, 4, 3, 8), (2, 2, 3, 8), (2, 2, 5, 8)),
+            case((2, 1, 24), (2, 1, 24), (2, 3, 4, 8), heads=3),
+            case((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 0, 4)),
             case((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 2, 4), causal=False),
-        ]  # fmt: skip
+        ]
         return found + [
             case((1, 2, 2, 4), (1, 2, 2, 4), (1, 2, 3, 4), d) for d in DType if d in FLOATS
         ]
@@ -158,9 +160,11 @@ class AttentionWithCache(Heads):
             return Sample((*types, Type(DType.I32)), given, ("normal",) * 5 + ("index",))
 
         found = [
-            case((2, 3, 1, 8), (2, 3, 1, 8), (2, 3, 6, 8)), case((2, 4, 3, 8), (2, 2, 3, 8), (2, 2, 9, 8)),
-            case((2, 1, 24), (2, 1, 24), (2, 3, 4, 8), heads=3), case((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4)),
-        ]  # fmt: skip
+            case((2, 3, 1, 8), (2, 3, 1, 8), (2, 3, 6, 8)),
+            case((2, 4, 3, 8), (2, 2, 3, 8), (2, 2, 9, 8)),
+            case((2, 1, 24), (2, 1, 24), (2, 3, 4, 8), heads=3),
+            case((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4)),
+        ]
         return found + [
             case((1, 2, 2, 4), (1, 2, 2, 4), (1, 2, 7, 4), d) for d in DType if d in FLOATS
         ]

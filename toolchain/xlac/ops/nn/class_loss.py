@@ -115,7 +115,9 @@ class Classes(Composite):
             assert kept is not None
             return build.cast(kept, dtype)
         axis = normal_axis(self.axis, x.type.rank)
-        own = build.take(build.cast(weights[0], dtype), wrapped(self._places(target), x.shape[axis]), 0)  # fmt: skip
+        own = build.take(
+            build.cast(weights[0], dtype), wrapped(self._places(target), x.shape[axis]), 0
+        )
         return own if kept is None else build.select(kept, own, build.like(0.0, own))
 
     def _each(self, *inputs: Node) -> Node:
@@ -160,8 +162,9 @@ class Classes(Composite):
     def samples(cls) -> Sequence[Sample]:
         draw = ("normal", "small")
         cases: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = [
-            ((3, 8), (3,), {}), ((3, 8), (3,), {"reduction": "sum"}), ((3, 8), (3,), {"reduction": "none"}), ((8,), (), {}),
-            ((2, 8, 5), (2, 5), {"axis": 1}), ((0, 8), (0,), {"reduction": "sum"}),
+            ((3, 8), (3,), {}), ((3, 8), (3,), {"reduction": "sum"}),
+            ((3, 8), (3,), {"reduction": "none"}), ((8,), (), {}), ((2, 8, 5), (2, 5), {"axis": 1}),
+            ((0, 8), (0,), {"reduction": "sum"}),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, s), Type(DType.I64, t)), g, draw) for s, t, g in cases]
         found.append(Sample((Type(DType.F32, (3, 8)),) * 2, {}, ("normal", "positive")))
@@ -176,8 +179,10 @@ class Classes(Composite):
         x, rows, row = Type(DType.F32, (9, 8)), Type(DType.I64, (9,)), Type(DType.F32, (8,))
         draw = ("normal", "small", "positive")
         options: list[dict[str, object]] = [
-            {"ignore": 3}, {"smoothing": 0.1}, {"ignore": 5, "smoothing": 0.2, "reduction": "none"},
-        ]  # fmt: skip
+            {"ignore": 3},
+            {"smoothing": 0.1},
+            {"ignore": 5, "smoothing": 0.2, "reduction": "none"},
+        ]
         found = [Sample((x, rows), given, draw) for given in options]
         found += [Sample((x, rows, row), given, draw) for given in ({}, *options)]
         planes = Type(DType.F16, (2, 8, 5)), Type(DType.U8, (2, 5)), Type(DType.F16, (8,))

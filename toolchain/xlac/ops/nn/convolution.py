@@ -58,7 +58,8 @@ class Spatial(Composite):
             )
         if self.groups < 1 or channels % self.groups or self.filters % self.groups:
             raise ShapeError(
-                f"{channels} channels and {self.filters} filters do not divide into {self.groups} groups",
+                f"{channels} channels and {self.filters} filters do not divide into {self.groups} "
+                "groups",
                 attribute="groups",
             )
         return channels
@@ -85,7 +86,8 @@ class Spatial(Composite):
         wanted = self.parameters(x)
         if len(learned) != len(wanted):
             raise ShapeError(
-                f"{self.mnemonic} needs {' and '.join(wanted)} after its input, got {len(learned)} more operands"
+                f"{self.mnemonic} needs {' and '.join(wanted)} after its input, got {len(learned)} "
+                "more operands"
             )
         check_one_dtype(self.mnemonic, types)
         for number, (name, type) in enumerate(wanted.items()):

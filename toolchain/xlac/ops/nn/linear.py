@@ -49,7 +49,8 @@ class Linear(Composite):
         count = (len(types) - self.bias) // 2
         if count < 1 or 2 * count + self.bias != len(types):
             raise ShapeError(
-                f"linear needs as many weights as inputs{' and a bias' if self.bias else ''}, got {len(types)} operands"
+                f"linear needs as many weights as inputs{' and a bias' if self.bias else ''}, got "
+                f"{len(types)} operands"
             )
         if self.units < 1:
             raise ShapeError(f"linear needs at least 1 unit, got {self.units}", attribute="units")
@@ -108,8 +109,9 @@ class Linear(Composite):
             return Sample((*xs, *op.parameters(*xs).values()), {"units": units, "bias": bias})
 
         found = [
-            case([(3, 5)], 7), case([(3, 5)], 7, False), case([(5,)], 3), case([(2, 3, 5)], 4), case([(3, 5), (3, 2)], 7), case([(0, 5)], 3),
-            case([(3, 0)], 3), case([(1, 64)], 128), case([(33, 65)], 67), case([(3, 5), (3, 2), (3, 1)], 2, False), case([(2, 1, 3, 5)], 1),
+            case([(3, 5)], 7), case([(3, 5)], 7, False), case([(5,)], 3), case([(2, 3, 5)], 4),
+            case([(3, 5), (3, 2)], 7), case([(0, 5)], 3), case([(3, 0)], 3), case([(1, 64)], 128),
+            case([(33, 65)], 67), case([(3, 5), (3, 2), (3, 1)], 2, False), case([(2, 1, 3, 5)], 1),
         ]  # fmt: skip
         return found + [case([(3, 9)], 5, dtype=d) for d in DType if d in FLOATS]
 
@@ -183,9 +185,10 @@ class Matmul(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes: list[tuple[Ints, Ints]] = [
-            ((3, 5), (5, 7)), ((5,), (5,)), ((5,), (5, 7)), ((3, 5), (5,)), ((2, 3, 5), (5, 7)), ((2, 3, 5), (2, 5, 7)),
-            ((1, 3, 5), (4, 5, 7)), ((2, 1, 3, 5), (4, 5, 7)), ((3, 5), (2, 5, 7)), ((5,), (2, 5, 7)), ((2, 3, 5), (5,)),
-            ((0, 5), (5, 7)), ((3, 0), (0, 7)), ((65, 33), (33, 67)),
+            ((3, 5), (5, 7)), ((5,), (5,)), ((5,), (5, 7)), ((3, 5), (5,)), ((2, 3, 5), (5, 7)),
+            ((2, 3, 5), (2, 5, 7)), ((1, 3, 5), (4, 5, 7)), ((2, 1, 3, 5), (4, 5, 7)),
+            ((3, 5), (2, 5, 7)), ((5,), (2, 5, 7)), ((2, 3, 5), (5,)), ((0, 5), (5, 7)),
+            ((3, 0), (0, 7)), ((65, 33), (33, 67)),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, a), Type(DType.F32, b)), {}) for a, b in shapes]
         return found + [

@@ -54,7 +54,8 @@ class Normalization(Composite):
         wanted = self.parameters(x)
         if len(given) != len(wanted):
             raise ShapeError(
-                f"{self.mnemonic} needs {', '.join(wanted) or 'nothing'} after its input, got {len(given)} more operands"
+                f"{self.mnemonic} needs {', '.join(wanted) or 'nothing'} after its input, got "
+                f"{len(given)} more operands"
             )
         check_one_dtype(self.mnemonic, types)
         for number, (name, type) in enumerate(wanted.items()):

@@ -74,7 +74,8 @@ def check_places(
         if bounds(room - window)[1] < 0:
             has = f"{size} elements" + (f", {room} with its padding" if room != size else "")
             raise ShapeError(
-                f"{mnemonic}: a window over {window} elements does not fit axis {axis}, which has {has}",
+                f"{mnemonic}: a window over {window} elements does not fit axis {axis}, which has "
+                f"{has}",
                 attribute="kernel",
             )
 

@@ -119,10 +119,15 @@ class Pool(Composite):
     def samples(cls) -> Sequence[Sample]:
         inner = {1: (11,), 2: (9, 8), 3: (5, 6, 5)}[cls.rank]
         given: list[dict[str, object]] = [
-            {"kernel": 2}, {"kernel": 3, "stride": 2}, {"kernel": 3, "stride": 2, "pad": 1}, {"kernel": 3, "stride": 1, "pad": "same_upper"},
-            {"kernel": 3, "stride": 2, "pad": "same_lower"}, {"kernel": 3, "stride": 2, "ceil_mode": True}, {"kernel": 2, "stride": 3, "pad": 1, "ceil_mode": True},
+            {"kernel": 2},
+            {"kernel": 3, "stride": 2},
+            {"kernel": 3, "stride": 2, "pad": 1},
+            {"kernel": 3, "stride": 1, "pad": "same_upper"},
+            {"kernel": 3, "stride": 2, "pad": "same_lower"},
+            {"kernel": 3, "stride": 2, "ceil_mode": True},
+            {"kernel": 2, "stride": 3, "pad": 1, "ceil_mode": True},
             {"kernel": (2,) * cls.rank, "pad": ((0, 1),) * cls.rank},
-        ]  # fmt: skip
+        ]
         found = [Sample((Type(DType.F32, (2, 3, *inner)),), g) for g in given]
         found += [
             Sample((Type(d, (1, 2, *inner)),), given[2], ("small",))

@@ -53,7 +53,8 @@ class Cell(Composite):
         wanted = self.parameters(*given)
         if len(learned) != len(wanted):
             raise ShapeError(
-                f"{self.mnemonic} needs {', '.join(wanted)} after its states, got {len(learned)} more operands"
+                f"{self.mnemonic} needs {', '.join(wanted)} after its states, got {len(learned)} "
+                "more operands"
             )
         for number, (name, type) in enumerate(wanted.items()):
             if learned[number] != type:

@@ -133,7 +133,8 @@ class Dot(Op):
             for a, b in zip(left, right, strict=True):
                 if 0 <= a < lhs.rank and 0 <= b < rhs.rank and lhs.shape[a] != rhs.shape[b]:
                     raise ShapeError(
-                        f"dot: axis {a} of {lhs} has {lhs.shape[a]} elements, axis {b} of {rhs} has {rhs.shape[b]}",
+                        f"dot: axis {a} of {lhs} has {lhs.shape[a]} elements, axis {b} of {rhs} "
+                        f"has {rhs.shape[b]}",
                         operand=1,
                     )
         check_axes((*self.batch_lhs, *self.contract_lhs), lhs.rank, "contract_lhs")
@@ -201,7 +202,9 @@ class Dot(Op):
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
     ) -> Sequence[Node]:
-        """An axis of both operands is one more of the batch, of one alone one more of its free axes."""
+        """An axis of both operands is one more of the batch, of one alone one more of its free
+        axes.
+        """
         lhs, rhs = inputs
         after: dict[str, Any] = {
             name: tuple(axis + on for axis in getattr(self, name))
@@ -263,12 +266,16 @@ class Dot(Op):
 
         plain = ((1,), (0,))
         found = [
-            case((3, 5), (5, 7), plain), case((1, 5), (5, 7), plain), case((5,), (5,), ((0,), (0,))),
-            case((3,), (5,), ((), ())), case((3, 5), (7, 5), ((1,), (1,))), case((5, 3), (5, 7), ((0,), (0,))),
-            case((0, 5), (5, 7), plain), case((3, 0), (0, 7), plain), case((3, 5), (5, 0), plain), case((37, 41), (41, 43), plain),
-            case((130, 67), (67, 129), plain), case((2, 3, 5), (2, 5, 7), ((2,), (1,)), ((0,), (0,))),
-            case((2, 3, 5, 7), (2, 3, 7, 4), ((3,), (2,)), ((0, 1), (0, 1))), case((2, 3, 4), (4, 3, 5), ((1, 2), (1, 0))),
-            case((3, 5), (5, 7), plain, dtype=DType.F16, out=DType.F32), case((3, 5), (5, 7), plain, dtype=DType.I8, out=DType.I32),
+            case((3, 5), (5, 7), plain), case((1, 5), (5, 7), plain),
+            case((5,), (5,), ((0,), (0,))), case((3,), (5,), ((), ())),
+            case((3, 5), (7, 5), ((1,), (1,))), case((5, 3), (5, 7), ((0,), (0,))),
+            case((0, 5), (5, 7), plain), case((3, 0), (0, 7), plain), case((3, 5), (5, 0), plain),
+            case((37, 41), (41, 43), plain), case((130, 67), (67, 129), plain),
+            case((2, 3, 5), (2, 5, 7), ((2,), (1,)), ((0,), (0,))),
+            case((2, 3, 5, 7), (2, 3, 7, 4), ((3,), (2,)), ((0, 1), (0, 1))),
+            case((2, 3, 4), (4, 3, 5), ((1, 2), (1, 0))),
+            case((3, 5), (5, 7), plain, dtype=DType.F16, out=DType.F32),
+            case((3, 5), (5, 7), plain, dtype=DType.I8, out=DType.I32),
         ]  # fmt: skip
         found += [case((9, 33), (33, 17), plain, dtype=d) for d in DType if d is not DType.BOOL]
         given = {"contract_lhs": (1,), "contract_rhs": (0,)}

@@ -232,14 +232,24 @@ class Conv(Op):
         line = ("NCW", "OIW", "NCW")
         same = {"low": (1, 1), "high": (1, 1)}
         found = [
-            case((1, 3, 7, 7), (5, 3, 3, 3), low=(1, 1), high=(1, 1)), case((2, 3, 9, 8), (4, 3, 3, 3), low=(1, 0), high=(1, 2), strides=(2, 2)),
-            case((1, 4, 7, 7), (6, 2, 3, 3), feature_groups=2), case((1, 5, 7, 7), (5, 1, 3, 3), feature_groups=5, low=(1, 1), high=(1, 1)),
-            case((1, 3, 9, 9), (4, 3, 3, 3), rhs_dilation=(2, 3)), case((1, 3, 5, 5), (4, 3, 3, 3), lhs_dilation=(2, 2), low=(2, 2), high=(2, 2)),
-            case((4, 3, 5, 5), (6, 3, 3, 3), batch_groups=2), case((1, 8, 6, 6), (7, 8, 1, 1)),
-            case((1, 7, 7, 3), (3, 3, 3, 5), ("NHWC", "HWIO", "NHWC"), low=(1, 1), high=(1, 1)), case((2, 3, 11), (4, 3, 3), line),
-            case((2, 3), (4, 3), ("NC", "OI", "NC")), case((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), ("NCDHW", "OIDHW", "NCDHW")),
-            case((0, 3, 5, 5), (4, 3, 3, 3)), case((1, 0, 5, 5), (4, 0, 3, 3)), case((1, 3, 2, 2), (4, 3, 3, 3)),
-            case((1, 3, 6, 6), (4, 3, 3, 3), low=(-1, 0), high=(0, -1)), case((1, 16, 17, 17), (19, 16, 3, 3), ("NCHW", "OIHW", "NCHW"), DType.F32, **same),
-            case((1, 2, 5), (3, 2, 3), line, DType.F16, out_dtype=DType.F32), case((1, 2, 5), (3, 2, 3), line, DType.I8, out_dtype=DType.I32),
-        ]  # fmt: skip
+            case((1, 3, 7, 7), (5, 3, 3, 3), low=(1, 1), high=(1, 1)),
+            case((2, 3, 9, 8), (4, 3, 3, 3), low=(1, 0), high=(1, 2), strides=(2, 2)),
+            case((1, 4, 7, 7), (6, 2, 3, 3), feature_groups=2),
+            case((1, 5, 7, 7), (5, 1, 3, 3), feature_groups=5, low=(1, 1), high=(1, 1)),
+            case((1, 3, 9, 9), (4, 3, 3, 3), rhs_dilation=(2, 3)),
+            case((1, 3, 5, 5), (4, 3, 3, 3), lhs_dilation=(2, 2), low=(2, 2), high=(2, 2)),
+            case((4, 3, 5, 5), (6, 3, 3, 3), batch_groups=2),
+            case((1, 8, 6, 6), (7, 8, 1, 1)),
+            case((1, 7, 7, 3), (3, 3, 3, 5), ("NHWC", "HWIO", "NHWC"), low=(1, 1), high=(1, 1)),
+            case((2, 3, 11), (4, 3, 3), line),
+            case((2, 3), (4, 3), ("NC", "OI", "NC")),
+            case((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), ("NCDHW", "OIDHW", "NCDHW")),
+            case((0, 3, 5, 5), (4, 3, 3, 3)),
+            case((1, 0, 5, 5), (4, 0, 3, 3)),
+            case((1, 3, 2, 2), (4, 3, 3, 3)),
+            case((1, 3, 6, 6), (4, 3, 3, 3), low=(-1, 0), high=(0, -1)),
+            case((1, 16, 17, 17), (19, 16, 3, 3), ("NCHW", "OIHW", "NCHW"), DType.F32, **same),
+            case((1, 2, 5), (3, 2, 3), line, DType.F16, out_dtype=DType.F32),
+            case((1, 2, 5), (3, 2, 3), line, DType.I8, out_dtype=DType.I32),
+        ]
         return found + [case((1, 3, 9), (4, 3, 3), line, d) for d in DType if d is not DType.BOOL]

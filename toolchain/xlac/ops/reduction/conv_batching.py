@@ -1,5 +1,5 @@
-"""Convolutions along one more axis: it is folded into the batch, into the kernel's outputs, or makes
-groups of both.
+"""Convolutions along one more axis: it is folded into the batch, into the kernel's outputs, or
+makes groups of both.
 """
 
 from __future__ import annotations

@@ -72,10 +72,16 @@ def transposed_in_x(op: Conv, node: Node, ct: Node) -> Node:
     high = tuple(x + k - 1 - y - before for (x, k, y), before in zip(extents, low, strict=True))
     back = _applied(
         op,
-        ct, kernel, (op.layout[2], letters.translate(_SWAP_OI), op.layout[0]),
-        strides=op.lhs_dilation, low=low, high=high, lhs_dilation=op.strides,
-        rhs_dilation=op.rhs_dilation, feature_groups=groups,
-    )  # fmt: skip
+        ct,
+        kernel,
+        (op.layout[2], letters.translate(_SWAP_OI), op.layout[0]),
+        strides=op.lhs_dilation,
+        low=low,
+        high=high,
+        lhs_dilation=op.strides,
+        rhs_dilation=op.rhs_dilation,
+        feature_groups=groups,
+    )
     if op.batch_groups > 1:  # [n, groups * c] becomes [groups * n, c]
         back = _moved(back, op.layout[0].index("C"), op.layout[0].index("N"), groups)
     return back
@@ -90,15 +96,21 @@ def transposed_in_kernel(op: Conv, node: Node, ct: Node) -> Node:
     high = tuple(y - x + k - first - 1 for (x, k, y), first in zip(extents, op.low, strict=True))
     return _applied(
         op,
-        node.inputs[0], ct,
+        node.inputs[0],
+        ct,
         (
             op.layout[0].translate(_SWAP_NC),
             op.layout[2].translate(_AS_KERNEL),
             op.layout[1].translate(_AS_RESULT),
         ),
-        strides=op.rhs_dilation, low=op.low, high=high, lhs_dilation=op.lhs_dilation,
-        rhs_dilation=op.strides, feature_groups=op.batch_groups, batch_groups=op.feature_groups,
-    )  # fmt: skip
+        strides=op.rhs_dilation,
+        low=op.low,
+        high=high,
+        lhs_dilation=op.lhs_dilation,
+        rhs_dilation=op.strides,
+        feature_groups=op.batch_groups,
+        batch_groups=op.feature_groups,
+    )
 
 
 def kernel_cotangent(op: Conv, x: Node, ct: Node) -> Node | None:
@@ -109,12 +121,18 @@ def kernel_cotangent(op: Conv, x: Node, ct: Node) -> Node | None:
         return None
     data, kernel, result = op.layout
     layout = (
-        data.translate(_SWAP_NC), result.translate(_KERNEL_OF_RESULT), kernel.translate(_RESULT_OF_KERNEL),
-    )  # fmt: skip
+        data.translate(_SWAP_NC),
+        result.translate(_KERNEL_OF_RESULT),
+        kernel.translate(_RESULT_OF_KERNEL),
+    )
     forward = replace(
-        op, layout=layout, strides=op.rhs_dilation, rhs_dilation=op.strides,
-        feature_groups=op.batch_groups, batch_groups=1,
-    )  # fmt: skip
+        op,
+        layout=layout,
+        strides=op.rhs_dilation,
+        rhs_dilation=op.strides,
+        feature_groups=op.batch_groups,
+        batch_groups=1,
+    )
     shape = op.infer(x.type, ct.type)
     assert isinstance(shape, Type)
     if not depthwise_gradient.applies(forward, x, shape.shape):

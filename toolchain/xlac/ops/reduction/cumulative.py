@@ -54,8 +54,8 @@ class Cumulative(Op):
         return [Node.of(replace(self, reverse=not self.reverse), ct)]
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
-        """Of a running maximum: the change of the latest of the largest elements so far. Of a product:
-        each step multiplies the change so far and adds what its own factor changes.
+        """Of a running maximum: the change of the latest of the largest elements so far. Of a
+        product: each step multiplies the change so far and adds what its own factor changes.
         """
         (x,), (t,) = node.inputs, tangents
         assert t is not None
@@ -86,7 +86,7 @@ class Cumulative(Op):
         )
         if self.reverse:
             latest = apply("neg", latest)
-        kept = taken_along(t, latest, self.axis)  # fmt: skip
+        kept = taken_along(t, latest, self.axis)
         return [apply("select", found, kept, zeros(t.type))]
 
     def _product_change(self, x: Node, t: Node) -> Node:
@@ -103,8 +103,16 @@ class Cumulative(Op):
         shown = carry if self.exclusive else total
         body = Graph("change", (carry, own, factor), {"y0": total, "y1": shown})
         scan = apply(
-            "scan", zeros(line), first, factors, body=body, length=first.shape[0], carries=1, scanned=2, reverse=self.reverse
-        )  # fmt: skip
+            "scan",
+            zeros(line),
+            first,
+            factors,
+            body=body,
+            length=first.shape[0],
+            carries=1,
+            scanned=2,
+            reverse=self.reverse,
+        )
         found = apply("transpose", pick(scan, 1), perm=back)
         return apply("cast", found, dtype=t.type.dtype)
 

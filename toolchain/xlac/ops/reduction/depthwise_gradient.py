@@ -1,7 +1,7 @@
 """The gradient of a depthwise convolution for its weights, as a sum for each tap.
 
-Every tap's is the sum over all places of what it sees times what is asked of the result. The sums are
-of the same values, so that a lowering computes all of them as it reads those once.
+Every tap's is the sum over all places of what it sees times what is asked of the result. The sums
+are of the same values, so that a lowering computes all of them as it reads those once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def of_weights(op: Conv, x: Node, kernel: Shape, ct: Node) -> Node:
             steps.append(stride)
         starts, stops, steps = [*starts, 0], [*stops, padded.shape[-1]], [*steps, 1]
         part = apply("slice", padded, starts=tuple(starts), stops=tuple(stops), steps=tuple(steps))
-        total = apply("reduce", apply("mul", part, asked), axes=tuple(range(len(data) - 1)), combine="add")  # fmt: skip
+        total = apply(
+            "reduce", apply("mul", part, asked), axes=tuple(range(len(data) - 1)), combine="add"
+        )
         sums.append(apply("reshape", total, shape=(1, total.shape[0])))
     shape = tuple(counts[s] for s in wanted)
     found = apply("reshape", apply("concat", *sums, axis=0), shape=shape)

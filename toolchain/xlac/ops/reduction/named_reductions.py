@@ -72,8 +72,9 @@ def over(
     """Samples of a reduction."""
     main = DType.F32 if DType.F32 in accepts else DType.BOOL
     shapes: list[tuple[tuple[int, ...], Axis, bool]] = [
-        ((), None, False), ((7,), None, False), ((3, 5), 0, False), ((3, 5), -1, True), ((2, 3, 5), (0, -1), False),
-        ((2, 3, 5, 7), (2, 3), True), ((4999,), 0, False), ((3, 5), (), False),
+        ((), None, False), ((7,), None, False), ((3, 5), 0, False), ((3, 5), -1, True),
+        ((2, 3, 5), (0, -1), False), ((2, 3, 5, 7), (2, 3), True), ((4999,), 0, False),
+        ((3, 5), (), False),
     ]  # fmt: skip
     if empty:
         shapes += [((3, 0), 1, False), ((0, 3), 1, True)]

@@ -66,12 +66,7 @@ class Sort(Op):
             )
             op = replace(self, body=replace(self.body, inputs=(*self.body.inputs, *extra)))
         order = pick(Node.of(op, *node.inputs, line), len(node.inputs))
-        return [
-            None
-            if t is None
-            else taken_along(t, order, self.axis)
-            for t in tangents
-        ]  # fmt: skip
+        return [None if t is None else taken_along(t, order, self.axis) for t in tangents]
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         order = self._order(arrays) if self.body is None else self._order_by_body(arrays)
@@ -114,7 +109,8 @@ class Sort(Op):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, int]] = [
-            ((1,), 0), ((0,), 0), ((7,), 0), ((3, 0), 1), ((3, 17), 1), ((17, 3), 0), ((2, 9, 3), 1), ((2, 1, 3, 8), 3), ((4999,), 0),
+            ((1,), 0), ((0,), 0), ((7,), 0), ((3, 0), 1), ((3, 17), 1), ((17, 3), 0),
+            ((2, 9, 3), 1), ((2, 1, 3, 8), 3), ((4999,), 0),
         ]  # fmt: skip
         found = [
             Sample((Type(DType.F32, s),), {"axis": a, "descending": d})

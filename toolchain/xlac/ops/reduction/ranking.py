@@ -57,7 +57,8 @@ class Topk(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, dict[str, object]]] = [
-            ((7,), {"k": 3}), ((3, 9), {"k": 2}), ((9, 3), {"k": 2, "axis": 0}), ((3, 9), {"k": 9, "largest": False}), ((3, 9), {"k": 0}), ((0, 9), {"k": 2}),
+            ((7,), {"k": 3}), ((3, 9), {"k": 2}), ((9, 3), {"k": 2, "axis": 0}),
+            ((3, 9), {"k": 9, "largest": False}), ((3, 9), {"k": 0}), ((0, 9), {"k": 2}),
         ]  # fmt: skip
         found = [Sample((Type(F, s),), g) for s, g in cases] + [
             Sample((Type(F, (3, 13)),), {"k": 5}, ("special",))

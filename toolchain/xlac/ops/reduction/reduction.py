@@ -64,7 +64,8 @@ def check_reduced(
         check_scalar(mnemonic, init, half + number)
         if x.shape != xs[0].shape or x.dtype is not init.dtype:
             raise ShapeError(
-                f"{mnemonic} needs tensors of one shape and their types' initial values, got {x} and {init}",
+                f"{mnemonic} needs tensors of one shape and their types' initial values, got {x} "
+                f"and {init}",
                 operand=number,
             )
     scalars = [x.with_shape(()) for x in xs]
@@ -178,8 +179,9 @@ class Reduce(Op):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints]] = [
-            ((), ()), ((7,), (0,)), ((0,), (0,)), ((3, 0), (1,)), ((0, 3), (1,)), ((3, 5), (0,)), ((3, 5), (1,)),
-            ((3, 5), ()), ((2, 3, 5), (0, 2)), ((2, 3, 5), (1,)), ((2, 3, 5, 7), (2, 3)), ((4999,), (0,)), ((71, 73), (0,)),
+            ((), ()), ((7,), (0,)), ((0,), (0,)), ((3, 0), (1,)), ((0, 3), (1,)), ((3, 5), (0,)),
+            ((3, 5), (1,)), ((3, 5), ()), ((2, 3, 5), (0, 2)), ((2, 3, 5), (1,)),
+            ((2, 3, 5, 7), (2, 3)), ((4999,), (0,)), ((71, 73), (0,)),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, s),), {"axes": a, "combine": "add"}) for s, a in cases]
         for combine in ("mul", "max", "min"):

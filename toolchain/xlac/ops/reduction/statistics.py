@@ -141,8 +141,8 @@ class Std(Deviation):
     mnemonic = "std"
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
-        """The mean of the changes, weighted by the distance from the mean; 0 where all are equal, as
-        PyTorch has it.
+        """The mean of the changes, weighted by the distance from the mean; 0 where all are equal,
+        as PyTorch has it.
         """
         (x,), (t,) = node.inputs, tangents
         assert t is not None

@@ -47,8 +47,13 @@ class Window(Op):
     mnemonic = "window"
     operands = ("*xs",)
     leading = {
-        "window": 1, "strides": 1, "low": 0, "high": 0, "base_dilation": 1, "window_dilation": 1,
-    }  # fmt: skip
+        "window": 1,
+        "strides": 1,
+        "low": 0,
+        "high": 0,
+        "base_dilation": 1,
+        "window_dilation": 1,
+    }
     combine: str = "add"
     body: Graph | None = None
     window: tuple[int, ...] = ()
@@ -114,8 +119,12 @@ class Window(Op):
             high.append((size - 1) * self.base_dilation[axis] + reach + 1 - spread - low[-1])
         # sizes that the window does not move over may be open: they come to the same here
         back = replace(
-            self, strides=self.base_dilation, base_dilation=self.strides, low=static(tuple(low)), high=static(tuple(high))
-        )  # fmt: skip
+            self,
+            strides=self.base_dilation,
+            base_dilation=self.strides,
+            low=static(tuple(low)),
+            high=static(tuple(high)),
+        )
         return [Node.of(back, ct)]
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
@@ -163,8 +172,8 @@ class Window(Op):
         return apply("cast", apply("select_and_gather", x, wider, **given), dtype=dtype)
 
     def tap(self, x: Node, filler: Node, place: Sequence[int], shape: Sequence[Dim]) -> Node:
-        """What one place of the window sees of x, with a border of `filler`, for every place that it
-        moves to: a tensor of the result's shape.
+        """What one place of the window sees of x, with a border of `filler`, for every place that
+        it moves to: a tensor of the result's shape.
         """
         between = tuple(gap - 1 for gap in self.base_dilation)
         x = apply("pad", x, filler, low=self.low, high=self.high, interior=between)
@@ -267,13 +276,20 @@ class Window(Op):
 
         image = {"window": (1, 1, 3, 3), "strides": (1, 1, 2, 2)}
         found = [
-            case((7,), window=(3,)), case((7,), "add", window=(3,), strides=(2,), low=(1,), high=(1,)),
-            case((7,), "add", window=(2,), window_dilation=(3,)), case((5,), "add", window=(3,), base_dilation=(2,)),
-            case((7,), "min", window=(3,), low=(-1,), high=(-2,)), case((2,), window=(3,)), case((0,), window=(3,), low=(3,)),
-            case((3, 5), "mul", DType.F32, "unit", window=(2, 2)), case((5, 6), "max", DType.F32, "special", window=(2, 3)),
-            case((), window=()), case((1, 2, 9, 9), **image), case((2, 3, 8, 7), **image, low=(0, 0, 1, 1), high=(0, 0, 1, 1)),
+            case((7,), window=(3,)),
+            case((7,), "add", window=(3,), strides=(2,), low=(1,), high=(1,)),
+            case((7,), "add", window=(2,), window_dilation=(3,)),
+            case((5,), "add", window=(3,), base_dilation=(2,)),
+            case((7,), "min", window=(3,), low=(-1,), high=(-2,)),
+            case((2,), window=(3,)),
+            case((0,), window=(3,), low=(3,)),
+            case((3, 5), "mul", DType.F32, "unit", window=(2, 2)),
+            case((5, 6), "max", DType.F32, "special", window=(2, 3)),
+            case((), window=()),
+            case((1, 2, 9, 9), **image),
+            case((2, 3, 8, 7), **image, low=(0, 0, 1, 1), high=(0, 0, 1, 1)),
             case((1, 1, 71, 71), "add", **image),
-        ]  # fmt: skip
+        ]
         for dtype in DType:
             found.append(
                 case((3, 9), "or" if dtype is DType.BOOL else "add", dtype, "small", window=(2, 3))

@@ -52,7 +52,10 @@ class WindowChoice(Composite):
             )
         found = self.moving.infer(x)
         if prod(self.window) > MOST_PLACES:
-            told = f"a window of {prod(self.window):,} places, and at most {MOST_PLACES:,} are chosen from"
+            told = (
+                f"a window of {prod(self.window):,} places, and at most {MOST_PLACES:,} are "
+                "chosen from"
+            )
             raise ShapeError(f"{self.mnemonic}: {told}", attribute="window")
         assert isinstance(found, Type)
         return found
@@ -62,7 +65,8 @@ class WindowChoice(Composite):
         check_dtype(self.mnemonic, given, FLOATS, 1)
         if given.shape != wanted.shape:
             raise ShapeError(
-                f"{self.mnemonic}: x is {x}, so it takes a shape of {dims(wanted.shape)}, got {given}",
+                f"{self.mnemonic}: x is {x}, so it takes a shape of {dims(wanted.shape)}, got "
+                f"{given}",
                 operand=1,
             )
         return Type(given.dtype, result.shape)
@@ -104,13 +108,16 @@ class WindowChoice(Composite):
     def geometries(cls) -> list[tuple[Ints, dict[str, Any]]]:
         """Shapes of x, with attributes."""
         image: dict[str, Any] = {
-            "window": (1, 1, 3, 3), "strides": (1, 1, 2, 2), "low": (0, 0, 1, 1), "high": (0, 0, 1, 1),
+            "window": (1, 1, 3, 3), "strides": (1, 1, 2, 2), "low": (0, 0, 1, 1),
+            "high": (0, 0, 1, 1),
         }  # fmt: skip
         last = {name: tuple(value[a] for a in (0, 2, 3, 1)) for name, value in image.items()}
         given: list[tuple[Ints, dict[str, Any]]] = [
-            ((7,), {"window": (3,)}), ((7,), {"window": (3,), "low": (1,), "high": (1,), "combine": "min"}),
-            ((9,), {"window": (2,), "strides": (3,), "window_dilation": (2,)}), ((0,), {"window": (3,), "low": (3,)}),
-            ((2, 3, 9, 21), image), ((2, 8, 7, 5), last), ((1, 2, 8, 24), {"window": (1, 1, 2, 2), "strides": (1, 1, 2, 2)}),
+            ((7,), {"window": (3,)}), ((7,), {"window": (3,), "low": (1,), "high": (1,),
+                                              "combine": "min"}),
+            ((9,), {"window": (2,), "strides": (3,), "window_dilation": (2,)}),
+            ((0,), {"window": (3,), "low": (3,)}), ((2, 3, 9, 21), image), ((2, 8, 7, 5), last),
+            ((1, 2, 8, 24), {"window": (1, 1, 2, 2), "strides": (1, 1, 2, 2)}),
             ((2, 6, 5, 7), {"window": (1, 2, 3, 2), "strides": (1, 1, 2, 3), "high": (0, 1, 0, 0)}),
         ]  # fmt: skip
         return given
@@ -126,9 +133,12 @@ class WindowChoice(Composite):
         for dtype, (shape, given), how in drawn:
             rank = len(shape)
             whole = {
-                "combine": "max", "strides": (1,) * rank, "low": (0,) * rank, "high": (0,) * rank,
+                "combine": "max",
+                "strides": (1,) * rank,
+                "low": (0,) * rank,
+                "high": (0,) * rank,
                 "window_dilation": (1,) * rank,
-            } | given  # fmt: skip
+            } | given
             x = Type(dtype, shape)
             found.append((x, SelectAndGather(**whole).choices(x), whole, how))
         return found
@@ -154,8 +164,8 @@ class SelectAndGather(_Geometry):
     """The elements of t at the places that windows over x choose.
 
     The window moves over x as that of `window` does, and chooses the largest element that it sees
-    (or the smallest): the first of equal ones in row-major order, the first NaN before all. Where it
-    sees padding alone the result is 0.
+    (or the smallest): the first of equal ones in row-major order, the first NaN before all. Where
+    it sees padding alone the result is 0.
     """
 
     mnemonic = "select_and_gather"

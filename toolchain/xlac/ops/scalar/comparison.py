@@ -18,9 +18,13 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 DIRECTIONS = {
-    "lt": (Primitive.LT, False), "le": (Primitive.LE, False), "gt": (Primitive.LT, True),
-    "ge": (Primitive.LE, True), "eq": (Primitive.EQ, False), "ne": (Primitive.NE, False),
-}  # fmt: skip
+    "lt": (Primitive.LT, False),
+    "le": (Primitive.LE, False),
+    "gt": (Primitive.LT, True),
+    "ge": (Primitive.LE, True),
+    "eq": (Primitive.EQ, False),
+    "ne": (Primitive.NE, False),
+}
 """The primitive of each comparison, and whether its operands swap."""
 
 

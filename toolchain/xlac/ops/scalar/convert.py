@@ -59,7 +59,10 @@ class Cast(Elementwise):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         through = [(a, b) for a in DType for b in DType if (a is DType.F32) != (b is DType.F32)]
-        others = "f64>i64 f64>u64 f64>f16 f64>bf16 i64>f64 i64>f16 u64>f64 u64>i32 f16>bf16 bf16>i64 i8>u64 bool>f16"
+        others = (
+            "f64>i64 f64>u64 f64>f16 f64>bf16 i64>f64 i64>f16 u64>f64 u64>i32 f16>bf16 "
+            "bf16>i64 i8>u64 bool>f16"
+        )
         pairs = through + [
             (DType(a), DType(b)) for a, b in (pair.split(">") for pair in others.split())
         ]

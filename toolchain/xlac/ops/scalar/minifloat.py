@@ -85,10 +85,12 @@ class Minifloat:
 
 
 FORMATS = {
-    "f8e4m3fn": Minifloat(4, 3, 7, "fn"), "f8e4m3": Minifloat(4, 3, 7, "ieee"), "f8e5m2": Minifloat(5, 2, 15, "ieee"),
-    "f8e3m4": Minifloat(3, 4, 3, "ieee"), "f8e4m3fnuz": Minifloat(4, 3, 8, "fnuz"), "f8e5m2fnuz": Minifloat(5, 2, 16, "fnuz"),
-    "f8e4m3b11fnuz": Minifloat(4, 3, 11, "fnuz"), "f8e8m0fnu": Minifloat(8, 0, 127, "fn", signed=False),
-    "f4e2m1fn": Minifloat(2, 1, 1, "finite"), "f6e2m3fn": Minifloat(2, 3, 1, "finite"), "f6e3m2fn": Minifloat(3, 2, 3, "finite"),
+    "f8e4m3fn": Minifloat(4, 3, 7, "fn"), "f8e4m3": Minifloat(4, 3, 7, "ieee"),
+    "f8e5m2": Minifloat(5, 2, 15, "ieee"), "f8e3m4": Minifloat(3, 4, 3, "ieee"),
+    "f8e4m3fnuz": Minifloat(4, 3, 8, "fnuz"), "f8e5m2fnuz": Minifloat(5, 2, 16, "fnuz"),
+    "f8e4m3b11fnuz": Minifloat(4, 3, 11, "fnuz"),
+    "f8e8m0fnu": Minifloat(8, 0, 127, "fn", signed=False), "f4e2m1fn": Minifloat(2, 1, 1, "finite"),
+    "f6e2m3fn": Minifloat(2, 3, 1, "finite"), "f6e3m2fn": Minifloat(3, 2, 3, "finite"),
 }  # fmt: skip
 
 

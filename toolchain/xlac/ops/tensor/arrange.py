@@ -76,8 +76,9 @@ class Split(View):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, dict[str, object]]] = [
-            ((6,), {"parts": 2}), ((6,), {"sizes": (1, 2, 3)}), ((3, 6), {"parts": 3, "axis": -1}), ((0, 6), {"parts": 2, "axis": 1}),
-            ((4, 5), {"sizes": (0, 4), "axis": 0}), ((3, 5), {"parts": 1}), ((2, 6, 5), {"parts": 2, "axis": 1}),
+            ((6,), {"parts": 2}), ((6,), {"sizes": (1, 2, 3)}), ((3, 6), {"parts": 3, "axis": -1}),
+            ((0, 6), {"parts": 2, "axis": 1}), ((4, 5), {"sizes": (0, 4), "axis": 0}),
+            ((3, 5), {"parts": 1}), ((2, 6, 5), {"parts": 2, "axis": 1}),
         ]  # fmt: skip
         return [Sample((Type(F, s),), g) for s, g in cases] + every((2, 6), parts=2, axis=1)
 

@@ -179,8 +179,12 @@ class Arange(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[dict[str, object]] = [
-            {"stop": 7}, {"stop": 0}, {"start": 2, "stop": 9, "step": 3}, {"start": 9, "stop": 2, "step": -2}, {"stop": 2.0, "step": 0.25, "dtype": DType.F32},
-        ]  # fmt: skip
+            {"stop": 7},
+            {"stop": 0},
+            {"start": 2, "stop": 9, "step": 3},
+            {"start": 9, "stop": 2, "step": -2},
+            {"stop": 2.0, "step": 0.25, "dtype": DType.F32},
+        ]
         return [Sample((), c) for c in cases] + [
             Sample((), {"stop": 5, "dtype": d}) for d in DType if d in NUMBERS
         ]

@@ -71,9 +71,13 @@ class Pad(Elementwise):
         back: list[Node | None] = [None, None]
         if linear[0]:
             cropped = apply(
-                "pad", ct, zeros(value.type),
-                low=tuple(-n for n in self.low), high=tuple(-n for n in self.high), interior=(0,) * x.type.rank,
-            )  # fmt: skip
+                "pad",
+                ct,
+                zeros(value.type),
+                low=tuple(-n for n in self.low),
+                high=tuple(-n for n in self.high),
+                interior=(0,) * x.type.rank,
+            )
             steps = tuple(n + 1 for n in self.interior)
             if any(self.interior):
                 cropped = apply(
@@ -159,10 +163,12 @@ class Pad(Elementwise):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints, Ints, Ints]] = [
-            ((), (), (), ()), ((5,), (2,), (3,), (0,)), ((5,), (0,), (0,), (2,)), ((5,), (-1,), (-2,), (0,)),
-            ((5,), (-1,), (4,), (1,)), ((0,), (2,), (1,), (0,)), ((0, 3), (0, 1), (0, 1), (0, 0)),
-            ((3, 5), (1, 0), (0, 2), (0, 1)), ((2, 3, 5), (0, 1, 2), (0, 1, 2), (0, 0, 0)), ((1, 2, 5, 5), (0, 0, 1, 1), (0, 0, 1, 1), (0,) * 4),
-            ((4990,), (4,), (5,), (0,)), ((5,), (-4,), (-1,), (0,)),
+            ((), (), (), ()), ((5,), (2,), (3,), (0,)), ((5,), (0,), (0,), (2,)),
+            ((5,), (-1,), (-2,), (0,)), ((5,), (-1,), (4,), (1,)), ((0,), (2,), (1,), (0,)),
+            ((0, 3), (0, 1), (0, 1), (0, 0)), ((3, 5), (1, 0), (0, 2), (0, 1)),
+            ((2, 3, 5), (0, 1, 2), (0, 1, 2), (0, 0, 0)),
+            ((1, 2, 5, 5), (0, 0, 1, 1), (0, 0, 1, 1), (0,) * 4), ((4990,), (4,), (5,), (0,)),
+            ((5,), (-4,), (-1,), (0,)),
         ]  # fmt: skip
         found = [
             Sample((Type(DType.F32, x), Type(DType.F32)), {"low": a, "high": b, "interior": c})
@@ -196,7 +202,8 @@ class Concat(Elementwise):
             same = [a for a in range(first.rank) if a != self.axis]
             if x.rank != first.rank or any(x.shape[a] != first.shape[a] for a in same):
                 raise ShapeError(
-                    f"concat along axis {self.axis} needs all other extents equal, got {first} and {x}",
+                    f"concat along axis {self.axis} needs all other extents equal, got {first} and "
+                    f"{x}",
                     operand=number,
                 )
             total = total + x.shape[self.axis]
@@ -252,8 +259,9 @@ class Concat(Elementwise):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[tuple[Ints, ...], int]] = [
-            (((5,),), 0), (((2,), (3,)), 0), (((0,), (3,), (0,)), 0), (((0,), (0,)), 0), (((3, 2), (3, 5)), 1),
-            (((1, 5), (4, 5), (2, 5)), 0), (((2, 3, 5), (2, 1, 5)), 1), (((2, 1, 3, 5),) * 3, 3), (((1, 4990), (1, 9)), 1),
+            (((5,),), 0), (((2,), (3,)), 0), (((0,), (3,), (0,)), 0), (((0,), (0,)), 0),
+            (((3, 2), (3, 5)), 1), (((1, 5), (4, 5), (2, 5)), 0), (((2, 3, 5), (2, 1, 5)), 1),
+            (((2, 1, 3, 5),) * 3, 3), (((1, 4990), (1, 9)), 1),
         ]  # fmt: skip
         found = [
             Sample(tuple(Type(DType.F32, s) for s in shapes), {"axis": axis})

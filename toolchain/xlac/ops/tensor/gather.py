@@ -67,7 +67,8 @@ class Gather(Elementwise):
         )
         if length != len(self.start_index_map):
             raise ShapeError(
-                f"index vectors of {length} do not fit start_index_map {list(self.start_index_map)}",
+                f"index vectors of {length} do not fit start_index_map "
+                f"{list(self.start_index_map)}",
                 operand=1,
             )
         for axis, size in enumerate(self.slice_sizes):
@@ -112,11 +113,18 @@ class Gather(Elementwise):
         lasts = [x.shape[axis] - self.slice_sizes[axis] for axis in self.start_index_map]
         starts = clamped_starts(indices, self.index_vector_dim, lasts)
         summed = apply(
-            "scatter", zeros(x.type), starts, ct, combine="add",
-            update_window_dims=self.offset_dims, inserted_window_dims=self.collapsed_slice_dims,
-            input_batching_dims=self.operand_batching_dims, scatter_indices_batching_dims=self.start_indices_batching_dims,
-            scatter_dims_to_operand_dims=self.start_index_map, index_vector_dim=self.index_vector_dim,
-        )  # fmt: skip
+            "scatter",
+            zeros(x.type),
+            starts,
+            ct,
+            combine="add",
+            update_window_dims=self.offset_dims,
+            inserted_window_dims=self.collapsed_slice_dims,
+            input_batching_dims=self.operand_batching_dims,
+            scatter_indices_batching_dims=self.start_indices_batching_dims,
+            scatter_dims_to_operand_dims=self.start_index_map,
+            index_vector_dim=self.index_vector_dim,
+        )
         return [summed, None]
 
     def batched(
@@ -214,13 +222,20 @@ class Gather(Elementwise):
         }
         found = [
             case((7, 5), (4,), **rows), case((7, 5), (0,), **rows), case((999, 5), (1000,), **rows),
-            case((7, 5), (2, 3), offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, 5)),
-            case((7, 5), (3, 2), offset_dims=(), collapsed_slice_dims=(0, 1), start_index_map=(1, 0), index_vector_dim=1, slice_sizes=(1, 1)),
-            case((7, 5), (2,), offset_dims=(0, 1), start_index_map=(0, 1), index_vector_dim=0, slice_sizes=(3, 2)),
-            case((3, 4, 2), (2, 2, 3), offset_dims=(2, 3), collapsed_slice_dims=(0,), start_index_map=(1, 0), index_vector_dim=0, slice_sizes=(1, 2, 2)),
-            case((2, 7, 3), (2, 4, 1), offset_dims=(2,), collapsed_slice_dims=(1,), operand_batching_dims=(0,),
-                 start_indices_batching_dims=(0,), start_index_map=(1,), index_vector_dim=2, slice_sizes=(1, 1, 3)),
-            case((7,), (), offset_dims=(0,), start_index_map=(0,), index_vector_dim=0, slice_sizes=(2,)),
+            case((7, 5), (2, 3), offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,),
+                 index_vector_dim=2, slice_sizes=(1, 5)),
+            case((7, 5), (3, 2), offset_dims=(), collapsed_slice_dims=(0, 1),
+                 start_index_map=(1, 0), index_vector_dim=1, slice_sizes=(1, 1)),
+            case((7, 5), (2,), offset_dims=(0, 1), start_index_map=(0, 1), index_vector_dim=0,
+                 slice_sizes=(3, 2)),
+            case((3, 4, 2), (2, 2, 3), offset_dims=(2, 3), collapsed_slice_dims=(0,),
+                 start_index_map=(1, 0), index_vector_dim=0, slice_sizes=(1, 2, 2)),
+            case((2, 7, 3), (2, 4, 1), offset_dims=(2,), collapsed_slice_dims=(1,),
+                 operand_batching_dims=(0,),
+                 start_indices_batching_dims=(0,), start_index_map=(1,), index_vector_dim=2,
+                 slice_sizes=(1, 1, 3)),
+            case((7,), (), offset_dims=(0,), start_index_map=(0,), index_vector_dim=0,
+                 slice_sizes=(2,)),
         ]  # fmt: skip
         found += [case((7, 5), (4,), d, **rows) for d in DType]
         return found + [

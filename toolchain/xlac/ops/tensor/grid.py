@@ -192,7 +192,8 @@ class GridSample(Composite):
         rank = x.rank - 2
         if rank < 1 or grid.rank != x.rank or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
             raise ShapeError(
-                f"grid_sample of {x} needs a grid of {x.shape[0]} batches, as many axes, and {max(rank, 1)} last, got {grid}",
+                f"grid_sample of {x} needs a grid of {x.shape[0]} batches, as many axes, and "
+                f"{max(rank, 1)} last, got {grid}",
                 operand=1,
             )
         for size in x.shape[2:]:

@@ -114,10 +114,16 @@ def taken_along(x: Node, places: Node, axis: int) -> Node:
     """The element of x at a place along an axis, for each element of `places`, of x's shape."""
     others = tuple(other for other in range(x.type.rank) if other != axis)
     return apply(
-        "gather", x, places, collapsed_slice_dims=(axis,), operand_batching_dims=others,
-        start_indices_batching_dims=others, start_index_map=(axis,), index_vector_dim=x.type.rank,
+        "gather",
+        x,
+        places,
+        collapsed_slice_dims=(axis,),
+        operand_batching_dims=others,
+        start_indices_batching_dims=others,
+        start_index_map=(axis,),
+        index_vector_dim=x.type.rank,
         slice_sizes=tuple(0 if size == 0 else 1 for size in x.shape),
-    )  # fmt: skip
+    )
 
 
 def out_of_range(indices: Node, counts: Sequence[Dim], axis: int) -> Sequence[DeclaredFault]:

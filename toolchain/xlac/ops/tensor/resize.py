@@ -235,14 +235,22 @@ class Resize(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         modes: list[dict[str, object]] = [
-            {"size": (7, 9)}, {"scale": 2.0}, {"scale": (0.5, 1.5), "rounding": "floor", "coordinates": "asymmetric"}, {"size": (2, 3), "rounding": "ceil"},
-            {"size": (7, 9), "mode": "linear"}, {"size": (7, 9), "mode": "linear", "coordinates": "align_corners"},
-            {"scale": 0.6, "mode": "linear", "coordinates": "half_pixel_symmetric"}, {"size": (1, 3), "mode": "linear", "coordinates": "pytorch_half_pixel"},
-            {"size": (7, 9), "mode": "cubic"}, {"scale": 2.0, "mode": "cubic", "cubic_a": -0.5, "coordinates": "asymmetric"},
-            {"scale": 3.0, "coordinates": "asymmetric", "rounding": "floor"}, {"size": (7,), "axes": (1,), "mode": "linear"},
-            {"size": (2, 3), "mode": "linear", "antialias": True}, {"scale": 0.6, "mode": "cubic", "antialias": True, "exclude_outside": True},
-            {"size": (7, 3), "mode": "cubic", "exclude_outside": True}, {"size": (3, 4), "scale": 0.8, "mode": "linear"},
-            {"size": (3, 3), "mode": "linear", "coordinates": "tf_crop_and_resize", "region": (0.2, 0.4, 1.3, 0.9), "extrapolation": 10.0},
+            {"size": (7, 9)}, {"scale": 2.0},
+            {"scale": (0.5, 1.5), "rounding": "floor", "coordinates": "asymmetric"},
+            {"size": (2, 3), "rounding": "ceil"}, {"size": (7, 9), "mode": "linear"},
+            {"size": (7, 9), "mode": "linear", "coordinates": "align_corners"},
+            {"scale": 0.6, "mode": "linear", "coordinates": "half_pixel_symmetric"},
+            {"size": (1, 3), "mode": "linear", "coordinates": "pytorch_half_pixel"},
+            {"size": (7, 9), "mode": "cubic"},
+            {"scale": 2.0, "mode": "cubic", "cubic_a": -0.5, "coordinates": "asymmetric"},
+            {"scale": 3.0, "coordinates": "asymmetric", "rounding": "floor"},
+            {"size": (7,), "axes": (1,), "mode": "linear"},
+            {"size": (2, 3), "mode": "linear", "antialias": True},
+            {"scale": 0.6, "mode": "cubic", "antialias": True, "exclude_outside": True},
+            {"size": (7, 3), "mode": "cubic", "exclude_outside": True},
+            {"size": (3, 4), "scale": 0.8, "mode": "linear"},
+            {"size": (3, 3), "mode": "linear", "coordinates": "tf_crop_and_resize",
+             "region": (0.2, 0.4, 1.3, 0.9), "extrapolation": 10.0},
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, (2, 3, 4, 5)),), m) for m in modes]
         found += [

@@ -36,9 +36,13 @@ class Scatter(Op):
     mnemonic = "scatter"
     operands = ("x", "indices", "updates")
     leading = {
-        "update_window_dims": AXES, "inserted_window_dims": AXES, "input_batching_dims": BATCH,
-        "scatter_indices_batching_dims": BATCH, "scatter_dims_to_operand_dims": AXES, "index_vector_dim": AXES,
-    }  # fmt: skip
+        "update_window_dims": AXES,
+        "inserted_window_dims": AXES,
+        "input_batching_dims": BATCH,
+        "scatter_indices_batching_dims": BATCH,
+        "scatter_dims_to_operand_dims": AXES,
+        "index_vector_dim": AXES,
+    }
     update_window_dims: tuple[int, ...] = ()
     inserted_window_dims: tuple[int, ...] = ()
     input_batching_dims: tuple[int, ...] = ()
@@ -84,7 +88,8 @@ class Scatter(Op):
         )
         if length != len(self.scatter_dims_to_operand_dims):
             raise ShapeError(
-                f"index vectors of {length} do not fit scatter_dims_to_operand_dims {list(self.scatter_dims_to_operand_dims)}",
+                f"index vectors of {length} do not fit scatter_dims_to_operand_dims "
+                f"{list(self.scatter_dims_to_operand_dims)}",
                 operand=1,
             )
         window = self.window(x.rank)
@@ -95,7 +100,8 @@ class Scatter(Op):
         )
         if outer != batch:
             raise ShapeError(
-                f"updates {update} have batch axes {dims(outer)}, indices {indices} have {dims(batch)}",
+                f"updates {update} have batch axes {dims(outer)}, indices {indices} have "
+                f"{dims(batch)}",
                 operand=2,
             )
         for axis, spot in zip(window, sorted(self.update_window_dims), strict=True):
@@ -239,12 +245,37 @@ class Scatter(Op):
             case((7, 5), (9,), (9, 5), c, **rows) for c in ("assign", "add", "mul", "max", "min")
         ]
         found += [
-            case((7, 5), (0,), (0, 5), **rows), case((0, 5), (3,), (3, 5), **rows), case((70, 5), (1000,), (1000, 5), **rows),
-            case((7, 5), (9, 2), (9,), inserted_window_dims=(0, 1), scatter_dims_to_operand_dims=(0, 1), index_vector_dim=1),
-            case((7, 5), (2,), (3, 2), update_window_dims=(0, 1), scatter_dims_to_operand_dims=(0, 1), index_vector_dim=0),
-            case((2, 7, 3), (2, 4, 1), (2, 4, 3), update_window_dims=(2,), inserted_window_dims=(1,), input_batching_dims=(0,),
-                 scatter_indices_batching_dims=(0,), scatter_dims_to_operand_dims=(1,), index_vector_dim=2),
-        ]  # fmt: skip
+            case((7, 5), (0,), (0, 5), **rows),
+            case((0, 5), (3,), (3, 5), **rows),
+            case((70, 5), (1000,), (1000, 5), **rows),
+            case(
+                (7, 5),
+                (9, 2),
+                (9,),
+                inserted_window_dims=(0, 1),
+                scatter_dims_to_operand_dims=(0, 1),
+                index_vector_dim=1,
+            ),
+            case(
+                (7, 5),
+                (2,),
+                (3, 2),
+                update_window_dims=(0, 1),
+                scatter_dims_to_operand_dims=(0, 1),
+                index_vector_dim=0,
+            ),
+            case(
+                (2, 7, 3),
+                (2, 4, 1),
+                (2, 4, 3),
+                update_window_dims=(2,),
+                inserted_window_dims=(1,),
+                input_batching_dims=(0,),
+                scatter_indices_batching_dims=(0,),
+                scatter_dims_to_operand_dims=(1,),
+                index_vector_dim=2,
+            ),
+        ]
         return found + [
             case((7, 5), (9,), (9, 5), "assign" if d is DType.BOOL else "add", d, **rows)
             for d in DType

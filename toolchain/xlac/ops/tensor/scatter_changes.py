@@ -38,9 +38,11 @@ def scattered_change(
             sums, apply("cast", own, dtype=dtype), indices, apply("cast", theirs, dtype=dtype)
         )
         total = Node.of(
-            sums, apply("select", own, t, zeros(x.type)), indices,
+            sums,
+            apply("select", own, t, zeros(x.type)),
+            indices,
             apply("select", theirs, u, zeros(updates.type)),
-        )  # fmt: skip
+        )
         return [apply("div", total, count)]
     flags = [apply("compare", n, zeros(n.type), direction="eq") for n in (x, updates)]
     ones = [apply("cast", flag, dtype=x.type.dtype) for flag in flags]
@@ -73,18 +75,25 @@ def at_places(op: Scatter, x: Node, indices: Node, updates: Type) -> Node:
     border = tuple(sizes[axis] if axis in mapped else 0 for axis in range(x.type.rank))
     padded = apply(
         "pad", x, zeros(x.type.with_shape(())), low=border, high=border, interior=(0,) * x.type.rank
-    )  # fmt: skip
+    )
     starts = clamped_starts(
         indices, op.index_vector_dim, [x.shape[a] for a in mapped], [-1 * sizes[a] for a in mapped]
-    )  # fmt: skip
+    )
     starts = apply(
         "add", starts, along_vector(indices, op.index_vector_dim, [sizes[a] for a in mapped])
     )
     return apply(
-        "gather", padded, starts, offset_dims=op.update_window_dims, collapsed_slice_dims=op.inserted_window_dims,
-        operand_batching_dims=op.input_batching_dims, start_indices_batching_dims=op.scatter_indices_batching_dims,
-        start_index_map=mapped, index_vector_dim=op.index_vector_dim, slice_sizes=tuple(sizes),
-    )  # fmt: skip
+        "gather",
+        padded,
+        starts,
+        offset_dims=op.update_window_dims,
+        collapsed_slice_dims=op.inserted_window_dims,
+        operand_batching_dims=op.input_batching_dims,
+        start_indices_batching_dims=op.scatter_indices_batching_dims,
+        start_index_map=mapped,
+        index_vector_dim=op.index_vector_dim,
+        slice_sizes=tuple(sizes),
+    )
 
 
 def update_cotangents(op: Scatter, ct: Node, x: Node, indices: Node, updates: Node) -> Node:

@@ -37,7 +37,8 @@ class Reshape(Elementwise):
             raise ShapeError(f"{dims(self.shape)} has a negative extent", attribute="shape")
         if volume(self.shape) != x.size:
             raise ShapeError(
-                f"cannot reshape {x} of {x.size} elements to {dims(self.shape)} of {volume(self.shape)}",
+                f"cannot reshape {x} of {x.size} elements to {dims(self.shape)} of "
+                f"{volume(self.shape)}",
                 attribute="shape",
             )
         return x.with_shape(self.shape)
@@ -62,9 +63,10 @@ class Reshape(Elementwise):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         pairs: list[tuple[Ints, Ints]] = [
-            ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0, 2)), ((12,), (3, 4)), ((3, 4), (12,)), ((3, 4), (2, 6)),
-            ((2, 3, 5), (6, 5)), ((2, 3, 5), (2, 15)), ((2, 1, 5), (2, 5)), ((7, 11), (11, 7)),
-            ((4, 6), (2, 2, 3, 2)), ((2, 2, 3, 2), (8, 3)), ((4999,), (1, 4999, 1)), ((50, 100), (2, 25, 10, 10)),
+            ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0, 2)), ((12,), (3, 4)), ((3, 4), (12,)),
+            ((3, 4), (2, 6)), ((2, 3, 5), (6, 5)), ((2, 3, 5), (2, 15)), ((2, 1, 5), (2, 5)),
+            ((7, 11), (11, 7)), ((4, 6), (2, 2, 3, 2)), ((2, 2, 3, 2), (8, 3)),
+            ((4999,), (1, 4999, 1)), ((50, 100), (2, 25, 10, 10)),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, a),), {"shape": b}) for a, b in pairs]
         return found + [Sample((Type(d, (3, 4)),), {"shape": (2, 6)}) for d in DType]
@@ -89,7 +91,8 @@ class Broadcast(Elementwise):
         for axis, size in zip(self.axes, x.shape, strict=True):
             if size not in (1, self.shape[axis]):
                 raise ShapeError(
-                    f"cannot broadcast {x} to {dims(self.shape)}: extent {size} meets {self.shape[axis]}",
+                    f"cannot broadcast {x} to {dims(self.shape)}: extent {size} meets "
+                    f"{self.shape[axis]}",
                     operand=0,
                 )
         return x.with_shape(self.shape)
@@ -129,9 +132,10 @@ class Broadcast(Elementwise):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints, Ints]] = [
-            ((), (), ()), ((), (3, 5), ()), ((5,), (3, 5), (1,)), ((3,), (3, 5), (0,)), ((3, 1), (3, 5), (0, 1)),
-            ((3, 5), (5, 2, 3), (2, 0)), ((1,), (0,), (0,)), ((0,), (3, 0), (1,)), ((1, 1), (2, 3, 5, 7), (1, 3)),
-            ((7,), (700, 7), (1,)), ((4999,), (4999, 1), (0,)),
+            ((), (), ()), ((), (3, 5), ()), ((5,), (3, 5), (1,)), ((3,), (3, 5), (0,)),
+            ((3, 1), (3, 5), (0, 1)), ((3, 5), (5, 2, 3), (2, 0)), ((1,), (0,), (0,)),
+            ((0,), (3, 0), (1,)), ((1, 1), (2, 3, 5, 7), (1, 3)), ((7,), (700, 7), (1,)),
+            ((4999,), (4999, 1), (0,)),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, x),), {"shape": s, "axes": a}) for x, s, a in cases]
         return found + [
@@ -175,8 +179,9 @@ class Transpose(Elementwise):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints]] = [
-            ((), ()), ((5,), (0,)), ((3, 5), (1, 0)), ((0, 5), (1, 0)), ((2, 3, 5), (2, 0, 1)), ((2, 3, 5), (1, 2, 0)),
-            ((2, 3, 5, 7), (0, 2, 3, 1)), ((67, 71), (1, 0)), ((3, 1, 5), (2, 1, 0)),
+            ((), ()), ((5,), (0,)), ((3, 5), (1, 0)), ((0, 5), (1, 0)), ((2, 3, 5), (2, 0, 1)),
+            ((2, 3, 5), (1, 2, 0)), ((2, 3, 5, 7), (0, 2, 3, 1)), ((67, 71), (1, 0)),
+            ((3, 1, 5), (2, 1, 0)),
         ]  # fmt: skip
         found = [Sample((Type(DType.F32, s),), {"perm": p}) for s, p in cases]
         return found + [Sample((Type(d, (3, 7)),), {"perm": (1, 0)}) for d in DType]
@@ -262,10 +267,12 @@ class Slice(Elementwise):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, Ints, Ints, Ints]] = [
-            ((), (), (), ()), ((7,), (2,), (5,), (1,)), ((7,), (0,), (7,), (2,)), ((7,), (6,), (-1,), (-1,)),
-            ((7,), (5,), (0,), (-2,)), ((7,), (3,), (3,), (1,)), ((0,), (0,), (0,), (1,)),
-            ((3, 5), (1, 0), (3, 5), (1, 3)), ((2, 3, 5), (0, 2, 1), (2, -1, 4), (1, -1, 2)),
-            ((4999,), (1,), (4999,), (1,)), ((70, 71), (0, 1), (70, 70), (1, 1)), ((2, 3, 5, 7), (1, 0, 2, 3), (2, 3, 4, 7), (1, 1, 1, 1)),
+            ((), (), (), ()), ((7,), (2,), (5,), (1,)), ((7,), (0,), (7,), (2,)),
+            ((7,), (6,), (-1,), (-1,)), ((7,), (5,), (0,), (-2,)), ((7,), (3,), (3,), (1,)),
+            ((0,), (0,), (0,), (1,)), ((3, 5), (1, 0), (3, 5), (1, 3)),
+            ((2, 3, 5), (0, 2, 1), (2, -1, 4), (1, -1, 2)), ((4999,), (1,), (4999,), (1,)),
+            ((70, 71), (0, 1), (70, 70), (1, 1)),
+            ((2, 3, 5, 7), (1, 0, 2, 3), (2, 3, 4, 7), (1, 1, 1, 1)),
         ]  # fmt: skip
         found = [
             Sample((Type(DType.F32, x),), {"starts": a, "stops": b, "steps": c})

@@ -101,9 +101,11 @@ def attention(
         return None
     wide = tuple(f for f in factors.flat(*result) if f not in factors.flat(*known.axes))
     given = (
-        factors.arranged(*q, (*room.rows, width)), factors.arranged(*k, (room.batch, room.heads, room.keys, width)),
-        factors.arranged(*values, (room.batch, room.heads, room.keys, wide)), *mask.operands,
-    )  # fmt: skip
+        factors.arranged(*q, (*room.rows, width)),
+        factors.arranged(*k, (room.batch, room.heads, room.keys, width)),
+        factors.arranged(*values, (room.batch, room.heads, room.keys, wide)),
+        *mask.operands,
+    )
     scale = 1.0 if known.scale is None else known.scale
     made = Node.of(Attention(causal=mask.causal, scale=scale, hidden=mask.hidden), *given)
     return made, factors.arranged(made, (*room.rows, wide), result)

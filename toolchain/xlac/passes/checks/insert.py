@@ -226,7 +226,9 @@ class _CheckedGraph:
         assert isinstance(made.op, While) and loop.cond is not None
         results = self.loop(made, made.op) or build.results(made)
         if "bounds" in self.model.kinds:
-            (goes,) = build.results(Node.of(Call(loop.cond, loop.cond.name), *results[: len(node.inputs)]))  # fmt: skip
+            (goes,) = build.results(
+                Node.of(Call(loop.cond, loop.cond.name), *results[: len(node.inputs)])
+            )
             told = f"the loop would go on after {loop.max} steps, its max"
             self.records.add(Condition("bounds", goes, told), node)
         return results

@@ -254,9 +254,7 @@ max_, min_, select, shl, shr = map(operation, (Max, Min, Select, Shl, Shr))
 abs_, ceil, neg, not_, rsqrt, sigmoid = map(operation, (Abs, Ceil, Neg, Not, Rsqrt, Sigmoid))
 and_, or_, xor = map(operation, (And, Or, Xor))  # functions: & | ^ bind less than >>
 
-_SIGNS: dict[type[Op], str] = {
-    Add: "+", Sub: "-", Mul: "*", Div: "/", Rem: "%", Pow: "**",
-}  # fmt: skip
+_SIGNS: dict[type[Op], str] = {Add: "+", Sub: "-", Mul: "*", Div: "/", Rem: "%", Pow: "**"}
 
 
 def _number(number: Number | None, dtype: DType) -> Array:

@@ -83,7 +83,8 @@ class Structural:
 
     An example gets a function `p(*shape, dtype=…, kind=…)` that makes parameters. A rule that
     `reassociates` adds or multiplies the same numbers in another order; it is permitted where the
-    result is as accurate as before. One that `sharpens` puts a function in place of its formula: it is the more accurate, and finite where that overflows.
+    result is as accurate as before. One that `sharpens` puts a function in place of its formula: it
+    is the more accurate, and finite where that overflows.
     """
 
     heads: tuple[type[Op], ...]

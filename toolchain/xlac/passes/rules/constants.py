@@ -15,16 +15,22 @@ from xlac.passes.rewrite.rule import Site, constant, fill, rule
 from xlac_sdk.dtypes import DType
 
 POINTWISE: tuple[type[Op], ...] = (
-    *(op for op in OPS.values() if issubclass(op, primitive.Scalar)), comparison.Compare, comparison.Select, convert.Cast, convert.Bitcast,
-)  # fmt: skip
+    *(op for op in OPS.values() if issubclass(op, primitive.Scalar)),
+    comparison.Compare,
+    comparison.Select,
+    convert.Cast,
+    convert.Bitcast,
+)
 """Operations that compute each element from the elements at the same place (a bitcast where the
 width stays).
 """
 
 
 COMPUTED: tuple[type[Op], ...] = (
-    *POINTWISE, conv.Conv, contraction.Dot, dynamic_slice.DynSlice, dynamic_slice.DynUpdate, gather.Gather, scatter.Scatter, order.Sort, cumulative.Cumulative,
-    reduction.Reduce, window.Window, view.Broadcast, extend.Concat, extend.Pad, view.Reshape, view.Slice, view.Transpose,
+    *POINTWISE, conv.Conv, contraction.Dot, dynamic_slice.DynSlice, dynamic_slice.DynUpdate,
+    gather.Gather, scatter.Scatter, order.Sort, cumulative.Cumulative, reduction.Reduce,
+    window.Window, view.Broadcast, extend.Concat, extend.Pad, view.Reshape, view.Slice,
+    view.Transpose,
 )  # fmt: skip
 """Operations whose results depend on nothing but the elements of their operands."""
 

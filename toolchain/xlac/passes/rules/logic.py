@@ -131,10 +131,12 @@ def drop_cast(node: Node, site: Site) -> Node | None:
 
 
 CHAINS = (
-    (DType.F16, DType.F32, DType.F64), (DType.I8, DType.I64, DType.F32), (DType.F32, DType.F64, DType.F32),
-    (DType.I64, DType.I32, DType.I16), (DType.BOOL, DType.F16, DType.I8), (DType.U8, DType.I16, DType.U8),
-    (DType.F16, DType.F32, DType.I32), (DType.I16, DType.F32, DType.BOOL), (DType.U32, DType.U64, DType.F64),
-    (DType.BF16, DType.F32, DType.BF16), (DType.I32, DType.U32, DType.U8),
+    (DType.F16, DType.F32, DType.F64), (DType.I8, DType.I64, DType.F32),
+    (DType.F32, DType.F64, DType.F32), (DType.I64, DType.I32, DType.I16),
+    (DType.BOOL, DType.F16, DType.I8), (DType.U8, DType.I16, DType.U8),
+    (DType.F16, DType.F32, DType.I32), (DType.I16, DType.F32, DType.BOOL),
+    (DType.U32, DType.U64, DType.F64), (DType.BF16, DType.F32, DType.BF16),
+    (DType.I32, DType.U32, DType.U8),
 )  # fmt: skip
 
 

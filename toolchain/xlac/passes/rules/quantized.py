@@ -166,12 +166,17 @@ def dot_of_integers(node: Node, site: Site) -> Node | None:
     examples=[
         lambda p: Node.of(
             Conv(("NCHW", "OIHW", "NCHW"), (2, 1), (1, 0), (1, 1), (1, 1), (1, 1)),
-            _whole(p, 2, 3, 5, 5, dtype=DType.U8), _whole(p, 4, 3, 3, 2, axis=0),
+            _whole(p, 2, 3, 5, 5, dtype=DType.U8),
+            _whole(p, 4, 3, 3, 2, axis=0),
         ),
-        lambda p: Node.of(Conv(("NWC", "WIO", "NWC"), (1,), (0,), (0,), (1,), (1,), 2), _whole(p, 2, 6, 4), _whole(p, 3, 2, 4)),
+        lambda p: Node.of(
+            Conv(("NWC", "WIO", "NWC"), (1,), (0,), (0,), (1,), (1,), 2),
+            _whole(p, 2, 6, 4),
+            _whole(p, 3, 2, 4),
+        ),
     ],
     reassociates=True,
-)  # fmt: skip
+)
 def conv_of_integers(node: Node, site: Site) -> Node | None:
     """A convolution of integers with scales is exact before it is scaled."""
     assert isinstance(node.op, Conv)

@@ -23,14 +23,15 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "ceil": math.ceil,
-    "floor": math.floor, "sqrt": math.sqrt, "log": math.log, "exp": math.exp, "len": len,
+    "min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round,
+    "ceil": math.ceil, "floor": math.floor, "sqrt": math.sqrt, "log": math.log, "exp": math.exp,
+    "len": len,
 }  # fmt: skip
 
 
@@ -182,7 +183,10 @@ class _Arithmetic:
             case ast.IfExp():
                 return self.visit(node.body) if self.visit(node.test) else self.visit(node.orelse)
             case ast.Subscript(slice=ast.Slice() as part):
-                ends = [None if one is None else self.visit(one) for one in (part.lower, part.upper, part.step)]  # fmt: skip
+                ends = [
+                    None if one is None else self.visit(one)
+                    for one in (part.lower, part.upper, part.step)
+                ]
                 return self.apply(node, _part_of_list, self.visit(node.value), *ends)
             case ast.Subscript(slice=ast.expr() as index):
                 return self.apply(node, operator.getitem, self.visit(node.value), self.visit(index))

@@ -218,9 +218,14 @@ def _wrongs(error: ValidationError, given: Mapping[str, Any]) -> list[WrongAttri
 
 
 _EXPECTED = {
-    "int_type": "a whole number", "float_type": "a number", "bool_type": "true or false", "string_type": "text",
-    "tuple_type": "a list", "none_required": "nothing", "dict_type": "a mapping",
-}  # fmt: skip
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "none_required": "nothing",
+    "dict_type": "a mapping",
+}
 
 
 def _literals(fault: Any) -> str:

@@ -22,7 +22,9 @@ def gradient(
     types = {k: n.type for k, n in zip(entry.spec.inputs, body.inputs, strict=True)}
     results = {k: n.type for k, n in body.outputs.items()}
     known = types | results | {f"d_{k}": t for k, t in results.items() if t.dtype.is_float}
-    if len(known) < len(types) + 2 * len(results) - sum(not t.dtype.is_float for t in results.values()):  # fmt: skip
+    if len(known) < len(types) + 2 * len(results) - sum(
+        not t.dtype.is_float for t in results.values()
+    ):
         problem = (
             "operands, results and cotangents (d_ before the name) are told apart by their names"
         )

@@ -20,14 +20,18 @@ from xlac_sdk.source import Origin, Span
 
 Operand = Node | int | float | bool
 STRUCTURAL = {
-    "param": "declare it under inputs", "const": "write the number", "pick": "name the results: 'a, b: …'",
-    "cond": "write {cond: …, then: …, else: …}", "while": "write {while: …, carry: …, body: …, next: …}",
-    "scan": "write {scan: …, carry: …, body: …, next: …}", "call": "use a block, or write {op: call, in: …, body: …}",
+    "param": "declare it under inputs",
+    "const": "write the number",
+    "pick": "name the results: 'a, b: …'",
+    "cond": "write {cond: …, then: …, else: …}",
+    "while": "write {while: …, carry: …, body: …, next: …}",
+    "scan": "write {scan: …, carry: …, body: …, next: …}",
+    "call": "use a block, or write {op: call, in: …, body: …}",
     "custom_gradient": "declare `gradient` beside `expr` in ops",
     "custom_change": "gradients of operations that declare theirs are made of this",
     "bounded_while": "write {while: …, max: …, carry: …, body: …, next: …}",
     "counted_scan": "write a scan; gradients of loops are made of this",
-}  # fmt: skip
+}
 LITERALS = ("weight", "constant")  # nodes that only specs have
 VARIANTS = {"max": "reduce_max", "min": "reduce_min"}  # the name of one tensor's reduction
 

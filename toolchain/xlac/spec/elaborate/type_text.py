@@ -21,9 +21,10 @@ _LATER = {"f8e4m3", "f8e5m2", "i4", "u4", "c64", "c128", "complex64", "complex12
 
 
 _ALIASES = {
-    "float32": "f32", "float": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16",
-    "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32", "int": "i32", "int64": "i64", "long": "i64",
-    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "boolean": "bool",
+    "float32": "f32", "float": "f32", "float64": "f64", "double": "f64", "float16": "f16",
+    "half": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32", "int": "i32",
+    "int64": "i64", "long": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "boolean": "bool",
 }  # fmt: skip
 
 

@@ -21,7 +21,8 @@ MAX_FILES = 100
 
 
 T = TypeVar("T")
-_NAMED = ("dims", "params", "inputs", "state", "ops", "blocks", "graph", "extents", "optimizers", "rates")  # fmt: skip
+_NAMED = ("dims", "params", "inputs", "state", "ops", "blocks", "graph", "extents", "optimizers",
+          "rates")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

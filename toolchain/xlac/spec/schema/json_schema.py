@@ -25,8 +25,9 @@ def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, 
     known = [name for name in OPS if name not in STRUCTURAL or name == "call"]
     names = [*(custom or {}), *LITERALS, *known]
     node["properties"]["op"] = {
-        "description": "the operation: see `xlac ops`", "anyOf": [{"enum": sorted(names)}, _COMPUTED],
-    }  # fmt: skip
+        "description": "the operation: see `xlac ops`",
+        "anyOf": [{"enum": sorted(names)}, _COMPUTED],
+    }
     node["allOf"] = [
         *(_case(name, OPS[name], definitions) for name in sorted(known)),
         *(_custom_case(name, spec) for name, spec in (custom or {}).items()),

@@ -102,21 +102,25 @@ def in_words(fault: Any) -> str:
 
 
 _BOUNDS = {
-    "greater_than_equal": "at least", "less_than_equal": "at most", "greater_than": "more than", "less_than": "less than",
-}  # fmt: skip
+    "greater_than_equal": "at least",
+    "less_than_equal": "at most",
+    "greater_than": "more than",
+    "less_than": "less than",
+}
 
 
 _EXPECTED = {
-    "dict_type": "a mapping", "list_type": "a list", "string_type": "text", "int_type": "a whole number",
-    "float_type": "a number", "bool_type": "true or false", "model_type": "a mapping",
-    "model_attributes_type": "a mapping", "finite_number": "a finite number", "int_from_float": "a whole number",
+    "dict_type": "a mapping", "list_type": "a list", "string_type": "text",
+    "int_type": "a whole number", "float_type": "a number", "bool_type": "true or false",
+    "model_type": "a mapping", "model_attributes_type": "a mapping",
+    "finite_number": "a finite number", "int_from_float": "a whole number",
 }  # fmt: skip
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {
-    "blocks": schema.BlockSpec, "ops": schema.OpSpec, "inputs": interface.InputSpec, "state": interface.StateSpec,
-    "dims": interface.DimSpec, "weights": weights.WeightsSpec, "train": training.TrainSpec,
-    "optimizers": training.OptimizerSpec, "rates": training.RateSpec,
+    "blocks": schema.BlockSpec, "ops": schema.OpSpec, "inputs": interface.InputSpec,
+    "state": interface.StateSpec, "dims": interface.DimSpec, "weights": weights.WeightsSpec,
+    "train": training.TrainSpec, "optimizers": training.OptimizerSpec, "rates": training.RateSpec,
 }  # fmt: skip
 
 
@@ -128,9 +132,10 @@ _TRAIN: dict[str, type[BaseModel]] = {
 
 
 _TAGS: dict[str, type[BaseModel]] = {
-    "<op>": schema.OpNode, "<block>": schema.BlockNode, "<scan>": schema.ScanNode, "<while>": schema.WhileNode,
-    "<cond>": schema.CondNode, "<branch>": schema.Branch, "<input>": interface.InputSpec, "<bounds>": interface.DimSpec,
-    "<weights>": weights.WeightsSpec, "<mean>": training.MeanSpec, "<slot>": training.SlotSpec,
+    "<op>": schema.OpNode, "<block>": schema.BlockNode, "<scan>": schema.ScanNode,
+    "<while>": schema.WhileNode, "<cond>": schema.CondNode, "<branch>": schema.Branch,
+    "<input>": interface.InputSpec, "<bounds>": interface.DimSpec, "<weights>": weights.WeightsSpec,
+    "<mean>": training.MeanSpec, "<slot>": training.SlotSpec,
 }  # fmt: skip
 
 
@@ -161,11 +166,15 @@ def _keys(model: type[BaseModel]) -> list[str]:
 
 
 _CALLED = {
-    schema.OpNode: "an operation", schema.BlockNode: "the use of a block", schema.ScanNode: "a scan",
-    schema.WhileNode: "a while loop", schema.CondNode: "a cond", schema.BlockSpec: "a block", schema.OpSpec: "an op",
-    interface.DimSpec: "a dim", weights.WeightsSpec: "weights", weights.InitSpec: "init", training.TrainSpec: "train", training.LoraSpec: "lora", training.LossSpec: "a loss", training.OptimizerSpec: "an optimizer", training.RateSpec: "a rate", training.ClipSpec: "clip", training.EmaSpec: "ema", training.MeanSpec: "a mean", training.SlotSpec: "a state",
-    interface.StateSpec: "a state", interface.InputSpec: "an input", schema.Carry: "a carry", schema.Branch: "a branch", schema.Function: "a body",
-    weights.TensorInit: "an init", schema.Document: "a spec",
+    schema.OpNode: "an operation", schema.BlockNode: "the use of a block",
+    schema.ScanNode: "a scan", schema.WhileNode: "a while loop", schema.CondNode: "a cond",
+    schema.BlockSpec: "a block", schema.OpSpec: "an op", interface.DimSpec: "a dim",
+    weights.WeightsSpec: "weights", weights.InitSpec: "init", training.TrainSpec: "train",
+    training.LoraSpec: "lora", training.LossSpec: "a loss", training.OptimizerSpec: "an optimizer",
+    training.RateSpec: "a rate", training.ClipSpec: "clip", training.EmaSpec: "ema",
+    training.MeanSpec: "a mean", training.SlotSpec: "a state", interface.StateSpec: "a state",
+    interface.InputSpec: "an input", schema.Carry: "a carry", schema.Branch: "a branch",
+    schema.Function: "a body", weights.TensorInit: "an init", schema.Document: "a spec",
 }  # fmt: skip
 
 

@@ -67,7 +67,8 @@ NamedOptimizer = Annotated[
 Groups = Annotated[
     dict[Text, dict[str, Any]],
     Field(
-        description="by pattern of the weights' names, other parameters of the optimizer, or another optimizer; the first that fits"
+        description="by pattern of the weights' names, other parameters of the optimizer, or "
+        "another optimizer; the first that fits"
     ),
 ]
 Learning = Annotated[list[str], Field(description="patterns of the weights that learn")]
@@ -78,11 +79,13 @@ class EmaSpec(Strict):
 
     decay: Expression = Field(
         default=0.999,
-        description="how much of an average is left after a step: a number from 0 to below 1, or an expression of `step`",
+        description="how much of an average is left after a step: a number from 0 to below 1, or "
+        "an expression of `step`",
     )
     warmup: bool = Field(
         default=False,
-        description="at first less: (1 + n) / (10 + n) after n steps, until that is more than `decay`",
+        description="at first less: (1 + n) / (10 + n) after n steps, until that is more than "
+        "`decay`",
     )
     after: Annotated[Steps, Field(ge=0)] = Field(
         default=0, description="for how many steps the averages are the weights themselves"
@@ -152,7 +155,8 @@ class TrainSpec(Strict):
     )
     order: Literal["in_turn", "together"] | None = Field(
         default=None,
-        description="of several losses: in_turn, each with the weights that those before it have left; together, all with the same",
+        description="of several losses: in_turn, each with the weights that those before it have "
+        "left; together, all with the same",
     )
     metrics: dict[Name, MeanLike] = Field(default={}, description="what else to report")
     optimizer: NamedOptimizer | None = None
@@ -161,14 +165,16 @@ class TrainSpec(Strict):
     wrt: Learning = ["*"]
     lora: dict[Text, LoraSpec] = Field(
         default={},
-        description="by pattern of the weights' names, factors of low rank that learn in their place; the first that fits",
+        description="by pattern of the weights' names, factors of low rank that learn in their "
+        "place; the first that fits",
     )
     ema: EmaSpec | None = Field(
         default=None, description="averages of the weights; {} for those that are usual"
     )
     frozen_mode: list[str] = Field(
         default=[],
-        description="patterns of nodes that stay as they are in inference: dropout drops nothing, batch_norm measures nothing",
+        description="patterns of nodes that stay as they are in inference: dropout drops nothing, "
+        "batch_norm measures nothing",
     )
     seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(
         default=0, description="of what is drawn in a step, such as what dropout leaves out"
@@ -178,15 +184,18 @@ class TrainSpec(Strict):
     )
     loss_scale: LossScaleLike | None = Field(
         default=None,
-        description="what the loss is multiplied by for its gradients: a number, or dynamic, which f16 has unless told",
+        description="what the loss is multiplied by for its gradients: a number, or dynamic, which "
+        "f16 has unless told",
     )
     finite: bool = Field(
         default=False,
-        description="whether a step writes nothing unless all its gradients are finite, as with clip: {norm: …}",
+        description="whether a step writes nothing unless all its gradients are finite, as with "
+        "clip: {norm: …}",
     )
     compute: Literal["f32", "bf16", "f16"] = Field(
         default="f32",
-        description="the type of products and of what follows them in a step; weights, sums, norms and losses stay f32",
+        description="the type of products and of what follows them in a step; weights, sums, norms "
+        "and losses stay f32",
     )
 
 
@@ -196,11 +205,13 @@ class SlotSpec(Strict):
     init: float = Field(default=0.0, allow_inf_nan=False, description="its first value")
     when: Expression = Field(
         default=True,
-        description="arithmetic over the parameters, and `shape` and `rank` of the weight: whether it is needed",
+        description="arithmetic over the parameters, and `shape` and `rank` of the weight: whether "
+        "it is needed",
     )
     shape: Param = Field(
         default="shape",
-        description="its sizes, a list or such arithmetic: `shape[:-1] + [1]`; those of the weight unless given",
+        description="its sizes, a list or such arithmetic: `shape[:-1] + [1]`; those of the weight "
+        "unless given",
     )
 
 
@@ -223,7 +234,8 @@ class OptimizerSpec(Strict):
     )
     needs: dict[Text, Text] = Field(
         default={},
-        description="arithmetic over the parameters and the weight's shape that must hold, and what is wrong where it does not",
+        description="arithmetic over the parameters and the weight's shape that must hold, and "
+        "what is wrong where it does not",
     )
     state: dict[Name, SlotLike] = Field(
         default={}, description="what is kept for each weight, and its first value"
@@ -243,7 +255,8 @@ class RateSpec(Strict):
     params: dict[Name, Param] = Field(description="parameters and defaults; the first is the rate")
     needs: dict[Text, Text] = Field(
         default={},
-        description="arithmetic over the parameters that must hold, and what is wrong where it does not",
+        description="arithmetic over the parameters that must hold, and what is wrong where it "
+        "does not",
     )
     factor: Expression = Field(
         description="by `step`, and `steps`: how many the whole run takes, as a scalar"

@@ -63,11 +63,13 @@ class WeightsSpec(Strict):
     tensors: dict[str, TypeText] = Field(default={}, description="types that the tensors must have")
     ignore: list[str] = Field(
         default=[],
-        description="patterns of tensors in the file that the model does not use, such as '*.num_batches_tracked'",
+        description="patterns of tensors in the file that the model does not use, such as "
+        "'*.num_batches_tracked'",
     )
     widen: bool = Field(
         default=False,
-        description="whether f16, bf16 and f32 in the file may be wider floats in the model, of the same values",
+        description="whether f16, bf16 and f32 in the file may be wider floats in the model, of "
+        "the same values",
     )
     init: InitSpec | None = Field(default=None, description="draws what no file gives")
 

@@ -27,17 +27,17 @@ BRACE = "$"  # the name that is called by ${…}; the braces become parentheses
 
 
 _ALLOWED = (
-    ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.Name, ast.Attribute,
-    ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.IfExp, ast.Starred, ast.expr_context,
-    ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword,
+    ast.Name, ast.Attribute, ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.IfExp,
+    ast.Starred, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
 
 
 _NAMES = {
     ast.Lambda: "lambda", ast.ListComp: "a comprehension", ast.SetComp: "a comprehension",
     ast.DictComp: "a comprehension", ast.GeneratorExp: "a comprehension", ast.Dict: "a mapping {…}",
-    ast.Set: "a set {…}", ast.JoinedStr: "a formatted string", ast.NamedExpr: "an assignment :=", ast.Await: "await",
-    ast.Yield: "yield",
+    ast.Set: "a set {…}", ast.JoinedStr: "a formatted string", ast.NamedExpr: "an assignment :=",
+    ast.Await: "await", ast.Yield: "yield",
 }  # fmt: skip
 
 

@@ -57,7 +57,9 @@ def check_count(number: Node, place: Place) -> None:
     if value is not None and (isinstance(value, bool) or not 0 < value <= LARGEST_COUNT):
         shown = str(value).lower() if isinstance(value, bool) else value
         problem = f"a count is a number more than 0, found {shown}"
-        raise Fault("XL1012", problem, place.span, "count: sum(f32(mask)); mean(…) counts by itself")  # fmt: skip
+        raise Fault(
+            "XL1012", problem, place.span, "count: sum(f32(mask)); mean(…) counts by itself"
+        )
 
 
 def check_finite(value: Node, place: Place) -> None:

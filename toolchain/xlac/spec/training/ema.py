@@ -35,7 +35,11 @@ class ExponentialAverage:
         which counts the steps before. Raises Fault, or Poisoned.
         """
         before = build.maximum(build.sub(step, float(self.spec.after)), 0.0)
-        decay: Node = build.like(self.decay, step) if isinstance(self.decay, float) else self._computed(context, step)  # fmt: skip
+        decay: Node = (
+            build.like(self.decay, step)
+            if isinstance(self.decay, float)
+            else self._computed(context, step)
+        )
         if self.spec.warmup:
             decay = build.minimum(decay, build.div(build.add(before, 1.0), build.add(before, 10.0)))
         return build.sub(1.0, decay)
@@ -56,7 +60,14 @@ class ExponentialAverage:
         if isinstance(self.decay, str):
             problem = "a decay is from 0 to 1"
             hint = "decay: min((1 + step) / (10 + step), 0.999)"
-            check_steps(lambda step: self._computed(context, step), ANY, 1.0, problem, self.place.at("decay"), hint)  # fmt: skip
+            check_steps(
+                lambda step: self._computed(context, step),
+                ANY,
+                1.0,
+                problem,
+                self.place.at("decay"),
+                hint,
+            )
 
     def following(self, average: Node, weight: Node, share: Node, count: Node) -> Node:
         """The next value of an average from that of the weight; `count` is the number of steps

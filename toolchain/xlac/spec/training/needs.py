@@ -54,8 +54,13 @@ def finite(value: Any) -> bool:
 
 
 def check_steps(
-    made: Callable[[Node], Node], steps: Iterable[int], most: float, problem: str, place: Place, hint: str = ""
-) -> None:  # fmt: skip
+    made: Callable[[Node], Node],
+    steps: Iterable[int],
+    most: float,
+    problem: str,
+    place: Place,
+    hint: str = "",
+) -> None:
     """Sees that a scalar made of `step` is from 0 to `most` at each of some steps. Raises Fault,
     and what `made` raises.
     """
@@ -65,4 +70,6 @@ def check_steps(
         with np.errstate(all="ignore"):
             found = float(interpret(graph, {"step": np.asarray(float(number))})["found"])
         if math.isnan(found) or not 0 <= found <= most:
-            raise Fault("XL1012", f"{problem}, and at step {number} this is {found:g}", place.span, hint)  # fmt: skip
+            raise Fault(
+                "XL1012", f"{problem}, and at step {number} this is {found:g}", place.span, hint
+            )

@@ -104,13 +104,20 @@ def losses(
                 hint = "or several, as losses: {NAME: {loss: …, optimizer: …}}"
                 report.add("XL1011", f"missing key {key!r} in 'train'", place.key, hint)
         if "order" in given:
-            report.add("XL2005", "order is of several losses", place.at("order").key, "losses: {NAME: {loss: …, optimizer: …}}")  # fmt: skip
+            report.add(
+                "XL2005",
+                "order is of several losses",
+                place.at("order").key,
+                "losses: {NAME: {loss: …, optimizer: …}}",
+            )
         found: list[tuple[str, Place, LossSpec | TrainSpec]] = [("", place, spec)]
     else:
         for key in OWN:
             if key in given:
                 hint = f"losses: {{{next(iter(spec.losses))}: {{{key}: …}}}}"
-                report.add("XL2005", f"each of several losses has its own {key!r}", place.at(key).key, hint)  # fmt: skip
+                report.add(
+                    "XL2005", f"each of several losses has its own {key!r}", place.at(key).key, hint
+                )
         found = [(name, place.at("losses", name), one) for name, one in spec.losses.items()]
     for _, at, one in found:
         if one.clip is not None and one.clip.norm is None and one.clip.value is None:
@@ -151,7 +158,12 @@ def learning(
     for i, pattern in enumerate(spec.wrt):
         fits = any(fnmatchcase(name, pattern) for name in known)
         if spec.wrt != ["*"] and not fits and not report.found:
-            report.add("XL3011", f"this pattern fits no weight that can learn: {pattern!r}", place.at("wrt", i).span, nearest(pattern, known))  # fmt: skip
+            report.add(
+                "XL3011",
+                f"this pattern fits no weight that can learn: {pattern!r}",
+                place.at("wrt", i).span,
+                nearest(pattern, known),
+            )
     wrt = spec.wrt if said or not factors else []
     chosen = [name for name in known if any(fnmatchcase(name, pattern) for pattern in wrt)]
     if isinstance(spec, TrainSpec) or not said:
@@ -164,10 +176,17 @@ def learning(
     for pattern, own in spec.groups.items():
         at = place.at("groups", pattern)
         if not any(fnmatchcase(name, pattern) for name in chosen) and not report.found:
-            report.add("XL3011", f"this pattern fits no weight that learns: {pattern!r}", at.key, nearest(pattern, chosen))  # fmt: skip
+            report.add(
+                "XL3011",
+                f"this pattern fits no weight that learns: {pattern!r}",
+                at.key,
+                nearest(pattern, chosen),
+            )
         other = another(merged, named, own)
         if other:
-            made[pattern] = _made(merged, context, other, own[other], constants, at.at(other), pattern)  # fmt: skip
+            made[pattern] = _made(
+                merged, context, other, own[other], constants, at.at(other), pattern
+            )
             continue
         group = GroupPlace(at.source, at.path, base, frozenset(own))
         made[pattern] = _made(merged, context, named, {**given, **own}, constants, group, pattern)
@@ -181,8 +200,14 @@ def learning(
 
 
 def _made(
-    merged: Merged, context: Elaboration, name: str, given: Mapping[str, Any], constants: Constants, place: Place, group: str = ""
-) -> Optimizer | None:  # fmt: skip
+    merged: Merged,
+    context: Elaboration,
+    name: str,
+    given: Mapping[str, Any],
+    constants: Constants,
+    place: Place,
+    group: str = "",
+) -> Optimizer | None:
     """An optimizer; what is wrong goes to the report."""
     try:
         return optimizer(merged, name, given, constants, place, group)
@@ -207,8 +232,12 @@ class GroupPlace(Place):
 
 
 def check_objectives(
-    objectives: list[Objective], order: str, weights: Mapping[str, Node], context: Elaboration, places: list[Place]
-) -> None:  # fmt: skip
+    objectives: list[Objective],
+    order: str,
+    weights: Mapping[str, Node],
+    context: Elaboration,
+    places: list[Place],
+) -> None:
     """What is wrong of losses that are scalars: one that reaches no weight that learns from it, and
     weights that learn from two at once.
     """
@@ -216,10 +245,18 @@ def check_objectives(
     for one, place in zip(objectives, places, strict=True):
         needed = set(Graph("loss", (), {"": one.loss.value}).order)
         if not any(weights[name] in needed for name in one.learns):
-            context.report.add("XL2045", "the loss depends on no weight that learns", place.at("loss").span, "see wrt")  # fmt: skip
+            context.report.add(
+                "XL2045",
+                "the loss depends on no weight that learns",
+                place.at("loss").span,
+                "see wrt",
+            )
         for name in one.learns:
             if name in taken and order == TOGETHER:
-                problem = f"{name!r} learns from {taken[name]!r} already, and from one loss at a time where losses learn together"
+                problem = (
+                    f"{name!r} learns from {taken[name]!r} already, and from one loss at a "
+                    "time where losses learn together"
+                )
                 hint = "order: in_turn, or a wrt for each that leaves out what the other has"
                 context.report.add("XL2047", problem, place.key, hint)
                 break

@@ -6,7 +6,8 @@ from xlac.ir.graph import Node, walk
 from xlac_sdk.dtypes import DType
 
 PRODUCTS = frozenset(
-    "attention attention_with_cache attention_with_past conv conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
+    "attention attention_with_cache attention_with_past conv conv1d conv2d conv3d conv_transpose1d "
+    "conv_transpose2d "
     "conv_transpose3d dot einsum gru_cell linear lstm_cell matmul rnn_cell".split()
 )
 

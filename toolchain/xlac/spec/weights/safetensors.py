@@ -26,9 +26,9 @@ from xlac_sdk.dtypes import DType
 
 MAX_HEADER = 100 * 2**20
 _DTYPES = {
-    "F64": DType.F64, "F32": DType.F32, "F16": DType.F16, "BF16": DType.BF16, "I64": DType.I64, "I32": DType.I32,
-    "I16": DType.I16, "I8": DType.I8, "U64": DType.U64, "U32": DType.U32, "U16": DType.U16, "U8": DType.U8,
-    "BOOL": DType.BOOL,
+    "F64": DType.F64, "F32": DType.F32, "F16": DType.F16, "BF16": DType.BF16, "I64": DType.I64,
+    "I32": DType.I32, "I16": DType.I16, "I8": DType.I8, "U64": DType.U64, "U32": DType.U32,
+    "U16": DType.U16, "U8": DType.U8, "BOOL": DType.BOOL,
 }  # fmt: skip
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 CHUNK = 16 * 2**20  # bytes written at once

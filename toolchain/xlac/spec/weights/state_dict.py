@@ -26,9 +26,10 @@ from xlac_sdk.dtypes import DType
 MAX_PICKLE = 64 << 20
 MAX_DEPTH = 32  # dictionaries in each other
 STORAGES = {
-    "DoubleStorage": DType.F64, "FloatStorage": DType.F32, "HalfStorage": DType.F16, "BFloat16Storage": DType.BF16,
-    "LongStorage": DType.I64, "IntStorage": DType.I32, "ShortStorage": DType.I16, "CharStorage": DType.I8,
-    "ByteStorage": DType.U8, "BoolStorage": DType.BOOL,
+    "DoubleStorage": DType.F64, "FloatStorage": DType.F32, "HalfStorage": DType.F16,
+    "BFloat16Storage": DType.BF16, "LongStorage": DType.I64, "IntStorage": DType.I32,
+    "ShortStorage": DType.I16, "CharStorage": DType.I8, "ByteStorage": DType.U8,
+    "BoolStorage": DType.BOOL,
 }  # fmt: skip
 INSTRUCTIONS = frozenset(
     """PROTO FRAME STOP MARK EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS SETITEM SETITEMS

@@ -52,9 +52,14 @@ def lower(
 
         def alone(part: Group) -> LoweredGroup:
             return lower(
-                part, target, name, lower_part, contraction,
-                prologue=prologue, choose_operands=choose_operands,
-            )  # fmt: skip
+                part,
+                target,
+                name,
+                lower_part,
+                contraction,
+                prologue=prologue,
+                choose_operands=choose_operands,
+            )
 
         return operands.apart(group, anchor, alone, target, name, lower_part)
     launches: list[KernelLaunch] = []

@@ -64,7 +64,9 @@ class MovingAxis:
         where = build.add(build.mul(window, self.stride), place * self.dilation - self.low)
         if not self.hangs:
             return where
-        return build.apply(P.MIN, build.apply(P.MAX, where, build.index(0)), build.index(self.size - 1))  # fmt: skip
+        return build.apply(
+            P.MIN, build.apply(P.MAX, where, build.index(0)), build.index(self.size - 1)
+        )
 
 
 def moving(node: Node) -> list[MovingAxis] | None:

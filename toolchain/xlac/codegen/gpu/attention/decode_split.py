@@ -77,9 +77,11 @@ def check(schedule: SplitKvDecodeSchedule, h: AttentionProblem, target: Target) 
     if width != h.widths[1]:
         raise Misfit(("template",), "keys and values must have the same width")
     for field, value, limit in (
-        ("few", s.few, 2 * FEW), ("lanes", s.lanes, most), ("part", s.part, s.lanes),
+        ("few", s.few, 2 * FEW),
+        ("lanes", s.lanes, most),
+        ("part", s.part, s.lanes),
         ("warps", s.warps, target.block_threads // target.warp),
-    ):  # fmt: skip
+    ):
         if value & (value - 1) or value > limit:
             raise Misfit((field,), f"it must be a power of two, at most {limit} here")
     if width % s.lanes or width > target.warp * s.lanes:

@@ -24,9 +24,11 @@ ROWS, COLUMNS, BYTES = 16, 8, 32
 WARP_BARRIER = "warp.barrier"
 COPY, COMMIT, WAIT = "copy.async.16", "copy.async.commit", "copy.async.wait"
 MMA = {
-    DType.F16: "matrix.multiply.m16n8k16.f16", DType.BF16: "matrix.multiply.m16n8k16.bf16", DType.F32: "matrix.multiply.m16n8k8.tf32",
+    DType.F16: "matrix.multiply.m16n8k16.f16",
+    DType.BF16: "matrix.multiply.m16n8k16.bf16",
+    DType.F32: "matrix.multiply.m16n8k8.tf32",
     DType.I8: "matrix.multiply.m16n8k32.i8",
-}  # fmt: skip
+}
 """Matrix instructions by the operands' type. A product takes 32 bytes of each row."""
 LANES = 32  # threads of a warp that multiply together: each holds a part of a product
 GROUP = 4  # warps of a group that multiply together

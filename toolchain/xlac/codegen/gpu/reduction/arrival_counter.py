@@ -45,9 +45,14 @@ def ticket(counters: Buffer, at: Expr, count: Expr, last: Buffer) -> Instruction
     taken = Var("ticket_taken", U32)
     is_last = build.apply(P.EQ, build.apply(P.ADD, taken, Const(1, U32)), count)
     meaning = (
-        Let(taken, build.load(counters, at)), Store(last, build.index(0), build.select(is_last, Const(1, U32), Const(0, U32))),
-        Store(counters, at, build.select(is_last, Const(0, U32), build.apply(P.ADD, taken, Const(1, U32)))),
-    )  # fmt: skip
+        Let(taken, build.load(counters, at)),
+        Store(last, build.index(0), build.select(is_last, Const(1, U32), Const(0, U32))),
+        Store(
+            counters,
+            at,
+            build.select(is_last, Const(0, U32), build.apply(P.ADD, taken, Const(1, U32))),
+        ),
+    )
     return Instruction(TICKET, (counters, at, count, last), meaning)
 
 

@@ -56,7 +56,10 @@ def check(schedule: GpuReductionSchedule, values: ReductionValues) -> None:
     elif schedule.written_out:
         few = isinstance(rows.vectors, int)
         if not few or -(-upper_bound(rows.vectors) // schedule.width) > MOST_STEPS:
-            problem = f"a thread would have more than {MOST_STEPS} vectors, or a number that is not static"
+            problem = (
+                f"a thread would have more than {MOST_STEPS} vectors, or a number that is "
+                "not static"
+            )
             raise Misfit(("written_out",), problem)
     if isinstance(schedule, GpuRowReductionSchedule):
         _check_kept(schedule, values, rows, parts)
@@ -118,7 +121,8 @@ def _check_split(
         if not arrival_counter.has_tickets(target):
             raise Misfit(
                 ("combine",),
-                "this target has no atomic counter by which the last block knows that it is the last",
+                "this target has no atomic counter by which the last block knows that it is the "
+                "last",
             )
         return
     check_threads(combine.threads, target, target.warp, ("combine", "threads"))

@@ -11,10 +11,13 @@ FAMILIES = {
     "image": "grid images regions resize suppression",
     "math": "arithmetic linear matrices random reductions signal",
     "ml": "features ngrams trees",
-    "nn": "activation convolution deformable dropout fused fused_activation fused_normalization loss max_pooling normalization pooling recurrent softmax training",
+    "nn": (
+        "activation convolution deformable dropout fused fused_activation fused_normalization "
+        "loss max_pooling normalization pooling recurrent softmax training"
+    ),
     "quantized": "products qlinear quantize weight_only",
     "tensor": "casts create data indexing padding placing sequences shape",
-}  # fmt: skip
+}
 
 for _room, _files in FAMILIES.items():
     for _file in _files.split():

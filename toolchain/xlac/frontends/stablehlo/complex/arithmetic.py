@@ -157,15 +157,15 @@ def _paired(
 
 
 FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
-    "negate": lambda x: (neg(x[0]), neg(x[1])), "exponential": exp, "exponential_minus_one": expm1_, "log": log,
-    "log_plus_one": log1p_, "sqrt": sqrt, "rsqrt": rsqrt, "cbrt": cbrt, "sine": sin_, "cosine": cos_, "tan": tan,
-    "tanh": tanh_, "logistic": logistic, "sign": sign,
+    "negate": lambda x: (neg(x[0]), neg(x[1])), "exponential": exp, "exponential_minus_one": expm1_,
+    "log": log, "log_plus_one": log1p_, "sqrt": sqrt, "rsqrt": rsqrt, "cbrt": cbrt, "sine": sin_,
+    "cosine": cos_, "tan": tan, "tanh": tanh_, "logistic": logistic, "sign": sign,
 }  # fmt: skip
 """StableHLO's functions of one complex number, given as (real, imaginary)."""
 
 CHLO_FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
-    "sinh": sinh_, "cosh": cosh_, "tan": tan, "square": square, "asin": asin, "acos": acos, "atan": atan, "asinh": asinh,
-    "acosh": acosh, "atanh": atanh,
+    "sinh": sinh_, "cosh": cosh_, "tan": tan, "square": square, "asin": asin, "acos": acos,
+    "atan": atan, "asinh": asinh, "acosh": acosh, "atanh": atanh,
 }  # fmt: skip
 """CHLO's."""
 

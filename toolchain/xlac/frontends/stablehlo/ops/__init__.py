@@ -23,6 +23,7 @@ from xlac.frontends.stablehlo.ops import (
 )
 
 __all__ = [
-    "chlo", "composites", "contraction", "control", "conversion", "creation", "dynamic", "elementwise", "indexing", "linear",
-    "normalization", "random", "reductions", "refused", "sorting", "views", "windows",
+    "chlo", "composites", "contraction", "control", "conversion", "creation", "dynamic",
+    "elementwise", "indexing", "linear", "normalization", "random", "reductions", "refused",
+    "sorting", "views", "windows",
 ]  # fmt: skip

@@ -14,9 +14,10 @@ from xlac.ops.reduction.order import Sort
 from xlac_sdk.dtypes import DType
 
 UNARY = {
-    "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "cosh": "cosh",
-    "bessel_i1e": "bessel_i1e", "digamma": "digamma", "erf": "erf", "erf_inv": "erf_inv", "erfc": "erfc", "lgamma": "lgamma",
-    "sinh": "sinh", "square": "square", "tan": "tan", "is_inf": "isinf",
+    "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan",
+    "atanh": "atanh", "cosh": "cosh", "bessel_i1e": "bessel_i1e", "digamma": "digamma",
+    "erf": "erf", "erf_inv": "erf_inv", "erfc": "erfc", "lgamma": "lgamma", "sinh": "sinh",
+    "square": "square", "tan": "tan", "is_inf": "isinf",
 }  # fmt: skip
 BINARY = {"polygamma": "polygamma", "zeta": "zeta", "next_after": "next_after"}
 

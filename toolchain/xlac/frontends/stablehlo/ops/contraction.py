@@ -170,10 +170,15 @@ def convolved(
         return tuple(given[n] for n in order)
 
     given: dict[str, Any] = {
-        "layout": axes, "strides": ordered("window_strides"), "low": permuted(low), "high": permuted(high),
-        "lhs_dilation": ordered("lhs_dilation"), "rhs_dilation": ordered("rhs_dilation"),
-        "feature_groups": site.integer("feature_group_count", 1), "batch_groups": site.integer("batch_group_count", 1),
-    }  # fmt: skip
+        "layout": axes,
+        "strides": ordered("window_strides"),
+        "low": permuted(low),
+        "high": permuted(high),
+        "lhs_dilation": ordered("lhs_dilation"),
+        "rhs_dilation": ordered("rhs_dilation"),
+        "feature_groups": site.integer("feature_group_count", 1),
+        "batch_groups": site.integer("batch_group_count", 1),
+    }
     flips = site.get("window_reversal") or [False] * rank
     if len(list(flips)) != rank:
         site.fail(f"'window_reversal' does not fit {rank} spatial axes")

@@ -12,15 +12,17 @@ from xlac.ops.scalar import convert
 from xlac_sdk.dtypes import DType
 
 UNARY = {
-    "abs": "abs", "cbrt": "cbrt", "ceil": "ceil", "cosine": "cos", "exponential": "exp", "exponential_minus_one": "expm1",
-    "floor": "floor", "log": "log", "log_plus_one": "log1p", "logistic": "sigmoid", "negate": "neg", "not": "not",
-    "round_nearest_afz": "round_half_away", "round_nearest_even": "round", "rsqrt": "rsqrt", "sign": "sign", "sine": "sin",
-    "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
+    "abs": "abs", "cbrt": "cbrt", "ceil": "ceil", "cosine": "cos", "exponential": "exp",
+    "exponential_minus_one": "expm1", "floor": "floor", "log": "log", "log_plus_one": "log1p",
+    "logistic": "sigmoid", "negate": "neg", "not": "not", "round_nearest_afz": "round_half_away",
+    "round_nearest_even": "round", "rsqrt": "rsqrt", "sign": "sign", "sine": "sin", "sqrt": "sqrt",
+    "tan": "tan", "tanh": "tanh",
 }  # fmt: skip
 """xlac's operation for each StableHLO operation on one real tensor."""
 BINARY = {
-    "add": "add", "atan2": "atan2", "divide": "div", "maximum": "max", "minimum": "min", "multiply": "mul", "power": "pow",
-    "remainder": "rem", "subtract": "sub", "and": "and", "or": "or", "xor": "xor",
+    "add": "add", "atan2": "atan2", "divide": "div", "maximum": "max", "minimum": "min",
+    "multiply": "mul", "power": "pow", "remainder": "rem", "subtract": "sub", "and": "and",
+    "or": "or", "xor": "xor",
 }  # fmt: skip
 LOGICAL = {"add": "or", "maximum": "or", "minimum": "and", "multiply": "and", "subtract": "xor"}
 """Arithmetic on i1 as logical operations."""

@@ -93,12 +93,14 @@ def scatter(site: OperationSite) -> Built:
     xs, indices, updates = site.tensors(0, count), site.real(count).node, site.tensors(count + 1)
     fields = site.fields("scatter_dimension_numbers")
     axes = {
-        "update_window_dims": listed(site, fields, "update_window_dims"), "inserted_window_dims": listed(site, fields, "inserted_window_dims"),
+        "update_window_dims": listed(site, fields, "update_window_dims"),
+        "inserted_window_dims": listed(site, fields, "inserted_window_dims"),
         "input_batching_dims": listed(site, fields, "input_batching_dims"),
         "scatter_indices_batching_dims": listed(site, fields, "scatter_indices_batching_dims"),
         "scatter_dims_to_operand_dims": listed(site, fields, "scatter_dims_to_operand_dims"),
-        "index_vector_dim": number(site, fields, "index_vector_dim"), "unique": site.flag("unique_indices"),
-    }  # fmt: skip
+        "index_vector_dim": number(site, fields, "index_vector_dim"),
+        "unique": site.flag("unique_indices"),
+    }
     return scattered(site, 0, xs, indices, updates, axes)
 
 

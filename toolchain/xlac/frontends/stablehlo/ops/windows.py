@@ -127,7 +127,9 @@ def select_and_scatter(site: OperationSite) -> Built:
         del given["base_dilation"]
         wide = build.compute(source.node)
         total = Node.of(SelectAndScatter(combine=combine, **given), x.node, wide)
-        return stored(joined(build.cast(total, source.node.type.dtype), numbers(init), "add"), x.element)  # fmt: skip
+        return stored(
+            joined(build.cast(total, source.node.type.dtype), numbers(init), "add"), x.element
+        )
     count = prod(n for n in shape if isinstance(n, int))
     places = build.reshape(build.iota((count,), 0, DType.I32), shape)
     chosen = _chosen(site, x, places, window)

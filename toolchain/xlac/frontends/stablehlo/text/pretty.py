@@ -38,20 +38,24 @@ class Pretty:
 
 
 KEYWORDS: dict[str, dict[str, str]] = {
-    "broadcast_in_dim": {"dims": "broadcast_dimensions"}, "dynamic_broadcast_in_dim": {"dims": "broadcast_dimensions"},
-    "broadcast": {"sizes": "broadcast_sizes"}, "transpose": {"dims": "permutation"}, "reverse": {"dims": "dimensions"},
-    "concatenate": {"dim": "dimension"}, "iota": {"dim": "iota_dimension"}, "dynamic_iota": {"dim": "iota_dimension"},
+    "broadcast_in_dim": {"dims": "broadcast_dimensions"},
+    "dynamic_broadcast_in_dim": {"dims": "broadcast_dimensions"},
+    "broadcast": {"sizes": "broadcast_sizes"}, "transpose": {"dims": "permutation"},
+    "reverse": {"dims": "dimensions"}, "concatenate": {"dim": "dimension"},
+    "iota": {"dim": "iota_dimension"}, "dynamic_iota": {"dim": "iota_dimension"},
     "pad": {"low": "edge_padding_low", "high": "edge_padding_high", "interior": "interior_padding"},
-    "dynamic_slice": {"sizes": "slice_sizes"}, "get_dimension_size": {"dim": "dimension"}, "set_dimension_size": {"dim": "dimension"},
-    "rng": {"distribution": "rng_distribution"}, "rng_bit_generator": {"algorithm": "rng_algorithm"},
-    "fft": {"type": "fft_type", "length": "fft_length"}, "einsum": {"config": "einsum_config"}, "unary_einsum": {"config": "einsum_config"},
-    "dot": {"precision": "precision_config"}, "dot_general": {"precision": "precision_config"},
+    "dynamic_slice": {"sizes": "slice_sizes"}, "get_dimension_size": {"dim": "dimension"},
+    "set_dimension_size": {"dim": "dimension"}, "rng": {"distribution": "rng_distribution"},
+    "rng_bit_generator": {"algorithm": "rng_algorithm"},
+    "fft": {"type": "fft_type", "length": "fft_length"}, "einsum": {"config": "einsum_config"},
+    "unary_einsum": {"config": "einsum_config"}, "dot": {"precision": "precision_config"},
+    "dot_general": {"precision": "precision_config"},
 }  # fmt: skip
 """The generic attribute name of each key of a pretty form."""
 
 ALONE: dict[str, tuple[str, ...]] = {
-    "compare": ("comparison_direction", "compare_type"), "composite": ("name",), "call": ("callee",), "custom_call": ("call_target_name",),
-    "get_tuple_element": ("index",),
+    "compare": ("comparison_direction", "compare_type"), "composite": ("name",),
+    "call": ("callee",), "custom_call": ("call_target_name",), "get_tuple_element": ("index",),
 }  # fmt: skip
 """The generic attribute names of the keywords of a pretty form, in order."""
 
@@ -70,9 +74,11 @@ def renamed(name: str, found: Pretty) -> dict[str, Any]:
         )
         if isinstance(batching, tuple) and isinstance(contracting, tuple):
             attributes["dot_dimension_numbers"] = {
-                "lhs_batching_dimensions": batching[0], "rhs_batching_dimensions": batching[1],
-                "lhs_contracting_dimensions": contracting[0], "rhs_contracting_dimensions": contracting[1],
-            }  # fmt: skip
+                "lhs_batching_dimensions": batching[0],
+                "rhs_batching_dimensions": batching[1],
+                "lhs_contracting_dimensions": contracting[0],
+                "rhs_contracting_dimensions": contracting[1],
+            }
     if name == "reduce_precision" and (form := FORMAT.match(str(attributes.get("format")))):
         attributes |= {"exponent_bits": int(form[1]), "mantissa_bits": int(form[2])}
     if name == "get_tuple_element" and isinstance(attributes.get("index"), list):
@@ -198,9 +204,12 @@ def while_(parser: OperationReader, found: Pretty) -> None:
 
 NUMBERS = re.compile(r"\s*\[[^\[\]]*\]\s*x\s*\[[^\[\]]*\]\s*->\s*\[[^\[\]]*\]")
 WINDOW = {
-    "stride": "window_strides", "pad": "padding", "lhs_dilate": "lhs_dilation", "rhs_dilate": "rhs_dilation",
+    "stride": "window_strides",
+    "pad": "padding",
+    "lhs_dilate": "lhs_dilation",
+    "rhs_dilate": "rhs_dilation",
     "reverse": "window_reversal",
-}  # fmt: skip
+}
 
 
 def convolution(parser: OperationReader, found: Pretty) -> None:
@@ -244,6 +253,7 @@ def sharding(parser: OperationReader, found: Pretty) -> None:
 
 
 FORMS: dict[str, Callable[[OperationReader, Pretty], None]] = {
-    "constant": constant, "chlo.constant": constant, "slice": slice_, "reduce": reduce_, "while": while_, "convolution": convolution, "call": call, "custom_call": call,
+    "constant": constant, "chlo.constant": constant, "slice": slice_, "reduce": reduce_,
+    "while": while_, "convolution": convolution, "call": call, "custom_call": call,
     "sdy.sharding_constraint": sharding,
 }  # fmt: skip

@@ -13,9 +13,9 @@ window. So a tile is computed directly unless T
   NEVER if a weight is not finite, or if transformed weights might not be.
 
 Both comparisons fail for a NaN and for an infinite pixel. Magnitudes are compared as integers: the
-bits of floats have the same order, with infinity above all numbers and NaN above infinity. The limit
-of weights that are known at compile time is a constant; that of others is computed panel by panel,
-when they are transformed.
+bits of floats have the same order, with infinity above all numbers and NaN above infinity. The
+limit of weights that are known at compile time is a constant; that of others is computed panel by
+panel, when they are transformed.
 """
 
 from __future__ import annotations

@@ -52,6 +52,12 @@ def packed(
     # only the order of the weights matters here: contiguous taps are merged into one axis
     axes = merge([Axis(axis.extent, 0, axis.right) for axis in given.inner])
     launch, panels = panel_kernel.running(
-        group, target, f"{name}_pack", decisions, replace(given, inner=axes), schedule.tile, DType.F32
-    )  # fmt: skip
+        group,
+        target,
+        f"{name}_pack",
+        decisions,
+        replace(given, inner=axes),
+        schedule.tile,
+        DType.F32,
+    )
     return replace(panels, inner=given.inner), (launch,)

@@ -53,10 +53,12 @@ def resize_11(call: OperatorCall) -> Node:
     axes = [normal_axis(a, x.type.rank) for a in call.attr("axes", range(x.type.rank))]
     given: dict[str, object] = {
         "coordinates": call.attr("coordinate_transformation_mode", "half_pixel"),
-        "rounding": call.attr("nearest_mode", "round_prefer_floor"), "cubic_a": call.attr("cubic_coeff_a", -0.75),
-        "antialias": bool(call.attr("antialias", 0)), "exclude_outside": bool(call.attr("exclude_outside", 0)),
+        "rounding": call.attr("nearest_mode", "round_prefer_floor"),
+        "cubic_a": call.attr("cubic_coeff_a", -0.75),
+        "antialias": bool(call.attr("antialias", 0)),
+        "exclude_outside": bool(call.attr("exclude_outside", 0)),
         "extrapolation": call.attr("extrapolation_value", 0.0),
-    }  # fmt: skip
+    }
     region: list[float] = []
     if given["coordinates"] == "tf_crop_and_resize":
         region = [float(r) for r in call.value(1)]
@@ -118,8 +120,11 @@ def _resized(
             hint="fix them with --dim",
         )
     op = {
-        "size": wanted, "scale": [scales[n] for n in kept] if scales else [], "mode": mode, "axes": [axes[n] for n in kept],
-        "region": [*(region[n] for n in kept), *(region[count + n] for n in kept)] if region else [], **given,
+        "size": wanted, "scale": [scales[n] for n in kept] if scales else [], "mode": mode,
+        "axes": [axes[n] for n in kept], "region": [*(region[n] for n in kept),
+                                                    *(
+                                                        region[
+                                                            count + n] for n in kept)] if region else [], **given,
     }  # fmt: skip
     if mode == "nearest" or x.type.dtype.is_float:
         return build.apply1("resize", x, **op)

@@ -13,16 +13,18 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 _UNARY = {
-    "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Sqrt": "sqrt",
-    "Exp": "exp", "Log": "log", "Reciprocal": "reciprocal", "Erf": "erf", "Sin": "sin", "Cos": "cos", "Tan": "tan",
-    "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh",
-    "Atanh": "atanh", "IsNaN": "isnan", "Not": "logical_not", "BitwiseNot": "not",
-    "Sigmoid": "sigmoid", "Tanh": "tanh",
+    "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor", "Ceil": "ceil", "Round": "round",
+    "Sqrt": "sqrt", "Exp": "exp", "Log": "log", "Reciprocal": "reciprocal", "Erf": "erf",
+    "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
+    "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh",
+    "IsNaN": "isnan", "Not": "logical_not", "BitwiseNot": "not", "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
 }  # fmt: skip
 _BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "logical_and", "Or": "logical_or",
-    "Xor": "logical_xor", "Equal": "equal", "Less": "less", "Greater": "greater", "LessOrEqual": "less_equal",
-    "GreaterOrEqual": "greater_equal", "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "logical_and",
+    "Or": "logical_or", "Xor": "logical_xor", "Equal": "equal", "Less": "less",
+    "Greater": "greater", "LessOrEqual": "less_equal", "GreaterOrEqual": "greater_equal",
+    "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
 }  # fmt: skip
 _MANY = {"Max": "max", "Min": "min", "Sum": "add"}
 

@@ -57,9 +57,11 @@ def _log_sum_exp(x: Node, axes: Sequence[int]) -> Node:
 
 
 _REDUCTIONS: dict[str, Callable[[Node, Sequence[int]], Node]] = {
-    "ReduceSum": _summed, "ReduceMean": _mean, "ReduceMax": _extreme("max", "or"), "ReduceMin": _extreme("min", "and"),
-    "ReduceProd": _extreme("mul", "and"), "ReduceL1": _through("abs", ""), "ReduceL2": _through("square", "sqrt"),
-    "ReduceSumSquare": _through("square", ""), "ReduceLogSum": _through("", "log"), "ReduceLogSumExp": _log_sum_exp,
+    "ReduceSum": _summed, "ReduceMean": _mean, "ReduceMax": _extreme("max", "or"),
+    "ReduceMin": _extreme("min", "and"), "ReduceProd": _extreme("mul", "and"),
+    "ReduceL1": _through("abs", ""), "ReduceL2": _through("square", "sqrt"),
+    "ReduceSumSquare": _through("square", ""), "ReduceLogSum": _through("", "log"),
+    "ReduceLogSumExp": _log_sum_exp,
 }  # fmt: skip
 
 

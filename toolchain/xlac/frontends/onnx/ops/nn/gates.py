@@ -14,9 +14,10 @@ from xlac.ops import build
 Function = Callable[[Node], Node]
 
 NUMBERS: dict[str, tuple[tuple[str, float], ...]] = {
-    "Affine": (("alpha", 1.0), ("beta", 0.0)), "LeakyRelu": (("alpha", 0.01),), "ThresholdedRelu": (("alpha", 1.0),),
-    "ScaledTanh": (("alpha", 1.0), ("beta", 1.0)), "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)), "Elu": (("alpha", 1.0),),
-    "Relu": (), "Tanh": (), "Sigmoid": (), "Softsign": (), "Softplus": (),
+    "Affine": (("alpha", 1.0), ("beta", 0.0)), "LeakyRelu": (("alpha", 0.01),),
+    "ThresholdedRelu": (("alpha", 1.0),), "ScaledTanh": (("alpha", 1.0), ("beta", 1.0)),
+    "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)), "Elu": (("alpha", 1.0),), "Relu": (),
+    "Tanh": (), "Sigmoid": (), "Softsign": (), "Softplus": (),
 }  # fmt: skip
 """The parameters of each function, with their defaults."""
 

@@ -16,9 +16,13 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 MINIFLOATS = {
-    "float8e4m3fn": "f8e4m3fn", "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2", "float8e5m2fnuz": "f8e5m2fnuz",
-    "float4e2m1": "f4e2m1fn", "float8e8m0": "f8e8m0fnu",
-}  # fmt: skip
+    "float8e4m3fn": "f8e4m3fn",
+    "float8e4m3fnuz": "f8e4m3fnuz",
+    "float8e5m2": "f8e5m2",
+    "float8e5m2fnuz": "f8e5m2fnuz",
+    "float4e2m1": "f4e2m1fn",
+    "float8e8m0": "f8e8m0fnu",
+}
 """ONNX's names of minifloats stored as codes, and xlac's."""
 
 WHOLE = {"uint4": (4, False), "int4": (4, True), "uint2": (2, False), "int2": (2, True)}

@@ -10,16 +10,17 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 UNARY = {
-    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
-    "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp", "exp2": "exp2", "expm1": "expm1",
-    "floor": "floor", "log": "log", "log1p": "log1p", "log2": "log2", "neg": "neg", "reciprocal": "reciprocal",
-    "round": "round", "rsqrt": "rsqrt", "sigmoid": "sigmoid", "sign": "sign", "sgn": "sign", "sin": "sin", "sinh": "sinh",
-    "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",
+    "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf",
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "floor": "floor", "log": "log",
+    "log1p": "log1p", "log2": "log2", "neg": "neg", "reciprocal": "reciprocal", "round": "round",
+    "rsqrt": "rsqrt", "sigmoid": "sigmoid", "sign": "sign", "sgn": "sign", "sin": "sin",
+    "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 WHOLE = {"ceil", "floor", "round", "trunc"}  # rounding operations leave integers unchanged
 BINARY = {
-    "maximum": "max", "minimum": "min", "atan2": "atan2", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
-    "remainder": "mod", "fmod": "rem", "floor_divide": "floor_divide",
+    "maximum": "max", "minimum": "min", "atan2": "atan2", "bitwise_and": "and", "bitwise_or": "or",
+    "bitwise_xor": "xor", "remainder": "mod", "fmod": "rem", "floor_divide": "floor_divide",
 }  # fmt: skip
 
 

@@ -240,8 +240,13 @@ def logsumexp(call: AtenCall, x: Node, dim: Dims, keepdim: bool = False) -> Node
 
 @aten("linalg_vector_norm")
 def vector_norm(
-    call: AtenCall, x: Node, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: DType | None = None
-) -> Node:  # fmt: skip
+    call: AtenCall,
+    x: Node,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+) -> Node:
     """The root of order `ord` of the sum of as high powers of magnitudes; of 0 the number that are
     not 0, of infinities the greatest or the least. Where it is 0 its gradient is.
     """

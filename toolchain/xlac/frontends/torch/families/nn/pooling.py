@@ -59,9 +59,13 @@ class PoolWindows:
     def choice(self, combine: str) -> dict[str, Any]:
         """The attributes of the window operation over (batch, channels, …)."""
         return {
-            "combine": combine, "window": (1, 1, *self.kernel), "strides": (1, 1, *self.stride),
-            "low": (0, 0, *self.padding), "high": (0, 0, *self.after), "window_dilation": (1, 1, *self.dilation),
-        }  # fmt: skip
+            "combine": combine,
+            "window": (1, 1, *self.kernel),
+            "strides": (1, 1, *self.stride),
+            "low": (0, 0, *self.padding),
+            "high": (0, 0, *self.after),
+            "window_dilation": (1, 1, *self.dilation),
+        }
 
     def window(self, combine: str, body: Graph | None = None) -> Window:
         """The window operation with this combination."""
