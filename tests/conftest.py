@@ -47,7 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
         UnsupportedError.__init__ = _skipping(UnsupportedError.__init__)  # type: ignore[method-assign]
     config.addinivalue_line(
         "markers",
-        "sampled(n): one case of n is run, at least one of the test's, drawn by name; with --all, every one",
+        "sampled(n): one case of n is run, at least one of the test's, drawn by name; with --all, "
+        "every one",
     )
 
 
@@ -72,8 +73,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """A tool that a test runs and that is not there is a reason to skip it. One test of eight, drawn
-    by name, verifies the graph after every pass; with --all, every one.
+    """A tool that a test runs and that is not there is a reason to skip it. One test of eight,
+    drawn by name, verifies the graph after every pass; with --all, every one.
     """
     try:
         with pytest.MonkeyPatch.context() as patch:

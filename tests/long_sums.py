@@ -146,19 +146,32 @@ def scattered(rows: int, count: int, width: int) -> tuple[Node, dict[str, Array]
 
 Case = Callable[[int], tuple[Node, dict[str, Array], Array, float]]
 SMALL: Mapping[str, Case] = {
-    "rows": lambda n: reduced((3, 20 * n), (1,)), "columns": lambda n: reduced((9 * n, 40), (0,)),
-    "all": lambda n: reduced((60 * n,), (0,)), "middle": lambda n: reduced((5, 3 * n + 1, 7), (1,)),
-    "outer and inner": lambda n: reduced((n // 3, 3, 49), (0, 2)), "few columns": lambda n: reduced((30 * n, 2), (0,)),
-    "running": lambda n: cumulative((9 * n,), 0), "running across": lambda n: cumulative((3 * n, 20), 0),
+    "rows": lambda n: reduced((3, 20 * n), (1,)),
+    "columns": lambda n: reduced((9 * n, 40), (0,)),
+    "all": lambda n: reduced((60 * n,), (0,)),
+    "middle": lambda n: reduced((5, 3 * n + 1, 7), (1,)),
+    "outer and inner": lambda n: reduced((n // 3, 3, 49), (0, 2)),
+    "few columns": lambda n: reduced((30 * n, 2), (0,)),
+    "running": lambda n: cumulative((9 * n,), 0),
+    "running across": lambda n: cumulative((3 * n, 20), 0),
     "running back": lambda n: cumulative((2, 5 * n), 1, reverse=True),
-    "running before": lambda n: cumulative((2, 5 * n), 1, exclusive=True), "window": lambda n: windowed((2, 5 * n), 2 * n + 1),
-    "product": lambda n: product(17, 9 * n + 1, 24), "product of columns": lambda n: product(5, 9 * n + 1, 9, turned=True),
-    "dot": lambda n: product(1, 60 * n + 1, 1), "row by matrix": lambda n: product(1, 8 * n, 33),
-    "weight gradient": lambda n: weight_gradient(n // 25, 14), "scatter into few": lambda n: scattered(4, 5 * n, 24),
-    "scatter into some": lambda n: scattered(n, 9 * n, 24), "scatter into many": lambda n: scattered(60 * n, 3 * n, 24),
+    "running before": lambda n: cumulative((2, 5 * n), 1, exclusive=True),
+    "window": lambda n: windowed((2, 5 * n), 2 * n + 1),
+    "product": lambda n: product(17, 9 * n + 1, 24),
+    "product of columns": lambda n: product(5, 9 * n + 1, 9, turned=True),
+    "dot": lambda n: product(1, 60 * n + 1, 1),
+    "row by matrix": lambda n: product(1, 8 * n, 33),
+    "weight gradient": lambda n: weight_gradient(n // 25, 14),
+    "scatter into few": lambda n: scattered(4, 5 * n, 24),
+    "scatter into some": lambda n: scattered(n, 9 * n, 24),
+    "scatter into many": lambda n: scattered(60 * n, 3 * n, 24),
     "scatter of numbers": lambda n: scattered(50, 9 * n, 1),
-}  # fmt: skip
+}
 LARGE: Mapping[str, Case] = {
-    "all": lambda n: reduced((n,), (0,)), "columns": lambda n: reduced((n // 4, 2), (0,)), "running": lambda n: cumulative((n // 4,), 0),
-    "dot": lambda n: product(1, n, 1), "product": lambda n: product(16, n // 64, 16), "scatter": lambda n: scattered(16, n // 64, 4),
-}  # fmt: skip
+    "all": lambda n: reduced((n,), (0,)),
+    "columns": lambda n: reduced((n // 4, 2), (0,)),
+    "running": lambda n: cumulative((n // 4,), 0),
+    "dot": lambda n: product(1, n, 1),
+    "product": lambda n: product(16, n // 64, 16),
+    "scatter": lambda n: scattered(16, n // 64, 4),
+}

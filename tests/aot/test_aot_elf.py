@@ -81,7 +81,10 @@ def test_code_and_data_of_two_objects_find_each_other(tmp_path: Path) -> None:
 def test_what_is_not_exported_cannot_be_seen_and_what_is_not_used_is_left_out(
     tmp_path: Path,
 ) -> None:
-    large = '@unused = constant [100000 x i8] zeroinitializer, section ".rodata.unused"\ndefine i32 @f() { ret i32 7 }\ndefine i32 @g() { ret i32 8 }\n'
+    large = (
+        '@unused = constant [100000 x i8] zeroinitializer, section ".rodata.unused"\ndefine '
+        "i32 @f() { ret i32 7 }\ndefine i32 @g() { ret i32 8 }\n"
+    )
     file = tmp_path / "lib.so"
     file.write_bytes(b"".join(linking.shared([compiled(large)], "lib.so", ["f"])))
     library = ctypes.CDLL(str(file))
@@ -91,13 +94,19 @@ def test_what_is_not_exported_cannot_be_seen_and_what_is_not_used_is_left_out(
 @pytest.mark.parametrize(
     "texts, said",
     [
-        (["declare i32 @lost()\ndefine i32 @f() { %x = call i32 @lost()  ret i32 %x }"], "undefined symbol: lost"),
-        (["define i32 @f() { ret i32 1 }", "define i32 @f() { ret i32 2 }"], "'f' is defined twice"),
+        (
+            ["declare i32 @lost()\ndefine i32 @f() { %x = call i32 @lost()  ret i32 %x }"],
+            "undefined symbol: lost",
+        ),
+        (
+            ["define i32 @f() { ret i32 1 }", "define i32 @f() { ret i32 2 }"],
+            "'f' is defined twice",
+        ),
         (["define i32 @g() { ret i32 1 }"], "'f' is not defined"),
         (["@t = thread_local global i32 5\ndefine ptr @f() { ret ptr @t }"], "thread-local"),
         (["@c = common global i32 0\ndefine ptr @f() { ret ptr @c }"], "common symbol"),
     ],
-)  # fmt: skip
+)
 def test_what_it_does_not_link_it_says(texts: list[str], said: str) -> None:
     with pytest.raises(LinkError, match=said):
         linking.shared([compiled(text) for text in texts], "lib.so", ["f"])

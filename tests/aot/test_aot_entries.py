@@ -1,5 +1,5 @@
-"""Artefacts of specs that train, called from Python without the compiler: entries, state and settings, as
-the manifest tells them.
+"""Artefacts of specs that train, called from Python without the compiler: entries, state and
+settings, as the manifest tells them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def batches() -> list[dict[str, np.ndarray]]:
     with np.load(SPECS / "data" / "digits_train.npz") as data:
         image, label = data["image"].astype(np.float32), data["label"].astype(np.int32)
-    return [{"image": image[n : n + BATCH], "label": label[n : n + BATCH]} for n in range(0, 96, BATCH)]  # fmt: skip
+    return [
+        {"image": image[n : n + BATCH], "label": label[n : n + BATCH]} for n in range(0, 96, BATCH)
+    ]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -143,7 +145,9 @@ def _changed(folder: Path, change: Change) -> None:
         lambda m: m.update(entries=None),
     ],
 )
-def test_a_manifest_that_contradicts_itself_is_refused(change: Change, made: Path, tmp_path: Path) -> None:  # fmt: skip
+def test_a_manifest_that_contradicts_itself_is_refused(
+    change: Change, made: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     for file in made.iterdir():

@@ -53,8 +53,10 @@ def test_a_folder_that_is_read_only(
 
 @pytest.mark.parametrize(
     ("target", "form", "spec", "room"),
-    [("cpu", "o", "digits", 4), ("cpu", "h", "digits", 4), ("cpu", "so", "digits", 4), ("cpu", "exe", "digits", 4),
-     ("c", "c", "digits", 4), ("c", "so", "mul_add_reduce", 16), ("c", "exe", "mul_add_reduce", 40)],
+    [("cpu", "o", "digits", 4), ("cpu", "h", "digits", 4), ("cpu", "so", "digits", 4),
+     ("cpu", "exe", "digits", 4),
+     ("c", "c", "digits", 4), ("c", "so", "mul_add_reduce", 16),
+     ("c", "exe", "mul_add_reduce", 40)],
 )  # fmt: skip
 def test_a_disk_that_is_full(
     target: str, form: str, spec: str, room: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -130,14 +130,19 @@ def test_valgrind_finds_nothing(spec: str, tool: str, tmp_path: Path) -> None:
     facts = manifest.read(folder)
     arrays = [*facts.inputs, *facts.outputs]
     words = {
-        "name": facts.name, "upper": facts.name.upper(), "count": str(len(arrays)), "inputs": str(len(facts.inputs)),
-        "arguments": ", ".join(f"a[{i}]" for i in range(len(arrays))), "bytes": ", ".join(str(a.bytes) for a in arrays),
-    }  # fmt: skip
+        "name": facts.name,
+        "upper": facts.name.upper(),
+        "count": str(len(arrays)),
+        "inputs": str(len(facts.inputs)),
+        "arguments": ", ".join(f"a[{i}]" for i in range(len(arrays))),
+        "bytes": ", ".join(str(a.bytes) for a in arrays),
+    }
     text = VALGRIND
     for word, value in words.items():
         text = text.replace(f"@{word}", value)
     (tmp_path / "main.c").write_text(text)
-    subprocess.run(["cc", "-std=c11", "-g", "-pthread", "-I", str(folder), "main.c", str(folder / f"{facts.name}.o"), "-o", "main"],
+    subprocess.run(["cc", "-std=c11", "-g", "-pthread", "-I", str(folder), "main.c",
+                    str(folder / f"{facts.name}.o"), "-o", "main"],
                    cwd=tmp_path, check=True)  # fmt: skip
     command = ["valgrind", f"--tool={tool}", "-q", "--error-exitcode=9", "./main"]
     if tool == "memcheck":

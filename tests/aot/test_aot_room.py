@@ -39,9 +39,12 @@ CASES = {
     "lstm_3x60": (("--dim", "B=1..4", "--dim", "T=32"), [{"B": 1}, {"B": 3}, {"B": 4}]),
 }
 WAYS = {
-    "c": ("--target", "c", "--emit", "c,h,so"), "cpu": ("--target", "cpu", "--emit", "so"), "checked": ("--target", "cpu", "--emit", "so", "--checked"),
-    "variant": ("--target", "cpu", "--emit", "so", "--variant"), "levels": ("--target", "cpu", "--emit", "so", "--cpu", "x86-64-v2,x86-64-v3"),
-}  # fmt: skip
+    "c": ("--target", "c", "--emit", "c,h,so"),
+    "cpu": ("--target", "cpu", "--emit", "so"),
+    "checked": ("--target", "cpu", "--emit", "so", "--checked"),
+    "variant": ("--target", "cpu", "--emit", "so", "--variant"),
+    "levels": ("--target", "cpu", "--emit", "so", "--cpu", "x86-64-v2,x86-64-v3"),
+}
 GUARD = 4096
 
 

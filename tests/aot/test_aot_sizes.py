@@ -64,11 +64,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 @pytest.mark.parametrize(
     ("n", "k", "status"),
     [
-        (4, 0, Status.OK), (100, 7, Status.OK), (64, 3, Status.OK),
-        (0, 0, Status.OUT_OF_BOUNDS), (104, 0, Status.OUT_OF_BOUNDS), (-4, 0, Status.OUT_OF_BOUNDS), (6, 0, Status.OUT_OF_BOUNDS),
-        (8, 8, Status.OUT_OF_BOUNDS), (8, -1, Status.OUT_OF_BOUNDS),
+        (4, 0, Status.OK),
+        (100, 7, Status.OK),
+        (64, 3, Status.OK),
+        (0, 0, Status.OUT_OF_BOUNDS),
+        (104, 0, Status.OUT_OF_BOUNDS),
+        (-4, 0, Status.OUT_OF_BOUNDS),
+        (6, 0, Status.OUT_OF_BOUNDS),
+        (8, 8, Status.OUT_OF_BOUNDS),
+        (8, -1, Status.OUT_OF_BOUNDS),
     ],
-)  # fmt: skip
+)
 def test_sizes_count_within_their_bounds(
     n: int, k: int, status: Status, library: ctypes.CDLL
 ) -> None:

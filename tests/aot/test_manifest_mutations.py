@@ -19,9 +19,12 @@ from xlac_sdk.source import XlacError
 
 HUGE = 10**4000
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 3, 2**31, 2**50, 2**64, HUGE, 1.0, 1e400, float("nan"), "", ".", "..", "x", "../x", "a/../../x", "/etc/passwd", "C:\\x",
-    "x\0y", "\ud800", "x" * 100_000, "manifest.json", "libdigits.so", [], [[]], [0], [-1], [None], [[1, ["batch"]]], [[1, ["n"] * 10]], [[2**70, []]],
-    [[1, [{"of": 1, "by": 0}]]], {}, {"x": 1}, {"of": {}, "by": 1}, {"": None}, {"../x": "0" * 64}, {"x": "0" * 64}, "0" * 64, "cpu", "c", "cuda:99",
+    None, True, False, 0, 1, -1, 3, 2**31, 2**50, 2**64, HUGE, 1.0, 1e400, float("nan"), "", ".",
+    "..", "x", "../x", "a/../../x", "/etc/passwd", "C:\\x", "x\0y", "\ud800", "x" * 100_000,
+    "manifest.json", "libdigits.so", [], [[]], [0], [-1], [None], [[1, ["batch"]]],
+    [[1, ["n"] * 10]], [[2**70, []]], [[1, [{"of": 1, "by": 0}]]], {}, {"x": 1},
+    {"of": {}, "by": 1}, {"": None}, {"../x": "0" * 64}, {"x": "0" * 64}, "0" * 64, "cpu", "c",
+    "cuda:99",
 )  # fmt: skip
 
 

@@ -18,9 +18,12 @@ ROOT = Path(__file__).parents[2]
 SPECS, EXAMPLES = ROOT / "specs", ROOT / "examples"
 WARNINGS = ("-pedantic", "-Wall", "-Wextra", "-Werror")
 COMPILERS = {
-    "gcc": ("gcc", "-std=c99"), "clang": ("clang", "-std=c99"), "g++": ("g++", "-std=c++17", "-x", "c++"),
-    "clang++": ("clang++", "-std=c++17", "-x", "c++"), "arm-none-eabi-gcc": ("arm-none-eabi-gcc", "-std=c99", "-mcpu=cortex-m4"),
-}  # fmt: skip
+    "gcc": ("gcc", "-std=c99"),
+    "clang": ("clang", "-std=c99"),
+    "g++": ("g++", "-std=c++17", "-x", "c++"),
+    "clang++": ("clang++", "-std=c++17", "-x", "c++"),
+    "arm-none-eabi-gcc": ("arm-none-eabi-gcc", "-std=c99", "-mcpu=cortex-m4"),
+}
 
 
 def build(spec: str, folder: Path, *options: str) -> Path:

@@ -57,7 +57,20 @@ def test_cpp_that_learns(examples: Path, target: str) -> None:
     if target == "c":
         run("make", "train", "CXXFLAGS=-O2 -pedantic -Werror", cwd=folder)
     else:
-        run("g++", "-std=c++17", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Idigits_train", "train.cpp", "digits_train/digits_train.o", "-o", "train", cwd=folder)  # fmt: skip
+        run(
+            "g++",
+            "-std=c++17",
+            "-pedantic",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Idigits_train",
+            "train.cpp",
+            "digits_train/digits_train.o",
+            "-o",
+            "train",
+            cwd=folder,
+        )
     *told, refused, last = run("./train", cwd=folder).splitlines()
     learned([*told, last])
     assert refused == "refused: the tensor has another number of elements"
@@ -68,7 +81,17 @@ def test_rust_that_learns(examples: Path) -> None:
     folder = examples / "rust"
     options = ("--dim", "batch=16", "--target", "cpu", "--emit", "rs,o")
     build("digits_train", folder / "digits_train", *options)
-    run("rustc", "--edition", "2024", "-D", "warnings", "train.rs", "-C", "link-arg=digits_train/digits_train.o", cwd=folder)  # fmt: skip
+    run(
+        "rustc",
+        "--edition",
+        "2024",
+        "-D",
+        "warnings",
+        "train.rs",
+        "-C",
+        "link-arg=digits_train/digits_train.o",
+        cwd=folder,
+    )
     learned(run("./train", cwd=folder).splitlines())
 
 

@@ -89,10 +89,14 @@ def test_arrays_that_do_not_fit(folder: Path, array: np.ndarray, message: str) -
 def test_files_that_are_no_arrays(folder: Path) -> None:
     whole = (folder / "image.npy").read_bytes()
     for name, data, message in (
-        ("empty.npy", b"", "not a .npy file"), ("text.npy", b"hello, this is not an array", "not a .npy file"),
-        ("short.npy", whole[:-1], "cut short"), ("head.npy", whole[:60], "cut short"), ("long.npy", whole + b"x", "more in it"),
-        ("liar.npy", whole[:6] + b"\2\0\xff\xff\xff\x7f" + whole[10:], "too long"), ("keys.npy", whole.replace(b"descr", b"d%scr"), "elements are ''"),
-    ):  # fmt: skip
+        ("empty.npy", b"", "not a .npy file"),
+        ("text.npy", b"hello, this is not an array", "not a .npy file"),
+        ("short.npy", whole[:-1], "cut short"),
+        ("head.npy", whole[:60], "cut short"),
+        ("long.npy", whole + b"x", "more in it"),
+        ("liar.npy", whole[:6] + b"\2\0\xff\xff\xff\x7f" + whole[10:], "too long"),
+        ("keys.npy", whole.replace(b"descr", b"d%scr"), "elements are ''"),
+    ):
         (folder / name).write_bytes(data)
         code, said = refused(folder, f"image={name}")
         assert code == 1 and message in said, (name, said)

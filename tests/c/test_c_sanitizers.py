@@ -16,8 +16,11 @@ from c_harness import build, needs, run
 from xlac_sdk.host.capi.library import ContextStruct, aligned
 
 MODELS: dict[str, tuple[str, ...]] = {  # as small as they may be
-    "digits": ("--dim", "batch=2"), "lstm_3x60": ("--dim", "T=3", "--set", "width=12"), "loop_while": (), "branch_cond": (),
-}  # fmt: skip
+    "digits": ("--dim", "batch=2"),
+    "lstm_3x60": ("--dim", "T=3", "--set", "width=12"),
+    "loop_while": (),
+    "branch_cond": (),
+}
 
 # Runs a model twice in two threads, on memory that is exactly as long as it says, and prints a line
 # of what it computed.

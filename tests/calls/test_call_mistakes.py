@@ -168,13 +168,18 @@ def test_lists_and_numbers_take_the_type_of_their_input(spec: Path, tmp_path: Pa
         np.testing.assert_array_equal(found["sum"], np.array([1, 2.5, 3, 4], np.float32))
     whole = tmp_path / "whole.yaml"
     whole.write_text(
-        "xlac: 1\nmodel: w\ninputs: {i: 'i8[2]', b: 'bool[2]'}\ngraph: {y: where(b, i, 0)}\noutputs: [y]\n",
+        "xlac: 1\nmodel: w\ninputs: {i: 'i8[2]', b: 'bool[2]'}\ngraph: {y: where(b, i, "
+        "0)}\noutputs: [y]\n",
         "utf-8",
     )
     model = xlac.compile(whole)
     np.testing.assert_array_equal(model([1.0, -2], [1, 0]), [1, 0])
-    for i, b, lost in (([1.5, 2], [True, False], "i8, which cannot hold 1.5"), ([300, 2], [0, 1], "i8, which cannot hold 300"),
-                       ([1, 2], [0, 2], "bool, which cannot hold 2"), ([10**30, 2], [0, 1], "beyond 64 bits")):  # fmt: skip
+    for i, b, lost in (
+        ([1.5, 2], [True, False], "i8, which cannot hold 1.5"),
+        ([300, 2], [0, 1], "i8, which cannot hold 300"),
+        ([1, 2], [0, 2], "bool, which cannot hold 2"),
+        ([10**30, 2], [0, 1], "beyond 64 bits"),
+    ):
         assert lost in told(lambda i=i, b=b: model(i, b))
 
 
@@ -197,7 +202,8 @@ def test_a_tensor_that_is_tracked_says_what_to_do(way: tuple[str, Way]) -> None:
 def test_an_input_called_self(tmp_path: Path) -> None:
     file = tmp_path / "self.yaml"
     file.write_text(
-        "xlac: 1\nmodel: s\ndims: {n: {max: 9}}\ninputs: {self: 'f32[n]'}\ngraph: {y: self + 1}\noutputs: [y]\n",
+        "xlac: 1\nmodel: s\ndims: {n: {max: 9}}\ninputs: {self: 'f32[n]'}\ngraph: {y: self + "
+        "1}\noutputs: [y]\n",
         "utf-8",
     )
     for model in (

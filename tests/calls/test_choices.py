@@ -45,12 +45,14 @@ def torch_compile(**options: Any) -> Any:
 
 
 WRONG: list[tuple[Callable[..., Any], str, str, str]] = [
-    (compiled, "sizes", "symbolc", "symbolic"), (compiled, "target", "cpuu", "cpu"), (compiled, "precision", "fats", "fast"),
-    (compiled, "sizes", "Specialize", "specialize"), (compiled, "precision", "FAST", "fast"), (compiled, "cpu", "skylke", "skylake"),
+    (compiled, "sizes", "symbolc", "symbolic"), (compiled, "target", "cpuu", "cpu"),
+    (compiled, "precision", "fats", "fast"), (compiled, "sizes", "Specialize", "specialize"),
+    (compiled, "precision", "FAST", "fast"), (compiled, "cpu", "skylke", "skylake"),
     (compiled, "triple", "x86_64-unknown-linux-gun", "x86_64-unknown-linux-gnu"),
-    (jitted, "target", "cpuu", "cpu"), (jitted, "precision", "fats", "fast"), (jitted, "cpu", "skylke", "skylake"),
-    (from_jax, "target", "cpuu", "cpu"), (from_torch, "target", "cpuu", "cpu"),
-    (torch_compile, "precision", "fats", "fast"), (torch_compile, "thread", "2", "threads"),
+    (jitted, "target", "cpuu", "cpu"), (jitted, "precision", "fats", "fast"),
+    (jitted, "cpu", "skylke", "skylake"), (from_jax, "target", "cpuu", "cpu"),
+    (from_torch, "target", "cpuu", "cpu"), (torch_compile, "precision", "fats", "fast"),
+    (torch_compile, "thread", "2", "threads"),
 ]  # fmt: skip
 
 
@@ -81,9 +83,12 @@ def test_a_device_that_is_no_number_is_refused(target: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
-        (["--emit", "soo"], "'so'"), (["--target", "cpuu"], "'cpu'"), (["--precision", "fats"], "fast"), (["--cpu", "skylke"], "skylake"),
+        (["--emit", "soo"], "'so'"),
+        (["--target", "cpuu"], "'cpu'"),
+        (["--precision", "fats"], "fast"),
+        (["--cpu", "skylke"], "skylake"),
     ],
-)  # fmt: skip
+)
 def test_commands(
     arguments: list[str], meant: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

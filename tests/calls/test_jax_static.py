@@ -22,8 +22,10 @@ def power(x: Any, n: int, sign: str = "+") -> Any:
 
 
 WAYS: dict[str, dict[str, Any]] = {
-    "places": {"static_argnums": (1, 2)}, "names": {"static_argnames": ("n", "sign")}, "one of each": {"static_argnums": 1, "static_argnames": "sign"},
-}  # fmt: skip
+    "places": {"static_argnums": (1, 2)},
+    "names": {"static_argnames": ("n", "sign")},
+    "one of each": {"static_argnums": 1, "static_argnames": "sign"},
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -31,7 +33,8 @@ def test_every_value_has_its_own_program(way: str) -> None:
     f = xlac.from_jax(power, X, 3, jit=WAYS[way])
     wanted = jax.jit(power, **WAYS[way])
     calls: list[Callable[[Any], Any]] = [
-        lambda g: g(X, 3), lambda g: g(X, 2), lambda g: g(X, n=2), lambda g: g(X, 3), lambda g: g(X, n=1, sign="-"), lambda g: g(X, 2, sign="-"),
+        lambda g: g(X, 3), lambda g: g(X, 2), lambda g: g(X, n=2), lambda g: g(X, 3),
+        lambda g: g(X, n=1, sign="-"), lambda g: g(X, 2, sign="-"),
     ]  # fmt: skip
     for call in (*calls, *reversed(calls)):
         np.testing.assert_allclose(call(f), call(wanted), rtol=1e-6)

@@ -78,9 +78,13 @@ TYPES = [
     np.bool_,
 ]
 OPS = {
-    "+": lambda x, n: x + n, "swapped -": lambda x, n: n - x, "*": lambda x, n: x * n, "max": lambda x, n: xlac.max(x, n),
-    "where": lambda x, n: xlac.where(x > 0, x, n), "clip": lambda x, n: xlac.clip(x, n, n),
-}  # fmt: skip
+    "+": lambda x, n: x + n,
+    "swapped -": lambda x, n: n - x,
+    "*": lambda x, n: x * n,
+    "max": lambda x, n: xlac.max(x, n),
+    "where": lambda x, n: xlac.where(x > 0, x, n),
+    "clip": lambda x, n: xlac.clip(x, n, n),
+}
 
 
 @pytest.mark.parametrize("op", OPS)

@@ -15,7 +15,12 @@ from xlac.passes.checks.insert import watched
 from xlac.support.failures import WORDS, Check
 from xlac_sdk.dtypes import DType
 
-STRUCTURAL = {*"param const pick cond while scan call custom_call bounded_while counted_scan custom_gradient custom_change".split()}  # fmt: skip
+STRUCTURAL = {
+    *(
+        "param const pick cond while scan call custom_call bounded_while counted_scan "
+        "custom_gradient custom_change"
+    ).split()
+}
 NAMES = sorted(set(OPS) - STRUCTURAL)
 
 

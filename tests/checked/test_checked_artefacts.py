@@ -107,8 +107,13 @@ def told(folder: Path, *files: str) -> list[str]:
 
 
 CHECKED = [
-    "1", "0 1 - -7 -7 done", f"9 2 {BOUNDS} 2 12 a check failed", f"9 3 {ROOT} 1 0 a check failed", "0 4 - 1 0 done", "1",
-]  # fmt: skip
+    "1",
+    "0 1 - -7 -7 done",
+    f"9 2 {BOUNDS} 2 12 a check failed",
+    f"9 3 {ROOT} 1 0 a check failed",
+    "0 4 - 1 0 done",
+    "1",
+]
 UNCHECKED = ["1", *(f"0 {n} - -7 -7 done" for n in (1, 2, 3, 4)), "1"]
 
 

@@ -52,8 +52,9 @@ outputs: {y: y, q: q, loss: loss, h: rnn.h, either: either.y, one: one, sum: tot
 
 def good(T: int = 5) -> dict[str, Any]:
     return {
-        "ids": np.arange(T) % 10, "x": np.ones((T, 4), np.float32), "n": np.arange(1, T + 1, dtype=np.int32),
-        "labels": np.arange(T, dtype=np.uint8) % 4, "k": np.int32(60), "w": np.float32(0.5), "flag": np.bool_(True), "way": np.int32(0),
+        "ids": np.arange(T) % 10, "x": np.ones((T, 4), np.float32),
+        "n": np.arange(1, T + 1, dtype=np.int32), "labels": np.arange(T, dtype=np.uint8) % 4,
+        "k": np.int32(60), "w": np.float32(0.5), "flag": np.bool_(True), "way": np.int32(0),
     }  # fmt: skip
 
 
@@ -128,8 +129,10 @@ def plain(spec: Path) -> Any:
 
 
 @pytest.mark.parametrize(("target", "options"), [
-    ("cpu", {}), ("cpu", {"sizes": "symbolic"}), ("c", {"sizes": "symbolic"}), ("reference", {"sizes": "symbolic"}),
-    ("cpu", {"sizes": "symbolic", "variants": [{"T": 5}], "threads": 2}),
+    ("cpu", {}), ("cpu", {"sizes": "symbolic"}), ("c", {"sizes": "symbolic"}),
+    ("reference", {"sizes": "symbolic"}), ("cpu",
+                                           {"sizes": "symbolic", "variants": [{"T": 5}],
+                                            "threads": 2}),
 ])  # fmt: skip
 @pytest.mark.sampled(6)
 def test_each_place(target: str, options: Any, spec: Path, plain: Any) -> None:
@@ -218,8 +221,12 @@ def test_every_way_to_call(rows: Path) -> None:
     out[:] = 0
     model.at([LOW.ctypes.data, out.ctypes.data])
     assert (out == wanted).all()
-    for call in (lambda: model(HIGH), lambda: model(ids=HIGH), lambda: model.run({"ids": HIGH}, {"y": out}),
-                 lambda: model.at([HIGH.ctypes.data, out.ctypes.data])):  # fmt: skip
+    for call in (
+        lambda: model(HIGH),
+        lambda: model(ids=HIGH),
+        lambda: model.run({"ids": HIGH}, {"y": out}),
+        lambda: model.at([HIGH.ctypes.data, out.ctypes.data]),
+    ):
         with pytest.raises(xlac.CheckFailed):
             call()
     assert (model(LOW) == wanted).all()

@@ -89,7 +89,10 @@ def test_dump_until_and_from_meet(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_build_is_deterministic(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        code = f"from xlac.cli import status; status(['build', {DIGITS!r}, '--target', 'c', '-o', {str(tmp_path / name)!r}])"
+        code = (
+            f"from xlac.cli import status; status(['build', {DIGITS!r}, '--target', 'c', '-o', "
+            f"{str(tmp_path / name)!r}])"
+        )
         environment = {**os.environ, "PYTHONHASHSEED": "1" if name == "a" else "2"}
         subprocess.run(
             [sys.executable, "-c", code], check=True, capture_output=True, env=environment
@@ -110,9 +113,11 @@ def test_names_that_no_c_compiler_likes(
     spec = tmp_path / "spec.yaml"
     quoted = [json.dumps(name + tail, ensure_ascii=False) for tail in ("", "1", "2", "3")]
     spec.write_text(
-        f"xlac: 1\nmodel: {quoted[0]}\ninputs: {{{quoted[0]}: 'f32[3, 5]'}}\nweights: {{init: {{}}}}\n"
+        f"xlac: 1\nmodel: {quoted[0]}\ninputs: {{{quoted[0]}: 'f32[3, 5]'}}\nweights: {{init: "
+        "{}}\n"
         f"graph:\n  {quoted[1]}: {{op: linear, in: {quoted[0]}, units: 4}}\n"
-        f"  {quoted[2]}: {{op: softmax, in: {quoted[1]}, axis: -1}}\noutputs: {{{quoted[3]}: {quoted[2]}}}\n",
+        f"  {quoted[2]}: {{op: softmax, in: {quoted[1]}, axis: -1}}\noutputs: {{{quoted[3]}: "
+        f"{quoted[2]}}}\n",
         encoding="utf-8",
     )
     targets = ("reference", "c", "cpu")

@@ -108,7 +108,9 @@ def test_a_micro_batch_is_run_where_steps_have_several(
     Path(spec).write_text(SPEC + "  accumulate: 2\n")
     whole = ("run", spec, "--entry", "step", "--number", "length=9", "-i", "y=zeros")
     assert said(capsys, *part) == said(capsys, *whole)
-    assert "accumulate.gradient.h.weight" in said(capsys, "inspect", spec, *part[2:4], "--stage", "graph")  # fmt: skip
+    assert "accumulate.gradient.h.weight" in said(
+        capsys, "inspect", spec, *part[2:4], "--stage", "graph"
+    )
 
 
 @pytest.mark.parametrize("number", ["lr=nan", "lr=-1", "lr=inf", "lr=1e39", "length=nan"])

@@ -16,7 +16,10 @@ import pytest
 from xlac.frontends.loader import READERS, load
 from xlac_sdk.source import SourceError
 
-ADD = "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n  %0 = stablehlo.add %x, %x : tensor<2x3xf32>\n  return %0 : tensor<2x3xf32>\n}\n"
+ADD = (
+    "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n  %0 = stablehlo.add %x, %x : "
+    "tensor<2x3xf32>\n  return %0 : tensor<2x3xf32>\n}\n"
+)
 SPEC = 'xlac: 1\nmodel: m\ninputs: {x: "f32[2, 3]"}\ngraph: {y: relu(x)}\noutputs: [y]\n'
 RUN = """
 import contextlib, io, json, sys
@@ -36,11 +39,13 @@ except Exception as error: found['onnx_backend'] = 2 if isinstance(error, xlac.S
 print(json.dumps(found))
 """
 NEEDING = {
-    "onnx": {"check m.onnx", "export m.yaml --to onnx -o o.onnx", "import m.onnx -o i.yaml", "onnx_backend"},
+    "onnx": {"check m.onnx", "export m.yaml --to onnx -o o.onnx", "import m.onnx -o i.yaml",
+             "onnx_backend"},
     "torch": {"check m.pt2", "import m.pt2 -o j.yaml", "from_torch"},
     "jax,jaxlib": {"from_jax"},
     "PIL": set(),
-    "ml_dtypes": {"export m.yaml --to onnx -o o.onnx", "import m.onnx -o i.yaml", "onnx_backend", "from_jax"},
+    "ml_dtypes": {"export m.yaml --to onnx -o o.onnx", "import m.onnx -o i.yaml", "onnx_backend",
+                  "from_jax"},
 }  # fmt: skip
 """What needs a package: everything else has to work without it."""
 
@@ -68,8 +73,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("package", NEEDING)
 def test_a_missing_package_is_one_line(package: str, models: Path) -> None:
-    lines = ["check m.onnx", "check m.mlir", "check m.pt2", "check m.yaml", "run m.yaml --target reference", "import m.onnx -o i.yaml",
-             "import m.pt2 -o j.yaml", "export m.yaml --to onnx -o o.onnx", "export m.yaml --to stablehlo -o o.mlir", "ops relu", "doctor"]  # fmt: skip
+    lines = ["check m.onnx", "check m.mlir", "check m.pt2", "check m.yaml", ("run m.yaml --target "
+                                                                             "reference"), "import m.onnx -o i.yaml",
+             "import m.pt2 -o j.yaml", "export m.yaml --to onnx -o o.onnx", ("export m.yaml --to "
+                                                                             "stablehlo -o o.mlir"), "ops relu", "doctor"]  # fmt: skip
     for made in ("i.yaml", "i.safetensors", "j.yaml", "o.onnx", "o.mlir"):
         (models / made).unlink(missing_ok=True)
     ran = subprocess.run(
@@ -94,12 +101,18 @@ def kinds() -> dict[str, bytes]:
     """The beginning of files of every kind that somebody may confuse."""
     header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
     return {
-        "StableHLO bytecode": b"ML\xefR\x0dStableHLO_v1.0.0\0" + bytes(40), "HLO text of XLA": b"HloModule jit_f, entry_computation_layout={()}\n",
-        "GGUF": b"GGUF\x03\0\0\0" + bytes(40), "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(40), "a pickle": b"\x80\x04\x95\x10\0\0\0\0\0\0\0}\x94.",
-        "safetensors": struct.pack("<Q", len(header)) + header + bytes(4), "a NumPy array": b"\x93NUMPY\x01\0v\0" + bytes(100),
-        "a program or library": b"\x7fELF\x02\x01\x01" + bytes(40), "TensorFlow Lite": b"\x1c\0\0\0TFL3" + bytes(40),
-        "a program of torch.export": b"PK\x03\x04\x14\0\0\0\0\0m/archive_format" + bytes(30), "a zip archive": b"PK\x03\x04\x14" + bytes(60),
-    }  # fmt: skip
+        "StableHLO bytecode": b"ML\xefR\x0dStableHLO_v1.0.0\0" + bytes(40),
+        "HLO text of XLA": b"HloModule jit_f, entry_computation_layout={()}\n",
+        "GGUF": b"GGUF\x03\0\0\0" + bytes(40),
+        "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(40),
+        "a pickle": b"\x80\x04\x95\x10\0\0\0\0\0\0\0}\x94.",
+        "safetensors": struct.pack("<Q", len(header)) + header + bytes(4),
+        "a NumPy array": b"\x93NUMPY\x01\0v\0" + bytes(100),
+        "a program or library": b"\x7fELF\x02\x01\x01" + bytes(40),
+        "TensorFlow Lite": b"\x1c\0\0\0TFL3" + bytes(40),
+        "a program of torch.export": b"PK\x03\x04\x14\0\0\0\0\0m/archive_format" + bytes(30),
+        "a zip archive": b"PK\x03\x04\x14" + bytes(60),
+    }
 
 
 @pytest.mark.parametrize("suffix", [".yaml", *READERS])
@@ -130,7 +143,8 @@ def test_weights_of_another_kind_are_called_by_their_name(
     file = tmp_path / "m.yaml"
     (tmp_path / f"w{suffix}").write_bytes(kinds()[kind])
     file.write_text(
-        f'xlac: 1\nmodel: m\nweights: w{suffix}\ninputs: {{x: "f32[2, 3]"}}\ngraph: {{y: {{op: linear, in: x, units: 2}}}}\noutputs: [y]\n'
+        f'xlac: 1\nmodel: m\nweights: w{suffix}\ninputs: {{x: "f32[2, 3]"}}\ngraph: {{y: {{op: '
+        "linear, in: x, units: 2}}\noutputs: [y]\n"
     )
     with pytest.raises(SourceError) as told:
         load(file)

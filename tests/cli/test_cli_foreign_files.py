@@ -14,7 +14,10 @@ import pytest
 
 from xlac.cli import status
 
-SPEC = "xlac: 1\nmodel: m\nweights: {init: {}}\ninputs: {x: 'f32[2]'}\ngraph: {y: x * 2.0}\noutputs: [y]\n"
+SPEC = (
+    "xlac: 1\nmodel: m\nweights: {init: {}}\ninputs: {x: 'f32[2]'}\ngraph: {y: x * "
+    "2.0}\noutputs: [y]\n"
+)
 
 
 def pipe(place: Path) -> None:
@@ -31,9 +34,12 @@ def device(place: Path) -> None:
 
 
 ASKED = {
-    "spec.yaml": ["check", "{file}"], "model.onnx": ["check", "{file}"], "model.mlir": ["run", "{file}"], "model.pt2": ["check", "{file}"],
-    "w.safetensors": ["check", "{folder}/weighted.yaml"], "part.yaml": ["check", "{folder}/including.yaml"],
-    "x.npy": ["run", "{folder}/plain.yaml", "--input", "x=@{file}"], "x.npz": ["run", "{folder}/plain.yaml", "--inputs", "{file}"],
+    "spec.yaml": ["check", "{file}"], "model.onnx": ["check", "{file}"],
+    "model.mlir": ["run", "{file}"], "model.pt2": ["check", "{file}"],
+    "w.safetensors": ["check", "{folder}/weighted.yaml"],
+    "part.yaml": ["check", "{folder}/including.yaml"],
+    "x.npy": ["run", "{folder}/plain.yaml", "--input", "x=@{file}"],
+    "x.npz": ["run", "{folder}/plain.yaml", "--inputs", "{file}"],
     "graph.txt": ["build", "{folder}/plain.yaml", "--graph", "{file}", "-o", "{folder}/out"],
     "manifest.json": ["run", "{folder}"],
 }  # fmt: skip
@@ -65,17 +71,24 @@ def test_what_has_no_end_is_refused(
     assert code == 2 and "error" in said and "XL9001" not in said, said
 
 
-@pytest.mark.parametrize(("name", "data", "kind"), [
-    ("f.hlo", b"HloModule jit_f, entry_computation_layout={(f32[2]{0})->f32[2]{0}}\n", "HLO text"),
-    ("f.txt", b'module @jit_f attributes {mhlo.num_partitions = 1 : i32} {\n', ".mlir"),
-    ("f.bc", b"ML\xefR\x01StableHLO_v1.0\0", ".mlirbc"),
-    ("f.jaxexport", bytes(40) + b"ML\xefR\x01StableHLO_v1.0\0", "jax.export"),
-    ("f.pth", b"PK\x03\x04" + bytes(99), "zip"),
-    ("f.bin", b"\x80\x02}q\0.", "pickle"),
-    ("f.st", (40).to_bytes(8, "little") + b'{"a":{"dtype":"F32"}}', "safetensors"),
-    ("f.gguf", b"GGUF\x03\0\0\0", "GGUF"),
-    ("f.pb", b"\x08\x0a\x12\x07pytorch\x3a", ".onnx"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "data", "kind"),
+    [
+        (
+            "f.hlo",
+            b"HloModule jit_f, entry_computation_layout={(f32[2]{0})->f32[2]{0}}\n",
+            "HLO text",
+        ),
+        ("f.txt", b"module @jit_f attributes {mhlo.num_partitions = 1 : i32} {\n", ".mlir"),
+        ("f.bc", b"ML\xefR\x01StableHLO_v1.0\0", ".mlirbc"),
+        ("f.jaxexport", bytes(40) + b"ML\xefR\x01StableHLO_v1.0\0", "jax.export"),
+        ("f.pth", b"PK\x03\x04" + bytes(99), "zip"),
+        ("f.bin", b"\x80\x02}q\0.", "pickle"),
+        ("f.st", (40).to_bytes(8, "little") + b'{"a":{"dtype":"F32"}}', "safetensors"),
+        ("f.gguf", b"GGUF\x03\0\0\0", "GGUF"),
+        ("f.pb", b"\x08\x0a\x12\x07pytorch\x3a", ".onnx"),
+    ],
+)
 def test_files_of_other_kinds_are_called_by_their_names(
     name: str, data: bytes, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

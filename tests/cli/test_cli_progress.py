@@ -90,7 +90,8 @@ def test_the_one_inside_is_the_current_one() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["check"], ["run"], ["explain"], ["inspect", "--stage", "kernels"], ["profile", "--seconds", "0.01"], ["bench", "--seconds", "0.01"], ["expand"]],
+    [["check"], ["run"], ["explain"], ["inspect", "--stage", "kernels"],
+     ["profile", "--seconds", "0.01"], ["bench", "--seconds", "0.01"], ["expand"]],
     ids=lambda command: command[0],
 )  # fmt: skip
 def test_every_command_that_compiles_tells_its_stages(

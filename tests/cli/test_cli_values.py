@@ -59,10 +59,12 @@ def test_a_file_is_named_with_its_sign_or_without(folder: Path, text: str) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-i", "k=1,2,3"], "XL6003"), (["-i", "a=1,2"], "XL6003"), (["-i", "k=1.5"], "XL6002"), (["-i", "k=4294967296"], "XL6002"),
-        (["-i", "v=@wide.npy"], "XL6002"), (["-i", "k=@wide.npy"], "XL6002"), (["-i", "k=@long.npy"], "XL6003"),
-        (["-i", "v=@square.npy"], "XL6003"), (["--inputs", "all.npz"], "XL6002"), (["-i", "w=1"], "XL6001"), (["-i", "v=1;2"], "XL6005"),
-        (["-o", "w=@w.npy"], "XL6001"), (["-o", "w=w.npy"], "XL6001"), (["--expect", "w=@w.npy"], "XL6001"),
+        (["-i", "k=1,2,3"], "XL6003"), (["-i", "a=1,2"], "XL6003"), (["-i", "k=1.5"], "XL6002"),
+        (["-i", "k=4294967296"], "XL6002"), (["-i", "v=@wide.npy"], "XL6002"),
+        (["-i", "k=@wide.npy"], "XL6002"), (["-i", "k=@long.npy"], "XL6003"),
+        (["-i", "v=@square.npy"], "XL6003"), (["--inputs", "all.npz"], "XL6002"),
+        (["-i", "w=1"], "XL6001"), (["-i", "v=1;2"], "XL6005"), (["-o", "w=@w.npy"], "XL6001"),
+        (["-o", "w=w.npy"], "XL6001"), (["--expect", "w=@w.npy"], "XL6001"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_before_anything_is_compiled(

@@ -17,7 +17,10 @@ DIGITS = str(SPECS / "digits.yaml")
 
 
 def test_help_lists_every_verb_without_importing_the_compiler() -> None:
-    code = "import sys; from xlac.cli import status; status(['--help']); print(*sys.modules, file=sys.stderr)"
+    code = (
+        "import sys; from xlac.cli import status; status(['--help']); print(*sys.modules, "
+        "file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert all(verb in done.stdout for verb in VERBS)
     heavy = {"numpy", "pydantic", "yaml", "llvmlite", "jinja2", "rich"}

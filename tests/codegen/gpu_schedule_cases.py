@@ -58,9 +58,14 @@ def halves(m: int, n: int, k: int) -> Callable[[], Group]:
 
 def tiled(template: str, **more: object) -> Mapping[str, object]:
     return {
-        "template": template, "groups": 1, "stages": 2, "split_k": 1, "combine": None,
-        "epilogue_loop": False, **more,
-    }  # fmt: skip
+        "template": template,
+        "groups": 1,
+        "stages": 2,
+        "split_k": 1,
+        "combine": None,
+        "epilogue_loop": False,
+        **more,
+    }
 
 
 def outer() -> Group:

@@ -54,9 +54,12 @@ def bits(algorithm: str, words: int, *shape: int) -> Callable[[], Group]:
 def scattered(places: int, updates: int, columns: int, combine: str = "add") -> Group:
     """Rows of updates that go to rows of an operand, some to none."""
     op = Scatter(
-        update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,),
-        index_vector_dim=1, combine=combine,
-    )  # fmt: skip
+        update_window_dims=(1,),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        combine=combine,
+    )
     given = x("x", places, columns), x("i", updates, dtype=DType.I32), x("u", updates, columns)
     return group(Kind.SCATTER, Node.of(op, *given))
 
@@ -108,7 +111,9 @@ def chosen(last: bool) -> Callable[[], Group]:
         if last:
             image = {name: tuple(of[a] for a in (0, 2, 3, 1)) for name, of in image.items()}
         shape, sent = ((2, 5, 6, 37), (2, 3, 3, 37)) if last else ((2, 3, 5, 46), (2, 3, 3, 23))
-        return group(Kind.SCATTER, Node.of(SelectAndScatter(**image), x("x", *shape), x("ct", *sent)))  # fmt: skip
+        return group(
+            Kind.SCATTER, Node.of(SelectAndScatter(**image), x("x", *shape), x("ct", *sent))
+        )
 
     return made
 
@@ -152,11 +157,17 @@ def few_taps() -> Group:
 
 
 WINOGRAD = {
-    "template": "winograd", "results": 2, "input_threads": {"loops": 0, "grain": 1},
-    "tile": {"rows": [1, 2], "vectors": 1, "lanes": 8}, "block": 1, "chunk": 8, "unroll": [4, 2],
-    "hold": "right", "threads": {"loops": 0, "grain": 1},
+    "template": "winograd",
+    "results": 2,
+    "input_threads": {"loops": 0, "grain": 1},
+    "tile": {"rows": [1, 2], "vectors": 1, "lanes": 8},
+    "block": 1,
+    "chunk": 8,
+    "unroll": [4, 2],
+    "hold": "right",
+    "threads": {"loops": 0, "grain": 1},
     "epilogue_loop": False,
-}  # fmt: skip
+}
 
 ONE_TILE = {"rows": [1, 1], "vectors": 1, "lanes": 8}
 GEMM = {

@@ -1,4 +1,6 @@
-"""Groups whose operands are copied, or could be, before they are multiplied: that is drawn at random."""
+"""Groups whose operands are copied, or could be, before they are multiplied: that is drawn at
+random.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The tables of `codegen/lower.py`: every kind has a lowering on each device, and only what is asked
-for is imported.
+"""The tables of `codegen/lower.py`: every kind has a lowering on each device, and only what is
+asked for is imported.
 """
 
 from __future__ import annotations

@@ -45,7 +45,10 @@ def test_padding_is_copied_or_masked() -> None:
     assert kernels("input_gpu_channels", {}) == [""]
     assert kernels("input_gpu_channels", {"input": copied}) == ["_pad", ""]
     assert kernels("input_spread", {})[0] == "_pad"
-    assert len(kernels("input_spread", {})) == 5 and len(kernels("input_spread", {"input": copied})) == 2  # fmt: skip
+    assert (
+        len(kernels("input_spread", {})) == 5
+        and len(kernels("input_spread", {"input": copied})) == 2
+    )
 
 
 def dot_with(left: object) -> dict[str, Any]:
@@ -57,15 +60,25 @@ def conv_with(order: object, phases: bool = False) -> dict[str, Any]:
 
 
 MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
-    ("operands_left", dot_with({"dtype": "f32", "order": [0, 2]}), ("left", "order"), "each of the 2"),
-    ("operands_left", dot_with({"dtype": "f16", "order": [1, 0]}), ("left", "dtype"), "must be f32"),
+    (
+        "operands_left",
+        dot_with({"dtype": "f32", "order": [0, 2]}),
+        ("left", "order"),
+        "each of the 2",
+    ),
+    (
+        "operands_left",
+        dot_with({"dtype": "f16", "order": [1, 0]}),
+        ("left", "dtype"),
+        "must be f32",
+    ),
     ("operands_left", dot_with({"dtype": "f32", "order": [0, 1]}), ("left",), "it must be null"),
     ("input_padded", conv_with(None), ("order",), "windows leave the input"),
     ("input_padded", conv_with([0, 1, 2]), ("order",), "each of the 4 axes"),
     ("input_padded", conv_with([0, 1, 2, 3], True), ("phases",), "not dilated"),
     ("input_spread", conv_with(None), ("order",), "convolved in phases"),
     ("input_channels", conv_with([0, 3, 1, 2]), ("order",), "axis 3 must be contiguous"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "asked", "path", "said"), MISFITS)

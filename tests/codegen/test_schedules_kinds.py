@@ -1,4 +1,6 @@
-"""Schedules of the kinds of a CPU: written and read back, and refused with the field and the reason."""
+"""Schedules of the kinds of a CPU: written and read back, and refused with the field and the
+reason.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +45,32 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("random_planes", {"template": "random_rows", "batch": 1}, ("template",), "are a row apart"),
     ("cumulative", {"lanes": 128}, ("lanes",), "a power of two, at most 64"),
     ("pooling", {"unroll": 64}, ("unroll",), "at most 32"),
-    ("choice_last", {"threads": {"loops": 3, "grain": 1}}, ("threads", "loops"), "there are 2 loops"),
+    (
+        "choice_last",
+        {"threads": {"loops": 3, "grain": 1}},
+        ("threads", "loops"),
+        "there are 2 loops",
+    ),
     ("choice_first", {"lanes": 32}, ("lanes",), "22 windows of a row lie inside"),
     ("choice_first", {"piece": 2}, ("piece",), "are not split into pieces"),
     ("scatter", {"piece": 0}, ("piece",), "vectors need pieces"),
     ("scatter", {"threads": {"loops": 2, "grain": 1}}, ("threads", "loops"), "there are 1 loops"),
     ("scatter_sliding", {"piece": 2}, ("piece",), "windows of different updates overlap"),
     ("scatter", {"template": "counted_scatter"}, ("template",), "not sums of floats"),
-    ("scatter_unique", {"piece": 1, "lanes": 4, "threads": {"loops": 2, "grain": 1}},
-     ("threads", "loops"), "there are 1 loops"),
+    (
+        "scatter_unique",
+        {"piece": 1, "lanes": 4, "threads": {"loops": 2, "grain": 1}},
+        ("threads", "loops"),
+        "there are 1 loops",
+    ),
     ("scatter_compensated", ORDERED, ("template",), "need compensation"),
     ("scatter_compensated", {"sweep_lanes": 3}, ("sweep_lanes",), "a power of two"),
-    ("scatter_sorted", {"places": {"piece": 8, "threads": {"loops": 2, "grain": 1}}},
-     ("places", "threads", "loops"), "there are 1 loops"),
+    (
+        "scatter_sorted",
+        {"places": {"piece": 8, "threads": {"loops": 2, "grain": 1}}},
+        ("places", "threads", "loops"),
+        "there are 1 loops",
+    ),
     ("attention", {"keys": 5}, ("keys",), "a multiple of the"),
     ("attention", {"score_vectors": 3}, ("score_vectors",), "a power of two"),
     ("attention", {"value_lanes": 16}, ("value_lanes",), "at most 8 for these widths"),
@@ -68,8 +83,13 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("winograd", {"results": 3}, ("results",), "it must be 2 or 4 at this precision"),
     ("winograd_guarded", {"results": 4}, ("results",), "it must be 2 at this precision"),
     ("winograd", {"block": 9}, ("block",), "there are 2 register tiles"),
-    ("winograd", {"input_threads": {"loops": 4, "grain": 1}}, ("input_threads", "loops"), "3 loops"),
-]  # fmt: skip
+    (
+        "winograd",
+        {"input_threads": {"loops": 4, "grain": 1}},
+        ("input_threads", "loops"),
+        "3 loops",
+    ),
+]
 
 
 @pytest.mark.parametrize(

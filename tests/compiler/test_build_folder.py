@@ -95,14 +95,15 @@ def _forged(folder: Path) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        _unsigned, _forged,
+        _unsigned,
+        _forged,
         lambda folder: (folder / manifest.NAME).unlink(),
         lambda folder: (folder / manifest.NAME).write_text("{}"),
         lambda folder: (folder / manifest.NAME).write_text("[" * 100_000),
         lambda folder: (folder / "m.so").write_bytes(b"edited by hand"),
         lambda folder: (folder / "part" / "m.h").write_bytes(b"edited by hand"),
     ],
-)  # fmt: skip
+)
 def test_a_manifest_gives_no_leave_to_remove_what_nobody_built(
     harm: Callable[[Path], object], folder: Path
 ) -> None:

@@ -18,8 +18,8 @@ from xlac_sdk.support import limits
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "specs" / "mlp_small.yaml"
 STAGES = (
-    "reading the model", "pass simplify", "pass expand", "pass cse-2", "fusion", "schedules and the memory plan",
-    "writing the code", "building the code", "loading the code",
+    "reading the model", "pass simplify", "pass expand", "pass cse-2", "fusion",
+    "schedules and the memory plan", "writing the code", "building the code", "loading the code",
 )  # fmt: skip
 
 
@@ -108,7 +108,8 @@ def test_each_program_of_a_model_with_open_sizes_has_the_limits(
 ) -> None:
     spec = tmp_path / "open.yaml"
     spec.write_text(
-        "xlac: 1\nmodel: m\ndims: {n: {max: 100}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x * 2.0}\noutputs: [y]\n"
+        "xlac: 1\nmodel: m\ndims: {n: {max: 100}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x * "
+        "2.0}\noutputs: [y]\n"
     )
     model = xlac.compile(spec, target="reference", max_compile_seconds=50)
     assert np.asarray(model(np.ones(3, np.float32))).tolist() == [2, 2, 2]
@@ -120,7 +121,8 @@ def test_each_program_of_a_model_with_open_sizes_has_the_limits(
 
 
 @pytest.mark.parametrize(("options", "code"), [
-    (["--max-compile-seconds", "0.000001"], 4), (["--max-compile-memory", "4G", "--max-compile-seconds", "600"], 0),
+    (["--max-compile-seconds", "0.000001"], 4),
+    (["--max-compile-memory", "4G", "--max-compile-seconds", "600"], 0),
     (["--max-compile-seconds", "-1"], 2), (["--max-compile-memory", "much"], 2),
 ])  # fmt: skip
 @pytest.mark.parametrize("verb", ["check", "run", "expand", "explain"])

@@ -129,10 +129,15 @@ def test_the_memory_plan_ends_inside(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("target", "home", "name", "most"), [
-    ("cpu", "xlac_sdk.lowering.legalize._Legalizer", "run", 1), ("cpu", "xlac_cpu.emit.function", "write", 1), ("cpu", "xlac_cpu.emit.driver._Body", "launch", 64),
-    ("c", "xlac_sdk.lowering.legalize._Legalizer", "run", 1), ("c", "xlac_sdk.emit.ctext._StatementWriter", "block", 10), ("c", "xlac_c.steps.Steps", "begins", 64),
+    ("cpu", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
+    ("cpu", "xlac_cpu.emit.function", "write", 1),
+    ("cpu", "xlac_cpu.emit.driver._Body", "launch", 64),
+    ("c", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
+    ("c", "xlac_sdk.emit.ctext._StatementWriter", "block", 10),
+    ("c", "xlac_c.steps.Steps", "begins", 64),
     ("reference", "xlac_sdk.kernel_ir.verify._Verifier", "run", 1),
-    ("cuda", "xlac_sdk.lowering.legalize._Legalizer", "run", 1), ("cuda", "xlac_sdk.emit.ctext._StatementWriter", "block", 40),
+    ("cuda", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
+    ("cuda", "xlac_sdk.emit.ctext._StatementWriter", "block", 40),
 ])  # fmt: skip
 @pytest.mark.sampled(2)
 def test_emission_ends_with_the_kernel_that_is_begun(

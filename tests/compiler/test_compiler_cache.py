@@ -187,7 +187,10 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     assert not [p for p in cache.folder.rglob("*") if p.is_file()]
 
 
-CHILD = "import sys, numpy, xlac; print(xlac.compile(sys.argv[1])(numpy.ones((1, 64), numpy.float32)).sum())"
+CHILD = (
+    "import sys, numpy, xlac; print(xlac.compile(sys.argv[1])(numpy.ones((1, 64), "
+    "numpy.float32)).sum())"
+)
 
 
 def test_processes_share_it(folder: Path) -> None:
@@ -218,9 +221,12 @@ def test_the_key_knows_what_matters() -> None:
     backend = CpuBackend()
     here, other = backend.target(Request()), backend.target(Request(cpu="x86-64-v3"))
     keys = {
-        key_of(backend, here, {"a": "x"}), key_of(backend, here, {"a": "y"}), key_of(backend, here, {"b": "x"}),
-        key_of(backend, other, {"a": "x"}), key_of(backend, here, {"a": "x", "b": ""}),
-    }  # fmt: skip
+        key_of(backend, here, {"a": "x"}),
+        key_of(backend, here, {"a": "y"}),
+        key_of(backend, here, {"b": "x"}),
+        key_of(backend, other, {"a": "x"}),
+        key_of(backend, here, {"a": "x", "b": ""}),
+    }
     assert len(keys) == 5 and key_of(backend, here, {"b": "1", "a": "2"}) == key_of(
         backend, here, {"a": "2", "b": "1"}
     )

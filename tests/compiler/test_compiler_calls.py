@@ -182,7 +182,8 @@ def test_several_threads_share_a_model() -> None:
 def test_state_lives_between_calls(tmp_path: Path) -> None:
     spec = tmp_path / "counter.yaml"
     spec.write_text(
-        "xlac: 1\nmodel: counter\ninputs: {x: 'f32[4]'}\nstate: {total: {type: 'f32[4]', next: total + x}}\n"
+        "xlac: 1\nmodel: counter\ninputs: {x: 'f32[4]'}\nstate: {total: {type: 'f32[4]', next: "
+        "total + x}}\n"
         "graph: {y: total * 2.0}\noutputs: [y]\n"
     )
     for target in ("cpu", "c", "reference"):
@@ -196,7 +197,8 @@ def test_state_lives_between_calls(tmp_path: Path) -> None:
 def test_a_reset_is_of_every_program_of_a_model_with_open_sizes(tmp_path: Path) -> None:
     spec = tmp_path / "counter.yaml"
     spec.write_text(
-        "xlac: 1\nmodel: counter\ndims: {n: {max: 9}}\ninputs: {x: 'f32[n]'}\nstate: {calls: {type: 'f32[]', next: calls + 1}}\n"
+        "xlac: 1\nmodel: counter\ndims: {n: {max: 9}}\ninputs: {x: 'f32[n]'}\nstate: {calls: "
+        "{type: 'f32[]', next: calls + 1}}\n"
         "graph: {y: x * calls}\noutputs: [y]\n"
     )
     model = xlac.compile(spec, target="reference")

@@ -19,11 +19,14 @@ from xlac.cli import root, status
 from xlac_sdk.source import SourceError
 
 ROWS, COLUMNS = 1024, 512  # 2 MiB: mapped, not copied
-HEAD = "xlac: 1\nmodel: m\nweights: w.safetensors\ndims: {n: {min: 1, max: 8, opt: 1}}\ninputs: {i: 'i32[n]'}\n"
+HEAD = (
+    "xlac: 1\nmodel: m\nweights: w.safetensors\ndims: {n: {min: 1, max: 8, opt: 1}}\ninputs: "
+    "{i: 'i32[n]'}\n"
+)
 LOOKUP = HEAD + "graph:\n  w: {op: weight, type: 'f32[1024, 512]'}\n  h: w[i]\noutputs: [h]\n"
-DOT = (
-    HEAD
-    + "graph:\n  w: {op: weight, type: 'f32[1024, 512]'}\n  h: cast(broadcast(i[0], [8, 1024]), dtype=f32) @ w\noutputs: [h]\n"
+DOT = HEAD + (
+    "graph:\n  w: {op: weight, type: 'f32[1024, 512]'}\n  h: cast(broadcast(i[0], [8, 1024]), "
+    "dtype=f32) @ w\noutputs: [h]\n"
 )
 IDS = np.array([1000], np.int32)
 

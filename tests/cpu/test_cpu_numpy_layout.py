@@ -1,5 +1,5 @@
-"""What the quick call assumes of arrays is looked at before it is used; where it is not so, programs
-are called the other way.
+"""What the quick call assumes of arrays is looked at before it is used; where it is not so,
+programs are called the other way.
 """
 
 from __future__ import annotations

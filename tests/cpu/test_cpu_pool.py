@@ -286,7 +286,8 @@ def test_threads_bound_to_one_processor_compute_too() -> None:
         "from test_cpu_pool import *\n"
         "fast = loaded(parallel(), machine(2)).fast\n"
         "for _ in range(20): assert np.array_equal(fast(X, X), 2 * X); time.sleep(0.002)\n"
-        "assert all(os.sched_getaffinity(int(task.name)) == one for task in Path('/proc/self/task').iterdir())\n"
+        "assert all(os.sched_getaffinity(int(task.name)) == one for task in "
+        "Path('/proc/self/task').iterdir())\n"
     )
     subprocess.run(
         [sys.executable, "-c", code, str(Path(__file__).parent)], timeout=1800, check=True

@@ -109,12 +109,21 @@ def test_alignment_is_what_every_launch_keeps() -> None:
     arrays.
     """
     t, x = slot("t", F32, 256, Role.TEMPORARY, 128), slot("x", F32, 64, Role.INPUT)
-    for argument, known in ((Argument(t), 64), (Argument(t, 4), 16), (Argument(t, 0, (("i", 3),)), 4), (Argument(x), 4),
-                            (Argument(x, 16), 4)):  # fmt: skip
+    for argument, known in (
+        (Argument(t), 64),
+        (Argument(t, 4), 16),
+        (Argument(t, 0, (("i", 3),)), 4),
+        (Argument(x), 4),
+        (Argument(x, 16), 4),
+    ):
         assert alignment.known(argument, layout.start) == known
     kernel, y = plus(1.0), slot("y", F32, 20, Role.OUTPUT)
-    steps = (Copy(Argument(t), Argument(x), 64), Launch(kernel, (Argument(t), Argument(t, 80))),
-             Launch(kernel, (Argument(t, 81), Argument(t, 101))), Copy(Argument(y), Argument(t, 101), 16))  # fmt: skip
+    steps = (
+        Copy(Argument(t), Argument(x), 64),
+        Launch(kernel, (Argument(t), Argument(t, 80))),
+        Launch(kernel, (Argument(t, 81), Argument(t, 101))),
+        Copy(Argument(y), Argument(t, 101), 16),
+    )
     program = Program("p", (x,), (y,), (t, x, y), steps, {}, arena_bytes=2048)
     assert layout.alignments(program)[kernel] == (4, 4)
     loaded(program, machine()).run({"x": np.zeros(64, "f4")}, {"y": np.zeros(20, "f4")})

@@ -26,9 +26,11 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 MACHINES = {
-    "avx512": Request(cpu="x86-64-v4"), "avx2": Request(cpu="x86-64-v3"), "sse": Request(cpu="x86-64-v2"),
+    "avx512": Request(cpu="x86-64-v4"),
+    "avx2": Request(cpu="x86-64-v3"),
+    "sse": Request(cpu="x86-64-v2"),
     "neon": Request(cpu="cortex-a76", triple="aarch64-unknown-linux-gnu"),
-}  # fmt: skip
+}
 
 ALLOWED = {
     "stem": {"avx512": 6},

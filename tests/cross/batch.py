@@ -92,14 +92,16 @@ class Batch:
             "entry:",
         ]
         body.append(
-            "  %context = alloca [3 x i64], align 8\n  %sizes = alloca [16 x i64], align 8\n  br label %t0"
+            "  %context = alloca [3 x i64], align 8\n  %sizes = alloca [16 x i64], align 8\n  br "
+            "label %t0"
         )
         for number, (task, making) in enumerate(zip(self.tasks, self.makings, strict=True)):
             mine = self.places[number]
             arrays = [n for n in mine if n != "memory"]
             lines.append(f"declare i32 @case{number}_init(ptr, ptr, {word})")
             lines.append(
-                f"declare i32 @case{number}_run({', '.join(['ptr'] * (1 + bool(task.sizes) + len(arrays)))})"
+                "declare i32 "
+                f"@case{number}_run({', '.join(['ptr'] * (1 + bool(task.sizes) + len(arrays)))})"
             )
             body.append(f"t{number}:")
             body += [
@@ -107,11 +109,13 @@ class Batch:
                 for i, at in enumerate(mine.values())
             ]
             body.append(
-                f"  %s{number} = call i32 @case{number}_init(ptr %context, ptr %p{number}.{len(arrays)}, {word} {making.api.memory_bytes})"
+                f"  %s{number} = call i32 @case{number}_init(ptr %context, ptr "
+                f"%p{number}.{len(arrays)}, {word} {making.api.memory_bytes})"
             )
             for place, size in enumerate(task.sizes):
                 body.append(
-                    f"  %z{number}.{place} = getelementptr i64, ptr %sizes, i32 {place}\n  store i64 {size}, ptr %z{number}.{place}"
+                    f"  %z{number}.{place} = getelementptr i64, ptr %sizes, i32 {place}\n  store "
+                    f"i64 {size}, ptr %z{number}.{place}"
                 )
             given = ", ".join(
                 [
@@ -126,7 +130,8 @@ class Batch:
                 body.append(f"  %o{number}.{call} = or i32 {states[-1]}, %r{number}.{call}")
                 states.append(f"%o{number}.{call}")
             body.append(
-                f"  %b{number} = icmp ne i32 {states[-1]}, 0\n  br i1 %b{number}, label %f{number}, label %t{number + 1}"
+                f"  %b{number} = icmp ne i32 {states[-1]}, 0\n  br i1 %b{number}, label "
+                f"%f{number}, label %t{number + 1}"
             )
             body.append(f"f{number}:\n  ret i32 {number + 1}")
         body.append(f"t{len(self.tasks)}:\n  ret i32 0\n}}")
@@ -186,7 +191,8 @@ class Batch:
             done = self.other.run(made, given=given)
         if done.returncode or len(done.stdout) != len(given):
             raise AssertionError(
-                f"{self.other.name} ended with {done.returncode} after {len(done.stdout)} bytes: {done.stderr[:2000]!r}"
+                f"{self.other.name} ended with {done.returncode} after {len(done.stdout)} bytes: "
+                f"{done.stderr[:2000]!r}"
             )
         block = np.frombuffer(done.stdout, np.uint8)
         return [

@@ -75,12 +75,25 @@ MACHINES = (
     Other("x86-64", "x86_64-unknown-linux-gnu", "x86-64", ("qemu-x86_64", "-cpu", "qemu64")),
     Other("x86-64-v2", "x86_64-unknown-linux-gnu", "x86-64-v2", ("qemu-x86_64", "-cpu", "Nehalem")),
     Other("x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", ("qemu-x86_64", "-cpu", "max")),
-    Other("aarch64", "aarch64-unknown-linux-gnu", "cortex-a72", ("qemu-aarch64", "-cpu", "cortex-a72")),
+    Other(
+        "aarch64", "aarch64-unknown-linux-gnu", "cortex-a72", ("qemu-aarch64", "-cpu", "cortex-a72")
+    ),
     Other("armv7", "armv7-unknown-linux-gnueabihf", "cortex-a9", ("qemu-arm", "-cpu", "cortex-a9")),
-    Other("thumb", "thumbv7-unknown-linux-gnueabihf", "cortex-a7", ("qemu-arm", "-cpu", "cortex-a7")),
+    Other(
+        "thumb", "thumbv7-unknown-linux-gnueabihf", "cortex-a7", ("qemu-arm", "-cpu", "cortex-a7")
+    ),
     Other("riscv64", "riscv64-unknown-linux-gnu", "", ("qemu-riscv64", "-cpu", "rv64")),
-    Other("riscv64-v", "riscv64-unknown-linux-gnu", "generic-rv64+m+a+f+d+c+v", ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=128")),
+    Other(
+        "riscv64-v",
+        "riscv64-unknown-linux-gnu",
+        "generic-rv64+m+a+f+d+c+v",
+        ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=128"),
+    ),
     Other("wasm32", "wasm32-unknown-unknown", "", ("node", str(HERE / "run.mjs"))),
-    Other("cortex-m4", "thumbv7em-none-eabihf", "cortex-m4",
-          ("qemu-system-arm", "-M", "mps2-an386", "-display", "none", "-semihosting", "-kernel")),
-)  # fmt: skip
+    Other(
+        "cortex-m4",
+        "thumbv7em-none-eabihf",
+        "cortex-m4",
+        ("qemu-system-arm", "-M", "mps2-an386", "-display", "none", "-semihosting", "-kernel"),
+    ),
+)

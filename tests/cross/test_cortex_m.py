@@ -139,9 +139,13 @@ def linked(folder: Path, libm: bool) -> Path:
     warned = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffunction-sections")
     objects = []
     for file, flags in (
-        (folder / "digits" / "digits.c", ("-pedantic", "-Os")), (folder / "runner.c", ()),
-        (HERE / "bare.c", ("-std=gnu99", f"-DBYTES={block_bytes()}", "-fno-tree-loop-distribute-patterns")),
-    ):  # fmt: skip
+        (folder / "digits" / "digits.c", ("-pedantic", "-Os")),
+        (folder / "runner.c", ()),
+        (
+            HERE / "bare.c",
+            ("-std=gnu99", f"-DBYTES={block_bytes()}", "-fno-tree-loop-distribute-patterns"),
+        ),
+    ):
         objects.append(folder / f"{file.stem}.o")
         told(
             "arm-none-eabi-gcc",

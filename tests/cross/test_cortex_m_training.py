@@ -29,7 +29,8 @@ train:
   metrics: {accuracy: "mean(f32(argmax(logits, axis=-1) == label))"}
   optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
 """
-WHOLE = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off", f"-DEPOCHS={EPOCHS}", f"-DTEST={TEST}")  # fmt: skip
+WHOLE = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off",
+         f"-DEPOCHS={EPOCHS}", f"-DTEST={TEST}")  # fmt: skip
 # `bare.c` hands over a block and takes it back: what was learned, and what was used of the stack
 ON_THE_BOARD = """
 #include <stdint.h>
@@ -104,12 +105,15 @@ def built(folder: Path, options: tuple[str, ...]) -> None:
     assert status([*given, "--max-memory", "128K", "-o", str(folder / "out"), *options]) == 0
     parts = [
         (data["image"][:most], data["label"][:most])
-        for data, most in ((np.load(SPECS / "data" / f"digits_{kind}.npz"), most) for kind, most in (("train", TRAIN), ("test", TEST)))
+        for data, most in ((np.load(SPECS / "data" / f"digits_{kind}.npz"), most) for kind,
+                           most in (("train", TRAIN), ("test", TEST)))
     ]  # fmt: skip
     images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
     pixels = np.rint(images * 16).astype(np.uint8)
     assert (pixels / np.float32(16) == images).all()
-    (folder / "pixels.inc").write_text("".join(f"{{{','.join(map(str, row))}}},\n" for row in pixels.tolist()))  # fmt: skip
+    (folder / "pixels.inc").write_text(
+        "".join(f"{{{','.join(map(str, row))}}},\n" for row in pixels.tolist())
+    )
     (folder / "labels.inc").write_text(",\n".join(map(str, labels.tolist())) + "\n")
     (folder / "host.c").write_text(ON_THE_HOST)
     (folder / "board.c").write_text(ON_THE_BOARD)
@@ -130,11 +134,38 @@ def on_the_board(folder: Path) -> Path:
     )
     (folder / "board.ld").write_text(script)
     start = ("-std=gnu99", "-DBYTES=40", "-fno-tree-loop-distribute-patterns")
-    sources = {folder / "out" / "digits_sgd.c": (), HERE / "learner.c": (), folder / "board.c": (), HERE / "bare.c": start}  # fmt: skip
+    sources = {
+        folder / "out" / "digits_sgd.c": (),
+        HERE / "learner.c": (),
+        folder / "board.c": (),
+        HERE / "bare.c": start,
+    }
     objects = []
     for file, flags in sources.items():
         objects.append(folder / f"{file.stem}.o")
-        told("arm-none-eabi-gcc", *CPU, *WHOLE, "-ffunction-sections", *flags, *includes(folder), "-c", file, "-o", objects[-1])  # fmt: skip
+        told(
+            "arm-none-eabi-gcc",
+            *CPU,
+            *WHOLE,
+            "-ffunction-sections",
+            *flags,
+            *includes(folder),
+            "-c",
+            file,
+            "-o",
+            objects[-1],
+        )
     made = folder / "digits.elf"
-    told("arm-none-eabi-gcc", *CPU, "-nostartfiles", "-specs=nano.specs", "-Wl,--gc-sections", "-T", folder / "board.ld", *objects, "-o", made)  # fmt: skip
+    told(
+        "arm-none-eabi-gcc",
+        *CPU,
+        "-nostartfiles",
+        "-specs=nano.specs",
+        "-Wl,--gc-sections",
+        "-T",
+        folder / "board.ld",
+        *objects,
+        "-o",
+        made,
+    )
     return made

@@ -23,10 +23,15 @@ from packages import SPECS, build, by_name, inputs_of
 
 pytestmark = pytest.mark.timeout(1800)
 SIZES: dict[str, tuple[dict[str, int | str], dict[str, object]]] = {
-    "digits": ({"batch": 3}, {}), "lstm_3x60": ({"T": 8}, {}), "tagger": ({}, {}), "loop_while": ({}, {}),
-    "bert_layer": ({"sequence": 12}, {"hidden": 64, "heads": 4, "ffn": 128}), "mlp_small": ({}, {}), "softmax": ({}, {}),
+    "digits": ({"batch": 3}, {}),
+    "lstm_3x60": ({"T": 8}, {}),
+    "tagger": ({}, {}),
+    "loop_while": ({}, {}),
+    "bert_layer": ({"sequence": 12}, {"hidden": 64, "heads": 4, "ffn": 128}),
+    "mlp_small": ({}, {}),
+    "softmax": ({}, {}),
     "layernorm_gelu": ({}, {}),
-}  # fmt: skip
+}
 # more than the 4 MB of a microcontroller's board
 LARGE = ("tagger", "mlp_small", "softmax", "layernorm_gelu")
 SYSTEMS = [m for m in MACHINES if "linux" in m.triple]

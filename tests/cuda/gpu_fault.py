@@ -36,7 +36,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         spec = Path(folder, "two_steps.yaml")
         spec.write_text(
-            "xlac: 1\nmodel: two_steps\ninputs:\n  x: f32[8, 8]\ngraph:\n  a: x @ x\n  y: sum(exp(a))\noutputs: [y]\n"
+            "xlac: 1\nmodel: two_steps\ninputs:\n  x: f32[8, 8]\ngraph:\n  a: x @ x\n  y: "
+            "sum(exp(a))\noutputs: [y]\n"
         )
         model = executable(lower(load(spec), backend.target(Request())), backend)
         try:

@@ -11,8 +11,8 @@ from xlac.ops import OPS
 from xlac_sdk.host.registry import find
 
 SAMPLE = (
-    "add", "reduce", "softmax", "layer_norm", "transpose", "gather", "scatter", "cumulative", "sort", "window", "dot", "conv",
-    "attention", "rng_bits",
+    "add", "reduce", "softmax", "layer_norm", "transpose", "gather", "scatter", "cumulative",
+    "sort", "window", "dot", "conv", "attention", "rng_bits",
 )  # fmt: skip
 
 

@@ -37,7 +37,8 @@ def test_nvidias_checkers_find_nothing(tool: str) -> None:
     )
     if found is None:
         pytest.skip(
-            "compute-sanitizer is not installed (it is part of CUDA's toolkit): no kernel was checked for races"
+            "compute-sanitizer is not installed (it is part of CUDA's toolkit): no kernel was "
+            "checked for races"
         )
     done = subprocess.run(
         [found, "--tool", tool, "--error-exitcode", "9", sys.executable, str(SAMPLE)],

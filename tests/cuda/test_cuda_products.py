@@ -170,8 +170,14 @@ def test_products_whose_every_access_is_watched(
 
 def test_schedules_and_text_have_the_same_instructions() -> None:
     asked = {
-        instructions.COPY, instructions.COMMIT, instructions.WAIT, instructions.WARP_BARRIER, *instructions.MMA.values(), arrival_counter.FENCE, arrival_counter.TICKET,
-    }  # fmt: skip
+        instructions.COPY,
+        instructions.COMMIT,
+        instructions.WAIT,
+        instructions.WARP_BARRIER,
+        *instructions.MMA.values(),
+        arrival_counter.FENCE,
+        arrival_counter.TICKET,
+    }
     assert asked == set(INSTRUCTIONS) == described("sm_80").instructions
     assert {
         instructions.FENCE,
@@ -190,7 +196,8 @@ def test_schedules_and_text_have_the_same_instructions() -> None:
 def test_a_program_with_warp_groups_is_an_artefact(tmp_path: Path) -> None:
     spec = tmp_path / "product.yaml"
     spec.write_text(
-        'xlac: 1\nmodel: m\ninputs: {a: "bf16[512,256]", b: "bf16[256,512]"}\ngraph: {y: a @ b}\noutputs: [y]\n'
+        'xlac: 1\nmodel: m\ninputs: {a: "bf16[512,256]", b: "bf16[256,512]"}\ngraph: {y: a @ '
+        "b}\noutputs: [y]\n"
     )
     asked = [
         "build",
@@ -216,12 +223,16 @@ def test_a_program_with_warp_groups_is_an_artefact(tmp_path: Path) -> None:
 def test_large_products_spill_no_registers(arch: str) -> None:
     """One file with what matters; its threads leave room for each other."""
     outputs = [
-        product(4096, 4096, 4096, D.F32, name="0"), product(4096, 4096, 4096, D.BF16, name="1"),
-        product(4096, 4096, 4096, D.BF16, "nt", name="2"), product(1, 3072, 768, D.BF16, name="3"),
+        product(4096, 4096, 4096, D.F32, name="0"),
+        product(4096, 4096, 4096, D.BF16, name="1"),
+        product(4096, 4096, 4096, D.BF16, "nt", name="2"),
+        product(1, 3072, 768, D.BF16, name="3"),
         attention((32, 4096, 128), (8, 4096, 128), D.BF16, causal=True, name="4"),
-        attention((32, 1, 128), (8, 4096, 128), D.BF16, name="5"), attention((8, 512, 64), (8, 512, 64), D.F32, name="6"),
-        attention((8, 512, 128), (8, 512, 128), D.F32, causal=True, name="7"), attention((8, 512, 256), (8, 512, 256), D.BF16, causal=True, name="8"),
-    ]  # fmt: skip
+        attention((32, 1, 128), (8, 4096, 128), D.BF16, name="5"),
+        attention((8, 512, 64), (8, 512, 64), D.F32, name="6"),
+        attention((8, 512, 128), (8, 512, 128), D.F32, causal=True, name="7"),
+        attention((8, 512, 256), (8, 512, 256), D.BF16, causal=True, name="8"),
+    ]
     target = described(arch)
     (text,) = CudaBackend().emit(lowered(target, *outputs).program, target).values()
     code = compiler.compiled(text)

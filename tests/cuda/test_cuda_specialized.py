@@ -45,16 +45,25 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 FAULTS = {
-    "tiles that are not waited for": (r"barrier_wait\(&full[^;]*;", "", "read before it is written"),
-    "places that are filled before they are free": (r"barrier_wait\(&empty[^;]*;", "", "more arrive at a barrier in shared memory"),
-    "places handed back while they are read": (r"settle_groups<1>\(\);", "settle_groups<2>();", "a race in shared memory"),
-    "places that are not handed back": (r"barrier_done\(&empty\[slot_1\]\);", "", "for a phase that never ends"),
+    "tiles that are not waited for": (r"barrier_wait\(&full[^;]*;", "",
+                                      "read before it is written"),
+    "places that are filled before they are free": (r"barrier_wait\(&empty[^;]*;", "",
+                                                    "more arrive at a barrier in shared memory"),
+    "places handed back while they are read": (r"settle_groups<1>\(\);", "settle_groups<2>();",
+                                               "a race in shared memory"),
+    "places that are not handed back": (r"barrier_done\(&empty\[slot_1\]\);", "",
+                                        "for a phase that never ends"),
     "sums that nobody waits for": (r"settle_groups<0>\(\);", "", "a race in shared memory"),
-    "more bytes than come": (r"barrier_expect\(([^;]*), 40960\);", r"barrier_expect(\1, 40976);", "for a phase that never ends"),
-    "fewer bytes than come": (r"barrier_expect\(([^;]*), 40960\);", r"barrier_expect(\1, 40944);", "for a phase that never ends"),
-    "a phase that is not next": (r"barrier_wait\(&full([^;]*)\);", r"barrier_wait(&full\1 + 1);", "more than one ahead"),
-    "a barrier that has not begun": (r"barrier_begin\(&full\[INT64_C\(1\)\][^;]*;", "", "has not begun"),
-    "a box beside its place": (r"copy_box\(&left([^;]*);", r"copy_box(8 + &left\1;", "not aligned to 128 bytes"),
+    "more bytes than come": (r"barrier_expect\(([^;]*), 40960\);", r"barrier_expect(\1, 40976);",
+                             "for a phase that never ends"),
+    "fewer bytes than come": (r"barrier_expect\(([^;]*), 40960\);", r"barrier_expect(\1, 40944);",
+                              "for a phase that never ends"),
+    "a phase that is not next": (r"barrier_wait\(&full([^;]*)\);", r"barrier_wait(&full\1 + 1);",
+                                 "more than one ahead"),
+    "a barrier that has not begun": (r"barrier_begin\(&full\[INT64_C\(1\)\][^;]*;", "",
+                                     "has not begun"),
+    "a box beside its place": (r"copy_box\(&left([^;]*);", r"copy_box(8 + &left\1;",
+                               "not aligned to 128 bytes"),
 }  # fmt: skip
 PLANTED = (
     'static const int planted = std::getenv("PLANTED") ? std::atoi(std::getenv("PLANTED")) : 0;\n'
@@ -81,7 +90,8 @@ class Faulty(OnStandin):
             statement = re.search(before, lines[at])
             assert statement is not None
             lines[at] = (
-                f"if (planted == {number}) {{ {statement.expand(after)} }} else {lines[at].lstrip()}"
+                f"if (planted == {number}) {{ {statement.expand(after)} }} else "
+                f"{lines[at].lstrip()}"
             )
         return super().build({"m.cu": PLANTED + "\n".join(lines)}, folder)
 

@@ -31,7 +31,10 @@ def run(
     before: str = "",
 ) -> NDArray[np.float32]:
     """Runs `body` as a kernel over `float *y` and `const float *x`, and returns y; x counts up."""
-    text = f'{before}\nextern "C" __global__ void __launch_bounds__(1024) planted(const float *x, float *y, int n)\n{{\n{body}\n}}\n'
+    text = (
+        f'{before}\nextern "C" __global__ void __launch_bounds__(1024) planted(const float *x, '
+        f"float *y, int n)\n{{\n{body}\n}}\n"
+    )
     return launched(STANDIN.library(text, watched=watched), threads, blocks, dynamic)
 
 
@@ -100,19 +103,26 @@ def test_dynamic_shared_memory_and_atomics(counts: Counts) -> None:
 
 
 FAULTS = {
-    "a barrier that some threads pass by": ("if (threadIdx.x < 40) __syncthreads();", "never reached by thread"),
-    "two barriers for one": ("if (threadIdx.x < 32) { __syncthreads(); }\n else { __syncthreads(); }", "different barriers"),
+    "a barrier that some threads pass by": ("if (threadIdx.x < 40) __syncthreads();",
+                                            "never reached by thread"),
+    "two barriers for one": (
+        "if (threadIdx.x < 32) { __syncthreads(); }\n else { __syncthreads(); }",
+        "different barriers"),
     "a shuffle that names a lane which has left": (
-        "if (threadIdx.x == 5) return; y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, x[threadIdx.x], 1);", "names lane 5, which has exited",
+        ("if (threadIdx.x == 5) return; y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, "
+         "x[threadIdx.x], 1);"), "names lane 5, which has exited",
     ),
-    "a shuffle whose mask leaves out who calls": ("y[threadIdx.x] = __shfl_xor_sync(0xfu, x[threadIdx.x], 1);", "does not name it"),
+    "a shuffle whose mask leaves out who calls": (
+        "y[threadIdx.x] = __shfl_xor_sync(0xfu, x[threadIdx.x], 1);", "does not name it"),
     "a shuffle beside a barrier": (
         "if (threadIdx.x == 3) __syncthreads();\n else __syncwarp();", "waits at the barrier",
     ),
     "a write far outside": ("y[n + 4096] = 1.0f;", "address"),
     "a write before the start": ("y[-2000] = 1.0f;", "address"),
-    "a stack that is too small": ("volatile float held[1 << 17]; held[threadIdx.x] = 1.0f; y[0] = held[0];", "local memory"),
-    "a misaligned access": ("*(float4 *)(y + 1 + 4 * threadIdx.x) = make_float4(1, 2, 3, 4);", "a misaligned access"),
+    "a stack that is too small": (
+        "volatile float held[1 << 17]; held[threadIdx.x] = 1.0f; y[0] = held[0];", "local memory"),
+    "a misaligned access": ("*(float4 *)(y + 1 + 4 * threadIdx.x) = make_float4(1, 2, 3, 4);",
+                            "a misaligned access"),
     "an integer divided by zero": ("y[0] = 7 / (n - 256);", "division by zero"),
 }  # fmt: skip
 
@@ -139,16 +149,31 @@ TICKET = """
 """The last of several blocks adds what they found; x begins with a zero."""
 
 WATCHED = {
-    "a write just outside": ("y[n + threadIdx.x] = 1.0f;", "written at byte 1024 of an allocation of 1024 bytes"),
+    "a write just outside": (
+        "y[n + threadIdx.x] = 1.0f;",
+        "written at byte 1024 of an allocation of 1024 bytes",
+    ),
     "a read just outside": ("y[threadIdx.x] = x[threadIdx.x == 9 ? n : 0];", "read at byte 1024"),
     "shared memory that nobody wrote": (
-        "__shared__ float held[64]; y[threadIdx.x] = held[threadIdx.x];", "read before it is written",
+        "__shared__ float held[64]; y[threadIdx.x] = held[threadIdx.x];",
+        "read before it is written",
     ),
     "a barrier forgotten": (
-        "__shared__ float held[64]; held[threadIdx.x] = x[threadIdx.x]; y[threadIdx.x] = held[63 - threadIdx.x];",
+        (
+            "__shared__ float held[64]; held[threadIdx.x] = x[threadIdx.x]; y[threadIdx.x] = "
+            "held[63 "
+            "- threadIdx.x];"
+        ),
         "shared memory",
     ),
-    "two threads that write one place": ("__shared__ float held[4]; held[threadIdx.x % 4] = 1.0f; __syncthreads(); y[threadIdx.x] = held[0];", "a race in shared memory"),
+    "two threads that write one place": (
+        (
+            "__shared__ float held[4]; held[threadIdx.x % 4] = 1.0f; __syncthreads(); "
+            "y[threadIdx.x] "
+            "= held[0];"
+        ),
+        "a race in shared memory",
+    ),
     "a place written again before all have read it": (
         """__shared__ float held[64]; held[threadIdx.x] = x[threadIdx.x];
         __syncthreads();
@@ -162,11 +187,23 @@ WATCHED = {
         "a race in shared memory",
     ),
     "two blocks that write one place": ("y[threadIdx.x] = blockIdx.x;", "a race in global memory"),
-    "parts of another block that it did not fence": (TICKET.replace("y[b + 1] = v; __threadfence();", "y[b + 1] = v;"), "a race in global memory"),
-    "parts read without a fence": (TICKET.replace("if (last) { __threadfence();", "if (last) {"), "a race in global memory"),
-    "parts read before all are there": (TICKET.replace("if (last)", "if (b == 0 || last)"), "a race in global memory"),
-    "a sum that is not atomic": ("if (threadIdx.x == 0) { y[0] = blockIdx.x; } else atomicAdd(&y[0], 1.0f);", "a race in global memory"),
-}  # fmt: skip
+    "parts of another block that it did not fence": (
+        TICKET.replace("y[b + 1] = v; __threadfence();", "y[b + 1] = v;"),
+        "a race in global memory",
+    ),
+    "parts read without a fence": (
+        TICKET.replace("if (last) { __threadfence();", "if (last) {"),
+        "a race in global memory",
+    ),
+    "parts read before all are there": (
+        TICKET.replace("if (last)", "if (b == 0 || last)"),
+        "a race in global memory",
+    ),
+    "a sum that is not atomic": (
+        "if (threadIdx.x == 0) { y[0] = blockIdx.x; } else atomicAdd(&y[0], 1.0f);",
+        "a race in global memory",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", WATCHED)
@@ -212,7 +249,10 @@ def test_a_launch_beyond_the_limits_is_refused(
 
 
 def test_more_threads_than_the_kernel_was_bound_to(counts: Counts) -> None:
-    text = 'extern "C" __global__ void __launch_bounds__(32) planted(const float *x, float *y, int n) { y[0] = x[0]; }\n'
+    text = (
+        'extern "C" __global__ void __launch_bounds__(32) planted(const float *x, float *y, '
+        "int n) { y[0] = x[0]; }\n"
+    )
     with pytest.raises(DeviceError, match="LAUNCH_OUT_OF_RESOURCES"):
         launched(STANDIN.library(text), 64, 1, 0)
 

@@ -228,7 +228,8 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_state_becomes_an_input_and_an_output(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(
-        'xlac: 1\ninputs: {x: "f32[4]"}\nstate: {total: {type: "f32[4]", next: total + x}}\noutputs: {y: total * 2}\n'
+        'xlac: 1\ninputs: {x: "f32[4]"}\nstate: {total: {type: "f32[4]", next: total + '
+        "x}}\noutputs: {y: total * 2}\n"
     )
     made = proto(load(file))
     assert [i.name for i in made.graph.input] == ["x", "total"]

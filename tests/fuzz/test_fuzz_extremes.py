@@ -20,8 +20,10 @@ from inputs import onnx_models, specs, stablehlo_text
 ONE_OF = {"onnx_models": 20, "stablehlo_text": 20, "specs": 30}
 AT_MOST = {"onnx_models": 60, "stablehlo_text": 5, "specs": 400}
 MODELS: dict[str, Callable[[], Iterable[bytes]]] = {
-    "onnx_models": onnx_models.few_seeds, "stablehlo_text": stablehlo_text.seeds, "specs": specs.of_operations,
-}  # fmt: skip
+    "onnx_models": onnx_models.few_seeds,
+    "stablehlo_text": stablehlo_text.seeds,
+    "specs": specs.of_operations,
+}
 
 
 @pytest.mark.parametrize("name", MODELS)

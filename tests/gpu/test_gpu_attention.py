@@ -163,10 +163,15 @@ def test_halves(dtype: DType) -> None:
 
 def test_many_queries(some: Some) -> None:
     agree(attention((1, 1, 20, 16), (1, 1, 40, 16), dtype=D.BF16), CORES, kernels=1, tolerance=2e-2)
-    for q, k, given in some((
-        ((1, 1, 18, 16), (1, 1, 66, 16), {"causal": True}), ((1, 2, 12, 8), (1, 1, 40, 8), {"causal": True, "scale": 0.5}),
-        ((1, 1, 17, 20), (1, 1, 21, 20), {}), ((1, 1, 20, 16), (1, 1, 9, 16), {"causal": True}),
-    ), 2):  # fmt: skip
+    for q, k, given in some(
+        (
+            ((1, 1, 18, 16), (1, 1, 66, 16), {"causal": True}),
+            ((1, 2, 12, 8), (1, 1, 40, 8), {"causal": True, "scale": 0.5}),
+            ((1, 1, 17, 20), (1, 1, 21, 20), {}),
+            ((1, 1, 20, 16), (1, 1, 9, 16), {"causal": True}),
+        ),
+        2,
+    ):
         agree(attention(q, k, dtype=D.BF16, **given), WARP, kernels=1, tolerance=2e-2)
 
 

@@ -138,12 +138,21 @@ EQUAL: dict[str, Callable[[str], tuple[Node, ...]]] = {
     "pointwise": lambda t: (build.exp(param(f"x{t}", (500,))),),
     "transposed": lambda t: (build.transpose(param(f"x{t}", (40, 33)), (1, 0)),),
     "rows": lambda t: (apply("softmax", param(f"x{t}", (9, 70)), axis=-1),),
-    "several rows": lambda t: (build.reduce(x := param(f"x{t}", (2, 2100)), "max", 1), build.reduce(x, "add", 1)),
-    "a whole sum": lambda t: (build.reduce(build.mul(param(f"x{t}", (4200,)), param(f"y{t}", (4200,))), "add"),),
+    "several rows": lambda t: (
+        build.reduce(x := param(f"x{t}", (2, 2100)), "max", 1),
+        build.reduce(x, "add", 1),
+    ),
+    "a whole sum": lambda t: (
+        build.reduce(build.mul(param(f"x{t}", (4200,)), param(f"y{t}", (4200,))), "add"),
+    ),
     "columns": lambda t: (build.apply1("neg", build.reduce(param(f"x{t}", (700, 9)), "add", 0)),),
     "a long softmax": lambda t: (apply("softmax", param(f"x{t}", (2, 1500)), axis=-1),),
-    "product": lambda t: (build.dot(param(f"x{t}", (33, 20)), param(f"w{t}", (20, 17)), ((1,), (0,))),),
-    "one row by a matrix": lambda t: (build.dot(param(f"x{t}", (1, 300)), param(f"w{t}", (300, 17)), ((1,), (0,))),),
+    "product": lambda t: (
+        build.dot(param(f"x{t}", (33, 20)), param(f"w{t}", (20, 17)), ((1,), (0,))),
+    ),
+    "one row by a matrix": lambda t: (
+        build.dot(param(f"x{t}", (1, 300)), param(f"w{t}", (300, 17)), ((1,), (0,))),
+    ),
     "decode": lambda t: (attention(t, 200),),
     "decode, few keys": lambda t: (attention(t, 5),),
     "cumulative": lambda t: (apply("cumsum", param(f"x{t}", (3, 300)), axis=1),),
@@ -151,8 +160,16 @@ EQUAL: dict[str, Callable[[str], tuple[Node, ...]]] = {
     "scattered integers": lambda t: (scattered(t, DType.I32),),
     "scattered floats": lambda t: (scattered(t, DType.F32),),
     "window": lambda t: (apply("max_pool2d", param(f"x{t}", (1, 3, 9, 9)), kernel=3, stride=2),),
-    "replaced": lambda t: (apply("dyn_update", param(f"x{t}", (30, 8)), param(f"u{t}", (2, 8)), param(f"i{t}", (), DType.I32), param(f"j{t}", (), DType.I32)),),
-}  # fmt: skip
+    "replaced": lambda t: (
+        apply(
+            "dyn_update",
+            param(f"x{t}", (30, 8)),
+            param(f"u{t}", (2, 8)),
+            param(f"i{t}", (), DType.I32),
+            param(f"j{t}", (), DType.I32),
+        ),
+    ),
+}
 """What each of the schedules for GPUs does, where sizes and facts make it do its most."""
 
 

@@ -73,11 +73,15 @@ def written(program: Program) -> set[object]:
 @pytest.mark.parametrize(
     "node",
     [
-        dequantised(40, 72, 96), dequantised(3, 72, 96), dequantised(33, 40, 64, group=32), dequantised(24, 72, 96, turned=True),
-        dequantised(20, 33, 50, D.F32), dequantised(symbol("m", min=1, max=40, opt=20), 24, 32),
+        dequantised(40, 72, 96),
+        dequantised(3, 72, 96),
+        dequantised(33, 40, 64, group=32),
+        dequantised(24, 72, 96, turned=True),
+        dequantised(20, 33, 50, D.F32),
+        dequantised(symbol("m", min=1, max=40, opt=20), 24, 32),
     ],
     ids=["bf16", "few rows", "groups", "turned", "f32", "open"],
-)  # fmt: skip
+)
 @pytest.mark.sampled(6)
 def test_weights_are_dequantised_on_their_way(node: Node) -> None:
     """Scales and zero points of columns or groups; one kernel."""
@@ -104,11 +108,14 @@ def test_rows_are_normalised_on_their_way(kind: str, dtype: DType, k: int) -> No
 @pytest.mark.parametrize(
     ("node", "pays"),
     [
-        (dequantised(256, 2048, 1024), True), (dequantised(4096, 2048, 1024), False), (normalised(65536, 128, 256), True),
-        (normalised(4096, 4096, 4096), False), (normalised(1, 2048, 1024), False),
+        (dequantised(256, 2048, 1024), True),
+        (dequantised(4096, 2048, 1024), False),
+        (normalised(65536, 128, 256), True),
+        (normalised(4096, 4096, 4096), False),
+        (normalised(1, 2048, 1024), False),
     ],
     ids=["few rows", "many rows", "few columns", "many columns", "one row"],
-)  # fmt: skip
+)
 def test_it_is_done_where_few_tiles_do_it_again(node: Node, pays: bool) -> None:
     assert (COMPUTED in " ".join(notes(lowered(node, target=HOPPER).program))) is pays
 

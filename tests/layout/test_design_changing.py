@@ -67,8 +67,11 @@ class Copy:
         )
         tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.environment = {
-            **os.environ, "PYTHONPATH": paths, "PATH": tools, "XLAC_CACHE": str(folder / "cache"),
-        }  # fmt: skip
+            **os.environ,
+            "PYTHONPATH": paths,
+            "PATH": tools,
+            "XLAC_CACHE": str(folder / "cache"),
+        }
 
     def located(self, path: str) -> Path:
         inside = self.folder / "toolchain" / "xlac" / path
@@ -89,16 +92,24 @@ class Copy:
             case "sh":
                 for line in block.text.splitlines():
                     # into a folder, and not into this environment
-                    quiet = f"{sys.executable} -m pip install -q --no-deps --no-build-isolation --no-index --upgrade -t {self.site}"
+                    quiet = (
+                        f"{sys.executable} -m pip install -q --no-deps --no-build-isolation "
+                        f"--no-index --upgrade -t {self.site}"
+                    )
                     self.run(["sh", "-ec", line.replace("pip install -e", quiet)])
             case language:
                 raise AssertionError(f"a block of {language}")
 
     def run(self, command: list[str]) -> None:
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, text=True, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         assert done.returncode == 0, f"{command[-1]}\n{done.stdout}"
 
 

@@ -172,7 +172,9 @@ LINE = re.compile(
     r'flowchart TD|end|subgraph \w+\["[^"]+"\]|\w+(\["[^"]+"\])?|\w+( --> \w+)+'
     r'|\w+ (-->|-\.->)\|"[^"]+"\| \w+(\["[^"]+"\])?'
 )
-"""The little of Mermaid's language that the pictures use: https://mermaid.js.org/syntax/flowchart.html"""
+"""The little of Mermaid's language that the pictures use:
+https://mermaid.js.org/syntax/flowchart.html
+"""
 
 
 def pictures() -> Iterator[list[str]]:

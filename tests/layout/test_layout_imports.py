@@ -1,5 +1,5 @@
-"""No circle of imports, those that are made when a function runs included; and inside a room imports
-stand at the top of a file, so that a reader and the import contracts see them.
+"""No circle of imports, those that are made when a function runs included; and inside a room
+imports stand at the top of a file, so that a reader and the import contracts see them.
 
 A room is a top-level folder or module of a package: `xlac.codegen`, `xlac_sdk.host`.
 """

@@ -22,7 +22,10 @@ NAMES = (
 )
 def test_the_former_name_gives_the_same_module(old: str, new: str) -> None:
     package, name = old.rsplit(".", 1)
-    code = f"import {old}, {new}; from {package} import {name} as former; assert {old} is {new} is former"
+    code = (
+        f"import {old}, {new}; from {package} import {name} as former; assert {old} is {new} "
+        "is former"
+    )
     if "onnx" in old:
         pytest.importorskip("onnx")
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -42,7 +45,9 @@ FORMER = {
     "interpret": "Interpreter KernelFault compile_kernel extent run_kernel",
     "verify": "applies verify verify_program",
     "text": "expr show show_program",
-    "indexing": "Number add apply cast div divmod_of index lift mod mul ramp select size_var splat sub",
+    "indexing": (
+        "Number add apply cast div divmod_of index lift mod mul ramp select size_var splat sub"
+    ),
     "dims": "Dim Shape Sym Symbol evaluate static",
     "backend": "Array Backend Device Executable",
 }

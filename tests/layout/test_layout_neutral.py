@@ -1,5 +1,5 @@
-"""What decides how kernels are made names no backend: an instruction is its meaning, its spelling is
-the backend's.
+"""What decides how kernels are made names no backend: an instruction is its meaning, its spelling
+is the backend's.
 """
 
 from pathlib import Path

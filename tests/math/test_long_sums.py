@@ -70,9 +70,10 @@ def test_very_long_sums_keep_their_digits(name: str) -> None:
 # ---- nothing is counted twice or left out --------------------------------------------------------
 
 FACTS = {
-    "scalar": Target("scalar"), "masked": Target("masked", vector_bytes=64, vector_registers=32, masked=True, fma=True),
+    "scalar": Target("scalar"),
+    "masked": Target("masked", vector_bytes=64, vector_registers=32, masked=True, fma=True),
     "plain": Target("plain", vector_bytes=32, vector_registers=16, fma=True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("length", [1001, 1064])
@@ -86,8 +87,10 @@ def test_every_term_counts_once(facts: str, length: int) -> None:
         for name, s in (("x", x.shape), ("y", x.T.shape))
     )
     made = {
-        "rows": Node.of(Reduce(axes=(1,), combine="add"), rows), "columns": Node.of(Reduce(axes=(0,), combine="add"), columns),
-        "product": Node.of(Dot((), (), (1,), (0,)), rows, columns), "turned": Node.of(Dot((), (), (1,), (1,)), rows, rows),
+        "rows": Node.of(Reduce(axes=(1,), combine="add"), rows),
+        "columns": Node.of(Reduce(axes=(0,), combine="add"), columns),
+        "product": Node.of(Dot((), (), (1,), (0,)), rows, columns),
+        "turned": Node.of(Dot((), (), (1,), (1,)), rows, rows),
     }  # fmt: skip
     program = lower(Model(Graph("sums", (rows, columns), made), {}), FACTS[facts]).program
     outputs = {s.name: np.zeros(s.extents({}), np.float32) for s in program.outputs}
@@ -172,9 +175,10 @@ def test_halves_are_summed_in_f32_and_rounded_once(dtype: DType) -> None:
         "index_vector_dim": 1,
     }
     nodes = {
-        "sum": Node.of(Reduce(axes=(0,), combine="add"), p), "running": Node.of(Cumulative(axis=0, combine="add"), p),
+        "sum": Node.of(Reduce(axes=(0,), combine="add"), p),
+        "running": Node.of(Cumulative(axis=0, combine="add"), p),
         "scattered": Node.of(Scatter(combine="add", **rows), zeros, index, p),
-    }  # fmt: skip
+    }
     run = compile_model(Model(Graph("halves", (p, index, zeros), nodes), {}), target="cpu")
     found = run(x=x, at=at, z=np.zeros((1, 6), dtype.numpy))
     exact = {"sum": wide.sum(0), "running": wide.cumsum(0), "scattered": wide.sum(0, keepdims=True)}
@@ -199,9 +203,11 @@ def _others(all_of_them: bool) -> dict[str, Any]:
     JAX.
     """
     found: dict[str, Any] = {
-        "columns": {"numpy": lambda x: x.sum(0)}, "rows": {"numpy": lambda x: x.sum(1)}, "running": {"numpy": lambda x: x.cumsum(0)},
+        "columns": {"numpy": lambda x: x.sum(0)},
+        "rows": {"numpy": lambda x: x.sum(1)},
+        "running": {"numpy": lambda x: x.cumsum(0)},
         "product": {"numpy": lambda x: x[:64] @ x[64:128].T},
-    }  # fmt: skip
+    }
     if not all_of_them:
         return found
     try:

@@ -59,7 +59,8 @@ def main() -> None:
     for name, why in failed.items():
         print(f"{name}: {why[: 2000 if '-v' in sys.argv else 200]}")
     print(
-        f"{len(names) - len(failed)} of {len(names)} pass in {time.process_time() - start:.1f} s of CPU time"
+        f"{len(names) - len(failed)} of {len(names)} pass in {time.process_time() - start:.1f} s "
+        "of CPU time"
     )
 
 

@@ -31,18 +31,21 @@ def written(folder: Path, most: int) -> Path:
 
     body = h.make_graph(
         [
-            constant("half", T.DOUBLE, 0.5), constant("least", T.DOUBLE, 0.1),
-            h.make_node("Mul", ["v", "half"], ["w"]), h.make_node("Greater", ["w", "least"], ["more"]),
+            constant("half", T.DOUBLE, 0.5),
+            constant("least", T.DOUBLE, 0.1),
+            h.make_node("Mul", ["v", "half"], ["w"]),
+            h.make_node("Greater", ["w", "least"], ["more"]),
         ],
-        "body", [value("i", T.INT64, []), value("c", T.BOOL, []), value("v", T.DOUBLE, [])],
+        "body",
+        [value("i", T.INT64, []), value("c", T.BOOL, []), value("v", T.DOUBLE, [])],
         [value("more", T.BOOL, []), value("w", T.DOUBLE, [])],
-    )  # fmt: skip
+    )
     graph = h.make_graph(
-        [
-            constant("most", T.INT64, most), h.make_node("Loop", ["most", "", "x"], ["y"], body=body),
-        ],
-        "loop", [value("x", T.DOUBLE, [])], [value("y", T.DOUBLE, [])],
-    )  # fmt: skip
+        [constant("most", T.INT64, most), h.make_node("Loop", ["most", "", "x"], ["y"], body=body)],
+        "loop",
+        [value("x", T.DOUBLE, [])],
+        [value("y", T.DOUBLE, [])],
+    )
     file = folder / "loop.onnx"
     onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), file)
     return file

@@ -89,8 +89,11 @@ def test_a_loop_of_a_size_is_a_scan() -> None:
 def test_branches_that_data_chooses(truth: bool) -> None:
     then = body(["a"], node("Add", ["x", "y"], ["a"]), inputs=[])
     other = body(["b"], node("Mul", ["x", "x"], ["b"]), inputs=[])
-    nodes = [node("ReduceMax", ["x"], ["top"], keepdims=0), node("Greater", ["top", "one"], ["c"]),
-             node("If", ["c"], ["z"], then_branch=then, else_branch=other)]  # fmt: skip
+    nodes = [
+        node("ReduceMax", ["x"], ["top"], keepdims=0),
+        node("Greater", ["top", "one"], ["c"]),
+        node("If", ["c"], ["z"], then_branch=then, else_branch=other),
+    ]
     proto = model(
         nodes,
         [value("x", [3]), value("y", [3])],

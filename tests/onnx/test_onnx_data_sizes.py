@@ -34,9 +34,11 @@ def test_what_data_decides_is_trimmed(x: np.ndarray) -> None:
 
 def test_elementwise_operators_take_what_data_decides() -> None:
     nodes = [
-        node("NonZero", ["x"], ["n"]), node("Cast", ["n"], ["f"], to=TensorProto.FLOAT), node("Mul", ["f", "two"], ["z"]),
+        node("NonZero", ["x"], ["n"]),
+        node("Cast", ["n"], ["f"], to=TensorProto.FLOAT),
+        node("Mul", ["f", "two"], ["z"]),
         node("Shape", ["z"], ["s"]),
-    ]  # fmt: skip
+    ]
     proto = model(
         nodes,
         [value("x", [7])],
@@ -49,10 +51,12 @@ def test_elementwise_operators_take_what_data_decides() -> None:
 def test_views_and_gathers_take_what_data_decides() -> None:
     """x[x > 1] in two ways: by coordinates, and by positions in the flat tensor."""
     nodes = [
-        node("Greater", ["x", "one"], ["m"]), node("NonZero", ["m"], ["n"]), node("Transpose", ["n"], ["t"]),
-        node("GatherND", ["x", "t"], ["a"]), node("Reshape", ["m", "flat"], ["f"]), node("NonZero", ["f"], ["p"]),
-        node("Squeeze", ["p", "zero"], ["q"]), node("Reshape", ["x", "flat"], ["y"]), node("Gather", ["y", "q"], ["b"]),
-        node("Unsqueeze", ["b", "zero"], ["c"]), node("Reshape", ["t", "rows"], ["d"]),
+        node("Greater", ["x", "one"], ["m"]), node("NonZero", ["m"], ["n"]),
+        node("Transpose", ["n"], ["t"]), node("GatherND", ["x", "t"], ["a"]),
+        node("Reshape", ["m", "flat"], ["f"]), node("NonZero", ["f"], ["p"]),
+        node("Squeeze", ["p", "zero"], ["q"]), node("Reshape", ["x", "flat"], ["y"]),
+        node("Gather", ["y", "q"], ["b"]), node("Unsqueeze", ["b", "zero"], ["c"]),
+        node("Reshape", ["t", "rows"], ["d"]),
     ]  # fmt: skip
     held = {
         "one": np.asarray(1, np.float32),

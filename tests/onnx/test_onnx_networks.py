@@ -51,9 +51,12 @@ def network(
 ) -> Given:
     time, batch, width, hidden = 5, 3, 4, 6
     given: Given = {
-        "x": floats(time, batch, width), "w": floats(directions, gates * hidden, width), "r": floats(directions, gates * hidden, hidden),
-        "b": floats(directions, 2 * gates * hidden), "lengths": np.asarray([5, 2, 3], np.int32) if lengths else None,
-    }  # fmt: skip
+        "x": floats(time, batch, width),
+        "w": floats(directions, gates * hidden, width),
+        "r": floats(directions, gates * hidden, hidden),
+        "b": floats(directions, 2 * gates * hidden),
+        "lengths": np.asarray([5, 2, 3], np.int32) if lengths else None,
+    }
     given |= {name: floats(directions, batch, hidden) for name in ("h", "c")[:states]}
     return given | ({"p": floats(directions, 3 * hidden)} if peepholes else {})
 

@@ -23,8 +23,9 @@ COORDINATES = [
 
 @SETTINGS
 @given(
-    st.sampled_from(["nearest", "linear", "cubic"]), st.sampled_from(COORDINATES), st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]),
-    st.booleans(), st.booleans(), st.booleans(), st.sampled_from(["stretch", "not_larger", "not_smaller"]),
+    st.sampled_from(["nearest", "linear", "cubic"]), st.sampled_from(COORDINATES),
+    st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]), st.booleans(),
+    st.booleans(), st.booleans(), st.sampled_from(["stretch", "not_larger", "not_smaller"]),
     st.lists(st.tuples(st.integers(1, 6), st.integers(1, 9)), min_size=1, max_size=2),
 )  # fmt: skip
 def test_resize(
@@ -76,9 +77,13 @@ def test_resize(
 
 @SETTINGS
 @given(
-    st.sampled_from(["linear", "nearest", "cubic"]), st.sampled_from(["zeros", "border", "reflection"]), st.booleans(),
-    st.integers(1, 5), st.integers(2, 5), st.booleans(),
-)  # fmt: skip
+    st.sampled_from(["linear", "nearest", "cubic"]),
+    st.sampled_from(["zeros", "border", "reflection"]),
+    st.booleans(),
+    st.integers(1, 5),
+    st.integers(2, 5),
+    st.booleans(),
+)
 def test_grid_sample(
     mode: str, padding: str, corners: bool, height: int, width: int, deep: bool
 ) -> None:

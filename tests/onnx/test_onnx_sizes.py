@@ -50,10 +50,13 @@ def test_a_size_is_fixed_or_bounded_by_its_name() -> None:
 def test_shape_arithmetic_is_done_on_symbols() -> None:
     """What exporters write for x.reshape(x.shape[0], -1) and for a mask of the length."""
     nodes = [
-        node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Unsqueeze", ["n", "zero1"], ["n1"]),
-        node("Concat", ["n1", "minus"], ["to"], axis=0), node("Reshape", ["x", "to"], ["z"]),
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Unsqueeze", ["n", "zero1"], ["n1"]),
+        node("Concat", ["n1", "minus"], ["to"], axis=0),
+        node("Reshape", ["x", "to"], ["z"]),
         node("Range", ["zero", "n", "one"], ["r"]),
-    ]  # fmt: skip
+    ]
     held = {
         "zero": np.asarray(0),
         "zero1": np.asarray([0]),

@@ -21,8 +21,14 @@ REASONS = {
     "text": "its inputs, outputs or attributes are text",
     "undetermined": "its expected output was drawn at random without a seed",
     "runner": "ONNX's runner cannot compare the expected output, whatever it is compared with",
-    "noise": "its expected output is the rounding of the arithmetic that made it (an f32 FFT, f16 step by step), beyond the tolerance",
-    "gradient": "the operator asks for the derivative of the graph around it, which the importer does not make",
+    "noise": (
+        "its expected output is the rounding of the arithmetic that made it (an f32 FFT, f16 "
+        "step by step), beyond the tolerance"
+    ),
+    "gradient": (
+        "the operator asks for the derivative of the graph around it, which the importer "
+        "does not make"
+    ),
 }
 
 

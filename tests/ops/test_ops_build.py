@@ -20,8 +20,10 @@ from xlac_sdk.dtypes import DType
 
 @pytest.mark.parametrize(
     "a, b, wanted",
-    [(F32, F32, F32), (F32, F16, F32), (F16, BF16, F32), (F16, I64, F16), (BOOL, I8, I8), (BOOL, F16, F16), (I8, I32, I32), (U8, U32, U32),
-     (I8, U8, DType.I16), (I32, U32, I64), (I64, U32, I64), (BOOL, BOOL, BOOL), (F32, DType.F64, DType.F64)],
+    [(F32, F32, F32), (F32, F16, F32), (F16, BF16, F32), (F16, I64, F16), (BOOL, I8, I8),
+     (BOOL, F16, F16), (I8, I32, I32), (U8, U32, U32),
+     (I8, U8, DType.I16), (I32, U32, I64), (I64, U32, I64), (BOOL, BOOL, BOOL),
+     (F32, DType.F64, DType.F64)],
 )  # fmt: skip
 def test_promotion(a: DType, b: DType, wanted: DType) -> None:
     assert build.promote(a, b) is wanted and build.promote(b, a) is wanted
@@ -80,7 +82,9 @@ def test_python_indexing() -> None:
     x = build.param("x", I64, (3, 4, 5))
     picks = np.array([[0, -1], [2, 1]])
     keys: list[Any] = [
-        0, -1, (1, 2, 3), slice(1, None), (slice(None, None, -1),), (Ellipsis, -2), (slice(1, 9, 2), None, 2), (None, Ellipsis, None), slice(2, 1), (slice(-2, -1), slice(None, None, -2)),
+        0, -1, (1, 2, 3), slice(1, None), (slice(None, None, -1),), (Ellipsis, -2),
+        (slice(1, 9, 2), None, 2), (None, Ellipsis, None), slice(2, 1),
+        (slice(-2, -1), slice(None, None, -2)),
     ]  # fmt: skip
     for key in keys:
         np.testing.assert_array_equal(value(build.index(x, key), x=array), array[key])

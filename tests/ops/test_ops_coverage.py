@@ -40,9 +40,18 @@ window dot conv cumulative sort pick cond while scan call custom_call barrier di
 
 ATTRIBUTES = {
     "dot": "batch_lhs batch_rhs contract_lhs contract_rhs out_dtype",
-    "conv": "layout strides low high lhs_dilation rhs_dilation feature_groups batch_groups out_dtype",
-    "gather": "offset_dims collapsed_slice_dims operand_batching_dims start_indices_batching_dims start_index_map index_vector_dim slice_sizes",
-    "scatter": "update_window_dims inserted_window_dims input_batching_dims scatter_indices_batching_dims scatter_dims_to_operand_dims index_vector_dim combine body unique",
+    "conv": (
+        "layout strides low high lhs_dilation rhs_dilation feature_groups batch_groups out_dtype"
+    ),
+    "gather": (
+        "offset_dims collapsed_slice_dims operand_batching_dims start_indices_batching_dims "
+        "start_index_map index_vector_dim slice_sizes"
+    ),
+    "scatter": (
+        "update_window_dims inserted_window_dims input_batching_dims "
+        "scatter_indices_batching_dims scatter_dims_to_operand_dims index_vector_dim "
+        "combine body unique"
+    ),
     "window": "combine body window strides low high base_dilation window_dilation",
     "scan": "body length carries scanned reverse checkpoint_every",
     "sort": "axis descending keys stable body",

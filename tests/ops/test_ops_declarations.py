@@ -21,7 +21,11 @@ from xlac.ops.sampling import draw
 from xlac_sdk.dtypes import DType
 
 STRUCTURAL = set(
-    "param const pick cond while scan call custom_call bounded_while counted_scan custom_gradient custom_change".split()
+    (
+        "param const pick cond while scan call custom_call bounded_while counted_scan "
+        "custom_gradient "
+        "custom_change"
+    ).split()
 )
 NAMES = sorted(set(OPS) - STRUCTURAL)
 COMPOSITES = sorted(n for n, c in OPS.items() if issubclass(c, Composite))

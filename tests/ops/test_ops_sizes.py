@@ -22,11 +22,14 @@ from xlac_sdk.source import SourceError
 
 NUMBERS = (-40, -9, -2, -1, 0, 1, 2, 9, 40)
 EMPTY = {
-    "arange": "start stop step", "broadcast": "shape", "compact": "bound", "dyn_slice": "sizes", "expand": "shape", "eye": "rows columns",
-    "full": "shape", "gather": "slice_sizes", "iota": "shape", "one_hot": "depth", "ones": "shape", "pad": "low high", "repeat": "repeats",
-    "rng_bits": "shape", "slice": "starts stops steps", "split": "sizes", "tile": "repeats", "topk": "k", "zeros": "shape",
-    "conv": "low high rhs_dilation strides lhs_dilation", "window": "window low high window_dilation strides base_dilation",
-    "select_and_gather": "window low high window_dilation strides", "select_and_scatter": "low high",
+    "arange": "start stop step", "broadcast": "shape", "compact": "bound", "dyn_slice": "sizes",
+    "expand": "shape", "eye": "rows columns", "full": "shape", "gather": "slice_sizes",
+    "iota": "shape", "one_hot": "depth", "ones": "shape", "pad": "low high", "repeat": "repeats",
+    "rng_bits": "shape", "slice": "starts stops steps", "split": "sizes", "tile": "repeats",
+    "topk": "k", "zeros": "shape", "conv": "low high rhs_dilation strides lhs_dilation",
+    "window": "window low high window_dilation strides base_dilation",
+    "select_and_gather": "window low high window_dilation strides",
+    "select_and_scatter": "low high",
 }  # fmt: skip
 """The attributes that may leave nothing: they say how much is wanted. Windows of the primitives
 clamp, as StableHLO's do.
@@ -139,7 +142,8 @@ def test_a_size_that_leaves_a_window_no_place_is_refused_when_it_is_met() -> Non
 
 
 @pytest.mark.parametrize(("size", "bounds"), [
-    (lambda n: n - 5, (5, 60)), (lambda n: 50 - n, (0, 50)), (lambda n: n // 2 - 4, (8, 60)), (lambda n: n - n // 2, (0, 60)), (lambda n: n * n - 100, (10, 60)),
+    (lambda n: n - 5, (5, 60)), (lambda n: 50 - n, (0, 50)), (lambda n: n // 2 - 4, (8, 60)),
+    (lambda n: n - n // 2, (0, 60)), (lambda n: n * n - 100, (10, 60)),
 ])  # fmt: skip
 def test_sizes_are_narrowed_to_what_has_a_size(size: Any, bounds: tuple[int, int]) -> None:
     n = symbol("n", 0, 60, 20)

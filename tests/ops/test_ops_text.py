@@ -53,7 +53,10 @@ def round_trip(graph: Graph) -> str:
     sorted(
         set(OPS)
         - set(
-            "param const pick cond while scan call custom_call bounded_while counted_scan custom_gradient custom_change".split()
+            (
+                "param const pick cond while scan call custom_call bounded_while counted_scan "
+                "custom_gradient custom_change"
+            ).split()
         )
     ),
 )

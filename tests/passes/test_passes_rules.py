@@ -120,7 +120,8 @@ def agree(
     else:
         same = a == b
     assert np.all(same), (
-        f"rule {rule.name} is wrong for {before.type.dtype}: {a[~same].ravel()[:4]} became {b[~same].ravel()[:4]}"
+        f"rule {rule.name} is wrong for {before.type.dtype}: {a[~same].ravel()[:4]} became "
+        f"{b[~same].ravel()[:4]}"
     )
 
 

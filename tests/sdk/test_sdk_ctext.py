@@ -111,13 +111,20 @@ def test_a_planted_spelling_is_caught_by_the_primitive_it_is_planted_in() -> Non
 @pytest.mark.parametrize(
     ("value", "dtype", "text"),
     [
-        (0.1, DType.F32, "0.1f"), (0.1, DType.F64, "0.1"), (1.0, DType.F32, "1.0f"), (-0.0, DType.F32, "(-0.0f)"),
-        (float("nan"), DType.F32, "NAN"), (float("-inf"), DType.F64, "(-(double)INFINITY)"),
-        (-(2**31), DType.I32, "(-2147483647 - 1)"), (-(2**63), DType.I64, "(-INT64_C(9223372036854775807) - 1)"),
-        (2**64 - 1, DType.U64, "UINT64_C(18446744073709551615)"), (-5, DType.I8, "(int8_t)(-5)"),
-        (1.0, DType.BF16, "16256"), (True, DType.BOOL, "1"),
+        (0.1, DType.F32, "0.1f"),
+        (0.1, DType.F64, "0.1"),
+        (1.0, DType.F32, "1.0f"),
+        (-0.0, DType.F32, "(-0.0f)"),
+        (float("nan"), DType.F32, "NAN"),
+        (float("-inf"), DType.F64, "(-(double)INFINITY)"),
+        (-(2**31), DType.I32, "(-2147483647 - 1)"),
+        (-(2**63), DType.I64, "(-INT64_C(9223372036854775807) - 1)"),
+        (2**64 - 1, DType.U64, "UINT64_C(18446744073709551615)"),
+        (-5, DType.I8, "(int8_t)(-5)"),
+        (1.0, DType.BF16, "16256"),
+        (True, DType.BOOL, "1"),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_exact(value: float, dtype: DType, text: str) -> None:
     assert literal(value, dtype) == text
 

@@ -51,9 +51,18 @@ BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
     ("'x' is only read, but written", (Store(X, ZERO, ONE),)),
     ("'y' is only written, but read", (Store(Y, ZERO, Load(Y, ZERO)),)),
     ("'y' is only written, but combined with what is there", (Store(Y, ZERO, ONE, atomic=P.ADD),)),
-    ("'z' is read only where the kernel wrote it, but read before", (Store(Y, ZERO, Load(Z, ZERO)),)),
-    ("'z' is read only where the kernel wrote it, but read before", (loop(Store(Z, I, Load(Z, I))),)),
-    ("'z' is read only where the kernel wrote it, but read before", (Store(Z, ZERO, ONE, atomic=P.ADD),)),
+    (
+        "'z' is read only where the kernel wrote it, but read before",
+        (Store(Y, ZERO, Load(Z, ZERO)),),
+    ),
+    (
+        "'z' is read only where the kernel wrote it, but read before",
+        (loop(Store(Z, I, Load(Z, I))),),
+    ),
+    (
+        "'z' is read only where the kernel wrote it, but read before",
+        (Store(Z, ZERO, ONE, atomic=P.ADD),),
+    ),
     ("a i64 is stored into 'y', which holds f32", (Store(Y, ZERO, ZERO),)),
     ("'v' is used out of scope", (Store(Y, ZERO, V),)),
     ("'v' is used out of scope", (loop(Let(V, ONE)), Store(Y, ZERO, V))),
@@ -65,12 +74,27 @@ BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
     ("'add' is given 1 operands", (Let(V, Apply(P.ADD, (ONE,), F32)),)),
     ("'lt' of f32 is said to be f32", (Let(V, Apply(P.LT, (ONE, ONE), F32)),)),
     ("'and' of f32", (Let(V, Apply(P.AND, (ONE, ONE), F32)),)),
-    ("'add' of f16: halves are cast to f32 first", (Let(Var("v", F16), Apply(P.ADD, (Load(H, ZERO),) * 2, F16)),)),
-    ("'add' meets operands of other lanes", (Let(Var("v", F32, 4), Apply(P.ADD, (ONE, Const(1.0, F32, 4)), F32, 4)),)),
+    (
+        "'add' of f16: halves are cast to f32 first",
+        (Let(Var("v", F16), Apply(P.ADD, (Load(H, ZERO),) * 2, F16)),),
+    ),
+    (
+        "'add' meets operands of other lanes",
+        (Let(Var("v", F32, 4), Apply(P.ADD, (ONE, Const(1.0, F32, 4)), F32, 4)),),
+    ),
     ("a condition is not a scalar bool", (If(ONE, ()),)),
-    ("is not the only statement of the kernel", (loop(kind=LoopKind.PARALLEL), Store(Y, ZERO, ONE))),
-    ("is not the only statement of the kernel", (loop(For(Var("j", I64), ZERO, ZERO, (), kind=LoopKind.PARALLEL)),)),
-    ("'v' is assigned but is not mutable here", (Let(V, ONE, True), loop(Assign(V, ONE), kind=LoopKind.THREAD))),
+    (
+        "is not the only statement of the kernel",
+        (loop(kind=LoopKind.PARALLEL), Store(Y, ZERO, ONE)),
+    ),
+    (
+        "is not the only statement of the kernel",
+        (loop(For(Var("j", I64), ZERO, ZERO, (), kind=LoopKind.PARALLEL)),),
+    ),
+    (
+        "'v' is assigned but is not mutable here",
+        (Let(V, ONE, True), loop(Assign(V, ONE), kind=LoopKind.THREAD)),
+    ),
     ("a barrier stands outside every THREAD loop", (Barrier(),)),
     ("a thread awaits something outside every THREAD loop", (Await(Const(True, BOOL)),)),
     ("what is awaited is not a scalar bool", (Await(ONE),)),
@@ -79,12 +103,18 @@ BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
     ("the box of tensor map 'm' is (4, 16)", mapped(X, (4, 16), LAST, LAST)),
     ("the box of tensor map 'm' is (257, 32)", mapped(X, (257, 32), LAST, LAST)),
     ("'i' is used out of scope", mapped(X, (4, 32), I, LAST)),
-    ("UNROLLED loop 'i' has no constant trip count", (For(I, ZERO, build.cast(Load(X, ZERO), I64), (), kind=LoopKind.UNROLLED),)),
+    (
+        "UNROLLED loop 'i' has no constant trip count",
+        (For(I, ZERO, build.cast(Load(X, ZERO), I64), (), kind=LoopKind.UNROLLED),),
+    ),
     ("300 is not a u8", (Let(Var("v", DType.U8), Const(300, DType.U8)),)),
-    ("buffer 'held' is used out of scope", (Store(Buffer("held", F32, 4, Space.LOCAL), ZERO, ONE),)),
+    (
+        "buffer 'held' is used out of scope",
+        (Store(Buffer("held", F32, 4, Space.LOCAL), ZERO, ONE),),
+    ),
     ("local 'held' has no constant size", (Allocate(Buffer("held", F32, 0, Space.LOCAL)),)),
     ("the mask of an access to 'x' is not 1 lanes of bool", (Let(V, Load(X, ZERO, 1, ONE)),)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("message", "body"), BROKEN, ids=[m for m, _ in BROKEN])

@@ -92,8 +92,9 @@ def test_random_graphs(seed: int, target: str) -> None:
     for n, m in SIZES:
         generator = np.random.default_rng(seed)
         inputs = {
-            "x": generator.standard_normal((n, 8)).astype(np.float32), "y": generator.standard_normal((m, n)).astype(np.float32),
-        }  # fmt: skip
+            "x": generator.standard_normal((n, 8)).astype(np.float32),
+            "y": generator.standard_normal((m, n)).astype(np.float32),
+        }
         with np.errstate(all="ignore"):
             expected = interpret(substituted(made, {"n": n, "m": m}), inputs, {})
         for name, want in expected.items():

@@ -85,7 +85,8 @@ def test_a_size_as_an_expression(n: int, by: int) -> None:
 
 
 @pytest.mark.parametrize(("size", "by", "wanted"), [
-    (B * 64, 32, B * 2), (B * S, S, B), (B * 63, 32, None), (64, S, None), (96, 32, 3), (S * 0, 5, 0),
+    (B * 64, 32, B * 2), (B * S, S, B), (B * 63, 32, None), (64, S, None), (96, 32, 3),
+    (S * 0, 5, 0),
 ])  # fmt: skip
 def test_what_goes_into_a_size(size: Dim, by: Dim, wanted: Dim | None) -> None:
     assert whole(size, by) == wanted

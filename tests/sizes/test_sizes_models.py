@@ -25,8 +25,12 @@ from xlac_sdk.source import LimitError, SourceError
 SPECS = Path(__file__).parents[2] / "specs"
 SMALL = {"hidden": 128, "heads": 2, "ffn": 40}
 CASES: dict[str, dict[str, Any]] = {
-    "digits": {}, "loop_scan": {}, "lstm_3x60": {"params": {"width": 5}}, "bert_layer": {"params": SMALL}, "gpt2_decode": {"params": SMALL},
-}  # fmt: skip
+    "digits": {},
+    "loop_scan": {},
+    "lstm_3x60": {"params": {"width": 5}},
+    "bert_layer": {"params": SMALL},
+    "gpt2_decode": {"params": SMALL},
+}
 LARGEST = 37  # of a size in these tests, where the spec allows more
 
 
@@ -170,7 +174,8 @@ def test_two_uses_of_a_size_must_agree() -> None:
 def test_a_size_needs_a_bound(tmp_path: Path) -> None:
     spec = tmp_path / "m.yaml"
     spec.write_text(
-        "xlac: 1\nmodel: m\ndims: {n: {min: 1}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
+        "xlac: 1\nmodel: m\ndims: {n: {min: 1}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + "
+        "1}\noutputs: [y]\n"
     )
     with pytest.raises(LimitError, match="no max") as error:
         api.compile(spec, "cpu", sizes="symbolic")

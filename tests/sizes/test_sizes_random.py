@@ -19,8 +19,8 @@ from xlac_sdk.source import UnsupportedError
 
 STATE = np.array([12345678901234567, 2**64 - 3, 7], np.uint64)
 CASES = [
-    ("philox", DType.U32, 3), ("philox", DType.U64, 5), ("philox", DType.U8, 1), ("threefry", DType.U64, 3),
-    ("threefry", DType.U32, 0),
+    ("philox", DType.U32, 3), ("philox", DType.U64, 5), ("philox", DType.U8, 1),
+    ("threefry", DType.U64, 3), ("threefry", DType.U32, 0),
 ]  # fmt: skip
 
 
@@ -39,7 +39,9 @@ def wanted(algorithm: str, dtype: DType, shape: tuple[int, ...], state: Any) -> 
     return RngBits(algorithm, shape, dtype).evaluate(state)
 
 
-@pytest.mark.parametrize(("target", "options"), [("reference", {}), ("c", {}), ("cpu", {"threads": 1}), ("cpu", {"threads": 2})])  # fmt: skip
+@pytest.mark.parametrize(("target", "options"),
+                         [("reference", {}), ("c", {}), ("cpu", {"threads": 1}),
+                          ("cpu", {"threads": 2})])  # fmt: skip
 @pytest.mark.parametrize(("algorithm", "dtype", "more"), CASES)
 def test_every_size_has_the_bits_of_its_elements(
     algorithm: str, dtype: DType, more: int, target: str, options: Any
@@ -58,6 +60,8 @@ def test_every_size_has_the_bits_of_its_elements(
 
 def test_what_depends_on_sizes_is_said() -> None:
     """Threefry in 32 bits orders words by which sizes are even."""
-    with pytest.raises(UnsupportedError, match="threefry orders its words by which sizes are even") as told:  # fmt: skip
+    with pytest.raises(
+        UnsupportedError, match="threefry orders its words by which sizes are even"
+    ) as told:
         xlac.compile(model("threefry", DType.U32, 3), "c", sizes="symbolic")
     assert "philox" in str(told.value)

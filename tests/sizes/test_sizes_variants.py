@@ -126,7 +126,7 @@ def test_kernels_of_equal_groups_are_shared() -> None:
         ([{"x" * 10_000: 1}], "is no open size"),
         ([{"batch": n} for n in range(1, 66)], "at most 64"),
     ],
-)  # fmt: skip
+)
 def test_variants_that_cannot_be_are_refused(variants: Any, told: str) -> None:
     with pytest.raises(SourceError) as error:
         compiled(model("digits"), "cpu", variants)
@@ -146,7 +146,8 @@ def test_a_variant_that_never_runs_is_refused() -> None:
 def test_a_variant_keeps_what_sizes_must_be(tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(
-        "xlac: 1\nmodel: m\ndims: {n: {min: 4, max: 16, multiple_of: 4}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
+        "xlac: 1\nmodel: m\ndims: {n: {min: 4, max: 16, multiple_of: 4}}\ninputs: {x: "
+        "'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
     )
     with pytest.raises(SourceError, match="n = 6 is not 4 to 16 and a multiple of 4"):
         xlac.compile(file, sizes="symbolic", variants=[{"n": 6}])

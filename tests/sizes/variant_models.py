@@ -15,7 +15,7 @@ VARIANTS: dict[str, list[dict[str, int]]] = {
     "lstm_3x60": [{"B": 1, "T": 8}, {"B": 2}],
     "bert_layer": [{"batch": 2, "sequence": 9}, {"sequence": 16}],
     "gpt2_decode": [{"batch": 1}, {"batch": 3, "past": 20}],
-}  # fmt: skip
+}
 
 
 def compiled(opened: Model, target: str, variants: Sequence[Mapping[str, int]] = ()) -> Any:

@@ -18,7 +18,8 @@ PART = "    inputs: {x: 'f32[4]'}\n"
 def spec(tmp_path: Path, blocks: str, graph: str, more: str = "") -> Path:
     file = tmp_path / "m.yaml"
     file.write_text(
-        f"xlac: 1\nmodel: m\nweights: {{init: {{}}}}\n{more}blocks:\n{blocks}inputs: {{x: 'f32[4]'}}\ngraph: {{{graph}}}\noutputs: [y]\n"
+        f"xlac: 1\nmodel: m\nweights: {{init: {{}}}}\n{more}blocks:\n{blocks}inputs: {{x: "
+        f"'f32[4]'}}\ngraph: {{{graph}}}\noutputs: [y]\n"
     )
     return file
 
@@ -26,19 +27,30 @@ def spec(tmp_path: Path, blocks: str, graph: str, more: str = "") -> Path:
 def doubling(levels: int) -> str:
     first = f"  b0:\n{PART}    graph: {{y: relu(x)}}\n    outputs: [y]\n"
     return first + "".join(
-        f"  b{n}:\n{PART}    graph: {{p: {{block: b{n - 1}, in: x}}, q: {{block: b{n - 1}, in: p}}}}\n    outputs: [q]\n"
+        (
+            f"  b{n}:\n{PART}    graph: {{p: {{block: b{n - 1}, in: x}}, q: {{block: b{n - 1}, in: "
+            "p}}\n    outputs: [q]\n"
+        )
         for n in range(1, levels)
     )
 
 
 GROWING = {
     "blocks in blocks": (doubling(38), "y: {block: b37, in: x}"),
-    "copies of copies": (f"  a:\n{PART}    graph: {{y: relu(x)}}\n    outputs: [y]\n  b:\n{PART}    graph: {{y: {{block: a, in: x, repeat: 9999}}}}\n    outputs: [y]\n",
-                         "y: {block: b, in: x, repeat: 9999}"),
+    "copies of copies": (
+        (
+            f"  a:\n{PART}    graph: {{y: relu(x)}}\n    outputs: [y]\n  b:\n{PART}    graph: {{y: "
+            "{block: a, in: x, repeat: 9999}}\n    outputs: [y]\n"
+        ),
+        "y: {block: b, in: x, repeat: 9999}",
+    ),
     "a parameter": (doubling(10), "y: {block: b9, in: x, repeat: '$n'}"),
-    "a loop": (doubling(30), "y: {scan: {}, length: 3, carry: {c: x}, body: {z: {block: b29, in: c}}, next: {c: z}}"),
+    "a loop": (
+        doubling(30),
+        "y: {scan: {}, length: 3, carry: {c: x}, body: {z: {block: b29, in: c}}, next: {c: z}}",
+    ),
     "several uses": (doubling(19), "p: {block: b17, in: x}, y: {block: b17, in: p}"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", GROWING)

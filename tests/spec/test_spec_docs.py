@@ -68,8 +68,21 @@ def test_a_sample_does_what_the_chapter_says(name: str, folder: Path) -> None:
 
 
 def test_the_chapter_names_every_section_key_and_number() -> None:
-    for model in (schema.Document, schema.BlockNode, schema.ScanNode, schema.WhileNode, schema.CondNode, weights.WeightsSpec,
-                  interface.DimSpec, schema.OpSpec, interface.StateSpec, weights.TensorInit, schema.Carry, schema.OpNode, schema.Function):  # fmt: skip
+    for model in (
+        schema.Document,
+        schema.BlockNode,
+        schema.ScanNode,
+        schema.WhileNode,
+        schema.CondNode,
+        weights.WeightsSpec,
+        interface.DimSpec,
+        schema.OpSpec,
+        interface.StateSpec,
+        weights.TensorInit,
+        schema.Carry,
+        schema.OpNode,
+        schema.Function,
+    ):
         for name, field in model.model_fields.items():
             key = field.alias or name
             assert re.search(
@@ -89,7 +102,16 @@ def test_the_chapter_states_the_limits() -> None:
     from xlac.spec.text import composer, expression, grammar, yaml
 
     for number in (
-        yaml.MAX_BYTES >> 20, composer.MAX_DEPTH, composer.MAX_VALUES, composer.MAX_DIGITS, fields.MAX_NAME, expression.MAX_LENGTH,
-        grammar.MAX_DEPTH, document.MAX_FILES, blocks.MAX_DEPTH, blocks.MAX_REPEAT, context.MAX_NODES,
-    ):  # fmt: skip
+        yaml.MAX_BYTES >> 20,
+        composer.MAX_DEPTH,
+        composer.MAX_VALUES,
+        composer.MAX_DIGITS,
+        fields.MAX_NAME,
+        expression.MAX_LENGTH,
+        grammar.MAX_DEPTH,
+        document.MAX_FILES,
+        blocks.MAX_DEPTH,
+        blocks.MAX_REPEAT,
+        context.MAX_NODES,
+    ):
         assert f"{number:,}" in CHAPTER.partition("## Limits")[2].partition("##")[0], number

@@ -126,8 +126,10 @@ def test_python_is_never_run(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arithmetic", "value"),
-    [("4 * k", 12), ("(k + 1) // 2", 2), ("k if k > 5 else 7", 7), ("max(k, 9)", 9), ("2 ** k", 8), ("int(7.9)", 7), ("ceil(k / 2)", 2),
-     ("[5, 6][1]", 6), ("k % 2 + 1", 2), ("len([1, 2, 3])", 3), ("1 if k == 3 and not k < 3 else 2", 1)],
+    [("4 * k", 12), ("(k + 1) // 2", 2), ("k if k > 5 else 7", 7), ("max(k, 9)", 9), ("2 ** k", 8),
+     ("int(7.9)", 7), ("ceil(k / 2)", 2),
+     ("[5, 6][1]", 6), ("k % 2 + 1", 2), ("len([1, 2, 3])", 3),
+     ("1 if k == 3 and not k < 3 else 2", 1)],
 )  # fmt: skip
 def test_arithmetic(arithmetic: str, value: int, tmp_path: Path) -> None:
     file = tmp_path / "e.yaml"

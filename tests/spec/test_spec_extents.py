@@ -45,9 +45,14 @@ def test_it_is_written_as_it_was_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("extents", "code"),
-    [("{chose: [count]}", "XL2002"), ("{chosen: [cont]}", "XL2002"), ("{chosen: [count, null]}", "XL2009"),
-     ("{chosen: [flag]}", "XL2009"), ("{chosen: count}", "XL1012")],
-)  # fmt: skip
+    [
+        ("{chose: [count]}", "XL2002"),
+        ("{chosen: [cont]}", "XL2002"),
+        ("{chosen: [count, null]}", "XL2009"),
+        ("{chosen: [flag]}", "XL2009"),
+        ("{chosen: count}", "XL1012"),
+    ],
+)
 def test_what_cannot_be_is_refused(extents: str, code: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=code):
         load(spec(tmp_path, extents))

@@ -22,17 +22,25 @@ outputs: [y]
 """
 
 BEYOND = [
-    ("f32", "x * 1e39", 10), ("f32", "x + -1e39", 10), ("f32", "clip(x, 0.0, 1e39)", 19), ("f32", "where(x > 1e39, x, x)", 16), ("f32", "x * $big", 10),
-    ("f32", "x * ${1e38 * 100}", 10), ("f32", f"x * {10**40}", 10), ("f32", "x * 1e400", 10), ("f64", "x * 1e400", 10), ("f32", "1e39", 6),
-    ("f32", "1e400", 6), ("f32", "3.4028236e38 * x", 6), ("f16", "x + 70000", 10), ("f16", "x + 65520.0", 10), ("bf16", "x + 3.4e38", 10),
-    ("f32", "{op: constant, value: 1e39}", 28), ("f64", "{op: constant, value: 1e400, dtype: f64}", 28), ("f32", "{op: constant, value: [1, 1e39]}", 28),
-    ("f16", "{op: constant, value: -70000.0, dtype: f16}", 28), ("f32", "'full([3], 1e39)'", 17), ("f32", "{op: leaky_relu, in: x, alpha: 1e39}", 37),
-    ("f32", "leaky_relu(x, alpha=1e39)", 26), ("f32", "{op: mul, in: [x, 1e39]}", 24),
+    ("f32", "x * 1e39", 10), ("f32", "x + -1e39", 10), ("f32", "clip(x, 0.0, 1e39)", 19),
+    ("f32", "where(x > 1e39, x, x)", 16), ("f32", "x * $big", 10), ("f32", "x * ${1e38 * 100}", 10),
+    ("f32", f"x * {10**40}", 10), ("f32", "x * 1e400", 10), ("f64", "x * 1e400", 10),
+    ("f32", "1e39", 6), ("f32", "1e400", 6), ("f32", "3.4028236e38 * x", 6),
+    ("f16", "x + 70000", 10), ("f16", "x + 65520.0", 10), ("bf16", "x + 3.4e38", 10),
+    ("f32", "{op: constant, value: 1e39}", 28),
+    ("f64", "{op: constant, value: 1e400, dtype: f64}", 28),
+    ("f32", "{op: constant, value: [1, 1e39]}", 28),
+    ("f16", "{op: constant, value: -70000.0, dtype: f16}", 28), ("f32", "'full([3], 1e39)'", 17),
+    ("f32", "{op: leaky_relu, in: x, alpha: 1e39}", 37), ("f32", "leaky_relu(x, alpha=1e39)", 26),
+    ("f32", "{op: mul, in: [x, 1e39]}", 24),
 ]  # fmt: skip
 FINE = [
-    ("f32", "x * inf", np.inf), ("f32", "x * -inf", -np.inf), ("f32", "{op: constant, value: .inf}", np.inf), ("f64", "x * 1e39", 1e39),
-    ("f64", "{op: constant, value: 1e308, dtype: f64}", 1e308), ("f32", "x * 3.4028234e38", np.float32(3.4028234e38)), ("f16", "x + 65519.0", 65504.0),
-    ("f32", "x * -3.4028235e38", np.float32(-3.4028235e38)), ("f32", "{op: constant, value: -.inf}", -np.inf),
+    ("f32", "x * inf", np.inf), ("f32", "x * -inf", -np.inf),
+    ("f32", "{op: constant, value: .inf}", np.inf), ("f64", "x * 1e39", 1e39),
+    ("f64", "{op: constant, value: 1e308, dtype: f64}", 1e308),
+    ("f32", "x * 3.4028234e38", np.float32(3.4028234e38)), ("f16", "x + 65519.0", 65504.0),
+    ("f32", "x * -3.4028235e38", np.float32(-3.4028235e38)),
+    ("f32", "{op: constant, value: -.inf}", -np.inf),
 ]  # fmt: skip
 
 

@@ -23,29 +23,37 @@ def test_words_of_ours_exist() -> None:
 
 
 @pytest.mark.parametrize(("word", "meant"), [
-    ("dense", "linear"), ("fc", "linear"), ("gemm", "linear"), ("bmm", "matmul"), ("batchnorm", "batch_norm"), ("BatchNorm2d", "batch_norm"), ("lrelu", "leaky_relu"),
-    ("dropout2d", "dropout"), ("LayerNorm", "layer_norm"), ("cat", "concat"), ("permute", "transpose"), ("interpolate", "resize"), ("swish", "silu"), ("clamp", "clip"),
-    ("Conv2D", "conv2d"), ("softmaks", "softmax"), ("max-pool2d", "max_pool2d"), ("sdpa", "attention"), ("Dense", "linear"), ("view", "reshape"),
+    ("dense", "linear"), ("fc", "linear"), ("gemm", "linear"), ("bmm", "matmul"),
+    ("batchnorm", "batch_norm"), ("BatchNorm2d", "batch_norm"), ("lrelu", "leaky_relu"),
+    ("dropout2d", "dropout"), ("LayerNorm", "layer_norm"), ("cat", "concat"),
+    ("permute", "transpose"), ("interpolate", "resize"), ("swish", "silu"), ("clamp", "clip"),
+    ("Conv2D", "conv2d"), ("softmaks", "softmax"), ("max-pool2d", "max_pool2d"),
+    ("sdpa", "attention"), ("Dense", "linear"), ("view", "reshape"),
 ])  # fmt: skip
 def test_operations_are_hinted_at_by_meaning(word: str, meant: str, tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(
-        f'xlac: 1\nmodel: m\ninputs: {{x: "f32[2, 3]"}}\ngraph: {{y: {{op: {word}, in: x}}}}\noutputs: [y]\n'
+        f'xlac: 1\nmodel: m\ninputs: {{x: "f32[2, 3]"}}\ngraph: {{y: {{op: {word}, in: '
+        "x}}\noutputs: [y]\n"
     )
     with pytest.raises(SourceError, match=f"did you mean '{meant}'"):
         load(file)
 
 
 @pytest.mark.parametrize(("op", "word", "meant"), [
-    ("conv2d", "kernel_size", "kernel"), ("conv2d", "padding", "pad"), ("conv2d", "out_channels", "filters"), ("conv2d", "strides", "stride"), ("linear", "out_features", "units"),
-    ("softmax", "dim", "axis"), ("layer_norm", "eps", "epsilon"), ("max_pool2d", "pool_size", "kernel"), ("conv2d", "dilation_rate", "dilation"), ("sum", "keepdim", "keepdims"),
+    ("conv2d", "kernel_size", "kernel"), ("conv2d", "padding", "pad"),
+    ("conv2d", "out_channels", "filters"), ("conv2d", "strides", "stride"),
+    ("linear", "out_features", "units"), ("softmax", "dim", "axis"),
+    ("layer_norm", "eps", "epsilon"), ("max_pool2d", "pool_size", "kernel"),
+    ("conv2d", "dilation_rate", "dilation"), ("sum", "keepdim", "keepdims"),
 ])  # fmt: skip
 def test_attributes_are_hinted_at_by_meaning(
     op: str, word: str, meant: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(
-        f'xlac: 1\nmodel: m\ninputs: {{x: "f32[2, 3, 4, 4]"}}\ngraph: {{y: {{op: {op}, in: x, {word}: 2}}}}\noutputs: [y]\n'
+        f'xlac: 1\nmodel: m\ninputs: {{x: "f32[2, 3, 4, 4]"}}\ngraph: {{y: {{op: {op}, in: x, '
+        f"{word}: 2}}}}\noutputs: [y]\n"
     )
     with pytest.raises(
         SourceError, match=f"unknown key '{word}' for {op}(.|\n)*did you mean '{meant}'"

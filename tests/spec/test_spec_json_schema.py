@@ -54,9 +54,13 @@ def test_shipped_specs_name_the_schema_and_satisfy_it(spec: Path, validator: Any
 
 
 GOOD: dict[str, Any] = {
-    "xlac": 1, "model": "m", "inputs": {"x": "f32[8, 4]"}, "weights": {"init": {"seed": 0}},
-    "graph": {"y": {"op": "linear", "in": "x", "units": 4}}, "outputs": ["y"],
-}  # fmt: skip
+    "xlac": 1,
+    "model": "m",
+    "inputs": {"x": "f32[8, 4]"},
+    "weights": {"init": {"seed": 0}},
+    "graph": {"y": {"op": "linear", "in": "x", "units": 4}},
+    "outputs": ["y"],
+}
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,8 @@ def test_a_name_like_a_parameter_is_no_parameter(tmp_path: Path) -> None:
     """An input whose name was once read as the parameter `$scale`."""
     file = tmp_path / "m.yaml"
     file.write_text(
-        "xlac: 1\nmodel: m\nparams: {scale: 30}\ninputs: {ፐscale: 'f32[2]'}\ngraph:\n  y: ፐscale * 2\n  z: ፐscale * $scale\noutputs: [y, z]\n"
+        "xlac: 1\nmodel: m\nparams: {scale: 30}\ninputs: {ፐscale: 'f32[2]'}\ngraph:\n  y: ፐscale * "
+        "2\n  z: ፐscale * $scale\noutputs: [y, z]\n"
     )
     model = load(file)
     found = interpret(model.graph, {"ፐscale": np.array([1.0, 2.0], np.float32)}, {})
@@ -124,7 +125,10 @@ def test_names_that_look_alike_in_other_languages_stay_apart(tmp_path: Path) -> 
     """
     lines = [f"  {json.dumps(name, ensure_ascii=False)}: 'f32[1]'" for name in NAMES]
     terms = [
-        f"  term{n}: {{op: mul, in: [{json.dumps(name, ensure_ascii=False)}, {2.0**n if n < 20 else n}]}}"
+        (
+            f"  term{n}: {{op: mul, in: [{json.dumps(name, ensure_ascii=False)}, "
+            f"{2.0**n if n < 20 else n}]}}"
+        )
         for n, name in enumerate(NAMES)
     ]
     sums = ["  sum0: term0", *(f"  sum{n}: sum{n - 1} + term{n}" for n in range(1, len(NAMES)))]
@@ -184,7 +188,10 @@ def test_reserved_words_are_all_known() -> None:
     """C++'s own list of what may not name a parameter: each word is tried, alone."""
     if not (compiler := shutil.which("g++")):
         pytest.skip("needs g++")
-    tried = "and alignas bool char8_t concept const_cast co_return decltype dynamic_cast export requires static_cast typeid typeof wchar_t xor_eq".split()
+    tried = (
+        "and alignas bool char8_t concept const_cast co_return decltype dynamic_cast export "
+        "requires static_cast typeid typeof wchar_t xor_eq"
+    ).split()
     found = defaultdict(list)
     for word in tried:
         (name,) = parameters([word], "array")

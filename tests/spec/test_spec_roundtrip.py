@@ -88,7 +88,8 @@ def test_expanded_custom_op(tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text("")
     file = tmp_path / "m.yaml"
     file.write_text(
-        'xlac: 1\ninputs: {x: "f32[4]"}\nops: {twice: {inputs: {a: "f32[*S]"}, outputs: {b: "f32[*S]"}, expr: {b: a + a}, kernels: {c: k.c}}}\n'
+        'xlac: 1\ninputs: {x: "f32[4]"}\nops: {twice: {inputs: {a: "f32[*S]"}, outputs: {b: '
+        '"f32[*S]"}, expr: {b: a + a}, kernels: {c: k.c}}}\n'
         "graph: {y: twice(x) * 2}\noutputs: [y]\n"
     )
     assert status(["expand", str(file), "-o", str(tmp_path / "again.yaml")]) == 0

@@ -23,13 +23,18 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 
 STATE_DICT = Path(__file__).parent / "files" / "state_dict.pt"  # of torch.save, PyTorch 2.13
-LINEAR = 'xlac: 1\nweights: {weights}\ninputs: {{x: "f32[4, 8]"}}\ngraph:\n  y: {{op: linear, in: x, units: 4}}\noutputs: [y]\n'
+LINEAR = (
+    'xlac: 1\nweights: {weights}\ninputs: {{x: "f32[4, 8]"}}\ngraph:\n  y: {{op: linear, in: '
+    "x, units: 4}}\noutputs: [y]\n"
+)
 BASE = np.arange(24, dtype=np.float32)
 SAVED = {
-    "model.0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "model.0.bias": np.float32([0, 1]),
-    "model.1.weight": np.float32([0, 1]), "model.1.bias": np.float32([0, 1]), "model.1.running_mean": np.float32([0, 1]),
-    "model.1.running_var": np.float32([0, 1]), "model.1.num_batches_tracked": np.int64(0), "turned": BASE.reshape(4, 6).T,
-    "part": BASE[3:9:2], "half": np.arange(5).astype(DType.BF16.numpy), "none": np.empty((0, 4), np.float32),
+    "model.0.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "model.0.bias": np.float32([0, 1]), "model.1.weight": np.float32([0, 1]),
+    "model.1.bias": np.float32([0, 1]), "model.1.running_mean": np.float32([0, 1]),
+    "model.1.running_var": np.float32([0, 1]), "model.1.num_batches_tracked": np.int64(0),
+    "turned": BASE.reshape(4, 6).T, "part": BASE[3:9:2],
+    "half": np.arange(5).astype(DType.BF16.numpy), "none": np.empty((0, 4), np.float32),
     "scalar": np.float64(2.5), "flags": np.array([True, False]), "learned": np.float32([1, 1]),
 }  # fmt: skip
 
@@ -172,9 +177,21 @@ def pickled() -> bytes:
 @pytest.mark.parametrize(
     ("member", "data", "said"),
     [
-        ("data.pkl", pickle.dumps({"a": Runs()}, 2), "system, which is no tensor: save the state dict alone"),
-        ("data.pkl", pickle.dumps({"a": Runs()}, 5), "system, which is no tensor: save the state dict alone"),
-        ("data.pkl", b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7f.", "instruction BYTEARRAY8|damaged"),
+        (
+            "data.pkl",
+            pickle.dumps({"a": Runs()}, 2),
+            "system, which is no tensor: save the state dict alone",
+        ),
+        (
+            "data.pkl",
+            pickle.dumps({"a": Runs()}, 5),
+            "system, which is no tensor: save the state dict alone",
+        ),
+        (
+            "data.pkl",
+            b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7f.",
+            "instruction BYTEARRAY8|damaged",
+        ),
         ("data.pkl", b"\x80\x02cbuiltins\neval\nX\x04\x00\x00\x001+1\x00\x85R.", "builtins.eval"),
         ("data.pkl", b"\x80\x02}r\xff\xff\xff\x7f.", "at random"),
         ("data.pkl", b"\x80\x02]q\x00.", "no dictionary"),
@@ -186,7 +203,7 @@ def pickled() -> bytes:
         ("data/0", None, "missing|cannot be read"),
         ("data/0", b"\0" * 3, "has 3 bytes"),
     ],
-)  # fmt: skip
+)
 def test_state_dicts_that_are_none(
     member: str, data: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,8 +241,14 @@ def test_archives_that_are_neither(tmp_path: Path) -> None:
         file["a"]
 
 
-@pytest.mark.parametrize("make", [lambda path: np.savez_compressed(path, a=np.arange(50.0), b=np.ones(3, np.int8)),
-                                  lambda path: path.write_bytes(STATE_DICT.read_bytes())], ids=["npz", "state dict"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: np.savez_compressed(path, a=np.arange(50.0), b=np.ones(3, np.int8)),
+        lambda path: path.write_bytes(STATE_DICT.read_bytes()),
+    ],
+    ids=["npz", "state dict"],
+)
 def test_damage_is_told_or_harmless(make: Callable[[Path], object], tmp_path: Path) -> None:
     """Random damage gives BadFile, or arrays of the types and shapes that the file says."""
     path = tmp_path / "w.npz"

@@ -85,16 +85,21 @@ def test_hostile_headers_never_crash(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ([], "not a JSON object"), ({"a": 1}, "does not say"), ({"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 16]}}, "has 16 bytes"),
+        ([], "not a JSON object"),
+        ({"a": 1}, "does not say"),
+        ({"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 16]}}, "has 16 bytes"),
         ({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, "not a list of sizes"),
         ({"a": {"dtype": "F32", "shape": [True], "data_offsets": [0, 4]}}, "not a list of sizes"),
-        ({"a": {"dtype": "F32", "shape": [1] * 1000, "data_offsets": [0, 4]}}, "not a list of sizes"),
+        (
+            {"a": {"dtype": "F32", "shape": [1] * 1000, "data_offsets": [0, 4]}},
+            "not a list of sizes",
+        ),
         ({"a": {"dtype": "F32", "shape": [1], "data_offsets": [8, 4]}}, "outside"),
         ({"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}, "outside"),
         ({"a": {"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]}}, "not text"),
         ({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0.0, 4]}}, "not two numbers"),
     ],
-)  # fmt: skip
+)
 def test_hostile_headers(header: object, message: str, tmp_path: Path) -> None:
     raw = json.dumps(header).encode()
     path = tmp_path / "w.safetensors"
@@ -120,7 +125,10 @@ def spec(folder: Path, weights: str) -> Path:
 def test_several_files_and_renaming(tmp_path: Path) -> None:
     save_file({"model.dense.kernel": np.ones((4, 8), np.float32)}, tmp_path / "a.safetensors")
     save_file({"model.dense.offset": np.zeros(4, np.float32)}, tmp_path / "b.safetensors")
-    text = r"weights: {file: [a.safetensors, b.safetensors], rename: {'^model\.dense': y, 'kernel$': weight, 'offset$': bias}}"
+    text = (
+        r"weights: {file: [a.safetensors, b.safetensors], rename: {'^model\.dense': y, "
+        r"'kernel$': weight, 'offset$': bias}}"
+    )
     weights = load(spec(tmp_path, text)).weights
     assert sorted(weights) == ["y.bias", "y.weight"]
     np.testing.assert_array_equal(weights["y.weight"], np.ones((4, 8)))

@@ -23,11 +23,12 @@ def plain(text: str) -> Any:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1e-3", 1e-3), ("1.5", 1.5), ("-.5e2", -50.0), ("12e03", 12000.0), ("0x1F", 31), ("0o17", 15), ("010", 10), ("+7", 7),
-        ("no", "no"), ("on", "on"), ("Yes", "Yes"), ("12:30", "12:30"), ("1_000", "1_000"), ("2001-01-01", "2001-01-01"),
-        ("true", True), ("False", False), ("TRUE", True), ("tRue", "tRue"), ("null", None), ("~", None), ("", None),
-        (".inf", float("inf")), ("-.Inf", float("-inf")), ("1.2.3", "1.2.3"), ("0b11", "0b11"), ("'1'", "1"), ('"true"', "true"),
-        (".", "."), ("e5", "e5"), ("=", "="),
+        ("1e-3", 1e-3), ("1.5", 1.5), ("-.5e2", -50.0), ("12e03", 12000.0), ("0x1F", 31),
+        ("0o17", 15), ("010", 10), ("+7", 7), ("no", "no"), ("on", "on"), ("Yes", "Yes"),
+        ("12:30", "12:30"), ("1_000", "1_000"), ("2001-01-01", "2001-01-01"), ("true", True),
+        ("False", False), ("TRUE", True), ("tRue", "tRue"), ("null", None), ("~", None), ("", None),
+        (".inf", float("inf")), ("-.Inf", float("-inf")), ("1.2.3", "1.2.3"), ("0b11", "0b11"),
+        ("'1'", "1"), ('"true"', "true"), (".", "."), ("e5", "e5"), ("=", "="),
     ],
 )  # fmt: skip
 def test_core_types(text: str, value: Any) -> None:
@@ -55,11 +56,16 @@ def test_line_endings_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("text", "offset", "width", "place"),
     [
-        ("k: relu(x)", 5, 1, "1:9"), ("k: 'relu(x)'", 5, 1, "1:10"), ('k: "re\\u006cu(x)"', 5, 1, "1:15"),
-        ("k: |\n  relu(x)\n  + y\n", 10, 1, "3:5"), ("k: >\n  relu(x)\n  + y\n", 10, 1, "3:5"),
-        ("k: relu(x)\n  + y\n", 10, 1, "2:5"), ('k: "a | b"', 4, 1, "1:9"), ("k: été + x", 6, 1, "1:10"),
+        ("k: relu(x)", 5, 1, "1:9"),
+        ("k: 'relu(x)'", 5, 1, "1:10"),
+        ('k: "re\\u006cu(x)"', 5, 1, "1:15"),
+        ("k: |\n  relu(x)\n  + y\n", 10, 1, "3:5"),
+        ("k: >\n  relu(x)\n  + y\n", 10, 1, "3:5"),
+        ("k: relu(x)\n  + y\n", 10, 1, "2:5"),
+        ('k: "a | b"', 4, 1, "1:9"),
+        ("k: été + x", 6, 1, "1:10"),
     ],
-)  # fmt: skip
+)
 def test_places_inside_scalars(text: str, offset: int, width: int, place: str) -> None:
     span = compose(HERE, text).span(("k",), offset, width)
     assert f"{span.line}:{span.column}" == place

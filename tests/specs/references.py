@@ -188,9 +188,10 @@ def spec_mobilenet_v2(w: Arrays, i: Arrays) -> dict[str, Array]:
     x = relu6(conv_bn(w, "stem", i["image"], 2, 1))
     x = conv_bn(w, "b0", relu6(conv_bn(w, "b0_filter", x, 1, 1, 32)))
     plan = [
-        ("b1", 2, False), ("b2", 1, True), ("b3", 2, False), ("b4.0", 1, True), ("b4.1", 1, True), ("b6", 2, False),
-        ("b7.0", 1, True), ("b7.1", 1, True), ("b7.2", 1, True), ("b10", 1, False), ("b11.0", 1, True),
-        ("b11.1", 1, True), ("b13", 2, False), ("b14.0", 1, True), ("b14.1", 1, True), ("b16", 1, False),
+        ("b1", 2, False), ("b2", 1, True), ("b3", 2, False), ("b4.0", 1, True), ("b4.1", 1, True),
+        ("b6", 2, False), ("b7.0", 1, True), ("b7.1", 1, True), ("b7.2", 1, True),
+        ("b10", 1, False), ("b11.0", 1, True), ("b11.1", 1, True), ("b13", 2, False),
+        ("b14.0", 1, True), ("b14.1", 1, True), ("b16", 1, False),
     ]  # fmt: skip
     for name, stride, add in plan:
         x = inverted(name, x, stride, add)

@@ -85,15 +85,21 @@ def _sign(a: Array, b: Array) -> Parts:
 
 
 REFERENCES: dict[str, Callable[[Array, Array], Parts]] = {
-    "exponential": of_c(np.exp), "log": of_c(np.log), "sqrt": of_c(np.sqrt), "sine": of_c(np.sin), "cosine": of_c(np.cos),
-    "tan": of_c(np.tan), "tanh": of_c(np.tanh), "sinh": of_c(np.sinh), "cosh": of_c(np.cosh), "asin": of_c(np.arcsin),
-    "acos": of_c(np.arccos), "atan": of_c(np.arctan), "asinh": of_c(np.arcsinh), "acosh": of_c(np.arccosh), "atanh": of_c(np.arctanh),
-    "abs": lambda a, b: (np.hypot(a, b),), "square": lambda a, b: ((a - b) * (a + b), 2 * a * b), "negate": lambda a, b: (-a, -b),
-    "exponential_minus_one": _expm1, "log_plus_one": _log1p, "rsqrt": _rsqrt, "cbrt": _cbrt, "logistic": _logistic, "sign": _sign,
+    "exponential": of_c(np.exp), "log": of_c(np.log), "sqrt": of_c(np.sqrt), "sine": of_c(np.sin),
+    "cosine": of_c(np.cos), "tan": of_c(np.tan), "tanh": of_c(np.tanh), "sinh": of_c(np.sinh),
+    "cosh": of_c(np.cosh), "asin": of_c(np.arcsin), "acos": of_c(np.arccos),
+    "atan": of_c(np.arctan), "asinh": of_c(np.arcsinh), "acosh": of_c(np.arccosh),
+    "atanh": of_c(np.arctanh), "abs": lambda a, b: (np.hypot(a, b),), "square": lambda a,
+    b: ((a - b) * (a + b), 2 * a * b), "negate": lambda a, b: (-a, -b),
+    "exponential_minus_one": _expm1, "log_plus_one": _log1p, "rsqrt": _rsqrt, "cbrt": _cbrt,
+    "logistic": _logistic, "sign": _sign,
 }  # fmt: skip
 
 OF_C = frozenset(
-    "exponential log sqrt sine cosine tan tanh sinh cosh asin acos atan asinh acosh atanh abs sign".split()
+    (
+        "exponential log sqrt sine cosine tan tanh sinh cosh asin acos atan asinh acosh atanh abs "
+        "sign"
+    ).split()
 )
 """Those whose results are known at infinities and NaN too."""
 

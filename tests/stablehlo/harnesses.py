@@ -152,7 +152,8 @@ def main() -> int:
             print(harness.fullname, "--", told.replace("\n", " ")[:300], flush=True)
     counted = counts["agree"] + counts["differ"]
     print(
-        f"{counts['agree']} of {counted} agree, {counts['not run']} do not count; {time.process_time() - began:.0f} CPU seconds"
+        f"{counts['agree']} of {counted} agree, {counts['not run']} do not count; "
+        f"{time.process_time() - began:.0f} CPU seconds"
     )
     if given.json:
         given.json.write_text(json.dumps({"groups": groups, "failures": failures}, indent=1))

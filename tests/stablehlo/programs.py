@@ -17,7 +17,10 @@ from xlac.ir.verify import verify
 def main(takes: Sequence[str], gives: Sequence[str], body: str, more: str = "") -> str:
     """A module whose function has arguments %0, %1, …; the body ends with its return."""
     arguments = ", ".join(f"%arg{n}: {type}" for n, type in enumerate(takes))
-    return f"module @test {{\n  func.func public @main({arguments}) -> ({', '.join(gives)}) {{\n{body}\n  }}\n{more}\n}}\n"
+    return (
+        f"module @test {{\n  func.func public @main({arguments}) -> ({', '.join(gives)}) "
+        f"{{\n{body}\n  }}\n{more}\n}}\n"
+    )
 
 
 def results(text: str, *arrays: Any) -> list[Array]:
@@ -53,5 +56,8 @@ def unary(op: str, takes: str, gives: str, attributes: str = "") -> str:
 
 
 def binary(op: str, takes: str, gives: str, attributes: str = "") -> str:
-    body = f'    %0 = "{op}"(%arg0, %arg1) {attributes} : ({takes}, {takes}) -> {gives}\n    return %0 : {gives}'
+    body = (
+        f'    %0 = "{op}"(%arg0, %arg1) {attributes} : ({takes}, {takes}) -> {gives}\n    '
+        f"return %0 : {gives}"
+    )
     return main([takes, takes], [gives], body)

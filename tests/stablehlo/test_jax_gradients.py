@@ -32,7 +32,14 @@ def drawn(*shape: int) -> Any:
 
 
 def conv(x: Any, w: Any, stride: int = 1, groups: int = 1) -> Any:
-    return lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups)  # fmt: skip
+    return lax.conv_general_dilated(
+        x,
+        w,
+        (stride, stride),
+        "SAME",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        feature_group_count=groups,
+    )
 
 
 def max_pool(x: Any) -> Any:
@@ -66,15 +73,24 @@ def one_hot(scores: Any) -> Any:
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "max pool": (lambda x, w: max_pool(conv(x, w)), (drawn(2, 9, 8, 3), drawn(3, 3, 3, 4))),
     "mean pool": (lambda x, w: mean_pool(conv(x, w)), (drawn(2, 8, 8, 3), drawn(3, 3, 3, 4))),
-    "convolutions": (lambda x, w, u, d: conv(jax.nn.relu(conv(jax.nn.relu(conv(x, w)), u, 2)), d, 1, 8), (drawn(2, 8, 8, 3), drawn(3, 3, 3, 8), drawn(3, 3, 8, 8), drawn(3, 3, 1, 8))),
-    "batch norm": (lambda x, w: jax.nn.relu(normal(conv(x, w), (0, 1, 2))), (drawn(2, 8, 8, 3), drawn(3, 3, 3, 4))),
+    "convolutions": (
+        lambda x, w, u, d: conv(jax.nn.relu(conv(jax.nn.relu(conv(x, w)), u, 2)), d, 1, 8),
+        (drawn(2, 8, 8, 3), drawn(3, 3, 3, 8), drawn(3, 3, 8, 8), drawn(3, 3, 1, 8)),
+    ),
+    "batch norm": (
+        lambda x, w: jax.nn.relu(normal(conv(x, w), (0, 1, 2))),
+        (drawn(2, 8, 8, 3), drawn(3, 3, 3, 4)),
+    ),
     "layer norm": (lambda x, w: normal(x @ w, -1), (drawn(6, 8), drawn(8, 12))),
     "classes": (lambda x, w: classes(x @ w), (drawn(6, 8), drawn(8, 10))),
     "one hot": (lambda x, w: one_hot(x @ w), (drawn(6, 8), drawn(8, 10))),
-    "gelu": (lambda x, w, u: jax.nn.gelu(x @ w, approximate=False) @ u, (drawn(6, 8), drawn(8, 32), drawn(32, 8))),
+    "gelu": (
+        lambda x, w, u: jax.nn.gelu(x @ w, approximate=False) @ u,
+        (drawn(6, 8), drawn(8, 32), drawn(32, 8)),
+    ),
     "embedding": (lambda e, w: e[LABELS] @ w, (drawn(50, 8), drawn(8, 4))),
     "attention": (heads, (drawn(2, 12, 16), drawn(16, 48))),
-}  # fmt: skip
+}
 
 
 def lowered(model: Model) -> Lowered:

@@ -42,8 +42,10 @@ def special(dtype: DType) -> Array:
     )
     top = np.log(large)
     found = [
-        0.0, least, normal * 0.3, normal, normal**0.5, eps * 0.3, 1e-3, 0.3, 0.5, 0.6, 0.8, 1.0, 1 + eps, 1.5, 2.0, np.pi / 4, np.pi / 2, np.pi,
-        30.0, top + 0.1, top * 1.1, top * 2.02, 1 / eps, eps**-2, large**0.5, large**0.5 * 1.2, large * 0.25, large * 0.505, large, np.inf, np.nan,
+        0.0, least, normal * 0.3, normal, normal**0.5, eps * 0.3, 1e-3, 0.3, 0.5, 0.6, 0.8, 1.0,
+        1 + eps, 1.5, 2.0, np.pi / 4, np.pi / 2, np.pi, 30.0, top + 0.1, top * 1.1, top * 2.02,
+        1 / eps, eps**-2, large**0.5, large**0.5 * 1.2, large * 0.25, large * 0.505, large, np.inf,
+        np.nan,
     ]  # fmt: skip
     values = np.array(found, made)
     return np.concatenate([values, -values])

@@ -32,25 +32,31 @@ def constant(text: str) -> Array:
     return found
 
 
-@pytest.mark.parametrize(("text", "wanted"), [
-    ("dense<[[1, -2], [3, 4]]> : tensor<2x2xi32>", np.array([[1, -2], [3, 4]], np.int32)),
-    ("dense<7> : tensor<2x3xui8>", np.full((2, 3), 7, np.uint8)),
-    ("dense<> : tensor<0x3xf32>", np.zeros((0, 3), np.float32)),
-    ("dense<[true, false]> : tensor<2xi1>", np.array([True, False])),
-    ("dense<0xFF800000> : tensor<f32>", np.array(-np.inf, np.float32)),
-    ("dense<[0x7FC00000, 1.5e-3]> : tensor<2xf32>", np.array([np.nan, 1.5e-3], np.float32)),
-    ('dense<"0x0000803F000000C0"> : tensor<2xf32>', np.array([1, -2], np.float32)),
-    ('dense<"0x0000803F"> : tensor<2xf32>', np.array([1, 1], np.float32)),
-    ('dense<"0x010001"> : tensor<3xi1>', np.array([True, False, True])),
-    ('dense<"0x05"> : tensor<3xi1>', np.array([True, False, True])),
-    ("dense<(1.0,-2.0)> : tensor<2xcomplex<f32>>", np.full(2, 1 - 2j, np.complex64)),
-    ("dense<[(1.0,2.0), (0x7F800000,0.0)]> : tensor<2xcomplex<f32>>", np.array([1 + 2j, np.inf], np.complex64)),
-    ("dense<1.500000e+00> : tensor<bf16>", np.array(1.5, ml_dtypes.bfloat16)),
-    ("dense<[1.5, 0x7F]> : tensor<2xf8E4M3FN>", np.array([0x3C, 0x7F], np.uint8)),
-    ("dense<[7, -8, 9]> : tensor<3xi4>", np.array([7, -8, -7], np.int8)),
-    ("dense<18446744073709551615> : tensor<ui64>", np.array(2**64 - 1, np.uint64)),
-    ("dense<-9223372036854775808> : tensor<i64>", np.array(-(2**63), np.int64)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("dense<[[1, -2], [3, 4]]> : tensor<2x2xi32>", np.array([[1, -2], [3, 4]], np.int32)),
+        ("dense<7> : tensor<2x3xui8>", np.full((2, 3), 7, np.uint8)),
+        ("dense<> : tensor<0x3xf32>", np.zeros((0, 3), np.float32)),
+        ("dense<[true, false]> : tensor<2xi1>", np.array([True, False])),
+        ("dense<0xFF800000> : tensor<f32>", np.array(-np.inf, np.float32)),
+        ("dense<[0x7FC00000, 1.5e-3]> : tensor<2xf32>", np.array([np.nan, 1.5e-3], np.float32)),
+        ('dense<"0x0000803F000000C0"> : tensor<2xf32>', np.array([1, -2], np.float32)),
+        ('dense<"0x0000803F"> : tensor<2xf32>', np.array([1, 1], np.float32)),
+        ('dense<"0x010001"> : tensor<3xi1>', np.array([True, False, True])),
+        ('dense<"0x05"> : tensor<3xi1>', np.array([True, False, True])),
+        ("dense<(1.0,-2.0)> : tensor<2xcomplex<f32>>", np.full(2, 1 - 2j, np.complex64)),
+        (
+            "dense<[(1.0,2.0), (0x7F800000,0.0)]> : tensor<2xcomplex<f32>>",
+            np.array([1 + 2j, np.inf], np.complex64),
+        ),
+        ("dense<1.500000e+00> : tensor<bf16>", np.array(1.5, ml_dtypes.bfloat16)),
+        ("dense<[1.5, 0x7F]> : tensor<2xf8E4M3FN>", np.array([0x3C, 0x7F], np.uint8)),
+        ("dense<[7, -8, 9]> : tensor<3xi4>", np.array([7, -8, -7], np.int8)),
+        ("dense<18446744073709551615> : tensor<ui64>", np.array(2**64 - 1, np.uint64)),
+        ("dense<-9223372036854775808> : tensor<i64>", np.array(-(2**63), np.int64)),
+    ],
+)
 def test_constants(text: str, wanted: Array) -> None:
     found = constant(text)
     assert found.dtype == wanted.dtype and found.shape == wanted.shape
@@ -58,8 +64,9 @@ def test_constants(text: str, wanted: Array) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "dense<[1, 2]> : tensor<3xi32>", "dense<[[1], [2, 3]]> : tensor<2x2xi32>", "dense<300> : tensor<i8>", "dense<x> : tensor<f32>",
-    'dense<"0x00"> : tensor<2xf32>', 'dense<"0xZZ"> : tensor<f32>', "dense<1.0> : tensor<?xf32>", "dense<1.0 : tensor<f32>",
+    "dense<[1, 2]> : tensor<3xi32>", "dense<[[1], [2, 3]]> : tensor<2x2xi32>",
+    "dense<300> : tensor<i8>", "dense<x> : tensor<f32>", 'dense<"0x00"> : tensor<2xf32>',
+    'dense<"0xZZ"> : tensor<f32>', "dense<1.0> : tensor<?xf32>", "dense<1.0 : tensor<f32>",
 ])  # fmt: skip
 def test_constants_that_do_not_fit(text: str) -> None:
     with pytest.raises(SourceError, match="XL7201"):
@@ -70,9 +77,13 @@ def test_resources_come_after_the_module() -> None:
     text = main(
         [],
         ["tensor<2xf32>"],
-        "    %0 = stablehlo.constant dense_resource<w> : tensor<2xf32>\n    return %0 : tensor<2xf32>",
+        "    %0 = stablehlo.constant dense_resource<w> : tensor<2xf32>\n    return %0 : "
+        "tensor<2xf32>",
     )
-    text += '{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x040000000000803F00000040"\n    }\n  }\n#-}\n'
+    text += (
+        '{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x040000000000803F00000040"\n '
+        "   }\n  }\n#-}\n"
+    )
     assert one(text).tolist() == [1, 2]
 
 
@@ -98,7 +109,8 @@ def test_an_error_tells_its_place(tmp_path: Path) -> None:
         main(
             ["tensor<2xf32>"],
             ["tensor<2xf32>"],
-            "    %0 = stablehlo.frobnicate %arg0 : tensor<2xf32>\n    %1 = stablehlo.all_gather %0 : tensor<2xf32>\n    return %1 : tensor<2xf32>",
+            "    %0 = stablehlo.frobnicate %arg0 : tensor<2xf32>\n    %1 = stablehlo.all_gather %0 "
+            ": tensor<2xf32>\n    return %1 : tensor<2xf32>",
         )
     )
     with pytest.raises(SourceError) as caught:
@@ -110,11 +122,15 @@ def test_an_error_tells_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("body", "code"), [
     ("    %0 = stablehlo.add %arg0, %x : tensor<2xf32>\n    return %0 : tensor<2xf32>", "XL7204"),
-    ("    %0 = stablehlo.negate %arg0 : tensor<2xf32>\n    %0 = stablehlo.negate %arg0 : tensor<2xf32>\n    return %0 : tensor<2xf32>", "XL7204"),
-    ("    %0 = stablehlo.reshape %arg0 : (tensor<2xf32>) -> tensor<3xf32>\n    return %arg0 : tensor<2xf32>", "XL7203"),
+    (("    %0 = stablehlo.negate %arg0 : tensor<2xf32>\n    %0 = stablehlo.negate %arg0 : "
+      "tensor<2xf32>\n    return %0 : tensor<2xf32>"), "XL7204"),
+    (("    %0 = stablehlo.reshape %arg0 : (tensor<2xf32>) -> tensor<3xf32>\n    return %arg0 : "
+      "tensor<2xf32>"), "XL7203"),
     ("    %0 = stablehlo.negate %arg0 : tensor<2xf64>\n    return %arg0 : tensor<2xf32>", "XL7203"),
-    ("    %0 = stablehlo.transpose %arg0, dims = [1] : (tensor<2xf32>) -> tensor<2xf32>\n    return %arg0 : tensor<2xf32>", "XL7203"),
-    ("    %0 = func.call @nobody(%arg0) : (tensor<2xf32>) -> tensor<2xf32>\n    return %0 : tensor<2xf32>", "XL7203"),
+    (("    %0 = stablehlo.transpose %arg0, dims = [1] : (tensor<2xf32>) -> tensor<2xf32>\n    "
+      "return %arg0 : tensor<2xf32>"), "XL7203"),
+    (("    %0 = func.call @nobody(%arg0) : (tensor<2xf32>) -> tensor<2xf32>\n    return %0 : "
+      "tensor<2xf32>"), "XL7203"),
     ("    return %arg0 : tensor<2xf32>\n  ^bb1:\n    return %arg0 : tensor<2xf32>", "XL7202"),
     ("    %0 = stablehlo.negate %arg0 tensor<2xf32>", "XL7201"),
 ])  # fmt: skip
@@ -130,7 +146,10 @@ def test_results_need_no_names_and_lists_that_are_ragged_are_errors() -> None:
     ).tolist() == [1, 1]
     window = "dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {pad = [[1, 2], 3]}"
     types = "(tensor<1x1x4xf32>, tensor<1x1x2xf32>) -> tensor<1x1x6xf32>"
-    body = f"    %0 = stablehlo.convolution(%arg0, %arg1) {window} : {types}\n    return %0 : tensor<1x1x6xf32>"
+    body = (
+        f"    %0 = stablehlo.convolution(%arg0, %arg1) {window} : {types}\n    return %0 : "
+        "tensor<1x1x6xf32>"
+    )
     with pytest.raises(SourceError, match="XL7203"):
         load(main(["tensor<1x1x4xf32>", "tensor<1x1x2xf32>"], ["tensor<1x1x6xf32>"], body))
 
@@ -138,7 +157,10 @@ def test_results_need_no_names_and_lists_that_are_ragged_are_errors() -> None:
 def test_nesting_calls_and_sizes_have_limits() -> None:
     with pytest.raises(LimitError, match="XL7205"):
         load("module { func.func @main() attributes {a = " + "[" * (DEPTH + 9) + "}")
-    calls = "  func.func private @f(%x: tensor<f32>) -> tensor<f32> {\n    %0 = func.call @f(%x) : (tensor<f32>) -> tensor<f32>\n    return %0 : tensor<f32>\n  }"
+    calls = (
+        "  func.func private @f(%x: tensor<f32>) -> tensor<f32> {\n    %0 = func.call @f(%x) "
+        ": (tensor<f32>) -> tensor<f32>\n    return %0 : tensor<f32>\n  }"
+    )
     body = (
         "    %0 = func.call @f(%arg0) : (tensor<f32>) -> tensor<f32>\n    return %0 : tensor<f32>"
     )

@@ -31,12 +31,16 @@ Z = (RNG.normal(size=(4, 3)) + 1j * RNG.normal(size=(4, 3))).astype(np.complex64
 W = (RNG.normal(size=(4, 3)) + 1j * RNG.normal(size=(4, 3))).astype(np.complex64)
 COMPLEX = "tensor<4x3xcomplex<f32>>"
 FUNCTIONS = {
-    "stablehlo.negate": np.negative, "stablehlo.exponential": np.exp, "stablehlo.exponential_minus_one": np.expm1, "stablehlo.log": np.log,
-    "stablehlo.log_plus_one": np.log1p, "stablehlo.sqrt": np.sqrt, "stablehlo.rsqrt": lambda z: 1 / np.sqrt(z), "stablehlo.sine": np.sin,
-    "stablehlo.cosine": np.cos, "stablehlo.tan": np.tan, "stablehlo.tanh": np.tanh, "stablehlo.logistic": lambda z: 1 / (1 + np.exp(-z)),
-    "stablehlo.sign": lambda z: z / np.abs(z), "stablehlo.cbrt": lambda z: np.exp(np.log(z) / 3), "chlo.sinh": np.sinh, "chlo.cosh": np.cosh,
-    "chlo.tan": np.tan, "chlo.square": np.square, "chlo.asin": np.arcsin, "chlo.acos": np.arccos, "chlo.atan": np.arctan,
-    "chlo.asinh": np.arcsinh, "chlo.acosh": np.arccosh, "chlo.atanh": np.arctanh, "chlo.conj": np.conj,
+    "stablehlo.negate": np.negative, "stablehlo.exponential": np.exp,
+    "stablehlo.exponential_minus_one": np.expm1, "stablehlo.log": np.log,
+    "stablehlo.log_plus_one": np.log1p, "stablehlo.sqrt": np.sqrt,
+    "stablehlo.rsqrt": lambda z: 1 / np.sqrt(z), "stablehlo.sine": np.sin,
+    "stablehlo.cosine": np.cos, "stablehlo.tan": np.tan, "stablehlo.tanh": np.tanh,
+    "stablehlo.logistic": lambda z: 1 / (1 + np.exp(-z)), "stablehlo.sign": lambda z: z / np.abs(z),
+    "stablehlo.cbrt": lambda z: np.exp(np.log(z) / 3), "chlo.sinh": np.sinh, "chlo.cosh": np.cosh,
+    "chlo.tan": np.tan, "chlo.square": np.square, "chlo.asin": np.arcsin, "chlo.acos": np.arccos,
+    "chlo.atan": np.arctan, "chlo.asinh": np.arcsinh, "chlo.acosh": np.arccosh,
+    "chlo.atanh": np.arctanh, "chlo.conj": np.conj,
 }  # fmt: skip
 
 
@@ -118,7 +122,10 @@ def test_minifloats_are_computed_in_f32_and_rounded(name: str, dtype: type) -> N
         found = one(binary(f"stablehlo.{op}", type, type), x.view(np.uint8), y.view(np.uint8))
         wanted = function(x.astype(np.float32), y.astype(np.float32)).astype(dtype)
         np.testing.assert_array_equal(found, wanted.view(np.uint8))
-    body = f"    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [1] : ({type}, {type}) -> tensor<6x6xf32>\n    return %0 : tensor<6x6xf32>"
+    body = (
+        f"    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [1] : ({type}, "
+        f"{type}) -> tensor<6x6xf32>\n    return %0 : tensor<6x6xf32>"
+    )
     found = one(main([type, type], ["tensor<6x6xf32>"], body), x.view(np.uint8), y.view(np.uint8))
     np.testing.assert_allclose(found, x.astype(np.float32) @ y.astype(np.float32).T, 1e-5, 1e-5)
 

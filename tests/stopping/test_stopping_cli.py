@@ -39,7 +39,10 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """The command as a shell would start it: it takes signals even where the tests' own process
     does not.
     """
-    code = "import signal; signal.signal(2, signal.default_int_handler); from xlac.cli import main; main()"
+    code = (
+        "import signal; signal.signal(2, signal.default_int_handler); from xlac.cli import "
+        "main; main()"
+    )
     environment = {**os.environ, "XLAC_CACHE": str(folder / "cache")}
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],

@@ -20,8 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
-LARGE = "xlac: 1\nmodel: large\nweights: {file}\ninputs: {{x: 'f32[1, 1024]'}}\ngraph:\n  h: {{op: linear, in: x, units: 768, bias: false}}\noutputs: [h]\n"
-SMALL = "xlac: 1\nmodel: small\nparams: {{k: {k}}}\ninputs: {{x: 'f32[1, 1024]'}}\ngraph:\n  y: x * $k\n  h: y + 1.0\noutputs: [h]\n"
+LARGE = (
+    "xlac: 1\nmodel: large\nweights: {file}\ninputs: {{x: 'f32[1, 1024]'}}\ngraph:\n  h: "
+    "{{op: linear, in: x, units: 768, bias: false}}\noutputs: [h]\n"
+)
+SMALL = (
+    "xlac: 1\nmodel: small\nparams: {{k: {k}}}\ninputs: {{x: 'f32[1, 1024]'}}\ngraph:\n  y: x "
+    "* $k\n  h: y + 1.0\noutputs: [h]\n"
+)
 WORKER = """
 import sys, time
 import numpy as np
@@ -178,11 +184,13 @@ def main() -> None:
             done += 1
             if done % 10 == 0:
                 print(
-                    f"{done} rounds, {compared} results, {len(list((folder / 'cache').glob('xlac-room-*')))} rooms left",
+                    f"{done} rounds, {compared} results, "
+                    f"{len(list((folder / 'cache').glob('xlac-room-*')))} rooms left",
                     flush=True,
                 )
     print(
-        f"{done} rounds of {asked.processes} processes, {compared} results of processes that lived, none wrong"
+        f"{done} rounds of {asked.processes} processes, {compared} results of processes that "
+        "lived, none wrong"
     )
 
 

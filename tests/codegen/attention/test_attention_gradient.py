@@ -1,5 +1,5 @@
-"""The derivative of attention in tiles beside what the operations mean: the attention that keeps sums,
-and the cotangents of queries, keys and values that are found from them.
+"""The derivative of attention in tiles beside what the operations mean: the attention that keeps
+sums, and the cotangents of queries, keys and values that are found from them.
 """
 
 from __future__ import annotations
@@ -47,9 +47,14 @@ def param(name: str, shape: Shape, dtype: DType = D.F32) -> Node:
 
 
 def gradients(
-    q: Shape, k: Shape, v: Shape = (), mask: Shape | None = None, kind: DType = D.BOOL,
-    dtype: DType = D.F32, **given: object,
-) -> Model:  # fmt: skip
+    q: Shape,
+    k: Shape,
+    v: Shape = (),
+    mask: Shape | None = None,
+    kind: DType = D.BOOL,
+    dtype: DType = D.F32,
+    **given: object,
+) -> Model:
     """What queries find, and the cotangents of all operands of floats by one of that."""
     operands = [param("q", q, dtype), param("k", k, dtype), param("v", v or k, dtype)]
     if mask is not None:
@@ -91,7 +96,9 @@ def agree(made: Model, facts: Target | None = None, backend: str = "cpu") -> Non
     for name, found in run(made, feeds, facts or target(), backend).items():
         close = wanted[name].astype(np.float64)
         bound = tolerance * max(1.0, float(np.abs(close).max()))
-        np.testing.assert_allclose(found.astype(np.float64), close, rtol=tolerance, atol=bound, err_msg=name)  # fmt: skip
+        np.testing.assert_allclose(
+            found.astype(np.float64), close, rtol=tolerance, atol=bound, err_msg=name
+        )
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -152,7 +159,11 @@ def test_results_that_nobody_wants_are_not_computed() -> None:
     made = gradients((1, 2, 64, 16), (1, 2, 64, 16))
     graph = replace(made.graph, outputs={"k": made.graph.outputs["k"]})
     lowered = lower(replace(made, graph=graph), target())
-    (kernel,) = [k for k in lowered.program.kernels if k.name.startswith("attention_gradient") and not k.name.endswith(("keys", "values"))]  # fmt: skip
+    (kernel,) = [
+        k
+        for k in lowered.program.kernels
+        if k.name.startswith("attention_gradient") and not k.name.endswith(("keys", "values"))
+    ]
     assert (
         len(kernel.parameters) == 8
     )  # q, y, top, total, ct, panels of keys and values, and its own

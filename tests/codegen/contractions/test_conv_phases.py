@@ -27,10 +27,16 @@ SPREAD = {
     "cropped": conv((1, 6, 7, 4), (3, 3, 4, 8), lhs_dilation=(2, 2), low=(-2, -1), high=(-1, 0)),
     "far outside": conv((1, 3, 3, 4), (3, 3, 4, 8), lhs_dilation=(2, 2), pad=9),
     "grouped": conv((1, 5, 5, 16), (3, 3, 4, 32), lhs_dilation=(2, 2), pad=1, groups=4),
-    "depthwise": conv((1, 6, 7, 20), (3, 3, 1, 20), lhs_dilation=(2, 2), low=(1, 1), high=(2, 2), groups=20),
-    "depthwise, one tap": conv((2, 4, 4, 16), (1, 1, 1, 16), lhs_dilation=(2, 2), high=(1, 1), groups=16),
-    "depthwise at run time": conv((1, 6, 7, 8), (4, 4, 1, 8), lhs_dilation=(3, 2), pad=2, groups=8, kind="input"),
-}  # fmt: skip
+    "depthwise": conv(
+        (1, 6, 7, 20), (3, 3, 1, 20), lhs_dilation=(2, 2), low=(1, 1), high=(2, 2), groups=20
+    ),
+    "depthwise, one tap": conv(
+        (2, 4, 4, 16), (1, 1, 1, 16), lhs_dilation=(2, 2), high=(1, 1), groups=16
+    ),
+    "depthwise at run time": conv(
+        (1, 6, 7, 8), (4, 4, 1, 8), lhs_dilation=(3, 2), pad=2, groups=8, kind="input"
+    ),
+}
 
 
 @pytest.mark.parametrize("name", SPREAD)
@@ -53,9 +59,11 @@ def test_phases_meet_every_product_once(name: str) -> None:
         size, taps, results = (
             shape[layout.index(letter)]
             for layout, shape in zip(
-                op.layout, (anchor.inputs[0].shape, anchor.inputs[1].shape, anchor.shape), strict=True
+                op.layout,
+                (anchor.inputs[0].shape, anchor.inputs[1].shape, anchor.shape),
+                strict=True,
             )
-        )  # fmt: skip
+        )
         gap = op.lhs_dilation[axis]
         if gap == 1:
             continue
@@ -65,10 +73,14 @@ def test_phases_meet_every_product_once(name: str) -> None:
             if (where := o * op.strides[axis] + k * op.rhs_dilation[axis] - op.low[axis]) % gap == 0
         )
         seen = sorted(
-            (a.first + p * a.step, a.first_tap + j * a.tap_step, a.start + p * a.moves + j * a.reaches)
+            (
+                a.first + p * a.step,
+                a.first_tap + j * a.tap_step,
+                a.start + p * a.moves + j * a.reaches,
+            )
             for a in {phase[letter] for phase in phases_of(anchor)}
             for p, j in product(range(a.count), range(a.taps))
-        )  # fmt: skip
+        )
         assert seen == wanted and size
 
 

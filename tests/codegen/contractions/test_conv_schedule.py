@@ -34,7 +34,9 @@ CASES = {
     "cropped": conv((1, 8, 8, 6), (3, 3, 6, 8), pad=-1),
     "depthwise": conv((1, 7, 7, 20), (3, 3, 1, 20), pad=1, groups=20),
     "depthwise strided": conv((2, 9, 9, 37), (3, 3, 1, 37), stride=2, pad=1, groups=37),
-    "depthwise dilated": conv((1, 8, 8, 64), (3, 3, 1, 64), pad=1, groups=64, dilation=2, kind="input"),
+    "depthwise dilated": conv(
+        (1, 8, 8, 64), (3, 3, 1, 64), pad=1, groups=64, dilation=2, kind="input"
+    ),
     "depthwise line": conv((1, 20, 6), (5, 1, 6), groups=6),
     "depthwise cropped": conv((1, 9, 11, 20), (3, 3, 1, 20), groups=20, low=(-1, 2), high=(2, -1)),
     "depthwise far": conv((1, 5, 4, 16), (3, 3, 1, 16), pad=7, groups=16, dilation=3, stride=2),
@@ -42,7 +44,7 @@ CASES = {
     "depthwise half": conv((1, 9, 9, 16), (3, 3, 1, 16), pad=1, groups=16, dtype=DType.F16),
     "half": conv((1, 5, 6, 16), (3, 3, 16, 16), pad=1, dtype=DType.BF16),
     "multiplier": conv((1, 6, 6, 5), (3, 3, 1, 15), pad=1, groups=5),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)

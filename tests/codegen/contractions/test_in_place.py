@@ -1,4 +1,6 @@
-"""Results that may take the memory of what they are computed from: beside a product, and of several nests."""
+"""Results that may take the memory of what they are computed from: beside a product, and of several
+nests.
+"""
 
 from __future__ import annotations
 

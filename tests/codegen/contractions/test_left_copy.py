@@ -21,8 +21,11 @@ def product(
 ) -> Node:
     """A product that sums along axis `sums` of the left operand and axis `batch` of the right."""
     op = Dot(
-        contract_lhs=(sums,), contract_rhs=(batch,), batch_lhs=tuple(range(batch)), batch_rhs=tuple(range(batch))
-    )  # fmt: skip
+        contract_lhs=(sums,),
+        contract_rhs=(batch,),
+        batch_lhs=tuple(range(batch)),
+        batch_rhs=tuple(range(batch)),
+    )
     return Node.of(op, left, param("b", Type(left.type.dtype, right), kind))
 
 
@@ -37,7 +40,7 @@ CASES = {
     "a batch": lambda: product(x(3, 19, 7), (3, 19, 32), 1, 1),
     "two axes of rows": lambda: product(x(5, 18, 6), (18, 34), 1),
     "a part": lambda: product(build.slice_(x(30, 11), (2, 1), (28, 10), (2, 1)), (13, 32)),
-}  # fmt: skip
+}
 
 
 def is_copied(node: Node, target: Target) -> bool:

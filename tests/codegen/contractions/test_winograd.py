@@ -161,7 +161,7 @@ DECLINED = {
     "odd columns": conv(LARGE, 60),
     "open": conv((Sym((((Symbol("batch", 1, 8, 4),), 1),)), 56, 56, 64), 64),
     "weights that memory brings too late": conv((1, 7, 7, 512), 512),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DECLINED)
@@ -179,7 +179,9 @@ def test_weights_that_are_not_known_while_compiling(
     forced(monkeypatch, 2)
     anchor = conv((2, 6, 5, 16), 48, kind="input")
     if how != "as they are":
-        axes, shape = ((2, 3, 1, 0), (48, 16, 3, 3)) if how == "forward" else ((2, 3, 0, 1), (16, 48, 3, 3))  # fmt: skip
+        axes, shape = (
+            ((2, 3, 1, 0), (48, 16, 3, 3)) if how == "forward" else ((2, 3, 0, 1), (16, 48, 3, 3))
+        )
         kernel = build.transpose(param("kernel", Type(F32, shape)), axes)
         if how == "backward":
             turned = {"starts": (2, 2, 0, 0), "stops": (-1, -1, 16, 48), "steps": (-1, -1, 1, 1)}

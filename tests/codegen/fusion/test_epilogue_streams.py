@@ -1,4 +1,6 @@
-"""What a contraction computes beside its result: nothing that reads several tensors as large on a CPU."""
+"""What a contraction computes beside its result: nothing that reads several tensors as large on a
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ CPU = replace(MASKED, l2_bytes=SIDE * SIDE * 4)  # a result is larger than half 
 
 
 def product(side: int = SIDE) -> Node:
-    return build.apply("dot", param("a", (side, 32)), param("b", (32, side)), contract_lhs=(1,), contract_rhs=(0,))  # fmt: skip
+    return build.apply(
+        "dot", param("a", (side, 32)), param("b", (32, side)), contract_lhs=(1,), contract_rhs=(0,)
+    )
 
 
 @cache

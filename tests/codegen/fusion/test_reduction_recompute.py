@@ -36,7 +36,12 @@ def normalized(dear: bool = False) -> list[Node]:
     product = build.apply("dot", y, w, contract_lhs=(3,), contract_rhs=(0,))
     ct = build.select(build.compare(y, "gt", 0.0), product, 0.0)
     total, along = sums(ct, build.mul(ct, distance))
-    back = build.sub(ct, build.add(build.mul(distance, build.broadcast_to(along, SHAPE)), build.broadcast_to(total, SHAPE)))  # fmt: skip
+    back = build.sub(
+        ct,
+        build.add(
+            build.mul(distance, build.broadcast_to(along, SHAPE)), build.broadcast_to(total, SHAPE)
+        ),
+    )
     return [back]
 
 

@@ -1,5 +1,5 @@
-"""What windows send to the elements that they choose: every layout, padding and value beside loops in
-Python, PyTorch and the expansion.
+"""What windows send to the elements that they choose: every layout, padding and value beside loops
+in Python, PyTorch and the expansion.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def choice(shape: tuple[int, ...], dtype: DType = F32, **given: object) -> Node:
         "high": (0,) * rank,
         "window_dilation": (1,) * rank,
     }
-    op = SelectAndScatter(**(whole | given))  # fmt: skip
+    op = SelectAndScatter(**(whole | given))
     x = Type(dtype, shape)
     return Node.of(op, param("x", x), param("ct", op.choices(x)))
 
@@ -56,16 +56,21 @@ CASES = {
     "gaps between windows": choice((3, 11, 20), window=(1, 2, 1), strides=(1, 4, 1)),
     "gaps along lines": choice((3, 29), window=(1, 2), strides=(1, 3), combine="min"),
     "a line": choice((40,), window=(5,), low=(2,), high=(3,)),
-    "every other of a line": choice((3, 45), window=(1, 4), strides=(1, 2), low=(0, 3), high=(0, 2)),
-    "volumes": choice((2, 5, 6, 7, 3), window=(1, 2, 3, 2, 1), strides=(1, 2, 1, 3, 1), low=(0, 1, 1, 0, 0)),
+    "every other of a line": choice(
+        (3, 45), window=(1, 4), strides=(1, 2), low=(0, 3), high=(0, 2)
+    ),
+    "volumes": choice(
+        (2, 5, 6, 7, 3), window=(1, 2, 3, 2, 1), strides=(1, 2, 1, 3, 1), low=(0, 1, 1, 0, 0)
+    ),
     "axes apart": choice((6, 3, 7), window=(3, 1, 2), strides=(2, 1, 1), high=(1, 0, 1)),
     "places apart": choice((2, 9, 8, 5), window=(1, 2, 3, 1), window_dilation=(1, 3, 2, 1)),
     "cropped": choice((9, 20), window=(3, 2), low=(-1, -2), high=(-2, -4)),
     "narrow": choice((2, 4, 2), window=(1, 3, 3), low=(0, 1, 1), high=(0, 1, 1)),
-}  # fmt: skip
+}
 APART = {
     "outside altogether": choice((9, 20), window=(2, 1), low=(12, 0), high=(15, 0)),
-    "padding between places": choice((2, 9, 20), window=(1, 3, 1), window_dilation=(1, 2, 1), low=(0, 2, 0)),
+    "padding between places": choice((2, 9, 20), window=(1, 3, 1), window_dilation=(1, 2, 1),
+                                     low=(0, 2, 0)),
     "many places": choice((90, 4), window=(65, 1)),
     "of a half": choice((2, 8, 8, 4), DType.F16, window=(1, 2, 2, 1)),
 }  # fmt: skip
@@ -90,9 +95,14 @@ def sent(node: Node, x: Array, ct: Array) -> Array:
         seen = [
             at
             for place in product(*map(range, op.window))
-            for at in [tuple(np.add(np.multiply(window, op.strides), np.multiply(place, op.window_dilation)) - op.low)]
+            for at in [
+                tuple(
+                    np.add(np.multiply(window, op.strides), np.multiply(place, op.window_dilation))
+                    - op.low
+                )
+            ]
             if all(0 <= a < n for a, n in zip(at, x.shape, strict=True))
-        ]  # fmt: skip
+        ]
         if seen:
             found[seen[int(order([x[at] for at in seen]))]] += ct[window]
     return found.astype(ct.dtype)

@@ -42,14 +42,23 @@ POOL = {"window": (1, 3, 3, 1), "strides": (1, 2, 2, 1), "low": (0, 1, 0, 0), "h
 CASES = {
     "max pool": window((2, 9, 8, 20), **POOL),
     "sum pool": window((2, 9, 8, 20), "add", **POOL),
-    "channels first": window((2, 5, 9, 8), window=(1, 1, 3, 3), strides=(1, 1, 2, 2), low=(0, 0, 1, 1), high=(0, 0, 1, 1)),
+    "channels first": window(
+        (2, 5, 9, 8), window=(1, 1, 3, 3), strides=(1, 1, 2, 2), low=(0, 0, 1, 1), high=(0, 0, 1, 1)
+    ),
     "larger than the input": window((9, 20), "add", window=(9, 5), low=(4, 2), high=(4, 2)),
     "outside altogether": window((9, 20), "add", window=(2, 1), low=(12, 0), high=(15, 0)),
     "cropped": window((9, 20), "add", window=(2, 3), low=(12, -2), high=(-3, -4)),
     "half": window((3, 200), "add", DType.F16, window=(1, 3), strides=(1, 2)),
-    "spread": window((5, 9, 6), "add", window=(3, 2, 1), base_dilation=(2, 1, 1), low=(1, 0, 0), window_dilation=(1, 3, 1)),
+    "spread": window(
+        (5, 9, 6),
+        "add",
+        window=(3, 2, 1),
+        base_dilation=(2, 1, 1),
+        low=(1, 0, 0),
+        window_dilation=(1, 3, 1),
+    ),
     "whole": window((4, 7, 33), "max", window=(4, 7, 1)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)

@@ -29,8 +29,13 @@ def weights(folder: Path, seed: int) -> None:
     from safetensors.numpy import save_file
 
     made = np.random.default_rng(seed)
-    save_file({"h.weight": made.standard_normal((5, 4)).astype(np.float32), "h.bias": np.zeros(5, np.float32)},
-              folder / "weights.safetensors")  # fmt: skip
+    save_file(
+        {
+            "h.weight": made.standard_normal((5, 4)).astype(np.float32),
+            "h.bias": np.zeros(5, np.float32),
+        },
+        folder / "weights.safetensors",
+    )
 
 
 def settle(spec: Path) -> None:

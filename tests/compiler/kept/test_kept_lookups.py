@@ -78,7 +78,8 @@ def test_it_imports_nothing_of_the_compiler(spec: Path) -> None:
 
 
 LLVM = (
-    "import sys, numpy, xlac; m = xlac.compile(sys.argv[1], dims={'n': 2}, threads=int(sys.argv[2]));"
+    "import sys, numpy, xlac; m = xlac.compile(sys.argv[1], dims={'n': 2}, "
+    "threads=int(sys.argv[2]));"
     "print(float(m(numpy.ones((2, 4), numpy.float32)).sum()), 'llvmlite' in sys.modules)"
 )
 

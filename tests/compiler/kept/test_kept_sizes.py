@@ -67,7 +67,8 @@ def test_state_begins_anew_in_each(
     monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "total.yaml"
     file.write_text(
-        "xlac: 1\nmodel: total\ninputs: {x: 'f32[]'}\nstate: {sum: {type: 'f32[]', next: y}}\ngraph: {y: sum + x}\noutputs: [y]\n"
+        "xlac: 1\nmodel: total\ninputs: {x: 'f32[]'}\nstate: {sum: {type: 'f32[]', next: "
+        "y}}\ngraph: {y: sum + x}\noutputs: [y]\n"
     )
     first, second = xlac.compile(file), xlac.compile(file)
     assert len(compiled) == 1

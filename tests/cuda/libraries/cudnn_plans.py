@@ -25,12 +25,15 @@ F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
 # CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, its attribute, CUDNN_TYPE_CHAR
 DEVICEPROP, JSON_REPRESENTATION, CHARACTERS = 38, 2702, 24
 H200 = {
-    "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0x2335, "isTccDriver": 0,
-    "multiProcessorCount": 132, "smCountOrigin": 0, "warpSize": 32, "totalGlobalMem": 150_000_000_000, "l2CacheSize": 60 << 20,
-    "smClockRateKHz": 1_980_000, "memClockRateKHz": 3_201_000, "memoryBusWidth": 6144, "supportCoopLaunch": 1,
-    "maxGridSize": [2**31 - 1, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048,
-    "maxCtasPerSM": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 48 << 10,
-    "maxSharedMemoryPerBlockOptin": 227 << 10, "reservedSharedMemoryPerBlock": 1024, "oversizedSharedMemoryPerBlock": 0,
+    "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
+    "pciDeviceId": 0x2335, "isTccDriver": 0, "multiProcessorCount": 132, "smCountOrigin": 0,
+    "warpSize": 32, "totalGlobalMem": 150_000_000_000, "l2CacheSize": 60 << 20,
+    "smClockRateKHz": 1_980_000, "memClockRateKHz": 3_201_000, "memoryBusWidth": 6144,
+    "supportCoopLaunch": 1, "maxGridSize": [2**31 - 1, 65535, 65535],
+    "maxBlockSize": [1024, 1024, 64], "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048,
+    "maxCtasPerSM": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536,
+    "maxSharedMemoryPerBlock": 48 << 10, "maxSharedMemoryPerBlockOptin": 227 << 10,
+    "reservedSharedMemoryPerBlock": 1024, "oversizedSharedMemoryPerBlock": 0,
 }  # fmt: skip
 LAST, FIRST = "last", "first"
 

@@ -99,7 +99,8 @@ def test_the_manifest_says_what_an_artefact_needs(
 
     spec = tmp_path / "large.yaml"
     spec.write_text(
-        "xlac: 1\nmodel: large\ninputs:\n  x: bf16[1024, 1024]\n  w: bf16[1024, 1024]\ngraph:\n  y: matmul(x, w)\noutputs: [y]\n"
+        "xlac: 1\nmodel: large\ninputs:\n  x: bf16[1024, 1024]\n  w: bf16[1024, 1024]\ngraph:\n  "
+        "y: matmul(x, w)\noutputs: [y]\n"
     )
     for arch, needs in (("sm_90a", []), ("sm_90a+cublaslt", ["cublasLt"])):
         folder = tmp_path / arch

@@ -145,8 +145,9 @@ def test_the_next_process_does_not_search(
 
 
 @pytest.mark.parametrize("told", [
-    "", "[]", "no JSON", '{"engine": 5}', '{"engine": "5", "knobs": []}', '{"engine": 5, "knobs": [[1]]}', '{"engine": 5, "knobs": 3}',
-    '{"engine": true, "knobs": []}', '{"engine": -1, "knobs": []}', '{"engine": 5, "knobs": [[24, 1e3]]}', "[" * 10_000,
+    "", "[]", "no JSON", '{"engine": 5}', '{"engine": "5", "knobs": []}',
+    '{"engine": 5, "knobs": [[1]]}', '{"engine": 5, "knobs": 3}', '{"engine": true, "knobs": []}',
+    '{"engine": -1, "knobs": []}', '{"engine": 5, "knobs": [[24, 1e3]]}', "[" * 10_000,
 ])  # fmt: skip
 def test_what_is_no_choice_is_not_read(told: str) -> None:
     assert cudnn_calls.read(told) is None
@@ -207,8 +208,10 @@ def test_the_manifest_says_what_an_artefact_needs(
 
     spec = tmp_path / "large.yaml"
     spec.write_text(
-        "xlac: 1\nmodel: large\nprecision: fast\ninputs:\n  x: bf16[8, 56, 56, 64]\nweights: {init: {seed: 0}}\n"
-        "graph:\n  y: {op: conv2d, in: x, filters: 64, kernel: 3, pad: 1, channels_last: true}\noutputs: [y]\n"
+        "xlac: 1\nmodel: large\nprecision: fast\ninputs:\n  x: bf16[8, 56, 56, 64]\nweights: "
+        "{init: {seed: 0}}\n"
+        "graph:\n  y: {op: conv2d, in: x, filters: 64, kernel: 3, pad: 1, channels_last: "
+        "true}\noutputs: [y]\n"
     )
     for arch, needs in (("sm_90a", []), ("sm_90a+cudnn", ["cudnn"])):
         folder = tmp_path / arch

@@ -43,7 +43,8 @@ def test_a_failed_check(backend: CudaBackend, tmp_path: Path) -> None:
         bad[1, 2] = -1
         with pytest.raises(
             xlac.CheckFailed,
-            match=r"'rnn.root': NaN appears in the result of sqrt.* at \[2\], in turn 2 of the loop",
+            match=r"'rnn.root': NaN appears in the result of sqrt.* at \[2\], in turn 2 of the "
+            r"loop",
         ):
             made(ids, bad)
     made.executable.close()  # type: ignore[attr-defined]

@@ -285,7 +285,10 @@ def test_code_for_a_real_gpu_is_told_apart(counts: Counts) -> None:
 
 
 def test_importing_the_backend_looks_for_no_driver() -> None:
-    text = "import sys, xlac_cuda; assert not {'pycuda', 'xlac_cuda.device.driver', 'xlac_cuda.device.gpu'} & set(sys.modules)"
+    text = (
+        "import sys, xlac_cuda; assert not {'pycuda', 'xlac_cuda.device.driver', "
+        "'xlac_cuda.device.gpu'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", text], check=True)
 
 

@@ -92,7 +92,11 @@ def on_device(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBack
 def test_steps_are_those_of_the_reference(
     name: str, on_device: CudaBackend, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    if name != "dense" and isinstance(on_device, OnStandin) and not request.config.getoption("--all"):  # fmt: skip
+    if (
+        name != "dense"
+        and isinstance(on_device, OnStandin)
+        and not request.config.getoption("--all")
+    ):
         pytest.skip("half a minute on a CPU: --all, or make test-gpu")
     spec = tmp_path / f"{name}.yaml"
     spec.write_text(MODELS[name])
@@ -130,7 +134,9 @@ def alike(ours: Any, right: Any) -> None:
     assert ours.keys() == right.keys()
     for name in ours:
         scale = max(1e-3, float(np.abs(right[name]).max()))
-        np.testing.assert_allclose(ours[name], right[name], rtol=1e-4, atol=1e-4 * scale, err_msg=name)  # fmt: skip
+        np.testing.assert_allclose(
+            ours[name], right[name], rtol=1e-4, atol=1e-4 * scale, err_msg=name
+        )
 
 
 def test_an_artefact_learns(

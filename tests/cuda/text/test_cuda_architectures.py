@@ -52,8 +52,10 @@ def test_without_a_gpu_the_architecture_must_be_named(monkeypatch: pytest.Monkey
 
 def test_writing_text_imports_neither_pycuda_nor_a_driver() -> None:
     code = (
-        "import sys, xlac_cuda; from xlac_sdk.target import Request; from xlac_sdk.conformance.steps import chain\n"
+        "import sys, xlac_cuda; from xlac_sdk.target import Request; from "
+        "xlac_sdk.conformance.steps import chain\n"
         "xlac_cuda.BACKEND.emit(chain().program, xlac_cuda.BACKEND.target(Request(arch='sm_80')))\n"
-        "assert not {'pycuda', 'xlac_cuda.device.driver', 'xlac_cuda.build.nvrtc', 'xlac_cuda.run.executable'} & set(sys.modules), sys.modules.keys()"
+        "assert not {'pycuda', 'xlac_cuda.device.driver', 'xlac_cuda.build.nvrtc', "
+        "'xlac_cuda.run.executable'} & set(sys.modules), sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

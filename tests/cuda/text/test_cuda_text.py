@@ -159,7 +159,8 @@ def test_no_text_of_a_user_reaches_the_code() -> None:
 def test_lines_of_a_spec_cannot_end_their_comment(tmp_path: Path) -> None:
     spec = tmp_path / "evil.yaml"
     spec.write_text(
-        'xlac: 1\nmodel: "*/ #error"\ninputs: {x: "f32[8]"}\ngraph:\n  y: exp(x)  # */ #error ??/ \\\noutputs: [y]\n'
+        'xlac: 1\nmodel: "*/ #error"\ninputs: {x: "f32[8]"}\ngraph:\n  y: exp(x)  # */ #error ??/ '
+        "\\\noutputs: [y]\n"
     )
     (text,) = BACKEND.emit(lower(specialized(load(spec)), TARGET).program, TARGET).values()
     assert "evil.yaml:5" in text
@@ -217,8 +218,10 @@ def test_threads_meet_and_exchange() -> None:
 
 @pytest.mark.parametrize(
     ("p", "dtype", "call"),
-    [(P.ADD, DType.F32, "atomicAdd(place, value)"), (P.MAX, DType.I32, "atomicMax((int *)place"), (P.MIN, DType.U64, "atomicMin((unsigned long long *)place"),
-     (P.MAX, DType.F32, "atomicCAS"), (P.MUL, DType.F64, "atomicCAS"), (P.ADD, DType.U8, "atomicCAS"), (P.OR, DType.BOOL, "atomicCAS")],
+    [(P.ADD, DType.F32, "atomicAdd(place, value)"), (P.MAX, DType.I32, "atomicMax((int *)place"),
+     (P.MIN, DType.U64, "atomicMin((unsigned long long *)place"),
+     (P.MAX, DType.F32, "atomicCAS"), (P.MUL, DType.F64, "atomicCAS"),
+     (P.ADD, DType.U8, "atomicCAS"), (P.OR, DType.BOOL, "atomicCAS")],
 )  # fmt: skip
 def test_atomic_stores_are_atomic(p: Primitive, dtype: DType, call: str) -> None:
     y = Buffer("y", dtype, 4, access=Access.UPDATE)

@@ -36,8 +36,10 @@ def main() -> None:
         "".join(f'"{"".join(f"{chr(92)}x{byte:02x}" for byte in word)}"\n' for word in one.words)
     )
     flags = [
-        f"-max_total_time={seconds}", f"-max_len={one.longest}", f"-timeout={UNANSWERED}", "-rss_limit_mb=6000", "-malloc_limit_mb=0",
-        f"-artifact_prefix={folder}/", *([f"-dict={words}"] if one.words else []), "-print_final_stats=1", "-len_control=20", "-close_fd_mask=1", str(corpus),
+        f"-max_total_time={seconds}", f"-max_len={one.longest}", f"-timeout={UNANSWERED}",
+        "-rss_limit_mb=6000", "-malloc_limit_mb=0", f"-artifact_prefix={folder}/",
+        *([f"-dict={words}"] if one.words else []), "-print_final_stats=1", "-len_control=20",
+        "-close_fd_mask=1", str(corpus),
     ]  # fmt: skip
     mutator = (
         {"custom_mutator": lambda data, most, seed: mutated(one, data, most, seed)}

@@ -59,7 +59,8 @@ def fuzz(name: str, seconds: int, folder: Path) -> Report:
         report.coverage = max(report.coverage, *(c for _, c in reached), 0)
         if code and not set(folder.glob("*-*")) - before:
             report.findings[str(log)] = (
-                f"the process ended with {code}: {text.strip().splitlines()[-1] if text.strip() else 'nothing said'}"
+                f"the process ended with {code}: "
+                f"{text.strip().splitlines()[-1] if text.strip() else 'nothing said'}"
             )
             break  # it would do so again
     for file in sorted(set(folder.iterdir()) - before):
@@ -84,7 +85,8 @@ def main() -> int:
     with ThreadPoolExecutor(chosen.jobs) as pool:
         for report in pool.map(lambda name: fuzz(name, chosen.seconds, chosen.out / name), asked):
             print(
-                f"{report.name}: {report.executed:,} inputs, {report.coverage:,} edges, {len(report.findings)} findings",
+                f"{report.name}: {report.executed:,} inputs, {report.coverage:,} edges, "
+                f"{len(report.findings)} findings",
                 flush=True,
             )
             for file, what in report.findings.items():

@@ -17,8 +17,10 @@ from xlac.spec.load import load
 from xlac.spec.summary import summarize
 
 AROUND = (
-    '{"xlac": 1, "model": "m", "params": {"k": 3, "b": 1.5}, "dims": {"n": {"max": 64}}, "inputs": {"x": "f32[4, 6]", "z": "f32[4, 6]", '
-    '"i": "i32[4, 6]", "w": "f32[n, 6]"}, "graph": {"h": {"op": "sort", "in": "x"}, "y": %s}, "outputs": ["y"]}'
+    '{"xlac": 1, "model": "m", "params": {"k": 3, "b": 1.5}, "dims": {"n": {"max": 64}}, "inputs": '
+    '{"x": "f32[4, 6]", "z": "f32[4, 6]", '
+    '"i": "i32[4, 6]", "w": "f32[n, 6]"}, "graph": {"h": {"op": "sort", "in": "x"}, "y": %s}, '
+    '"outputs": ["y"]}'
 )
 PIECES = ["x", "z", "i", "w", "h", "$k", "${k + 1}", "n", "[", "]", "(", ")", ",", ":", "**", "//", "@", "<<", "if", "else", "not", "and", "...", "None", "axis=", "'", "$",
           "1e400", "0x10", "1_0", "-1", *map(str, NUMBERS), *OPS]  # fmt: skip

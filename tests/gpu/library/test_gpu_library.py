@@ -138,22 +138,34 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     "sigmoid": (lambda: build.apply1("sigmoid", product()), "no epilogue for"),
     "gelu by erf": (lambda: gelu(product(), "none"), "no epilogue for"),
     "work after relu": (lambda: build.mul(relu(product()), matrix()), "no epilogue for 'mul'"),
-    "two matrices": (lambda: build.add(build.add(product(), matrix()), x(8, 10, name="d")), "one matrix and one row"),
+    "two matrices": (lambda: build.add(build.add(product(), matrix()), x(8, 10, name="d")),
+                     "one matrix and one row"),
     "a computed addend": (lambda: build.add(product(), build.exp(matrix())), "is computed"),
-    "an addend of another type": (lambda: build.cast(build.add(build.dot(x(8, 6, dtype=F16), x(6, 10, dtype=F16, name="w"), ((1,), (0,)), out_dtype=F32), matrix()), F16), "is not f16"),
+    "an addend of another type": (lambda: build.cast(build.add(build.dot(x(8, 6, dtype=F16),
+                                                                         x(6, 10, dtype=F16,
+                                                                           name="w"), ((1,), (0,)),
+                                                                           out_dtype=F32),
+                                                                           matrix()), F16),
+                                                                           "is not f16"),
     "a column for all columns": (lambda: build.add(product(), x(8, 1, name="d")), "neither a row"),
-    "one matrix for a batch": (lambda: build.add(product(batch=3), matrix()), "added to all products of a batch"),
+    "one matrix for a batch": (lambda: build.add(product(batch=3), matrix()),
+                               "added to all products of a batch"),
     "small": (lambda: build.dot(x(3, 3), x(3, 3, name="w"), ((1,), (0,))), "flops are fewer"),
-    "few rows": (lambda: build.dot(x(2, 60), x(60, 60, name="w"), ((1,), (0,))), "2 rows are fewer"),
-    "integers": (lambda: build.dot(x(8, 6, dtype=I8), x(6, 10, dtype=I8, name="w"), ((1,), (0,))), "is not asked for"),
+    "few rows": (lambda: build.dot(x(2, 60), x(60, 60, name="w"), ((1,), (0,))),
+                 "2 rows are fewer"),
+    "integers": (lambda: build.dot(x(8, 6, dtype=I8), x(6, 10, dtype=I8, name="w"), ((1,), (0,))),
+                 "is not asked for"),
     "two batches": (
-        lambda: build.apply1("matmul", build.transpose(x(2, 8, 3, 6), (0, 2, 1, 3)), build.transpose(x(2, 6, 3, 10, name="w"), (0, 2, 1, 3))),
+        lambda: build.apply1("matmul", build.transpose(x(2, 8, 3, 6), (0, 2, 1, 3)),
+                             build.transpose(x(2, 6, 3, 10, name="w"), (0, 2, 1, 3))),
         "steps through a batch",
     ),
     "backwards": (
-        lambda: build.dot(Node.of(Slice((0, 5), (8, -1), (1, -1)), x(8, 6)), x(6, 10, name="w"), ((1,), (0,))), "contiguous in memory, or they overlap"
+        lambda: build.dot(Node.of(Slice((0, 5), (8, -1), (1, -1)), x(8, 6)), x(6, 10, name="w"),
+                          ((1,), (0,))), "contiguous in memory, or they overlap"
     ),
-    "a row repeated": (lambda: build.dot(build.broadcast_to(x(6), (8, 6)), x(6, 10, name="w"), ((1,), (0,))), "overlap"),
+    "a row repeated": (lambda: build.dot(build.broadcast_to(x(6), (8, 6)), x(6, 10, name="w"),
+                                         ((1,), (0,))), "overlap"),
 }  # fmt: skip
 
 
@@ -183,9 +195,12 @@ def test_nothing_to_sum_is_generated() -> None:
 
 def test_not_a_number_and_infinity_pass_through() -> None:
     feeds = {
-        "x": np.array([[np.nan, 1.0], [np.inf, 1.0], [-np.inf, 0.0], [1.0, 2.0]] * 2, np.float32).repeat(3, 1),
-        "w": np.ones((6, 10), np.float32), "b": np.full(10, np.inf, np.float32),
-    }  # fmt: skip
+        "x": np.array(
+            [[np.nan, 1.0], [np.inf, 1.0], [-np.inf, 0.0], [1.0, 2.0]] * 2, np.float32
+        ).repeat(3, 1),
+        "w": np.ones((6, 10), np.float32),
+        "b": np.full(10, np.inf, np.float32),
+    }
     node = build.add(product(), bias())
     program = lowered(node, target=TARGET).program
     with np.errstate(invalid="ignore"):

@@ -64,10 +64,13 @@ NHWC, NCHW = ("NHWC", "OIHW", "NHWC"), ("NCHW", "OIHW", "NCHW")
 @pytest.mark.parametrize(
     ("layout", "steps", "low", "high", "spread", "groups"),
     [
-        (NHWC, (1, 1), (1, 1), (1, 1), (1, 1), 1), (NHWC, (2, 1), (1, 2), (0, 1), (1, 2), 1), (NCHW, (1, 2), (2, 0), (1, 1), (2, 1), 1),
-        (NHWC, (1, 1), (1, 1), (1, 1), (1, 1), 2), (NHWC, (1, 1), (-1, 1), (1, -1), (1, 1), 1),
+        (NHWC, (1, 1), (1, 1), (1, 1), (1, 1), 1),
+        (NHWC, (2, 1), (1, 2), (0, 1), (1, 2), 1),
+        (NCHW, (1, 2), (2, 0), (1, 1), (2, 1), 1),
+        (NHWC, (1, 1), (1, 1), (1, 1), (1, 1), 2),
+        (NHWC, (1, 1), (-1, 1), (1, -1), (1, 1), 1),
     ],
-)  # fmt: skip
+)
 @pytest.mark.sampled(2)
 def test_windows_that_leave_x_read_zeros_where_they_do(
     target: Target,

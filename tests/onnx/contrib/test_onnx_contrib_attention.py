@@ -11,9 +11,11 @@ from one_node import RNG, Array, agree, backend, both, floats, made, scalar
 @pytest.mark.parametrize("mask", [None, "lengths", "matrix", "cube"])
 def test_attention(mask: str | None, causal: int) -> None:
     masks: dict[str | None, Array | None] = {
-        None: None, "lengths": np.asarray([3, 5], np.int32), "matrix": np.asarray([[1, 1, 0, 1, 1], [0, 1, 1, 1, 1]], np.int32),
+        None: None,
+        "lengths": np.asarray([3, 5], np.int32),
+        "matrix": np.asarray([[1, 1, 0, 1, 1], [0, 1, 1, 1, 1]], np.int32),
         "cube": RNG.integers(0, 2, (2, 5, 5)).astype(np.int32),
-    }  # fmt: skip
+    }
     inputs = [floats(2, 5, 6), floats(6, 24), floats(24), masks[mask]]
     agree("Attention", inputs, num_heads=2, unidirectional=causal)
 

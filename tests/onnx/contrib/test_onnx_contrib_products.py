@@ -10,8 +10,9 @@ from one_node import agree, both, floats, run, scalar
 
 
 @pytest.mark.parametrize(("a", "b", "flags"), [
-    ((3, 5), (5, 4), {}), ((5, 3), (5, 4), {"transA": 1}), ((2, 3, 5), (4, 5), {"transB": 1, "alpha": 0.5}),
-    ((3, 2, 5), (2, 5, 4), {"transBatchA": 1}), ((2, 3, 4, 5), (2, 3, 6, 5), {"transB": 1, "alpha": 2.0}),
+    ((3, 5), (5, 4), {}), ((5, 3), (5, 4), {"transA": 1}),
+    ((2, 3, 5), (4, 5), {"transB": 1, "alpha": 0.5}), ((3, 2, 5), (2, 5, 4), {"transBatchA": 1}),
+    ((2, 3, 4, 5), (2, 3, 6, 5), {"transB": 1, "alpha": 2.0}),
 ])  # fmt: skip
 def test_fused_matmul(a: tuple[int, ...], b: tuple[int, ...], flags: dict[str, Any]) -> None:
     agree("FusedMatMul", [floats(*a), floats(*b)], **flags)

@@ -84,13 +84,18 @@ def test_inputs_without_rank_or_with_impossible_sizes(tmp_path: Path) -> None:
 def test_small_files_that_ask_for_much(operator: str, tmp_path: Path) -> None:
     huge = np.asarray([1 << 40, 1 << 20])
     nodes = {
-        "ConstantOfShape": node("ConstantOfShape", ["huge"], ["z"]), "Expand": node("Expand", ["one", "huge"], ["z"]),
-        "Tile": node("Tile", ["one", "huge"], ["z"]), "Range": node("Range", ["zero", "end", "step"], ["z"]),
-        "Pad": node("Pad", ["one", "pads"], ["z"]), "OneHot": node("OneHot", ["zero1", "end", "values"], ["z"]),
-    }  # fmt: skip
+        "ConstantOfShape": node("ConstantOfShape", ["huge"], ["z"]),
+        "Expand": node("Expand", ["one", "huge"], ["z"]),
+        "Tile": node("Tile", ["one", "huge"], ["z"]),
+        "Range": node("Range", ["zero", "end", "step"], ["z"]),
+        "Pad": node("Pad", ["one", "pads"], ["z"]),
+        "OneHot": node("OneHot", ["zero1", "end", "values"], ["z"]),
+    }
     held = {
-        "huge": huge, "one": np.ones((1, 1), np.float32), "zero": np.asarray(0), "end": np.asarray(1 << 50), "step": np.asarray(1),
-        "pads": np.asarray([0, 0, 1 << 40, 1 << 40]), "zero1": np.asarray([0]), "values": np.asarray([0, 1]),
+        "huge": huge, "one": np.ones((1, 1), np.float32), "zero": np.asarray(0),
+        "end": np.asarray(1 << 50), "step": np.asarray(1),
+        "pads": np.asarray([0, 0, 1 << 40, 1 << 40]), "zero1": np.asarray([0]),
+        "values": np.asarray([0, 1]),
     }  # fmt: skip
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     message = refused(plain(nodes[operator], constants=held), "XL7004", tmp_path)

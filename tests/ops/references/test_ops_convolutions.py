@@ -41,8 +41,10 @@ def naive_conv(
 @pytest.mark.parametrize(
     "given",
     [
-        {}, {"strides": (2, 1)}, {"low": (1, 2), "high": (0, 1)}, {"lhs_dilation": (2, 3)}, {"rhs_dilation": (2, 1)}, {"feature_groups": 2},
-        {"strides": (2, 2), "low": (1, 1), "high": (1, 1), "lhs_dilation": (2, 1), "rhs_dilation": (1, 2), "feature_groups": 4},
+        {}, {"strides": (2, 1)}, {"low": (1, 2), "high": (0, 1)}, {"lhs_dilation": (2, 3)},
+        {"rhs_dilation": (2, 1)}, {"feature_groups": 2},
+        {"strides": (2, 2), "low": (1, 1), "high": (1, 1), "lhs_dilation": (2, 1),
+         "rhs_dilation": (1, 2), "feature_groups": 4},
     ],
     ids=str,
 )  # fmt: skip

@@ -35,17 +35,25 @@ EDGES = np.array(
     ]
 )
 UNARY: dict[str, Callable[[Array], Array]] = {
-    "neg": np.negative, "abs": np.abs, "sign": np.sign, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "round": np.rint,
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p, "sin": np.sin, "cos": np.cos,
-    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt,
-    "square": np.square, "reciprocal": lambda x: 1 / x, "erf": scipy.special.erf, "sigmoid": scipy.special.expit,
-    "relu": lambda x: np.maximum(x, 0), "relu6": lambda x: np.clip(x, 0, 6), "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
-    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), "softplus": lambda x: np.logaddexp(x, 0), "softsign": lambda x: x / (1 + np.abs(x)),
-    "gelu": lambda x: np.where(np.isneginf(x), -0.0, x * scipy.special.ndtr(x)), "silu": lambda x: x * scipy.special.expit(x), "mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
-    "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1), "hardswish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
-    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0))),
-    "celu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "neg": np.negative, "abs": np.abs, "sign": np.sign, "ceil": np.ceil, "floor": np.floor,
+    "trunc": np.trunc, "round": np.rint, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
+    "log": np.log, "log2": np.log2, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt, "square": np.square,
+    "reciprocal": lambda x: 1 / x, "erf": scipy.special.erf, "sigmoid": scipy.special.expit,
+    "relu": lambda x: np.maximum(x, 0), "relu6": lambda x: np.clip(x, 0, 6),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "softplus": lambda x: np.logaddexp(x, 0), "softsign": lambda x: x / (1 + np.abs(x)),
+    "gelu": lambda x: np.where(np.isneginf(x), -0.0, x * scipy.special.ndtr(x)),
+    "silu": lambda x: x * scipy.special.expit(x), "mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
+    "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "hardswish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x,
+                                                    1.6732632423543772 * np.expm1(np.minimum(x,
+                                                                                             0))),
+                                                                                             "celu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
 }  # fmt: skip
 
 

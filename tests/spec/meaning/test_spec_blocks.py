@@ -26,7 +26,8 @@ graph:
 
 def test_repeat_first_last_and_addresses(tmp_path: Path) -> None:
     text = BLOCK + (
-        "  s: {block: layer, in: x, with: {width: 5}, repeat: 3, first: {extra: true}, last: {width: 2, act: identity}}\n"
+        "  s: {block: layer, in: x, with: {width: 5}, repeat: 3, first: {extra: true}, last: "
+        "{width: 2, act: identity}}\n"
         "outputs: {y: s, a: s.0.raw, b: s.last.out, c: s.raw.0, d: s.1.h}\n"
     )
     found = model(tmp_path, text)
@@ -44,9 +45,9 @@ def test_repeat_first_last_and_addresses(tmp_path: Path) -> None:
 
 
 def test_copies_are_stacked_where_one_tensor_is_wanted(tmp_path: Path) -> None:
-    text = (
-        BLOCK
-        + "  s: {block: layer, in: x, with: {width: 4}, repeat: 3}\n  all: s.raw * 2\noutputs: {y: all, last: s.raw.last}\n"
+    text = BLOCK + (
+        "  s: {block: layer, in: x, with: {width: 4}, repeat: 3}\n  all: s.raw * 2\noutputs: "
+        "{y: all, last: s.raw.last}\n"
     )
     out = run(model(tmp_path, text), x=random(2, 4))
     assert out["y"].shape == (3, 2, 4)
@@ -79,8 +80,15 @@ outputs: {p: l.p.last, q: l.q.last}
 def test_blocks_multiply_only_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xlac.spec.elaborate.context.MAX_NODES", 2000)
     blocks = "".join(
-        f"  b{i}: {{inputs: [v], graph: {{w: {{block: b{i + 1}, in: v, repeat: 100}}}}, outputs: [w]}}\n"
+        (
+            f"  b{i}: {{inputs: [v], graph: {{w: {{block: b{i + 1}, in: v, repeat: 100}}}}, "
+            "outputs: "
+            "[w]}\n"
+        )
         for i in range(5)
     )
-    text = f"inputs: {{x: 'f32[2]'}}\nblocks:\n{blocks}  b5: {{inputs: [v], graph: {{w: relu(v)}}, outputs: [w]}}\ngraph: {{y: {{block: b0, in: x}}}}\noutputs: [y]\n"
+    text = (
+        f"inputs: {{x: 'f32[2]'}}\nblocks:\n{blocks}  b5: {{inputs: [v], graph: {{w: "
+        "relu(v)}, outputs: [w]}\ngraph: {y: {block: b0, in: x}}\noutputs: [y]\n"
+    )
     assert "XL4018" in codes(tmp_path, text)

@@ -39,7 +39,10 @@ outputs: {h: loop.h, y: loop.y, twice: loop.twice}
 
 
 def test_scan_of_a_length(tmp_path: Path) -> None:
-    text = "inputs: {x: 'f32[3]'}\ngraph:\n  l: {scan: {}, length: 4, carry: {h: x}, next: {h: h * 2}}\noutputs: {y: l.h}\n"
+    text = (
+        "inputs: {x: 'f32[3]'}\ngraph:\n  l: {scan: {}, length: 4, carry: {h: x}, next: {h: h "
+        "* 2}}\noutputs: {y: l.h}\n"
+    )
     x = random(3)
     np.testing.assert_allclose(run(model(tmp_path, text), x=x)["y"], x * 16)
 
@@ -68,7 +71,10 @@ outputs: {y: outer.total}
 
 @pytest.mark.parametrize(("on", "expected"), [(0, 1), (1, 2), (2, 3), (7, 3), (-1, 3)])
 def test_cond_by_number(on: int, expected: int, tmp_path: Path) -> None:
-    text = "inputs: {x: 'f32[2]', i: 'i64[]'}\ngraph:\n  y: {cond: i, branches: [x * 1, x * 2, x * 3]}\noutputs: [y]\n"
+    text = (
+        "inputs: {x: 'f32[2]', i: 'i64[]'}\ngraph:\n  y: {cond: i, branches: [x * 1, x * 2, x "
+        "* 3]}\noutputs: [y]\n"
+    )
     x = random(2)
     np.testing.assert_allclose(run(model(tmp_path, text), x=x, i=np.int64(on))["y"], x * expected)
 

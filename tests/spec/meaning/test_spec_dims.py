@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from spec_models import codes, model, run
 
-DIMS = "dims: {B: {min: 2, max: 64, opt: 8, multiple_of: 2}, N: 3}\nparams: {w: 4, wide: '${2 * w}'}\ninputs: {x: 'f32[B, N, $wide]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
+DIMS = (
+    "dims: {B: {min: 2, max: 64, opt: 8, multiple_of: 2}, N: 3}\nparams: {w: 4, wide: '${2 * "
+    "w}'}\ninputs: {x: 'f32[B, N, $wide]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
+)
 
 
 def test_dims_stay_symbolic(tmp_path: Path) -> None:
@@ -51,7 +54,10 @@ def test_dims_out_of_bounds(dims: Mapping[str, Any], tmp_path: Path) -> None:
 
 
 def test_a_range_without_a_multiple_is_refused(tmp_path: Path) -> None:
-    text = "dims: {n: {min: 2, max: 64, opt: 8, multiple_of: 4}}\ninputs: {x: 'f32[n]'}\ngraph: {y: x + 1}\noutputs: [y]\n"
+    text = (
+        "dims: {n: {min: 2, max: 64, opt: 8, multiple_of: 4}}\ninputs: {x: 'f32[n]'}\ngraph: "
+        "{y: x + 1}\noutputs: [y]\n"
+    )
     assert codes(tmp_path, text, dims={"n": "5..7"}) == ["XL2014"]
     assert model(tmp_path, text, dims={"n": "5..9"}).dims["n"].opt == 8
 
@@ -65,7 +71,8 @@ def test_params_are_overridden(tmp_path: Path) -> None:
 def test_zero_sizes(tmp_path: Path) -> None:
     found = model(
         tmp_path,
-        "dims: {B: {min: 0, max: 4}}\ninputs: {x: 'f32[B, 0, 3]'}\ngraph: {y: softmax(x, axis=-1)}\noutputs: [y]\n",
+        "dims: {B: {min: 0, max: 4}}\ninputs: {x: 'f32[B, 0, 3]'}\ngraph: {y: softmax(x, "
+        "axis=-1)}\noutputs: [y]\n",
         dims={"B": 0},
     )
     assert run(found, x=np.zeros((0, 0, 3), np.float32))["y"].shape == (0, 0, 3)

@@ -40,7 +40,10 @@ def test_order_does_not_matter(tmp_path: Path) -> None:
 )
 def test_any_name_will_do(name: str, tmp_path: Path) -> None:
     quoted = "'" + name.replace("'", "''") + "'"
-    text = f"inputs: {{{quoted}: 'f32[3]'}}\ngraph:\n  y: {{op: relu, in: {quoted}}}\noutputs: {{{quoted}: y}}\n"
+    text = (
+        f"inputs: {{{quoted}: 'f32[3]'}}\ngraph:\n  y: {{op: relu, in: {quoted}}}\noutputs: "
+        f"{{{quoted}: y}}\n"
+    )
     x = random(3)
     np.testing.assert_array_equal(
         interpret(model(tmp_path, text).graph, {name: x})[name], np.maximum(x, 0)
@@ -48,7 +51,10 @@ def test_any_name_will_do(name: str, tmp_path: Path) -> None:
 
 
 def test_names_are_normalised(tmp_path: Path) -> None:
-    text = "inputs: {x: 'f32[3]'}\ngraph:\n  cafe\u0301: relu(x)\n  \ufb01: relu(caf\u00e9)\n  y: fi + caf\u00e9\noutputs: [y]\n"
+    text = (
+        "inputs: {x: 'f32[3]'}\ngraph:\n  cafe\u0301: relu(x)\n  \ufb01: relu(caf\u00e9)\n  y: "
+        "fi + caf\u00e9\noutputs: [y]\n"
+    )
     assert list(model(tmp_path, text).graph.outputs) == ["y"]
 
 
@@ -59,7 +65,10 @@ def test_a_long_chain_is_no_problem(tmp_path: Path) -> None:
 
 
 def test_origins_name_the_node_and_the_place(tmp_path: Path) -> None:
-    text = "inputs: {x: 'f32[3]'}\nblocks:\n  b: {inputs: [v], graph: {h: tanh(v) + 1}, outputs: [h]}\ngraph:\n  l: {block: b, in: x, repeat: 2}\noutputs: [l]\n"
+    text = (
+        "inputs: {x: 'f32[3]'}\nblocks:\n  b: {inputs: [v], graph: {h: tanh(v) + 1}, outputs: "
+        "[h]}\ngraph:\n  l: {block: b, in: x, repeat: 2}\noutputs: [l]\n"
+    )
     found = model(tmp_path, text)
     places = {(n.op.mnemonic, n.name): n.origin.span for n in found.graph.nodes() if n.origin}
     assert places["tanh", "l.1.h"].column == 31 and places["tanh", "l.1.h"].line == 4  # type: ignore[union-attr]

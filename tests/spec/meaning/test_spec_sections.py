@@ -31,7 +31,10 @@ def test_include_merges_by_name(tmp_path: Path) -> None:
 
 
 def test_state_is_kept_apart(tmp_path: Path) -> None:
-    text = "inputs: {x: 'f32[3]'}\nstate: {total: {type: 'f32[3]', next: y}, steps: {type: 'i32[]', next: steps + 1}}\ngraph: {y: x + total}\noutputs: [y]\n"
+    text = (
+        "inputs: {x: 'f32[3]'}\nstate: {total: {type: 'f32[3]', next: y}, steps: {type: "
+        "'i32[]', next: steps + 1}}\ngraph: {y: x + total}\noutputs: [y]\n"
+    )
     found = model(tmp_path, text)
     assert found.state == {"total": "y", "steps": "steps.next"}
     kinds = {n.op.name: n.op.kind for n in found.graph.inputs if isinstance(n.op, Param)}
