@@ -202,7 +202,7 @@ def test_trees_that_go_round_are_refused() -> None:
         target_weights=weight,
         **about,
     )
-    with pytest.raises(SourceError, match="circle"):
+    with pytest.raises(SourceError, match="cycle"):
         load(proto)
 
 
