@@ -26,6 +26,12 @@ def test_bytes_that_end_the_decoder_are_an_error() -> None:
     )
 
 
+def test_decoding_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "SECONDS", 1)
+    with pytest.raises(SourceError, match=r"takes more than 1 s of processor time.*XL7211"):
+        load(Path(__file__).with_name("never_decoded.mlirbc"))
+
+
 def test_a_decoder_that_was_ended_is_started_again(capfd: pytest.CaptureFixture[str]) -> None:
     decoder = read.Decoder()
     try:

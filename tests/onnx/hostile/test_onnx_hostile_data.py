@@ -87,3 +87,21 @@ def test_data_that_is_said_to_be_in_the_file_is_left_in_the_file(tmp_path: Path)
     proto.graph.initializer[0].data_location = 0
     (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
     np.testing.assert_array_equal(load(tmp_path / "model.onnx").weights["c"], np.ones((50, 300)))
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes"),
+    [
+        ("Elu", {"alpha": [1.0]}),
+        ("Celu", {"alpha": "1"}),
+        ("LeakyRelu", {"alpha": numpy_helper.from_array(np.ones(1, np.float32), "t")}),
+        ("Softmax", {"axis": 1.0}),
+        ("Flatten", {"axis": [1]}),
+    ],
+)
+def test_attributes_of_another_kind(
+    operator: str, attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    proto = plain(node(operator, ["x"], ["z"], **attributes))
+    (name,) = attributes
+    assert f"attribute '{name}' must be" in refused(proto, "XL7004", tmp_path)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from uuid import uuid4
 
 from pydantic import ValidationError
 
@@ -233,4 +234,5 @@ def _drop(data: Any, path: Path_, in_key: bool) -> None:
             del data[path[-1]]
 
 
-BROKEN = "\x00broken"  # stands for an entry of the graph that was already reported
+# stands for an entry of the graph that was already reported; no spec can write it
+BROKEN = f"\x00{uuid4()}"

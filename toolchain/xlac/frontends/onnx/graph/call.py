@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from xlac.frontends.onnx.importer import OnnxImporter
 
 REQUIRED: Any = object()
+KINDS: dict[type, str] = {int: "an integer", float: "a number", str: "a text", list: "a list"}
+WIDER: dict[type, tuple[type, ...]] = {float: (int,)}  # what else is taken for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,14 @@ class OperatorCall:
 
     def attr(self, name: str, default: Any = REQUIRED) -> Any:
         """An attribute as a Python value: int, float, str, bytes, list of these, array, or
-        GraphProto.
+        GraphProto. One that is of another kind than its default is a ShapeError.
         """
         found = self.attributes.get(name, default)
         if found is REQUIRED:
             raise ShapeError(f"attribute '{name}' is missing", attribute=name)
+        for kind, told in KINDS.items():
+            if isinstance(default, kind) and not isinstance(found, (kind, *WIDER.get(kind, ()))):
+                raise ShapeError(f"attribute '{name}' must be {told}", attribute=name)
         return found
 
     def wants(self, number: int) -> bool:

@@ -2,27 +2,40 @@
 bytecode/read.py starts it.
 
 Damaged bytecode can crash the process that decodes it. Requests come on standard input and answers
-go to standard output: a length in 8 bytes, then the bytes; an answer begins with T (text), E (an
-error) or M (jaxlib is missing). Its arguments are the folders of `sys.path`, where it finds jaxlib.
-It imports nothing of xlac.
+go to standard output: a length in 8 bytes, then the bytes (see `main`); an answer begins with T
+(text), E (an error) or M (jaxlib is missing). A request that takes too long ends the process. Its
+arguments are the folders of `sys.path`, where it finds jaxlib. It imports nothing of xlac.
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from contextlib import suppress
 from typing import Any
 
 
 def main() -> None:
-    """Answers requests on standard input until end of file: eight bytes of length, then bytecode;
-    answers have the same form, with the bytes of `decoded`.
+    """Answers requests on standard input until end of file: eight bytes of length, eight of the
+    seconds that decoding may take, then bytecode; answers are eight bytes of length, then the bytes
+    of `decoded`.
     """
     sys.path[:] = sys.argv[1:]
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    while len(head := source.read(8)) == 8:
-        answer = decoded(source.read(int.from_bytes(head, "little")))
+    while len(head := source.read(16)) == 16:
+        limit(int.from_bytes(head[8:], "little"))
+        answer = decoded(source.read(int.from_bytes(head[:8], "little")))
         sink.write(len(answer).to_bytes(8, "little") + answer)
         sink.flush()
+
+
+def limit(seconds: int) -> None:
+    """Has the system end this process, by SIGXCPU, after so much more processor time."""
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        most = int(time.process_time()) + 1 + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
 
 
 def decoded(data: bytes) -> bytes:

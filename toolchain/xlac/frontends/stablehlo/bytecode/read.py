@@ -14,6 +14,7 @@ from typing import NoReturn
 from xlac_sdk.source import Diagnostic, SourceError
 
 MAGIC = b"ML\xefR"
+SECONDS, SECONDS_A_MEGABYTE = 10, 1  # of processor time; damaged bytecode may never be decoded
 PROGRAM = Path(__file__).with_name("decoder.py")
 
 
@@ -87,6 +88,8 @@ class Decoder:
             case b"E":
                 fail(file, answer[1:].decode("utf-8", "replace"))
         code = self.process.wait()
+        if code == -getattr(signal, "SIGXCPU", 0):
+            fail(file, f"decoding it takes more than {_seconds(data)} s of processor time")
         fail(
             file,
             "it ends jaxlib's decoder "
@@ -98,7 +101,8 @@ class Decoder:
         source, sink = self.process.stdout, self.process.stdin
         assert source is not None and sink is not None
         with suppress(BrokenPipeError):
-            sink.write(len(data).to_bytes(8, "little") + data)
+            sink.write(b"".join(n.to_bytes(8, "little") for n in (len(data), _seconds(data))))
+            sink.write(data)
             sink.flush()
         head = source.read(8)
         answer = source.read(int.from_bytes(head, "little")) if len(head) == 8 else b""
@@ -108,6 +112,11 @@ class Decoder:
         """Ends the process."""
         with suppress(BrokenPipeError):
             self.process.communicate()  # closing its standard input ends it
+
+
+def _seconds(data: bytes) -> int:
+    """The processor time that decoding may take: many times what it should."""
+    return SECONDS + SECONDS_A_MEGABYTE * len(data) // 1_000_000
 
 
 _kept: ContextVar[Decoder | None] = ContextVar("kept", default=None)

@@ -151,6 +151,10 @@ class Reader(TypeReader):
         element = self.element()
         if self.accept(">"):
             return []
+        if element.complex:
+            self.source.fail(
+                "XL7201", "an array has integers or floats, not complex numbers", self.at
+            )
         self.expect(":")
         found = self.listed(">", self.next)
         return self.trying(lambda: literals.numbers(found, element).tolist(), self.at)
