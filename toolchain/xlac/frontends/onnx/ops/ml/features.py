@@ -69,7 +69,7 @@ def imputer(call: OperatorCall) -> Node:
     )
     values, marked = (
         build.constant(np.asarray(call.attr(kind[0])), x.type.dtype),
-        call.attr(kind[1], 0),
+        call.attr(kind[1], 0.0 if "float" in kind[1] else 0),
     )
     missing = (
         build.apply1("isnan", x)

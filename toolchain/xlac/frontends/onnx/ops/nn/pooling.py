@@ -139,7 +139,7 @@ def lp_pool(call: OperatorCall) -> Node:
     """Operator sets 1, 2, 11, 18 (dilations, ceil_mode) and 22: the p-norm of each window."""
     x, at, more = placed(call, call[0])
     return _norm(
-        x, float(call.attr("p", 2)), lambda powers: Node.of(window("add", at, more), powers)
+        x, float(call.attr("p", 2.0)), lambda powers: Node.of(window("add", at, more), powers)
     )
 
 
@@ -149,7 +149,7 @@ def global_lp_pool(call: OperatorCall) -> Node:
     x = call[0]
     axes = list(range(2, x.type.rank))
     return _norm(
-        x, float(call.attr("p", 2)), lambda powers: build.reduce(powers, "add", axes, True)
+        x, float(call.attr("p", 2.0)), lambda powers: build.reduce(powers, "add", axes, True)
     )
 
 
