@@ -46,13 +46,15 @@ def test_every_spec_means_its_reference(problems, family, tmp_path):
 
 
 def test_rounding_to_a_half_type_is_what_the_type_holds(problems):
+    import workload
+
     ml_dtypes = pytest.importorskip("ml_dtypes")
     values = np.random.default_rng(0).standard_normal(10_000).astype(np.float32)
     np.testing.assert_array_equal(
-        problems.rounded(values, "bf16"), values.astype(ml_dtypes.bfloat16).astype(np.float32)
+        workload.rounded(values, "bf16"), values.astype(ml_dtypes.bfloat16).astype(np.float32)
     )
     np.testing.assert_array_equal(
-        problems.rounded(values, "f16"), values.astype(np.float16).astype(np.float32)
+        workload.rounded(values, "f16"), values.astype(np.float16).astype(np.float32)
     )
 
 
