@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,20 @@ train:
   optimizer: {{{optimizer}: {{lr: 0.01}}}}
 """
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "lion", "rmsprop", "adagrad")
+
+
+def test_weights_are_not_kept_beside_their_state(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(MODEL.format(optimizer="sgd"))
+    model, training = load_training(file)
+    first = {tensor.name: tensor.initial for tensor in graphs_of(model, training).state}
+    weight = first["h.weight"]()
+    kept = weakref.ref(weight.base if weight.base is not None else weight)
+    again = first["h.weight"]()
+    assert again is not weight and (again == weight).all()
+    del weight, again
+    gc.collect()
+    assert kept() is None
 
 
 @pytest.mark.sampled(3)

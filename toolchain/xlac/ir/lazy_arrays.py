@@ -23,6 +23,10 @@ class LazyArrays(Mapping[str, Array]):
             self._made[name] = self._makers[name]()
         return self._made[name]
 
+    def read_once(self, name: str) -> Array:
+        """An array that is not kept: made again at the next read, unless it is there already."""
+        return self._made[name] if name in self._made else self._makers[name]()
+
     def __contains__(self, name: object) -> bool:
         return name in self._makers
 

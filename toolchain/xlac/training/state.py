@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlac.ir.graph import Node
+from xlac.ir.lazy_arrays import LazyArrays
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
@@ -135,7 +136,11 @@ class TrainingState:
         return self.nodes[name]
 
     def _given(self, name: str) -> Callable[[], Array]:
-        return lambda: np.asarray(self.model.weights[name])
+        """A weight of the model as it begins. It is copied into the state, and not kept beside it."""
+        weights = self.model.weights
+        if isinstance(weights, LazyArrays):
+            return lambda: np.asarray(weights.read_once(name))
+        return lambda: np.asarray(weights[name])
 
     def _add(
         self,
