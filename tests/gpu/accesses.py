@@ -26,7 +26,6 @@ from xlac_sdk.kernel_ir.kernel import (
     Stmt,
     Store,
     Var,
-    children,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import roots, walk
@@ -48,14 +47,6 @@ class Touch:
 
 class Unknown(Exception):
     """An address or condition that depends on data."""
-
-
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """All of a body, those inside others too."""
-    for stmt in body:
-        yield stmt
-        for inner in children(stmt):
-            yield from statements(inner)
 
 
 def elements_read(kernel: Kernel) -> dict[str, int]:

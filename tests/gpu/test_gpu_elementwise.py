@@ -5,14 +5,14 @@ are.
 from __future__ import annotations
 
 import pytest
-from accesses import conflicts, sectors, statements, touches
+from accesses import conflicts, sectors, touches
 from gpu_harness import LARGE, SMALL, agree, apply, lowered, param
 
 from xlac.ir.dims import Dim, symbol
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.grid import grid
-from xlac_sdk.kernel_ir.kernel import Store
+from xlac_sdk.kernel_ir.kernel import Store, statements
 from xlac_sdk.kernel_ir.ranges import Ranges, fits
 
 MILLION = 1 << 20

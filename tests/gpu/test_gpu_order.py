@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from accesses import statements
 from gpu_harness import SMALL, agree, lowered, param, run
 
 from xlac.ir.dims import symbol
@@ -21,7 +20,7 @@ from xlac.ops.reduction.order import Sort
 from xlac.ops.tensor.dynamic import Compact
 from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.kernel import Store
+from xlac_sdk.kernel_ir.kernel import Store, statements
 from xlac_sdk.programs.program import Program
 
 

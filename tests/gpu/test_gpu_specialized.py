@@ -17,7 +17,7 @@ from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.kernel import Const, Instruction, Kernel, Stmt, TensorMap, children
+from xlac_sdk.kernel_ir.kernel import Const, Instruction, Kernel, TensorMap, statements
 from xlac_sdk.programs.tensor_maps import tensor_maps
 from xlac_sdk.target import Target
 
@@ -50,14 +50,6 @@ def matmul(m: int, n: int, k: int, turned: str = "nt", dtype: DType = D.BF16) ->
 def only(made: Group, target: Target) -> Kernel:
     (kernel,) = program(made, target, {}).kernels
     return kernel
-
-
-def statements(block: tuple[Stmt, ...]) -> list[Stmt]:
-    return [
-        s
-        for stmt in block
-        for s in (stmt, *(inner for part in children(stmt) for inner in statements(part)))
-    ]
 
 
 def named(kernel: Kernel) -> set[str]:

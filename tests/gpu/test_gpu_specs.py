@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from accesses import elements_read, sectors, statements, touches
+from accesses import elements_read, sectors, touches
 from gpu_harness import LARGE, apply, lowered, param
 from shipped import MODELS
 
@@ -17,7 +17,7 @@ from xlac.frontends.loader import load
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.grid import grid
-from xlac_sdk.kernel_ir.kernel import Allocate
+from xlac_sdk.kernel_ir.kernel import Allocate, statements
 from xlac_sdk.programs.verify import verify_program
 
 SPECS = Path(__file__).parents[2] / "specs"

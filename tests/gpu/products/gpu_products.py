@@ -10,7 +10,7 @@ from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.kernel import Instruction, Kernel, Load, Space, Stmt, children
+from xlac_sdk.kernel_ir.kernel import Instruction, Kernel, Load, Space, statements
 from xlac_sdk.kernel_ir.sharing import roots, walk
 from xlac_sdk.target import Target
 
@@ -68,14 +68,6 @@ def matmul(
 
 def kernels(made: Group, target: Target) -> list[Kernel]:
     return list(program(made, target, {}).kernels)
-
-
-def statements(block: tuple[Stmt, ...]) -> list[Stmt]:
-    return [
-        s
-        for stmt in block
-        for s in (stmt, *(inner for part in children(stmt) for inner in statements(part)))
-    ]
 
 
 def named(kernel: Kernel) -> set[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contraction_harness import agree, compute, group, param, values
-from gpu_products import CORES, PLAIN, TURNS, D, kernels, matmul, named, statements
+from gpu_products import CORES, PLAIN, TURNS, D, kernels, matmul, named
 
 from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
 from xlac.fusion.group import Kind
@@ -18,7 +18,7 @@ from xlac.ir.types import Type
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.kernel import Allocate, Space
+from xlac_sdk.kernel_ir.kernel import Allocate, Space, statements
 
 
 @pytest.mark.parametrize("turned", TURNS)

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from xlac.frontends.onnx.importer import OnnxImporter
 
 REQUIRED: Any = object()
-KINDS: dict[type, str] = {int: "an integer", float: "a number", str: "a text", list: "a list"}
-WIDER: dict[type, tuple[type, ...]] = {float: (int,)}  # what else is taken for one
+KINDS: dict[type, tuple[str, tuple[type, ...]]] = {
+    int: ("an integer", (int,)), float: ("a number", (float, int)),
+    str: ("a text", (str,)), list: ("a list", (list,)),
+}  # fmt: skip
+"""What an attribute must be whose default is of a type, and the types that are taken for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,9 @@ class OperatorCall:
         found = self.attributes.get(name, default)
         if found is REQUIRED:
             raise ShapeError(f"attribute '{name}' is missing", attribute=name)
-        for kind, told in KINDS.items():
-            if isinstance(default, kind) and not isinstance(found, (kind, *WIDER.get(kind, ()))):
-                raise ShapeError(f"attribute '{name}' must be {told}", attribute=name)
+        wanted, kinds = KINDS.get(type(default), ("", (object,)))
+        if not isinstance(found, kinds):
+            raise ShapeError(f"attribute '{name}' must be {wanted}", attribute=name)
         return found
 
     def wants(self, number: int) -> bool:
