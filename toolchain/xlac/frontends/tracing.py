@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlac.frontends.pytree import is_number
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, ShapeError
+from xlac.ir.op import Array, Op, ShapeError
 from xlac.ops import OPS, build
 from xlac.ops.checks import FLOATS
 from xlac.ops.scalar.comparison import Compare
@@ -50,7 +51,7 @@ class Tensor:
 
     def astype(self, dtype: DType | str) -> Tensor:
         """The values cast to another element type."""
-        return one("cast", self, dtype=DType(dtype))
+        return one("cast", self, dtype=dtype)
 
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
         """The elements, row-major, in another shape; one size may be -1."""
@@ -169,6 +170,10 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
         and issubclass(cls, Scalar | Formula | Compare | Where)
         and all(isinstance(g, build.Weak | bool | int | float) for g in meeting)
     )
+    if cls is not None and (attributes or _must_be_told(cls)):
+        from xlac.spec.elaborate.python_attributes import converted
+
+        attributes = converted(cls, attributes)
     try:
         if weak:
             given[first:] = _wide(meeting, getattr(cls, "accepts", None))
@@ -182,6 +187,13 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
             )
         )
     return tuple(map(Tensor, result)) if isinstance(result, tuple) else Tensor(result)
+
+
+@functools.cache
+def _must_be_told(cls: type[Op]) -> bool:
+    """Whether an operation may have an attribute without a default."""
+    free = (f.default is f.default_factory is dataclasses.MISSING for f in dataclasses.fields(cls))
+    return cls.mnemonic in build.FORMS or any(free)
 
 
 def _wide(numbers: Sequence[Any], accepts: object) -> list[Any]:
