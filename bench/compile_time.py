@@ -66,16 +66,11 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     stages.mark("import")
     model = specialized(load(path))
     stages.mark("load")
+    told = [lambda name, before, after, seconds: stages.mark(f"pass {name}")]
     with paused():
         weights = Weights.over(model.weights)
-        graph = optimize(
-            model.graph,
-            facts,
-            weights=weights,
-            precision=model.precision,
-            observers=[lambda name, before, after, seconds: stages.mark(f"pass {name}")],
-            is_kept=is_kept,
-        )
+        options = {"weights": weights, "precision": model.precision, "is_kept": is_kept}
+        graph = optimize(model.graph, facts, observers=told, **options)
         nodes = sum(1 for _ in graph.nodes())
         stages.mark("count")
         del stages.seconds["count"]
@@ -97,10 +92,15 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
         stages.mark("link")
     total = sum(stages.seconds.values())
     return {
-        "nodes": nodes, "groups": len(groups.groups), "kernels": len(program.kernels), "text": sum(map(len, sources.values())),
-        "arena": program.arena_bytes, "seconds": {k: round(v, 4) for k, v in stages.seconds.items()}, "total": round(total, 3),
+        "nodes": nodes,
+        "groups": len(groups.groups),
+        "kernels": len(program.kernels),
+        "text": sum(map(len, sources.values())),
+        "arena": program.arena_bytes,
+        "seconds": {k: round(v, 4) for k, v in stages.seconds.items()},
+        "total": round(total, 3),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    }  # fmt: skip
+    }
 
 
 def child(arguments: list[str]) -> dict[str, Any]:
@@ -169,7 +169,8 @@ def show(name: str, found: dict[str, Any]) -> str:
     rest = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items() if not k.startswith("pass "))
     slow = max((k for k in seconds if k.startswith("pass ")), key=seconds.__getitem__)
     return (
-        f"{name:16} {found['total']:7.2f} s  {found['nodes']:6} nodes {found['groups']:6} groups {found['kernels']:5} kernels"
+        f"{name:16} {found['total']:7.2f} s  {found['nodes']:6} nodes {found['groups']:6} "
+        f"groups {found['kernels']:5} kernels"
         f"  {rest}  passes {passes:.2f} (most {slow.removeprefix('pass ')} {seconds[slow]:.2f})"
     )
 
@@ -197,7 +198,8 @@ def main() -> None:
             "PYTHONPYCACHEPREFIX"
         ) or tempfile.mkdtemp(prefix="xlac-pyc-")
     found: dict[str, Any] = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}"
     }
     names = [n for n in options.specs.split(",") if n]
     if names:
@@ -218,7 +220,8 @@ def main() -> None:
             for name, arguments in verbs(Path(folder)).items():
                 found["cold"][name] = cold(arguments)
                 print(
-                    f"{name:28} {found['cold'][name]['cpu']:.3f} s of CPU, {found['cold'][name]['wall']:.2f} s",
+                    f"{name:28} {found['cold'][name]['cpu']:.3f} s of CPU, "
+                    f"{found['cold'][name]['wall']:.2f} s",
                     flush=True,
                 )
     if options.json:

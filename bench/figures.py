@@ -73,7 +73,7 @@ class Recorded:
         return dict(self.ceilings.bound(self.workloads[workload]["meta"], threads, *beside))
 
     def of_bound(self, workload: str, threads: int, name: str = OURS) -> float | None:
-        """How much of what the machine's ceilings allow a contender reached; None when not known."""
+        """How much of what the machine's ceilings allow a contender reached; None: not known."""
         seconds, bound = (
             self.figure(workload, threads).get(name),
             self.bound(workload, threads, name),

@@ -33,7 +33,9 @@ with np.load(sys.argv[1] + "/inputs.npz") as arrays:
     inputs = [arrays[name] for name in run.inputs]
 run(*inputs)
 program = run.program
-print(json.dumps({"ready": ready, "ready_wall": wall, "arena_bytes": program.arena_bytes, "live_bytes": program.facts.get("live_bytes")}))
+told = {"ready": ready, "ready_wall": wall}
+told |= {"arena_bytes": program.arena_bytes, "live_bytes": program.facts.get("live_bytes")}
+print(json.dumps(told))
 """
 TIMER = """
 #include <stdio.h>
@@ -41,7 +43,11 @@ TIMER = """
 #include "mlp_small.h"
 static _Alignas(MLP_SMALL_ALIGN) unsigned char memory[MLP_SMALL_MEMORY_BYTES];
 static float x[MLP_SMALL_X_COUNT], y[MLP_SMALL_Y_COUNT];
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}
 int main(void) {
     mlp_small_context context;
     if (mlp_small_init(&context, memory, sizeof memory)) return 1;

@@ -2,9 +2,10 @@
 
     python bench/training/contender.py CONTENDER ROW THREADS FOLDER
 
-FOLDER holds weights.npz and inputs.npz. After the first step, which is what compiling takes, it says so; then each
-line `{"seconds": S, "steps": N}` asks for a burst of as many steps as take S seconds, N at least, and is
-answered with the quickest: by the clock, and by the processor time of all threads.
+FOLDER holds weights.npz and inputs.npz. After the first step, which is what compiling takes, it
+says so; then each line `{"seconds": S, "steps": N}` asks for a burst of as many steps as take S
+seconds, N at least, and is answered with the quickest: by the clock, and by the processor time of
+all threads.
 """
 
 from __future__ import annotations
@@ -140,7 +141,10 @@ def begun(name: str, row: StepRow, threads: int, folder: Path) -> tuple[Step, di
         step = torch_step(row, name == "inductor", weights, inputs)
     del weights  # the contender has its own
     losses = [step()]
-    told = {"compile_seconds": time.perf_counter() - begin, "compile_processor_seconds": processor_seconds() - used}  # fmt: skip
+    told = {
+        "compile_seconds": time.perf_counter() - begin,
+        "compile_processor_seconds": processor_seconds() - used,
+    }
     told["compile_bytes"] = memory("VmHWM") - before
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins again
     losses += [step() for _ in range(FIRST - 1)]

@@ -1,10 +1,10 @@
-"""What a step costs within a part of the memory of its values: processor time beside the step without a limit.
+"""What a step costs within a part of the memory of its values, beside the step without a limit.
 
     python bench/training/halved.py [ROW…] [--share 0.5] [--bursts 7] [--seconds 0.3]
 
-The limit leaves `share` of the arena, which is all that a step takes beyond weights, what the optimizer keeps, inputs
-and outputs. Where that cannot be met, the message says what bounds it. Two processes of one thread take turns;
-the losses of three steps are compared to the bit.
+The limit leaves `share` of the arena, which is all that a step takes beyond weights, what the
+optimizer keeps, inputs and outputs. Where that cannot be met, the message says what bounds it. Two
+processes of one thread take turns; the losses of three steps are compared to the bit.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ def turns(row: str, limit: int, bursts: int, seconds: float) -> float:
     running = []
     for one in (0, limit):
         command = [sys.executable, __file__, row, "--contender", str(one)]
-        running.append(subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))  # fmt: skip
+        running.append(
+            subprocess.Popen(
+                command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        )
     losses = [process.stdout.readline() for process in running if process.stdout]
     assert losses[0] == losses[1], losses
     best = [float("inf"), float("inf")]
@@ -106,7 +110,9 @@ def told(row: str, share: float, bursts: int, seconds: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW")
     parser.add_argument("--share", type=float, default=0.5, help="of the arena that is left")
     parser.add_argument("--bursts", type=int, default=7)

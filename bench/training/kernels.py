@@ -103,9 +103,14 @@ def summary(row: Any, turns: list[Burst]) -> dict[str, Any]:
         if name != "xlac"
     }
     return {
-        "name": row.name, "kind": row.kind, "work": row.work, "best": best, "ratios": ratios,
-        "spread": {n: median(t[n] for t in turns) / best[n] for n in best}, "turns": len(turns),
-    }  # fmt: skip
+        "name": row.name,
+        "kind": row.kind,
+        "work": row.work,
+        "best": best,
+        "ratios": ratios,
+        "spread": {n: median(t[n] for t in turns) / best[n] for n in best},
+        "turns": len(turns),
+    }
 
 
 def told(found: dict[str, Any]) -> str:
@@ -119,14 +124,25 @@ def told(found: dict[str, Any]) -> str:
         return f"{ratios[name]:.2f}" if name in ratios else ""
 
     cells = [
-        found["name"], f"{best['xlac'] * 1e6:.0f}", rate("xlac"), rate("forward"), rate("torch"), rate("jax"),
-        ratio("forward"), ratio("torch"), ratio("jax"), f"{found['spread']['xlac']:.2f}",
-    ]  # fmt: skip
+        found["name"],
+        f"{best['xlac'] * 1e6:.0f}",
+        rate("xlac"),
+        rate("forward"),
+        rate("torch"),
+        rate("jax"),
+        ratio("forward"),
+        ratio("torch"),
+        ratio("jax"),
+        f"{found['spread']['xlac']:.2f}",
+    ]
     return "| " + " | ".join(cells) + " |"
 
 
-HEAD = """| row | us | GF/s | forward's | PyTorch's | JAX's | x forward | x PyTorch | x JAX | median / best |
-|---|---|---|---|---|---|---|---|---|---|"""
+COLUMNS = (
+    *("row", "us", "GF/s", "forward's", "PyTorch's", "JAX's"),
+    *("x forward", "x PyTorch", "x JAX", "median / best"),
+)
+HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""The networks of models/, as a user of PyTorch or JAX writes them: functions of weights and inputs.
+"""The networks of models/, as a user of PyTorch or JAX writes them: functions of their weights.
 
-Both are told once: `ops` is what a framework calls its layers (frameworks.py), arrays index, add and
-multiply alike in both, and weights have the names of xlac's specs. Each gives the loss.
+Both are told once: `ops` is what a framework calls its layers (frameworks.py), arrays index, add
+and multiply alike in both, and weights have the names of xlac's specs. Each gives the loss.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def resnet50(ops: Any, w: Weights, x: Any, y: Any) -> Any:
 
 
 def mobilenet_v2(ops: Any, w: Weights, x: Any, y: Any) -> Any:
-    def unit(x: Any, path: str, k: int = 1, stride: int = 1, groups: int = 1, act: bool = True) -> Any:  # fmt: skip
+    def unit(
+        x: Any, path: str, k: int = 1, stride: int = 1, groups: int = 1, act: bool = True
+    ) -> Any:
         found = ops.conv(x, w[f"{path}.c.weight"], stride, k // 2, groups)
         found = ops.batch_norm(found, w, f"{path}.n")
         return ops.relu6(found) if act else found
@@ -86,9 +88,9 @@ def mobilenet_v2(ops: Any, w: Weights, x: Any, y: Any) -> Any:
     x = unit(unit(x, "stem", 3, 2), "f0", 3, 1, 32)
     x = unit(x, "p0", act=False)
     blocks = [
-        ("b1", 96, 2, 0), ("b2", 144, 1, 1), ("b3", 144, 2, 0), ("b4", 192, 1, 2), ("b6", 192, 2, 0),
-        ("b7", 384, 1, 3), ("b10", 384, 1, 0), ("b11", 576, 1, 2), ("b13", 576, 2, 0),
-        ("b14", 960, 1, 2), ("b16", 960, 1, 0),
+        ("b1", 96, 2, 0), ("b2", 144, 1, 1), ("b3", 144, 2, 0), ("b4", 192, 1, 2),
+        ("b6", 192, 2, 0), ("b7", 384, 1, 3), ("b10", 384, 1, 0), ("b11", 576, 1, 2),
+        ("b13", 576, 2, 0), ("b14", 960, 1, 2), ("b16", 960, 1, 0),
     ]  # fmt: skip
     for path, wide, stride, repeat in blocks:
         if repeat > 1:
@@ -142,6 +144,15 @@ def unet(ops: Any, w: Weights, x: Any, y: Any) -> Any:
 NETWORKS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
-        digits, mlp, lstm, dlrm, resnet18_cifar, resnet50, mobilenet_v2, bert_layer, gpt_small, unet
+        digits,
+        mlp,
+        lstm,
+        dlrm,
+        resnet18_cifar,
+        resnet50,
+        mobilenet_v2,
+        bert_layer,
+        gpt_small,
+        unet,
     )
-}  # fmt: skip
+}

@@ -24,10 +24,10 @@ Shape = tuple[int, ...]
 class Row:
     """A function of arrays in three tellings, and what of it is differentiated.
 
-    `wrt` names the inputs whose gradients are asked for. A `whole` row computes the function's value
-    too, in the same call: what its gradient needs of it is kept. Inputs named in `whole_numbers` are
-    drawn below that number. `work` is the floating-point operations of the forward calculation; 0
-    where memory decides, and then rates are told in bytes.
+    `wrt` names the inputs whose gradients are asked for. A `whole` row computes the function's
+    value too, in the same call: what its gradient needs of it is kept. Inputs named in
+    `whole_numbers` are drawn below that number. `work` is the floating-point operations of the
+    forward calculation; 0 where memory decides, and then rates are told in bytes.
     """
 
     name: str

@@ -48,15 +48,43 @@ ADAMW = ("AdamW", {"lr": 1e-4, "weight_decay": 0.01})
 WIDE = ((4, 128, 768), 0)
 
 ROWS: dict[str, StepRow] = {
-    "digits": StepRow("digits", "overhead", {"x": ((32, 64), 0), "y": ((32,), 10)}, ("AdamW", {"lr": 1e-3, "weight_decay": 0.01})),
-    "mlp": StepRow("mlp", "overhead", {"x": ((128, 784), 0), "y": ((128,), 10)}, momentum(0.05, 0.0)),
-    "lstm": StepRow("lstm", "overhead", {"x": ((16, 64, 64), 0), "y": ((16, 64, 32), 0)}, ("Adam", {"lr": 1e-3})),
-    "dlrm": StepRow("dlrm", "overhead", {"dense": ((128, 13), 0), "ids": ((128, 8), 80000), "y": ((128, 1), 0)}, ("SGD", {"lr": 0.1})),
+    "digits": StepRow(
+        "digits",
+        "overhead",
+        {"x": ((32, 64), 0), "y": ((32,), 10)},
+        ("AdamW", {"lr": 1e-3, "weight_decay": 0.01}),
+    ),
+    "mlp": StepRow(
+        "mlp", "overhead", {"x": ((128, 784), 0), "y": ((128,), 10)}, momentum(0.05, 0.0)
+    ),
+    "lstm": StepRow(
+        "lstm", "overhead", {"x": ((16, 64, 64), 0), "y": ((16, 64, 32), 0)}, ("Adam", {"lr": 1e-3})
+    ),
+    "dlrm": StepRow(
+        "dlrm",
+        "overhead",
+        {"dense": ((128, 13), 0), "ids": ((128, 8), 80000), "y": ((128, 1), 0)},
+        ("SGD", {"lr": 0.1}),
+    ),
     "resnet18_cifar": StepRow("resnet18_cifar", "compute", images(32, 32, 10), momentum(0.1, 5e-4)),
-    "resnet50": StepRow("resnet50", "compute", images(1, 224, 1000), momentum(0.1, 1e-4), {"batch": 1}),
-    "resnet50_b8": StepRow("resnet50", "compute", images(8, 224, 1000), momentum(0.1, 1e-4), {"batch": 8}),
+    "resnet50": StepRow(
+        "resnet50", "compute", images(1, 224, 1000), momentum(0.1, 1e-4), {"batch": 1}
+    ),
+    "resnet50_b8": StepRow(
+        "resnet50", "compute", images(8, 224, 1000), momentum(0.1, 1e-4), {"batch": 8}
+    ),
     "mobilenet_v2": StepRow("mobilenet_v2", "compute", images(4, 224, 1000), momentum(0.05, 4e-5)),
     "bert_layer": StepRow("bert_layer", "compute", {"x": WIDE, "y": WIDE}, ADAMW),
-    "gpt_small": StepRow("gpt_small", "compute", {"ids": ((4, 256), 50257), "y": ((4, 256), 50257)}, ("AdamW", {"lr": 3e-4, "weight_decay": 0.01})),
-    "unet": StepRow("unet", "compute", {"x": ((4, 3, 64, 64), 0), "y": ((4, 1, 64, 64), 0)}, ("Adam", {"lr": 1e-3})),
-}  # fmt: skip
+    "gpt_small": StepRow(
+        "gpt_small",
+        "compute",
+        {"ids": ((4, 256), 50257), "y": ((4, 256), 50257)},
+        ("AdamW", {"lr": 3e-4, "weight_decay": 0.01}),
+    ),
+    "unet": StepRow(
+        "unet",
+        "compute",
+        {"x": ((4, 3, 64, 64), 0), "y": ((4, 1, 64, 64), 0)},
+        ("Adam", {"lr": 1e-3}),
+    ),
+}

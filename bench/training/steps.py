@@ -1,13 +1,13 @@
 """Whole training steps beside PyTorch's (eager, inductor) and JAX's, in interleaved bursts.
 
-    python bench/training/steps.py [ROW…] [--threads 1] [--bursts 9] [--seconds 0.5] [--out FILE.json]
+    python bench/training/steps.py [ROW…] [--threads 1] [--bursts 9] [--seconds 0.5] [--out FILE]
 
-Each contender is a process of its own, all alive at once, and they take turns: a burst is steps for so many
-seconds, its figure the quickest; ratios are medians over turns of a burst over its neighbour's, so that a busy
-machine weighs on all alike. Where it is so busy that no step has the processor to itself, `--processor` compares
-processor time, of one thread. All begin with the same weights, and the losses of five steps are compared. Memory
-is the most that steps hold less what importing the contender holds; compile time ends with the first step,
-caches off.
+Each contender is a process of its own, all alive at once, and they take turns: a burst is steps for
+so many seconds, its figure the quickest; ratios are medians over turns of a burst over its
+neighbour's, so that a busy machine weighs on all alike. Where it is so busy that no step has the
+processor to itself, `--processor` compares processor time, of one thread. All begin with the same
+weights, and the losses of five steps are compared. Memory is the most that steps hold less what
+importing the contender holds; compile time ends with the first step, caches off.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ import numpy as np
 from step_rows import ROWS, StepRow
 
 CONTENDERS = ("xlac", "eager", "inductor", "jax")
-HEAD = """| row | ms | x eager | x inductor | x jax | MB | eager's | inductor's | jax's | compile s | inductor's | jax's |
-|---|---|---|---|---|---|---|---|---|---|---|---|"""
+COLUMNS = (
+    *("row", "ms", "x eager", "x inductor", "x jax", "MB", "eager's", "inductor's", "jax's"),
+    *("compile s", "inductor's", "jax's"),
+)
+HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
 
 class Session:
@@ -37,10 +40,19 @@ class Session:
     def __init__(self, name: str, row: str, threads: int, folder: str) -> None:
         self.name = name
         env = os.environ | {
-            "OMP_NUM_THREADS": str(threads), "XLAC_CACHE": "off",
-            "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1", "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
-        }  # fmt: skip
-        command = [sys.executable, str(Path(__file__).with_name("contender.py")), name, row, str(threads), folder]  # fmt: skip
+            "OMP_NUM_THREADS": str(threads),
+            "XLAC_CACHE": "off",
+            "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+            "TORCHINDUCTOR_COMPILE_THREADS": str(threads),
+        }
+        command = [
+            sys.executable,
+            str(Path(__file__).with_name("contender.py")),
+            name,
+            row,
+            str(threads),
+            folder,
+        ]
         if threads == 1:
             one = str(max(os.sched_getaffinity(0)))
             command = ["taskset", "-c", one, *command]
@@ -97,11 +109,14 @@ def measured(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     first, *others = (session.name for session in sessions)
     what = "processor_seconds" if asked.processor else "seconds"
     return {
-        "name": name, "kind": ROWS[name].kind, "gaps": gaps, "by": what,
+        "name": name,
+        "kind": ROWS[name].kind,
+        "gaps": gaps,
+        "by": what,
         "best": {n: min(t[n][what] for t in turns) for n in turns[0]},
         "ratios": {n: median(t[first][what] / t[n][what] for t in turns) for n in others},
         "first": {s.name: s.first for s in sessions},
-    }  # fmt: skip
+    }
 
 
 def told(found: dict[str, Any]) -> str:
@@ -145,7 +160,9 @@ def main() -> None:
         records.append(measured(name, asked))
         print(told(records[-1]), flush=True)
     for kind in ("compute", "overhead"):
-        print(f"geometric mean over the best of the others, {kind}: {mean_of_best(records, kind):.2f}")  # fmt: skip
+        print(
+            f"geometric mean over the best of the others, {kind}: {mean_of_best(records, kind):.2f}"
+        )
     if asked.out:
         asked.out.write_text(json.dumps({"threads": asked.threads, "rows": records}, indent=1))
 

@@ -14,7 +14,15 @@ def nothing(weights: Tensors) -> Any:
     return {name: jnp.zeros_like(w) for name, w in weights.items()}
 
 
-def sgd(weights: Tensors, gradients: Tensors, kept: Any, *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0) -> Any:  # fmt: skip
+def sgd(
+    weights: Tensors,
+    gradients: Tensors,
+    kept: Any,
+    *,
+    lr: float,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> Any:
     gradients = {n: g + weight_decay * weights[n] for n, g in gradients.items()}
     kept = {n: momentum * kept[n] + g for n, g in gradients.items()} if momentum else {}
     return {n: w - lr * (kept or gradients)[n] for n, w in weights.items()}, kept
@@ -24,7 +32,9 @@ def moments(weights: Tensors) -> Any:
     return nothing(weights), nothing(weights), jnp.zeros((), jnp.float32)
 
 
-def adam(weights: Tensors, gradients: Tensors, kept: Any, *, lr: float, weight_decay: float = 0.0) -> Any:  # fmt: skip
+def adam(
+    weights: Tensors, gradients: Tensors, kept: Any, *, lr: float, weight_decay: float = 0.0
+) -> Any:
     first, second, count = kept
     count = count + 1
     first = {n: 0.9 * first[n] + 0.1 * g for n, g in gradients.items()}

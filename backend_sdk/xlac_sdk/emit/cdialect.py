@@ -67,21 +67,28 @@ INTEGERS: Mapping[Primitive, str] = {
 }
 BOOLS: Mapping[Primitive, str] = {
     **_ANY,
-    P.AND: "({0} & {1})", P.OR: "({0} | {1})", P.XOR: "({0} ^ {1})", P.NOT: "(!{0})",
-    P.MAX: "({0} | {1})", P.MIN: "({0} & {1})",
-}  # fmt: skip
+    P.AND: "({0} & {1})",
+    P.OR: "({0} | {1})",
+    P.XOR: "({0} ^ {1})",
+    P.NOT: "(!{0})",
+    P.MAX: "({0} | {1})",
+    P.MIN: "({0} & {1})",
+}
 
 KEYWORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    asm bool catch class delete explicit export false friend mutable namespace new operator private protected public
-    template this throw true try typename using virtual and and_eq bitand bitor compl not not_eq or or_eq xor xor_eq
-    alignas alignof char16_t char32_t constexpr decltype noexcept nullptr static_assert thread_local wchar_t main
-    char8_t concept consteval const_cast constinit co_await co_return co_yield dynamic_cast reinterpret_cast requires static_cast
-    typeid typeof typeof_unqual complex imaginary assert stdin stdout stderr size_t ptrdiff_t intptr_t uintptr_t
-    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
-    I NAN INFINITY NULL EOF near far linux unix i386 y0 y1 yn j0 j1 jn gamma index
-    memcpy memset memmove errno signbit isnan isinf arena state weights""".split()
+    """auto break case char const continue default do double else enum extern float for
+    goto if inline int long register restrict return short signed sizeof static
+    struct switch typedef union unsigned void volatile while asm bool catch class
+    delete explicit export false friend mutable namespace new operator private
+    protected public template this throw true try typename using virtual and and_eq
+    bitand bitor compl not not_eq or or_eq xor xor_eq alignas alignof char16_t
+    char32_t constexpr decltype noexcept nullptr static_assert thread_local wchar_t
+    main char8_t concept consteval const_cast constinit co_await co_return co_yield
+    dynamic_cast reinterpret_cast requires static_cast typeid typeof typeof_unqual
+    complex imaginary assert stdin stdout stderr size_t ptrdiff_t intptr_t uintptr_t
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t I NAN INFINITY
+    NULL EOF near far linux unix i386 y0 y1 yn j0 j1 jn gamma index memcpy memset
+    memmove errno signbit isnan isinf arena state weights""".split()
 )
 
 

@@ -121,24 +121,29 @@ SATURATE = """$t cast_$s_$d($f value)
     return value == value ? ($t)value : 0;
 }"""
 
+# a line that ends in a backslash goes on: the text of C has lines longer than ours
 HALVES = {
     "f32_of_f16": """float f32_of_f16(uint16_t h)
 {
-    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, rest = h & 0x3ffu;
-    if (exponent == 0) return sign != 0 ? -((float)rest * 5.9604644775390625e-8f) : (float)rest * 5.9604644775390625e-8f;
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, \
+rest = h & 0x3ffu;
+    if (exponent == 0) return sign != 0 ? -((float)rest * 5.9604644775390625e-8f) \
+: (float)rest * 5.9604644775390625e-8f;
     if (exponent == 31) return bitcast_u32_f32(sign | 0x7f800000u | rest << 13);
     return bitcast_u32_f32(sign | (exponent + 112u) << 23 | rest << 13);
 }""",
     "f16_of_f32": """uint16_t f16_of_f32(float value)
 {
-    const uint32_t bits = bitcast_f32_u32(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+    const uint32_t bits = bitcast_f32_u32(value), sign = bits >> 16 & 0x8000u, \
+size = bits & 0x7fffffffu;
     if (size > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (size >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
     if (size <= 0x33000000u) return (uint16_t)sign;
     if (size < 0x38800000u) { /* denormal: shift the significand, round to even */
         const uint32_t by = 126u - (size >> 23), all = (size & 0x7fffffu) | 0x800000u;
         const uint32_t kept = all >> by, rest = all & ((1u << by) - 1u), middle = 1u << (by - 1u);
-        return (uint16_t)(sign | (kept + (rest > middle || (rest == middle && (kept & 1u) != 0) ? 1u : 0u)));
+        return (uint16_t)(sign | (kept + (rest > middle || \
+(rest == middle && (kept & 1u) != 0) ? 1u : 0u)));
     }
     return (uint16_t)(sign | (size + 0xfffu + (size >> 13 & 1u) - 0x38000000u) >> 13);
 }""",
@@ -158,7 +163,8 @@ HALVES = {
     const float near = (float)value;
     const double back = (double)near;
     uint32_t bits = bitcast_f32_u32(near);
-    if (back == value || value != value || near == 0 || (bits & 0x7f800000u) == 0x7f800000u || (bits & 1u) != 0) return near;
+    if (back == value || value != value || near == 0 || (bits & 0x7f800000u) == 0x7f800000u \
+|| (bits & 1u) != 0) return near;
     bits = (value > back) == (back > 0) ? bits + 1u : bits - 1u;
     return bitcast_u32_f32(bits);
 }""",

@@ -108,7 +108,8 @@ class _StatementWriter(Vectors):
 
     def parameter(self, buffer: Buffer) -> str:
         const = "const " if buffer.access is Access.READ else ""
-        return f"{const}{self.dialect.types[buffer.dtype]} *{self.dialect.restrict} {self.dialect.identifier(buffer.name)}"
+        kind, name = self.dialect.types[buffer.dtype], self.dialect.identifier(buffer.name)
+        return f"{const}{kind} *{self.dialect.restrict} {name}"
 
     # ---- statements --------------------------------------------------------------------------
 
@@ -163,7 +164,8 @@ class _StatementWriter(Vectors):
                 if value.lanes > 1:
                     yield from self.define(name, value, pad, mutable)
                 else:
-                    yield f"{pad}{'' if mutable else 'const '}{self.type(var)} {name} = {self.bare(value)};"
+                    const = "" if mutable else "const "
+                    yield f"{pad}{const}{self.type(var)} {name} = {self.bare(value)};"
                 if var.name not in after:
                     yield f"{pad}(void){name};"
             case Assign(var=var, value=value):
@@ -247,10 +249,11 @@ class _StatementWriter(Vectors):
             if self.dialect.unroll:
                 yield f"{pad}{self.dialect.unroll}"
             elif len(turns) <= self.dialect.written_out:
-                for value in turns:
+                for turn in turns:
                     yield f"{pad}{{"
                     if read:
-                        yield f"{pad}    const {kind} {name} = {integer(value, stmt.counter.dtype)};"
+                        value = integer(turn, stmt.counter.dtype)
+                        yield f"{pad}    const {kind} {name} = {value};"
                     yield from self.block(stmt.body, depth + 1)
                     yield f"{pad}}}"
                 return
@@ -260,14 +263,11 @@ class _StatementWriter(Vectors):
         step = f"++{name}" if stmt.step == 1 else f"{name} += {stmt.step}"
         between = self.stop_checks.get(id(stmt), 0)
         if between > 1 and stmt.counter.dtype.bits == 64:
-            kind, begin, end, length = (
-                self.dialect.types[stmt.counter.dtype],
-                f"{name}_begin_",
-                f"{name}_end_",
-                between * stmt.step,
-            )
+            kind = self.dialect.types[stmt.counter.dtype]
+            begin, end, length = f"{name}_begin_", f"{name}_end_", between * stmt.step
             yield f"{pad}for ({kind} {begin} = {start}; {begin} < {stop}; {begin} += {length}) {{"
-            yield f"{pad}    const {kind} {end} = {stop} - {begin} < {length} ? {stop} : {begin} + {length};"
+            least = f"{stop} - {begin} < {length} ? {stop} : {begin} + {length}"
+            yield f"{pad}    const {kind} {end} = {least};"
             yield f"{pad}    for ({kind} {name} = {begin}; {name} < {end}; {step}) {{"
             yield from self.block(stmt.body, depth + 2)
             yield f"{pad}    }}"

@@ -97,10 +97,8 @@ _UNARY = (
 )
 _ARITY = {Primitive(name): 1 for name in _UNARY.split()} | {Primitive.SELECT: 3, Primitive.FMA: 3}
 MANDATORY = frozenset(list(Primitive)[:21])
-TRANSCENDENTAL = frozenset(
-    Primitive(name)
-    for name in "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt atan2".split()
-)
+_TRANSCENDENTAL = "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt atan2"
+TRANSCENDENTAL = frozenset(map(Primitive, _TRANSCENDENTAL.split()))
 
 
 def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:

@@ -81,10 +81,11 @@ class Steps:
                         length = (
                             nbytes if isinstance(nbytes, int) else f"(size_t)({self.size(nbytes)})"
                         )
-                        yield f"{pad}memcpy({self.pointer(target, True)}, {self.pointer(source)}, {length});"
+                        to, of = self.pointer(target, True), self.pointer(source)
+                        yield f"{pad}memcpy({to}, {of}, {length});"
                 case Repeat(counter=counter, count=count, body=body):
-                    name = self.dialect.identifier(counter)
-                    yield f"{pad}for (ptrdiff_t {name} = 0; {name} < {self.size(count)}; ++{name}) {{"
+                    name, most = self.dialect.identifier(counter), self.size(count)
+                    yield f"{pad}for (ptrdiff_t {name} = 0; {name} < {most}; ++{name}) {{"
                     yield from self.write(body, depth + 1)
                     yield from self.check_stop(f"{pad}    ")
                     yield f"{pad}}}"

@@ -120,15 +120,22 @@ def _spelled(triple: str) -> bool:
 
 
 ARM = r"(arm|thumb)(eb)?(v[4-9](\.[1-9])?([a-z]|t2|tej?|em|kz|ve|hl|s-m|m\.(base|main))?(eb)?)?"
-SYSTEMS = ("", *"aix darwin elf emscripten freebsd fuchsia haiku hurd ios linux macosx netbsd none openbsd tvos uefi unknown "
-           "wasi watchos windows xros eabi eabihf gnu musl".split())  # fmt: skip
-ENVIRONMENTS = ("", *"android androideabi coff cygnus eabi eabihf elf gnu gnueabi gnueabihf gnueabihft gnueabit gnuf "
-                "gnux itanium macabi macho msvc musl musleabi musleabihf musl muslx ohos simulator uclibc".split())  # fmt: skip
+_SYSTEMS = (
+    "aix darwin elf emscripten freebsd fuchsia haiku hurd ios linux macosx netbsd none openbsd "
+    "tvos uefi unknown wasi watchos windows xros eabi eabihf gnu musl"
+)
+SYSTEMS = ("", *_SYSTEMS.split())
+_ENVIRONMENTS = (
+    "android androideabi coff cygnus eabi eabihf elf gnu gnueabi gnueabihf gnueabihft gnueabit "
+    "gnuf gnux itanium macabi macho msvc musl musleabi musleabihf musl muslx ohos simulator uclibc"
+)
+ENVIRONMENTS = ("", *_ENVIRONMENTS.split())
 TRIPLES = (
     "x86_64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-unknown-linux-gnu",
     "armv7-unknown-linux-gnueabihf", "thumbv7em-unknown-none-eabihf", "riscv64-unknown-linux-gnu",
-    "riscv32-unknown-none-elf", "wasm32-unknown-unknown", "aarch64-apple-darwin", "x86_64-apple-darwin",
-    "x86_64-pc-windows-msvc", "powerpc64le-unknown-linux-gnu", "s390x-unknown-linux-gnu",
+    "riscv32-unknown-none-elf", "wasm32-unknown-unknown", "aarch64-apple-darwin",
+    "x86_64-apple-darwin", "x86_64-pc-windows-msvc", "powerpc64le-unknown-linux-gnu",
+    "s390x-unknown-linux-gnu",
 )  # fmt: skip
 
 

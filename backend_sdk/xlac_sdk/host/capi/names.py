@@ -9,8 +9,9 @@ from xlac_sdk.emit.cdialect import KEYWORDS
 
 LONGEST = 63  # characters that C99 promises to tell apart
 RUST = frozenset(
-    """abstract as async await become box crate dyn final fn gen impl in let loop macro match mod move mut override priv pub ref self super
-    trait type unsafe unsized use where yield""".split()
+    """abstract as async await become box crate dyn final fn gen impl in let loop macro
+    match mod move mut override priv pub ref self super trait type unsafe unsized
+    use where yield""".split()
 )
 OURS = frozenset("context memory memory_bytes weights weight_bytes sizes bytes status".split())
 

@@ -14,9 +14,14 @@ P = Primitive
 # Single `atomicrmw` operations, by (primitive, is float, is signed); others use a compare-and-swap
 # loop.
 _ATOMIC = {
-    (P.ADD, True): "fadd", (P.ADD, False): "add", (P.SUB, True): "fsub", (P.SUB, False): "sub",
-    (P.AND, False): "and", (P.OR, False): "or", (P.XOR, False): "xor",
-}  # fmt: skip
+    (P.ADD, True): "fadd",
+    (P.ADD, False): "add",
+    (P.SUB, True): "fsub",
+    (P.SUB, False): "sub",
+    (P.AND, False): "and",
+    (P.OR, False): "or",
+    (P.XOR, False): "xor",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ def cast(
         return w.op(f"{'fpext' if source is DType.F32 else 'fptrunc'} {kind} {value} to {result}")
     if source.is_float:
         sign = "s" if target.is_signed else "u"
-        name = f"llvm.fpto{sign}i.sat.{suffix(register(target), lanes)}.{suffix(register(source), lanes)}"
-        return w.intrinsic(name, result, (kind, value))
+        to, of = (suffix(register(dtype), lanes) for dtype in (target, source))
+        return w.intrinsic(f"llvm.fpto{sign}i.sat.{to}.{of}", result, (kind, value))
     if target.is_float:
         signed = source.is_signed and source is not DType.BOOL
         return w.op(f"{'sitofp' if signed else 'uitofp'} {kind} {value} to {result}")

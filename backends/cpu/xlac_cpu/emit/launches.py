@@ -83,10 +83,8 @@ class Launching(StopCheckWriter):
                 )
                 self.fork(symbol, given, start, stop, size, chunks, stop_checks=stop_checks)
             elif division.stop > division.start:
-                w.do(
-                    "call void "
-                    f"@{symbol}({', '.join([*given, f'i64 {division.start}', f'i64 {division.stop}'])})"
-                )
+                passed = [*given, f"i64 {division.start}", f"i64 {division.stop}"]
+                w.do(f"call void @{symbol}({', '.join(passed)})")
         if stop_checks:
             self.check_stop()  # a kernel that ended early has not written all its results
 

@@ -32,7 +32,8 @@ define void @widen(ptr %a, ptr %b) #0 {{
   ret void
 }}
 define void @masked(ptr %a, ptr %b, <64 x i1> %m) #0 {{
-  %x = call <64 x i8> @llvm.masked.load.v64i8.p0(ptr align 1 %a, <64 x i1> %m, <64 x i8> zeroinitializer)
+  %x = call <64 x i8> @llvm.masked.load.v64i8.p0(
+    ptr align 1 %a, <64 x i1> %m, <64 x i8> zeroinitializer)
   store <64 x i8> %x, ptr %b, align 1
   ret void
 }}

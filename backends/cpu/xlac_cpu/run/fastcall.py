@@ -211,12 +211,24 @@ def _plan(
     found = (ctypes.c_int64 * max(1, len(facts)))()
     kept += [specs, table, asked, found]
     values = {
-        "inputs": len(program.inputs), "outputs": len(program.outputs), "type": kind,
-        "specs": ctypes.addressof(specs), "arena_bytes": program.arena_bytes, "allocate": allocate,
-        "arenas": 0, "run": code["run"], "fixed": fixed, "pool": pool, "release": int(release),
-        "otherwise": id(NotImplemented), "sizes": len(facts), "sources": ctypes.addressof(asked),
-        "chosen": ctypes.addressof(found), "extents": code.get("extents", 0),
-        "shapes": ctypes.addressof(table), "limits": stopping.ACTIVE_ADDRESS,
+        "inputs": len(program.inputs),
+        "outputs": len(program.outputs),
+        "type": kind,
+        "specs": ctypes.addressof(specs),
+        "arena_bytes": program.arena_bytes,
+        "allocate": allocate,
+        "arenas": 0,
+        "run": code["run"],
+        "fixed": fixed,
+        "pool": pool,
+        "release": int(release),
+        "otherwise": id(NotImplemented),
+        "sizes": len(facts),
+        "sources": ctypes.addressof(asked),
+        "chosen": ctypes.addressof(found),
+        "extents": code.get("extents", 0),
+        "shapes": ctypes.addressof(table),
+        "limits": stopping.ACTIVE_ADDRESS,
         "host": watch.host() if watched else 0,
-    }  # fmt: skip
+    }
     return (ctypes.c_uint64 * len(PLAN))(*(values[name] for name in PLAN)), kept

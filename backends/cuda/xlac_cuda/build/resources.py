@@ -75,11 +75,18 @@ def table(program: Program, target: Target) -> str:
         entry = KernelEntry(kernel)
         facts, shared = told[entry.symbol], told[entry.symbol].shared + entry.dynamic
         threads = resident(architecture, entry.threads, facts.registers, shared)
-        rows.append((
-            entry.symbol, _blocks(kernel), str(entry.threads), str(facts.registers),
-            str(facts.stored + facts.loaded), str(facts.local), str(shared),
-            f"{threads} of {architecture.threads}",
-        ))  # fmt: skip
+        rows.append(
+            (
+                entry.symbol,
+                _blocks(kernel),
+                str(entry.threads),
+                str(facts.registers),
+                str(facts.stored + facts.loaded),
+                str(facts.local),
+                str(shared),
+                f"{threads} of {architecture.threads}",
+            )
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(

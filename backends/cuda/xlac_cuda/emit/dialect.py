@@ -13,8 +13,9 @@ P = Primitive
 # bytes of static shared memory; a kernel with more uses dynamic shared memory
 STATIC_SHARED = 48 << 10
 RESERVED = frozenset(
-    """threadIdx blockIdx blockDim gridDim warpSize constexpr char8_t co_await co_return co_yield concept requires consteval
-    constinit final override import module static_cast const_cast dynamic_cast reinterpret_cast typeid typeof decltype""".split()
+    """threadIdx blockIdx blockDim gridDim warpSize constexpr char8_t co_await co_return
+    co_yield concept requires consteval constinit final override import module
+    static_cast const_cast dynamic_cast reinterpret_cast typeid typeof decltype""".split()
 )
 
 CUDA = replace(

@@ -1,0 +1,136 @@
+"""The formatter runs over everything: `fmt: skip` stands after tables only, `fmt: off` nowhere;
+lines longer than 100 columns are rows of tables, and have at most 120.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.layout.test_layout_lengths import FOLDERS, ROOT, files
+
+LEAST = 8
+"""The fewest values of a table; the formatter writes what is smaller well."""
+SHARE = 0.8
+"""Of the rows of a table inside a function, how many have one form: a record's values have many."""
+LINE = 120
+"""The longest row, in columns."""
+
+LATER = ("toolchain/xlac", "tests")
+"""Folders that are still to be formatted; one here may only go."""
+
+Literal = ast.Tuple | ast.List | ast.Set | ast.Dict
+Statement = ast.Assign | ast.AnnAssign | ast.Return | ast.Expr
+
+
+def rows(literal: Literal) -> list[ast.expr]:
+    """The elements of a list, or the values of a dictionary."""
+    return literal.values if isinstance(literal, ast.Dict) else literal.elts
+
+
+def values(literal: Literal) -> int:
+    """How many values there are in a literal and in those inside it."""
+    return sum(values(r) if isinstance(r, Literal) else 1 for r in rows(literal))
+
+
+def form(row: ast.expr) -> str:
+    """What a row is: a constant, a tuple, a call of one function, …"""
+    if isinstance(row, ast.Call):
+        return ast.dump(row.func)
+    alike = {ast.UnaryOp: ast.Constant, ast.JoinedStr: ast.Constant, ast.List: ast.Tuple}
+    return alike.get(type(row), type(row)).__name__
+
+
+def is_table(node: ast.AST, nested: bool) -> bool:
+    """Whether a statement or a decorator is a literal with many values, or a call with one.
+
+    Inside a function (`nested`) the rows must have one form.
+    """
+    value = node.value if isinstance(node, Statement) else node
+    found = [value]
+    if isinstance(value, ast.Call):
+        found += [*value.args, *(k.value for k in value.keywords)]
+    if isinstance(value, ast.BinOp):
+        found += [value.left, value.right]
+    for one in found:
+        if isinstance(one, Literal) and values(one) >= LEAST:
+            forms = Counter(form(r) for r in rows(one))
+            if not nested or forms.most_common(1)[0][1] >= SHARE * len(rows(one)):
+                return True
+    return False
+
+
+def tables(text: str) -> set[tuple[int, int]]:
+    """The first and the last line of every table that has its last bracket on a line of its own."""
+    lines, found = text.split("\n"), set()
+    for node in ast.walk(ast.parse(text)):
+        whole = [*getattr(node, "decorator_list", ())]
+        whole += [node] if isinstance(node, Statement) else []
+        for one in whole:
+            end = lines[one.end_lineno - 1].lstrip()
+            if end[0] in ")]}" and is_table(one, lines[one.lineno - 1][0] == " "):
+                found.add((one.lineno, one.end_lineno))
+    return found
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """The number of its line, and every comment."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def test_only_tables_are_not_formatted() -> None:
+    wrong = []
+    for folder in FOLDERS:
+        for file in files(folder):
+            text = file.read_text("utf-8")
+            if "fmt:" not in text or file.relative_to(ROOT).as_posix().startswith(LATER):
+                continue
+            ends = {end for _, end in tables(text)}
+            for line, comment in comments(text):
+                kind = re.search(r"#\s*fmt:\s*(\w+)", comment)
+                if kind and (kind[1] != "skip" or line not in ends):
+                    wrong.append(f"{file.relative_to(ROOT).as_posix()}:{line}")
+    assert not wrong, f"let `ruff format` write these: {wrong}"
+
+
+def widths(text: str) -> list[int]:
+    """Of every line, its columns without a comment that only speaks to a tool."""
+    return [len(re.sub(r"\s*# (type: ignore|noqa).*", "", line)) for line in text.split("\n")]
+
+
+def long_lines(text: str) -> list[int]:
+    """The lines over 100 columns that are no row of a table, or over 120."""
+    inside = {n for first, last in tables(text) for n in range(first, last + 1)}
+    return [n for n, width in enumerate(widths(text), 1) if width > (LINE if n in inside else 100)]
+
+
+def excused() -> set[Path]:
+    """The files that pyproject.toml excuses from E501."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]["lint"]
+    found: set[Path] = set()
+    for pattern, codes in settings["per-file-ignores"].items():
+        if "E501" in codes:
+            folder, braces, rest = pattern.partition("{")
+            names = rest.rstrip("}.py").split(",") if braces else [""]
+            found |= {ROOT / (f"{folder}{name}.py" if braces else pattern) for name in names}
+    return found
+
+
+def test_long_lines_are_rows_of_tables() -> None:
+    wrong = {}
+    for file in sorted(excused()):
+        if file.relative_to(ROOT).as_posix().startswith(LATER):
+            continue
+        text = file.read_text("utf-8")
+        if lines := long_lines(text):
+            wrong[file.relative_to(ROOT).as_posix()] = lines
+        assert max(widths(text)) > 100, f"{file}: no longer needs E501"
+    assert not wrong
