@@ -69,9 +69,8 @@ class Steps:
                         *(given[i] for i in callee.arguments),
                         *(self.size(sizes[i]) for i in callee.sizes),
                     ]
-                    passed += [
-                        f"&{'never' if self.committed else 'context->stop'}"
-                    ] * callee.stoppable
+                    stop = "&never" if self.committed else "&context->stop"
+                    passed += [stop] * callee.stoppable
                     yield f"{pad}{callee.name}({', '.join(passed)});"
                     if callee.stoppable:
                         yield from self.check_stop(pad)
