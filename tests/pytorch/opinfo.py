@@ -5,7 +5,7 @@ three ways.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.tensors import array_of, tensor_of
-from xlac.integrations.torch.program import Output, Passed
+from xlac.integrations.torch.program import Output, Passed, ViewOfMemory
 from xlac.integrations.torch.subgraph import Options, Subgraph
 from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
@@ -110,12 +110,18 @@ def interpreted(subgraph: Subgraph, tensors: list[torch.Tensor]) -> list[Any]:
         params.append(subgraph.importer.random.seed)
         given["seed"] = np.arange(3, dtype=np.uint64)
     values = interpret(Graph("sample", tuple(params), outputs), given)
-    found: list[Any] = []
-    for result in results:
-        if isinstance(result, Output):
-            array = values[result.name]
+    return [_result(result, values, tensors) for result in results]
+
+
+def _result(result: Any, values: Mapping[str, Any], tensors: list[torch.Tensor]) -> Any:
+    """A result as the program gives it; views are on memory of their own."""
+    match result:
+        case ViewOfMemory(base, _, geometry):
+            return geometry.of(_result(base, values, tensors))
+        case Output(name, back=back):
+            array = values[name]
             tensor = tensor_of(np.ascontiguousarray(array).reshape(array.shape).copy())
-            found.append(tensor if result.back is None else tensor.permute(result.back))
-        else:
-            found.append(tensors[result.position] if isinstance(result, Passed) else result)
-    return found
+            return tensor if back is None else tensor.permute(back)
+        case Passed(position):
+            return tensors[position]
+    return result

@@ -33,13 +33,14 @@ SOME = (
 
 def core() -> list[str]:
     """Every operation of the core ATen set."""
-    found = []
-    for name in dir(torch.ops.aten):
-        packet = getattr(torch.ops.aten, name)
-        overloads = packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else []
-        found += [
-            str(op) for op in (getattr(packet, o) for o in overloads) if torch.Tag.core in op.tags
-        ]
+    found = set()
+    for name in torch._C._dispatch_get_all_op_names():
+        space, _, rest = name.partition("::")
+        packet, _, overload = rest.partition(".")
+        if space == "aten" and hasattr(torch.ops.aten, packet):
+            op = getattr(getattr(torch.ops.aten, packet), overload or "default", None)
+            if op is not None and torch.Tag.core in op.tags:
+                found.add(str(op))
     return sorted(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,17 @@ def test_a_decoder_that_was_ended_is_started_again(capfd: pytest.CaptureFixture[
     try:
         with read.using(decoder):
             whole = load(GOOD)
+            types = [n.type for n in whole.graph.outputs.values()]
             os.kill(decoder.process.pid, signal.SIGKILL)
+            decoder.process.wait()
+            assert [n.type for n in load(GOOD).graph.outputs.values()] == types
+            os.kill(decoder.process.pid, signal.SIGSTOP)  # so that it is ended during a request
+            end = threading.Timer(0.2, os.kill, (decoder.process.pid, signal.SIGKILL))
+            end.start()
             with pytest.raises(SourceError, match="SIGKILL"):
                 load(GOOD)
-            assert [n.type for n in load(GOOD).graph.outputs.values()] == [
-                n.type for n in whole.graph.outputs.values()
-            ]
+            end.join()
+            assert [n.type for n in load(GOOD).graph.outputs.values()] == types
             with pytest.raises(SourceError, match=r"XL7211.*") as caught:
                 load(GOOD.read_bytes()[:100])
     finally:

@@ -133,7 +133,8 @@ class Trainer:
     def run_step(self, arrays: Mapping[str, Any]) -> Totals:
         """`step`, with sums and counts. Raises SourceError where the loss is not finite, or gradients
         that are looked at are not: nothing is learned then, and the error names what made them so.
-        With a dynamic scale of the loss such gradients only make it smaller.
+        With a dynamic scale such gradients only make it smaller. A batch in which no label counts
+        gives sums of 0, and nothing is learned from it.
         """
         if self._covers and not self._length:
             hint = "call set_length, or give the schedule its own: steps: 1000"
@@ -149,7 +150,7 @@ class Trainer:
         self._partly = False
         totals = added(totals, self._totals(found, sizes))
         scale = float(found[LOSS_SCALE]) if LOSS_SCALE in found else None
-        if not found[FINITE]:
+        if not found[FINITE] and all(totals[name][1] for name in self.losses):
             smaller = scale is not None and float(self._programs.tensor(SCALE)) < scale
             if scale is None or not smaller or scale < LEAST_SCALE:
                 known = all(math.isfinite(totals[name][0]) for name in self.losses)

@@ -56,8 +56,10 @@ class Weighing:
         return build.cast(build.dot(x, y, ((2, 3), (2, 3)), ((0, 1), (0, 1)), wide), y.type.dtype)
 
 
-DRAWN = (*["normal"] * 5, "positive", "normal")
-"""How operands are drawn: sums are positive."""
+DRAWN = ("unit", "unit", "normal", "normal", "positive", "positive", "normal")
+"""How operands are drawn. Greatest scores are no more than positive, and scores are small, so that no
+weight is far from what it is of a real query: exponentials of others amplify how they were rounded.
+"""
 
 
 class Derived(MaskedHeads):
