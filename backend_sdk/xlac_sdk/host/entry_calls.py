@@ -21,7 +21,7 @@ from xlac_sdk.host.call_binding import (
     output_shape,
     unknown,
 )
-from xlac_sdk.programs.entries import Entry, Setting, of_entry, tensors
+from xlac_sdk.programs.entries import LARGEST, Entry, Setting, of_entry, tensors
 from xlac_sdk.programs.program import Program, Slot
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
@@ -99,7 +99,8 @@ class ProgramState:
         """
         if name not in self._settings:
             raise unknown("setting", name, tuple(self._settings))
-        setting, number = self._settings[name], setting_number(name, value)
+        setting = self._settings[name]
+        number = setting_number(name, value, setting.most)
         for slot, factor in setting.slots:
             self[slot.name] = np.asarray(number * factor / setting.base, slot.dtype.numpy)
 
@@ -137,14 +138,17 @@ def asked(entries: Mapping[str, EntryCall], name: str) -> EntryCall:
     return entries[name]
 
 
-def setting_number(name: str, value: Any) -> float:
-    """A number for a setting: a rate, or how many steps a run takes. Raises SourceError."""
+def setting_number(name: str, value: Any, most: float = LARGEST) -> float:
+    """A number for a setting: a rate, or how many steps a run takes. Raises SourceError for NaN,
+    what is less than 0 and what is more than `most`.
+    """
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         number = -1.0
-    if not 0 <= number <= float(np.finfo(np.float32).max):
-        problem = f"'{name}' is a number of at least 0, found {value!r}"
+    if not 0 <= number <= most:
+        bound = f" and at most {most:.9g}" if number > most else ""
+        problem = f"'{name}' is a number of at least 0{bound}, found {value!r}"
         raise SourceError(Diagnostic("XL6051", problem))
     return number
 

@@ -4,13 +4,16 @@ evaluation beside the model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.steps import Step, touched
 from xlac_sdk.source import VerifyError
+
+LARGEST = 2.0**128 - 2.0**104
+"""The largest number of f32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +47,11 @@ class Setting:
         """The reference for factors."""
         return self.slots[0][1] or 1.0
 
+    @property
+    def most(self) -> float:
+        """The largest number that can be set."""
+        return largest([factor for _, factor in self.slots])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
@@ -54,6 +62,12 @@ class Entries:
     entries: tuple[Entry, ...]
     first: tuple[Step, ...] = ()
     settings: tuple[Setting, ...] = ()
+
+
+def largest(factors: Sequence[float]) -> float:
+    """The largest number of which all shares, by `factors` over the first of them, are in f32."""
+    base = factors[0] or 1.0
+    return min([LARGEST, *(LARGEST * (base / factor) for factor in factors if factor > 0)])
 
 
 def tensors(program: Program) -> tuple[Slot, ...]:

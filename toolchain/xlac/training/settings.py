@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xlac.training.state import LENGTH
 from xlac.training.step import TrainingGraphs
 from xlac_sdk.host.entry_calls import setting_number
+from xlac_sdk.programs.entries import largest
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -18,6 +19,11 @@ class TrainingSetting:
     """
 
     factors: Mapping[str, float]
+
+    @property
+    def most(self) -> float:
+        """The largest number that can be set."""
+        return largest(list(self.factors.values()))
 
     def values(self, number: float) -> dict[str, float]:
         """What each tensor becomes."""
@@ -44,9 +50,10 @@ def rate_of(
     """The setting that is to be a learning rate: of one loss, where there are several. Raises
     SourceError, also for what is no rate.
     """
-    setting_number("lr", rate)
     if (loss is None and len(losses) > 1) or loss not in (None, *losses):
         problem = f"there is no loss {loss!r}" if loss else "each loss has a rate of its own"
         hint = f"set_rate(1e-3, loss={losses[0]!r}); there are {', '.join(losses)}"
         raise SourceError(Diagnostic("XL6051", problem, hint=hint))
-    return f"lr_{loss}" if f"lr_{loss}" in settings else "lr"
+    name = f"lr_{loss}" if f"lr_{loss}" in settings else "lr"
+    setting_number(name, rate, settings[name].most)
+    return name

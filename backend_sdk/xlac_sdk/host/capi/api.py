@@ -52,6 +52,7 @@ class EntryStatus(StatusCode):
     NOT_FINITE = 11, "the gradients are not finite; nothing was changed"
     NO_LENGTH = 12, "the learning rate depends on the length of the run, which is not set"
     NO_TENSOR = 13, "there is no tensor of this number"
+    BAD_NUMBER = 14, "a learning rate or a length is a finite number of at least 0"
 
 
 @dataclass(frozen=True, slots=True)

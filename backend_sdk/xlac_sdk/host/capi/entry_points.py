@@ -28,10 +28,13 @@ class EntryPoint:
 
 @dataclass(frozen=True, slots=True)
 class Setter:
-    """`NAME_set_lr` and its like: where the number goes, in which type, and times what."""
+    """`NAME_set_lr` and its like: where the number goes, in which type, and times what; and the
+    largest that is taken.
+    """
 
     name: str
     base: str
+    most: str
     stores: tuple[tuple[int, str, str], ...]  # (byte of the state, C type, factor)
 
 
@@ -69,6 +72,7 @@ def entry_points(program: Program, arrays: Mapping[Slot, ArrayArgument]) -> Entr
         Setter(
             setting.name,
             repr(float(setting.base)),
+            repr(float(setting.most)),
             tuple((s.offset, TYPES[s.dtype], repr(float(f))) for s, f in setting.slots),
         )
         for setting in program.entries.settings
