@@ -143,6 +143,22 @@ def test_bodies() -> None:
     agree(model, {"x": inputs_of(model)["x"], "i": np.arange(15, dtype=np.int32).reshape(3, 5)})
 
 
+@pytest.mark.parametrize("combine", ["add", "assign", "body"])
+def test_windows_that_are_partly_outside(combine: str, tmp_path: Path) -> None:
+    """Ours are dropped where they are outside, XLA's whole."""
+    x, u = build.param("x", DType.F32, (5, 4)), build.param("u", DType.F32, (6, 2, 3))
+    at = build.constant(
+        np.array([[0, 0], [-1, 1], [4, 2], [9, 0], [2, -2], [2**31 - 1, 3]], np.int32)
+    )
+    more = build.graph("more", [F32, F32], lambda a, b: build.add(build.mul(a, 2.0), b))
+    body = more if combine == "body" else None
+    model = of(
+        {"y": Node.of(Scatter((1, 2), (), (), (), (0, 1), 1, combine, body), x, at, u)}, x, u
+    )
+    agree(model, inputs_of(model))
+    read_back(text(model), model, inputs_of(model), tmp_path)
+
+
 @pytest.mark.parametrize("dtype", list(DType), ids=str)
 def test_constants_are_exact(dtype: DType) -> None:
     rng = np.random.default_rng(1)

@@ -107,3 +107,28 @@ def test_other_arguments_than_the_examples_are_errors() -> None:
         compiled(X, X.astype(np.float64))
     with pytest.raises(SourceError, match="XL6003"):
         compiled(X[:2], X[:2])
+
+
+@pytest.mark.parametrize("vector", [0, 1])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int8])
+@pytest.mark.parametrize("name", ["scatter", "scatter_add", "scatter_max"])
+def test_windows_of_a_scatter_are_dropped_whole(name: str, dtype: Any, vector: int) -> None:
+    """Where any of it is outside, also of what is differentiated."""
+    numbers = jax.lax.ScatterDimensionNumbers((1, 2), (), (0, 1))
+    at = np.array([[0, 0], [-1, 1], [3, 1], [4, 0], [1, 3], [2, 2], [100, 0]]).astype(dtype)
+    x, updates = X[[0, 1, 2, 3, 0], :][:, [0, 1, 2, 0]], np.arange(1.0, 29.0, dtype=np.float32)
+    given = (x, at if vector else at.T, updates.reshape(7, 2, 2))
+
+    def put(x: Any, at: Any, updates: Any) -> Any:
+        at = at if vector else at.T
+        found = getattr(jax.lax, name)(x, at, updates, numbers, mode="fill")
+        return found, found.sum() ** 2
+
+    agree(put, *given)
+    agree(lambda x, at, u: jax.grad(lambda x, u: put(x, at, u)[1], (0, 1))(x, u), *given)
+
+
+def test_a_window_of_a_scatter_that_is_known_to_be_inside_costs_nothing() -> None:
+    compiled = agree(lambda x: x.at[1:3, :2].set(x[:2, 1:]), X)
+    steps = compiled.program.program.steps
+    assert [type(step).__name__ for step in steps] == ["Copy", "Launch"]

@@ -8,8 +8,10 @@ from typing import Any
 from xlac.exporters.stablehlo.literals import ints
 from xlac.exporters.stablehlo.reductions import combination
 from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, zeros
 from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.tensor.index import along_vector, clamped_starts
 from xlac_sdk.dtypes import DType
 
 
@@ -47,8 +49,36 @@ def gather(w: StableHloWriter, node: Node, x: SsaValue, indices: SsaValue) -> Ss
 
 @rule("scatter")
 def scatter(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValue]:
-    """scatter; a combination that we name becomes a region."""
+    """scatter. XLA drops a window whole that is partly outside, ours drops what is outside: a
+    border that takes it makes them alike.
+    """
     op: Any = node.op
+    count = len(node.results)
+    xs, indices, updates = node.inputs[:count], node.inputs[count], node.inputs[count + 1 :]
+    mapped = op.scatter_dims_to_operand_dims
+    sizes: Any = op.window_sizes(xs[0].type, updates[0].type)
+    border = [sizes[a] - 1 if a in mapped else 0 for a in range(xs[0].type.rank)]
+    if 0 in updates[0].shape or not any(border):
+        return combined(w, op, operands, node.results)
+    known = dict(zip(node.inputs, operands, strict=True))
+    wide = [build.pad(x, zeros(x.type.with_shape(())), border, border) for x in xs]
+    starts = clamped_starts(indices, op.index_vector_dim, ())
+    moved = build.add(
+        starts, along_vector(starts, op.index_vector_dim, [border[a] for a in mapped])
+    )
+    given = [*(w.made(n, known) for n in (*wide, moved)), *operands[count + 1 :]]
+    found = combined(w, op, given, [n.type for n in wide])
+    inner = [
+        build.slice_(n, border, [b + s for b, s in zip(border, x.shape, strict=True)])
+        for n, x in zip(wide, xs, strict=True)
+    ]
+    return [w.made(n, {n.inputs[0]: value}) for n, value in zip(inner, found, strict=True)]
+
+
+def combined(
+    w: StableHloWriter, op: Any, operands: Sequence[SsaValue], results: Sequence[Type]
+) -> list[SsaValue]:
+    """scatter with the same attributes; a combination that we name becomes a region."""
     given = numbers(
         update_window_dims=sorted(op.update_window_dims),
         inserted_window_dims=sorted(op.inserted_window_dims),
@@ -57,14 +87,13 @@ def scatter(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValu
         scatter_dims_to_operand_dims=op.scatter_dims_to_operand_dims,
         index_vector_dim=op.index_vector_dim,
     )
-    scalars = [Type(t.dtype) for t in node.results]
-    body = combination(w, op.combine, op.body, scalars)
+    body = combination(w, op.combine, op.body, [Type(t.dtype) for t in results])
     unique = str(op.unique).lower()
     text = (
         f"scatter_dimension_numbers = #stablehlo.scatter<{given}>, indices_are_sorted = false, "
         f"unique_indices = {unique}"
     )
-    return w.many("scatter", operands, node.results, text, [body])
+    return w.many("scatter", operands, results, text, [body])
 
 
 def alike(w: StableHloWriter, starts: Sequence[SsaValue]) -> list[SsaValue]:

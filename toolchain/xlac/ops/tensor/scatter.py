@@ -135,6 +135,13 @@ class Scatter(Op):
         gone = {*self.inserted_window_dims, *self.input_batching_dims}
         return tuple(a for a in range(rank) if a not in gone)
 
+    def window_sizes(self, x: Type, updates: Type) -> list[Dim]:
+        """The size of a window of updates along each axis of x."""
+        sizes: list[Dim] = [1] * x.rank
+        for axis, spot in zip(self.window(x.rank), sorted(self.update_window_dims), strict=True):
+            sizes[axis] = updates.shape[spot]
+        return sizes
+
     def places(self, shape: Ints, indices: Array, updates: Ints) -> tuple[Array, Array]:
         """For every element of the updates: its row-major place in x, and whether it is inside."""
         at = np.indices(updates, sparse=True)
@@ -211,13 +218,9 @@ class Scatter(Op):
     def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         count = (len(inputs) - 1) // 2
         x, indices, update = inputs[0], inputs[count], inputs[count + 1]
-        sizes: list[Dim] = [1] * x.type.rank
-        for axis, spot in zip(
-            self.window(x.type.rank), sorted(self.update_window_dims), strict=True
-        ):
-            sizes[axis] = update.shape[spot]
         if 0 in update.shape:
             return ()
+        sizes = self.window_sizes(x.type, update.type)
         counts = [x.shape[axis] - sizes[axis] + 1 for axis in self.scatter_dims_to_operand_dims]
         return out_of_range(indices, counts, self.index_vector_dim)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xlac.ir.dims import Dim, Shape, volume
+from xlac.ir.dims import Shape, volume
 from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.types import Type
 from xlac.ops.tensor.index import along_vector, clamped_starts
@@ -64,10 +64,7 @@ def scattered_change(
 
 def at_places(op: Scatter, x: Node, indices: Node, updates: Type) -> Node:
     """The element of x that each update meets; 0 for one that is dropped."""
-    window = op.window(x.type.rank)
-    sizes: list[Dim] = [1] * x.type.rank
-    for axis, spot in zip(window, sorted(op.update_window_dims), strict=True):
-        sizes[axis] = updates.shape[spot]
+    sizes = op.window_sizes(x.type, updates)
     if 0 in sizes or 0 in x.shape:
         return zeros(Type(x.type.dtype, updates.shape))
     mapped = op.scatter_dims_to_operand_dims

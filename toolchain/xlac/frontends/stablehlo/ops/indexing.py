@@ -11,9 +11,11 @@ from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import TypedTensor, nodes_of, numbers, rebuilt, stored
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
+from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
 from xlac.ops.tensor.gather import Gather
+from xlac.ops.tensor.index import along_vector, clamped_starts
 from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 
@@ -92,7 +94,7 @@ def scatter(site: OperationSite) -> Built:
         site.fail("takes tensors, indices and as many updates")
     xs, indices, updates = site.tensors(0, count), site.real(count).node, site.tensors(count + 1)
     fields = site.fields("scatter_dimension_numbers")
-    axes = {
+    axes: dict[str, Any] = {
         "update_window_dims": listed(site, fields, "update_window_dims"),
         "inserted_window_dims": listed(site, fields, "inserted_window_dims"),
         "input_batching_dims": listed(site, fields, "input_batching_dims"),
@@ -101,7 +103,27 @@ def scatter(site: OperationSite) -> Built:
         "index_vector_dim": number(site, fields, "index_vector_dim"),
         "unique": site.flag("unique_indices"),
     }
-    return scattered(site, 0, xs, indices, updates, axes)
+    kept = inside_whole(Scatter(**axes), xs[0].parts[0].type, indices, updates[0].parts[0].type)
+    return scattered(site, 0, xs, kept, updates, axes)
+
+
+def inside_whole(op: Scatter, x: Type, indices: Node, updates: Type) -> Node:
+    """The indices, where a window that is partly outside of x lies outside altogether: XLA drops it
+    whole, and our operation only what is outside.
+    """
+    op.infer(x, indices.type, updates)
+    mapped, vector = op.scatter_dims_to_operand_dims, op.index_vector_dim
+    sizes = op.window_sizes(x, updates)
+    if 0 in updates.shape or all(sizes[axis] == 1 for axis in mapped):
+        return indices
+    starts = clamped_starts(indices, vector, ())
+    last = clamped_starts(starts, vector, [x.shape[a] - sizes[a] for a in mapped])
+    inside = build.compare(starts, "eq", last)
+    if vector < indices.type.rank:
+        others = [a for a in range(indices.type.rank) if a != vector]
+        inside = build.spread(build.reduce(inside, "and", vector), indices.shape, others)
+    beyond = along_vector(starts, vector, [x.shape[a] for a in mapped])
+    return build.select(inside, starts, beyond)
 
 
 def scattered(
