@@ -9,7 +9,7 @@ from xlac_sdk.conformance.values import arguments
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
-from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes, result_dtype
 from xlac_sdk.kernel_ir.verify import applies
 from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot, Step
 from xlac_sdk.target import Target
@@ -68,9 +68,10 @@ def _signatures(primitive: Primitive) -> list[tuple[DType, ...]]:
     if primitive is P.SELECT:
         return [(*operand_dtypes(primitive, d), d) for d in DType]
     return [
-        (*operand_dtypes(primitive, d), DType.BOOL if primitive.is_comparison else d)
+        (*given, result_dtype(primitive, given))
         for d in DType
         if applies(primitive, d)
+        for given in (operand_dtypes(primitive, d),)
     ]
 
 
@@ -87,7 +88,7 @@ def _case(
         label = (
             f"{operands[0]}->{result}"
             if primitive in (P.CAST, P.BITCAST)
-            else (operands[0] if primitive.is_comparison else result).value
+            else (operands[0] if primitive.is_comparison or primitive is P.DOT4 else result).value
         )
         mine = []
         for position, (dtype, array) in enumerate(zip(operands, arrays, strict=True)):

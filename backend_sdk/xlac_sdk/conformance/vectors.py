@@ -56,6 +56,22 @@ def vector_masked(lanes: int) -> ConformanceCase:
     return single("masked vectors over the end of a buffer", body, size=size, group="vectors")
 
 
+def vector_bits(lanes: int) -> ConformanceCase:
+    """Words joined from neighbouring bytes, and taken apart: the lowest bits lie first."""
+    size = 4 * lanes
+
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        with b.loop("i", 0, size, 4 * lanes) as i:
+            parts = b.let("parts", build.load(x, build.ramp(i, 1, 4 * lanes)))
+            words = b.let("words", build.bits(parts, DType.I32))
+            one = b.let("one", build.bits(build.load(x, i, 4), DType.U32))
+            moved = build.apply(P.XOR, words, build.splat(build.cast(one, DType.I32), lanes))
+            found = build.apply(P.ADD, moved, build.ramp(Const(1 << 23, DType.I32), 1 << 8, lanes))
+            b.store(y, build.ramp(i, 1, 4 * lanes), build.bits(b.let("w", found), DType.U8))
+
+    return single("words of bytes", body, size=size, group="vectors", dtype=DType.U8)
+
+
 def vector_strided(lanes: int) -> ConformanceCase:
     """Elements read backwards, and written two apart."""
 
@@ -169,8 +185,8 @@ def vector_local(lanes: int) -> ConformanceCase:
 
 
 VECTOR: tuple[Callable[[int], ConformanceCase], ...] = (
-    vector_strip, vector_masked, vector_strided, vector_gather, vector_shuffle, vector_accumulate,
-    vector_select, vector_bools, vector_local,
+    vector_strip, vector_masked, vector_bits, vector_strided, vector_gather, vector_shuffle,
+    vector_accumulate, vector_select, vector_bools, vector_local,
 )  # fmt: skip
 
 

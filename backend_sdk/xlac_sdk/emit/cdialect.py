@@ -95,6 +95,8 @@ KEYWORDS = frozenset(
 # names that the generated text uses itself
 OURS = re.compile(r"\w+_(?:[iuf]\d+|bf16|bool)|(?:[iuf]\d+|bf16|bool)x\d+")
 
+WORDS = {8: DType.U8, 16: DType.U16, 32: DType.U32, 64: DType.U64}  # by their bits
+
 
 @dataclass(frozen=True)
 class Dialect:

@@ -1,8 +1,7 @@
 """Expressions as C-family text: scalars, and the lanes of vectors one at a time.
 
-A vector is a struct with an array of lanes. The text of a vector expression is that of one lane:
-the one that `Expressions.lane` names, usually the counter of a loop over lanes around the
-statement.
+A vector is a struct with an array of lanes. The text of a vector expression is that of one lane,
+which `Expressions.lane` names: usually the counter of a loop over lanes around the statement.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.emit.cdialect import Dialect, literal, unsupported, vector_type
+from xlac_sdk.emit.cdialect import WORDS, Dialect, literal, unsupported, vector_type
 from xlac_sdk.emit.cfunctions import arithmetic
 from xlac_sdk.emit.csimplify import settled, unwrapped
 from xlac_sdk.kernel_ir.kernel import (
@@ -111,7 +110,9 @@ class Expressions:
             case Apply(primitive=Primitive.CAST, operands=(value,), dtype=dtype):
                 return self.cast(self.text(value), value.dtype, dtype)
             case Apply(primitive=Primitive.BITCAST, operands=(value,), dtype=dtype):
-                return self.bitcast(self.text(value), value.dtype, dtype)
+                if value.lanes == expr.lanes:
+                    return self.bitcast(self.text(value), value.dtype, dtype)
+                return self.regrouped(expr)
             case Apply():
                 return self.apply(expr)
             case Fold(primitive=primitive, value=value):
@@ -167,6 +168,23 @@ class Expressions:
             ]
             parts = [*pairs, *parts[len(pairs) : half]]
         return parts[0]
+
+    def regrouped(self, expr: Apply) -> str:
+        """One lane of a bitcast to lanes of another width: joined from several, or part of one."""
+        (value,), lane = expr.operands, self.lane if expr.lanes > 1 else "0"
+        bits, wide = sorted((value.dtype.bits, expr.dtype.bits))
+        part, whole, count, types = WORDS[bits], WORDS[wide], wide // bits, self.dialect.types
+        if expr.dtype.bits == bits:
+            with self.at(f"({lane} / {count})"):
+                word = self.bitcast(self.text(value), value.dtype, whole)
+            chosen = f"({types[part]})({word} >> ({lane} % {count} * {bits}))"
+            return self.bitcast(chosen, part, expr.dtype)
+        text = ""
+        for k in range(count):
+            with self.at(f"({count} * {lane} + {k})"):
+                one = self.bitcast(self.text(value), value.dtype, part)
+            text += f"{' | ' if text else ''}(({types[whole]}){one} << {k * bits})"
+        return self.bitcast(f"({text})", whole, expr.dtype)
 
     def picked(self, values: tuple[Expr, ...], pick: int) -> str:
         """One lane of the concatenation of vectors, or of scalars."""

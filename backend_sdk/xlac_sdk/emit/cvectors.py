@@ -15,6 +15,7 @@ from xlac_sdk.kernel_ir import grid
 from xlac_sdk.kernel_ir.bounds import multiple
 from xlac_sdk.kernel_ir.kernel import (
     Access,
+    Apply,
     Assign,
     Buffer,
     Const,
@@ -31,6 +32,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     Var,
 )
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.ranges import fits
 from xlac_sdk.kernel_ir.sharing import named, operands, roots, walk
 
@@ -50,6 +52,16 @@ def declarations(types: Iterable[tuple[DType, int]], dialect: Dialect) -> list[s
     ]
 
 
+def _crosses_lanes(expr: Expr) -> bool:
+    """Whether a lane of the result is made of other lanes of an operand."""
+    match expr:
+        case Fold() | Shuffle():
+            return True
+        case Apply(primitive=Primitive.BITCAST, operands=(value,)):
+            return value.lanes != expr.lanes
+    return False
+
+
 class Vectors(Expressions):
     """Writes statements that define and store vectors."""
 
@@ -58,9 +70,7 @@ class Vectors(Expressions):
         stored at once.
         """
         whole = {id(stmt.value)} if isinstance(stmt, Let) else set()
-        folded = {
-            id(v) for e in walk(roots(stmt)) if isinstance(e, Fold | Shuffle) for v in operands(e)
-        }
+        folded = {id(v) for e in walk(roots(stmt)) if _crosses_lanes(e) for v in operands(e)}
         if isinstance(stmt, Store) and stmt.value.lanes > 1:
             again = any(isinstance(e, Load) and e.buffer is stmt.buffer for e in walk(roots(stmt)))
             if again or self.wide(stmt.buffer, stmt.index, stmt.value.lanes, stmt.mask, stmt.align):
@@ -103,6 +113,8 @@ class Vectors(Expressions):
     def _by_lane(self, expr: Expr, made: set[str]) -> bool:
         match expr:
             case Fold() | Exchange():
+                return False
+            case Apply() if _crosses_lanes(expr):
                 return False
             case Load() if expr.lanes > 1:
                 return not self.takes(expr)

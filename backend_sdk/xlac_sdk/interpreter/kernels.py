@@ -17,7 +17,7 @@ from xlac_sdk.host import stopping
 from xlac_sdk.interpreter.python_text import PythonText
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.semantics import evaluate, fold
+from xlac_sdk.kernel_ir.semantics import bits, evaluate, fold
 
 POISON = 0xFF  # bit pattern: NaN as a float, -1 as a signed integer
 
@@ -200,6 +200,7 @@ def _checking(turns: range) -> Iterator[int]:
 _SHARED: Mapping[str, object] = {
     "checking": _checking,
     "evaluate": evaluate,
+    "bits": bits,
     "fold": fold,
     "poisoned": _poisoned,
     "unwritten": bytearray,  # one byte for each element: 1 if it was written

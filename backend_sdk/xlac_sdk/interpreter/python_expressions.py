@@ -190,6 +190,8 @@ class PythonExpressions:
 
     def vector(self, expr: Apply) -> str:
         """A primitive applied to vectors."""
+        if expr.primitive is P.BITCAST and expr.operands[0].lanes != expr.lanes:
+            return self.regrouped(expr)
         given = [self.text(o) for o in expr.operands]
         infix = INFIX.get(expr.primitive)
         if infix is not None:
@@ -202,6 +204,8 @@ class PythonExpressions:
     def scalar(self, expr: Apply) -> tuple[str, Range]:
         """A primitive applied to scalars, by Python's operators if they are equivalent."""
         primitive, dtype = expr.primitive, expr.operands[0].dtype
+        if primitive is P.BITCAST and expr.operands[0].lanes > 1:
+            return self.narrow(f"{self.regrouped(expr)}[0]", expr.dtype), None
         parts = [self.expr(o) for o in expr.operands]
         given = [text for text, _ in parts]
         infix = INFIX.get(primitive)
@@ -236,6 +240,12 @@ class PythonExpressions:
             f"{self.constant('dt', expr.dtype)})"
         )
         return self.narrow(call, expr.dtype), None
+
+    def regrouped(self, expr: Apply) -> str:
+        """The bits of all lanes as lanes of another width."""
+        (value,) = expr.operands
+        text = self.wide(value) if value.lanes == 1 else self.text(value)
+        return f"bits(full({text}, {value.lanes}), {self.constant('dt', expr.dtype)})"
 
     def wrapped(self, text: str, known: Range, dtype: DType) -> tuple[str, Range]:
         """An integer result wrapped to its type's range, unless it is known to be inside."""

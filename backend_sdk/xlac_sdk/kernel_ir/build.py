@@ -62,6 +62,7 @@ __all__ = [
     "Terms",
     "add",
     "apply",
+    "bits",
     "bounds",
     "cast",
     "div",
@@ -269,6 +270,14 @@ def load(
     if isinstance(where, Const) and where.lanes > 1 and mask is None:
         return Splat(Load(buffer, index(int(where.value))), where.lanes)
     return Load(buffer, where, max(lanes, where.lanes), mask, align)
+
+
+def bits(value: Expr, dtype: DType) -> Expr:
+    """All bits of a vector, or of a scalar, as lanes of another type, the lowest first."""
+    if value.dtype is dtype:
+        return value
+    lanes = value.lanes * value.dtype.bits // dtype.bits
+    return Apply(Primitive.BITCAST, (value,), dtype, lanes)
 
 
 def fold(primitive: Primitive, value: Expr) -> Expr:

@@ -12,7 +12,11 @@ choice):
 * `cast` to a narrower float rounds to nearest even; between integers it wraps;
 * `round` goes to the nearest integer, ties to even;
 * `gelu(x)` is x Phi(x), with Phi the normal distribution function; -0 at -inf, its limit;
-* `ldexp(x, n)` is x * 2^n, rounded once, for a signed integer n as wide as x.
+* `ldexp(x, n)` is x * 2^n, rounded once, for a signed integer n as wide as x;
+* `bitcast` keeps all bits of its operand: lanes of a wider type are joined from, and those of a
+  narrower one are parts of, neighbouring lanes, the lowest bits first;
+* `dot4(x, y, total)` is total plus the products of the four bytes of x and of y, in i32, which
+  wraps: those of x are signed where it is i32, unsigned where it is u32; those of y are signed.
 """
 
 from __future__ import annotations
@@ -73,6 +77,7 @@ class Primitive(Enum):
     ATAN2 = "atan2"
     POPCNT = "popcnt"
     CLZ = "clz"
+    DOT4 = "dot4"
 
     __hash__ = object.__hash__  # Enum's own method is slow Python, and kernels use these often
 
@@ -95,18 +100,24 @@ _UNARY = (
     "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 expm1 log2 log1p cos "
     "tanh sigmoid erf gelu rsqrt popcnt clz"
 )
-_ARITY = {Primitive(name): 1 for name in _UNARY.split()} | {Primitive.SELECT: 3, Primitive.FMA: 3}
+_TERNARY = (Primitive.SELECT, Primitive.FMA, Primitive.DOT4)
+_ARITY = {Primitive(name): 1 for name in _UNARY.split()} | dict.fromkeys(_TERNARY, 3)
 MANDATORY = frozenset(list(Primitive)[:21])
 _TRANSCENDENTAL = "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt atan2"
 TRANSCENDENTAL = frozenset(map(Primitive, _TRANSCENDENTAL.split()))
 
 
+_RESULT = {Primitive.SELECT: 1, Primitive.DOT4: 2}  # the operand whose type is the result's
+
+
 def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:
     """The operand types of a primitive on values of `dtype`: select takes a condition first, ldexp
-    an exponent of the same width.
+    an exponent of the same width, dot4 adds to an i32.
     """
     if primitive is Primitive.SELECT:
         return DType.BOOL, dtype, dtype
+    if primitive is Primitive.DOT4:
+        return dtype, DType.I32, DType.I32
     if primitive is Primitive.LDEXP:
         return dtype, DType.I64 if dtype is DType.F64 else DType.I32
     return (dtype,) * primitive.arity
@@ -116,4 +127,4 @@ def result_dtype(primitive: Primitive, operands: tuple[DType, ...]) -> DType:
     """The result type, for every primitive whose type follows from its operands (all but casts)."""
     if primitive.is_comparison:
         return DType.BOOL
-    return operands[1] if primitive is Primitive.SELECT else operands[0]
+    return operands[_RESULT.get(primitive, 0)]

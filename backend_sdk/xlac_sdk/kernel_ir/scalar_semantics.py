@@ -52,6 +52,17 @@ def _ordered(a: Any, b: Any, result: Any, negative: bool) -> Any:
     return np.where(a == b, first, result)
 
 
+def dot4(x: Any, y: Any, total: Any) -> Any:
+    """total plus the products of the bytes of two words, wrapping; those of y are signed, those of
+    x as x is.
+    """
+    word = np.asarray(x).dtype
+    bytes_of_x = np.asarray(x)[..., None].view(np.int8 if word.kind == "i" else np.uint8)
+    bytes_of_y = np.asarray(y)[..., None].view(np.int8)
+    products = bytes_of_x.astype(np.int32) * bytes_of_y.astype(np.int32)
+    return total + products.sum(-1, dtype=np.int32)
+
+
 def shift_left(a: Any, b: Any) -> Any:
     """A left shift; 0 for shifts by the width or more."""
     bits = a.dtype.itemsize * 8

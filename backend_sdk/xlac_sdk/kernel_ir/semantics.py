@@ -18,6 +18,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.scalar_semantics import (
     count_ones,
     divide,
+    dot4,
     high_half,
     leading_zeros,
     maximum,
@@ -38,8 +39,18 @@ def evaluate(primitive: Primitive, operands: tuple[Any, ...], dtype: DType) -> A
     if primitive is P.CAST:
         return cast(operands[0], dtype)
     if primitive is P.BITCAST:
-        return np.asarray(operands[0]).view(dtype.numpy)
+        return bits(operands[0], dtype)
     return _MEANINGS[primitive](*operands)
+
+
+def bits(x: Any, dtype: DType) -> Any:
+    """The bits of a number, or of all lanes of a vector, as another type, the lowest first."""
+    x = np.asarray(x)
+    if x.dtype.itemsize == dtype.nbytes:
+        return x.view(dtype.numpy)
+    lowest_first = x.astype(x.dtype.newbyteorder("<"), copy=False)
+    whole = np.ascontiguousarray(lowest_first).reshape(-1).view(dtype.numpy.newbyteorder("<"))
+    return whole.astype(dtype.numpy, copy=False)
 
 
 def fold(primitive: Primitive, value: Array) -> Any:
@@ -191,6 +202,7 @@ _MEANINGS: dict[Primitive, Callable[..., Any]] = {
     P.LDEXP: _ldexp,
     P.POPCNT: count_ones,
     P.CLZ: leading_zeros,
+    P.DOT4: dot4,
 }
 
 _REDUCTIONS: dict[Primitive, np.ufunc] = {

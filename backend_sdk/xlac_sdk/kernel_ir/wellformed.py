@@ -22,7 +22,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Space,
     Splat,
 )
-from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes, result_dtype
 from xlac_sdk.kernel_ir.semantics import FOLDABLE
 
 P = Primitive
@@ -63,7 +63,9 @@ def operand_fault(primitive: Primitive, dtype: DType) -> str | None:
     """Why a primitive does not support a type; None if it does."""
     if dtype.is_half and primitive not in _ANY:
         return f"'{primitive.value}' of {dtype}: halves are cast to f32 first"
-    if dtype is DType.BOOL:
+    if primitive is P.DOT4:
+        wrong = dtype not in (DType.I32, DType.U32)
+    elif dtype is DType.BOOL:
         wrong = primitive not in _BOOLS
     elif dtype.is_float:
         wrong = primitive in _WHOLE
@@ -80,9 +82,19 @@ def _apply(expr: Apply) -> str | None:
     if len(operands) != primitive.arity:
         return f"'{primitive.value}' is given {len(operands)} operands"
     for operand in operands:
-        if operand.lanes != lanes:
+        if operand.lanes != lanes and primitive is not P.BITCAST:
             return f"'{primitive.value}' meets operands of other lanes"
+    if primitive is P.BITCAST:
+        return _bits(operands[0], expr)
     return _types(primitive, tuple([operand.dtype for operand in operands]), expr.dtype)
+
+
+def _bits(value: Expr, expr: Apply) -> str | None:
+    """What is wrong with a bitcast: it has other bits, or those of bools, which have none."""
+    whole = value.lanes * value.dtype.bits == expr.lanes * expr.dtype.bits
+    if whole and DType.BOOL not in (value.dtype, expr.dtype):
+        return None
+    return f"{value.lanes} x {value.dtype} has no bits of {expr.lanes} x {expr.dtype}"
 
 
 @cache
@@ -95,12 +107,9 @@ def _types(primitive: Primitive, kinds: tuple[DType, ...], result: DType) -> str
         return None if kinds[1] is kinds[2] is result else "the branches of a select differ in type"
     if primitive is P.CAST:
         return None
-    if primitive is P.BITCAST:
-        whole = first.bits == result.bits and DType.BOOL not in (first, result)
-        return None if whole else f"a {first} has no bits of a {result}"
     if kinds != operand_dtypes(primitive, first):
         return f"'{primitive.value}' meets {', '.join(kind.value for kind in kinds)}"
-    if result is not (DType.BOOL if primitive.is_comparison else first):
+    if result is not result_dtype(primitive, kinds):
         return f"'{primitive.value}' of {first} is said to be {result}"
     return operand_fault(primitive, first)
 

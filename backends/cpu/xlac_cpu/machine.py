@@ -6,7 +6,16 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
+
+DOTS = {
+    "vpdpbusd": (DType.U32,), "usdot": (DType.U32,), "sdot": (DType.I32,),
+    "pmaddwd": (DType.U32, DType.I32),
+}  # fmt: skip
+BIG_ENDIAN = frozenset(
+    "s390x powerpc powerpc64 ppc ppc64 mips mips64 sparc sparcv9 aarch64_be armeb thumbeb".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,7 @@ class Machine:
     lacks: str = ""  # functions for which LLVM would call the C library: "floor.f32 fma.f64 …"
     masked: bool = False
     gathers: bool = False
+    dots: str = ""  # what computes dot products of bytes: vpdpbusd, pmaddwd, sdot or "sdot usdot"
     size: bool = False
     tagged: bool = False  # whether functions name their CPU: a module has those of several
 
@@ -34,6 +44,16 @@ class Machine:
     def is_x86(self) -> bool:
         """Whether it is an x86 of 32 or 64 bits."""
         return self.arch in ("x86_64", "i386", "i486", "i586", "i686")
+
+    @property
+    def big_endian(self) -> bool:
+        """Whether the highest byte of a number lies first in memory."""
+        return self.arch in BIG_ENDIAN
+
+    @property
+    def dot_kinds(self) -> frozenset[DType]:
+        """The types of the words whose bytes a dot product takes as the unsigned or signed ones."""
+        return frozenset(kind for word in self.dots.split() for kind in DOTS[word])
 
     @property
     def fence(self) -> str:

@@ -35,9 +35,11 @@ def target(request: Request) -> Target:
     l1, l2, l3 = caches() if own else (32 << 10, 512 << 10, 8 << 20)
     # AVX-512 scales by powers of two
     has = {Primitive.FMA: found.fma, Primitive.LDEXP: found.is_x86 and found.masked}
-    absent = {primitive for primitive, there in has.items() if not there}
+    dots = found.dot_kinds
+    absent = {primitive for primitive, there in (*has.items(), (Primitive.DOT4, dots)) if not there}
     pairs = (word.split(".") for word in found.lacks.split())
     lacks = {(Primitive(name), DType(dtype)) for name, dtype in pairs}
+    lacks |= {(Primitive.DOT4, kind) for kind in (DType.U32, DType.I32) if kind not in dots}
     return Target(
         name="cpu",
         vector_bytes=found.vector_bytes,
@@ -87,7 +89,8 @@ def _asked(request: Request) -> Machine:
         raise SourceError(Diagnostic("XL5101", f"unknown CPU '{cpu}'", hint=hint))
     _check_features(more, answer["features"], triple)
     facts = {
-        name: answer[name] for name in ("vector_bytes", "half", "fma", "lacks", "masked", "gathers")
+        name: answer[name]
+        for name in ("vector_bytes", "half", "fma", "lacks", "masked", "gathers", "dots")
     }
     return Machine(triple, cpu, features, **facts, size=request.size)
 

@@ -62,6 +62,8 @@ def needed(facts: Mapping[str, Any]) -> set[str]:
         return set()
     extra = {name for name, fact in (("fma", "fma"), ("f16c", "half")) if facts.get(fact)}
     nbytes = facts.get("vector_bytes", 0)
+    if facts.get("dots") == "vpdpbusd":
+        extra.add("avx512_vnni" if nbytes == 64 else "avx_vnni")
     return VECTORS.get(nbytes if isinstance(nbytes, int) else 0, set()) | extra
 
 

@@ -38,6 +38,28 @@ def leading_zeros(m: Writer, x: Value) -> Value:
     return m.apply(P.POPCNT, ~x).bitcast(kind)
 
 
+def dot4(m: Writer, x: Value, y: Value, total: Value) -> Value:
+    """By the form for bytes of x of the other sign where the target has that: they are moved by
+    128, and what this adds is taken off. Else byte by byte.
+    """
+    other = DType.I32 if x.dtype is DType.U32 else DType.U32
+    if m.target.spells(P.DOT4, other):
+        high = 0x80808080 if other is DType.U32 else 0x80808080 - (1 << 32)
+        moved = x.bitcast(other) ^ high
+        more = m.native(P.DOT4, moved.like(high), y, y.like(0))
+        return m.native(P.DOT4, moved, y, total) - more
+    signed, bits = x.dtype is DType.I32, (x.bitcast(DType.I32), x.bitcast(DType.U32))
+    for place in (24, 16, 8, 0):
+        left = _signed_byte(bits[0], place) if signed else ((bits[1] >> place) & 255)
+        total = total + left.bitcast(DType.I32) * _signed_byte(y, place)
+    return total
+
+
+def _signed_byte(x: Value, place: int) -> Value:
+    """The byte of an i32 that begins at bit `place`."""
+    return (x << (24 - place)) >> 24
+
+
 # ---- guards ----------------------------------------------------------------------------------
 
 

@@ -49,4 +49,5 @@ EXPANSIONS: dict[P, Expansion] = {
     P.LDEXP: exponential.ldexp,
     P.POPCNT: integers.count_ones,
     P.CLZ: integers.leading_zeros,
+    P.DOT4: integers.dot4,
 }

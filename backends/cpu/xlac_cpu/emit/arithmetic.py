@@ -54,10 +54,11 @@ NATIVE = (
         P.POPCNT,
         P.CLZ,
         P.LDEXP,
+        P.DOT4,
     }
 )
-"""The primitives that are a few instructions everywhere (FMA, LDEXP: where the machine
-has them).
+"""The primitives that are a few instructions everywhere (FMA, LDEXP, DOT4: where the
+machine has them).
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac_cpu.emit.spelling import constant, number, register, suffix, vector
+from xlac_cpu.emit.spelling import constant, memory, number, register, suffix, vector
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
 
@@ -39,6 +39,33 @@ def cast(
         f"{'sext' if source.is_signed and source is not DType.BOOL else 'zext'} {kind} {value} to "
         f"{result}"
     )
+
+
+Kind = tuple[DType, int]  # an element type, and how many lanes
+
+
+def bits(w: LlvmWriter, value: str, source: Kind, target: Kind, turned: bool) -> str:
+    """The bits of a value as another type. Lanes that are joined or cut have the lowest bits first,
+    where LLVM has the order of the machine's memory: where that is `turned`, bytes are swapped.
+    """
+    before, after = memory(*source), memory(*target)
+    if before == after:
+        return value
+    value = _swapped(w, value, source) if turned else value
+    value = w.op(f"bitcast {before} {value} to {after}")
+    return _swapped(w, value, target) if turned else value
+
+
+def _swapped(w: LlvmWriter, value: str, kind: Kind) -> str:
+    """Lanes with their bytes in the other order."""
+    dtype, lanes = kind
+    if dtype.nbytes == 1:
+        return value
+    whole, own = vector(f"i{dtype.bits}", lanes), memory(dtype, lanes)
+    value = w.op(f"bitcast {own} {value} to {whole}") if own != whole else value
+    name = f"llvm.bswap.{suffix(f'i{dtype.bits}', lanes)}"
+    value = w.intrinsic(name, whole, (whole, value))
+    return w.op(f"bitcast {whole} {value} to {own}") if own != whole else value
 
 
 def widen(w: LlvmWriter, value: str, source: DType, lanes: int, native: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac_cpu.emit import access, arithmetic, convert
+from xlac_cpu.emit import access, arithmetic, convert, dot4
 from xlac_cpu.emit.access import Address
 from xlac_cpu.emit.spelling import (
     constant,
@@ -104,7 +104,10 @@ class LlvmExpressions(access.Combine):
                 self.w, self.value(first), first.dtype, dtype, lanes, self.style.half
             )
         if primitive is P.BITCAST:
-            return self.bitcast(self.value(first), first.dtype, dtype, lanes)
+            return self.bitcast(first, dtype, lanes)
+        if primitive is P.DOT4:
+            texts = self.value(first), self.value(operands[1]), self.value(operands[2])
+            return dot4.spell(self.w, self.style, texts, first.dtype, lanes)
         if (primitive is P.DIV or primitive is P.REM) and dtype is DType.I64:
             by = operands[1]
             if isinstance(by, Const) and by.value > 0:
@@ -150,14 +153,11 @@ class LlvmExpressions(access.Combine):
         total = arithmetic.fold(self.w, primitive, wide, DType.F32, lanes)
         return convert.cast(self.w, total, DType.F32, dtype, 1, self.style.half)
 
-    def bitcast(self, value: str, source: DType, target: DType, lanes: int) -> str:
-        """The bits of a value as another type of the same width."""
-        if source is DType.BOOL:
-            value = access.to_memory(self.w, value, source, lanes)
-        before, after = memory(source, lanes), memory(target, lanes)
-        if before != after:
-            value = self.w.op(f"bitcast {before} {value} to {after}")
-        return access.from_memory(self.w, value, target, lanes)
+    def bitcast(self, node: Expr, target: DType, lanes: int) -> str:
+        """The bits of a value as another type."""
+        turned = self.style.big_endian and lanes != node.lanes
+        value = self.value(node)
+        return convert.bits(self.w, value, (node.dtype, node.lanes), (target, lanes), turned)
 
     def index_divide(self, primitive: Primitive, a: Expr, by: int) -> str:
         """Division of an I64 by a positive constant, unsigned and in 32 bits if the

@@ -38,15 +38,7 @@ def emit(
     entries written, as the functions that `functions` names.
     """
     verify_program(program)
-    style = Style(
-        machine.half,
-        target.threads > 1,
-        machine.fence,
-        eager=not machine.is_x86,
-        ternary=machine.masked,
-        narrow=machine.pointer_bits == 32,
-        calls=outlined.missing(target) if target.size else frozenset(),
-    )
+    style = _style(target, machine)
     spelled = outlined.calling(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
     legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
@@ -110,6 +102,21 @@ class _Group:
         self.functions[symbol] = text.named(symbol)
         self.declarations.update(needed)
         self.size += text.letters
+
+
+def _style(target: Target, machine: Machine) -> Style:
+    return Style(
+        machine.half,
+        target.threads > 1,
+        machine.fence,
+        eager=not machine.is_x86,
+        ternary=machine.masked,
+        narrow=machine.pointer_bits == 32,
+        dots=machine.dots,
+        lanes=machine.vector_bytes // 4,
+        big_endian=machine.big_endian,
+        calls=outlined.missing(target) if target.size else frozenset(),
+    )
 
 
 def _kernels(

@@ -19,5 +19,8 @@ class Style:
     # whether there is an instruction for any bitwise function of three operands
     ternary: bool = False
     narrow: bool = False  # addresses have 32 bits
+    dots: str = ""  # see Machine
+    lanes: int = 4  # 32-bit lanes of a register
+    big_endian: bool = False  # the highest byte of a number lies first
     # spellings of functions in the module: see outlined.py
     calls: frozenset[tuple[Primitive, DType]] = frozenset()

@@ -27,7 +27,9 @@ def host() -> Machine:
     arch = triple.partition("-")[0]
     if arch not in ("x86_64", "i686"):
         simd = arch in ("aarch64", "arm64")
-        return Machine(triple, cpu, features, 16 if simd else 0, half=simd, fma=simd)
+        words = {"sdot": "dotprod", "usdot": "i8mm"}
+        dots = " ".join(word for word, flag in words.items() if simd and flags.get(flag))
+        return Machine(triple, cpu, features, 16 if simd else 0, half=simd, fma=simd, dots=dots)
     wide = all(flags.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl"))
     width = 64 if wide else 32 if flags.get("avx2") else 16
     return Machine(
@@ -40,6 +42,7 @@ def host() -> Machine:
         lacks="" if flags.get("sse4.1") else ROUNDINGS,
         masked=wide,
         gathers=wide,
+        dots="vpdpbusd" if flags.get("avx512vnni" if wide else "avxvnni") else "pmaddwd",
     )
 
 

@@ -90,7 +90,31 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
         "lacks": lacking(machine),
         "masked": full,
         "gathers": full,
+        "dots": _dots(machine, width),
     }
+
+
+def _dots(machine: Machine, width: int) -> str:
+    """The instructions for dot products of bytes: what LLVM makes of a sum of such products."""
+    if not width or not (machine.is_x86 or machine.arch in ("aarch64", "arm64")):
+        return ""
+    count = width
+    few, many = f"<{count} x i8>", f"<{count} x i32>"
+    name = f"llvm.vector.reduce.add.v{count}i32"
+    lines = [f'; xlac\ntarget triple = "{machine.triple}"', f"declare i32 @{name}({many})"]
+    for extended in ("zext", "sext"):
+        lines += [
+            f"define i32 @by_{extended}({few} %a, {few} %b) #0 {{",
+            f"  %x = {extended} {few} %a to {many}\n  %y = sext {few} %b to {many}",
+            f"  %p = mul {many} %x, %y\n  %z = call i32 @{name}({many} %p)\n  ret i32 %z\n}}",
+        ]
+    both = f'"prefer-vector-width"="{8 * width}" "min-legal-vector-width"="{8 * width}"'
+    module, generator = optimise("\n".join([*lines, f"attributes #0 = {{ {both} }}"]), machine)
+    unsigned, signed = re.split(r"\n_?by_[zs]ext:", str(generator.emit_assembly(module)))[1:]
+    if machine.is_x86:
+        return "vpdpbusd" if "vpdpbusd" in unsigned else "pmaddwd"
+    found = (("sdot", signed), ("usdot", unsigned))
+    return " ".join(name for name, part in found if re.search(rf"\s{name}[\s.]", part))
 
 
 def lacking(machine: Machine) -> str:

@@ -1,0 +1,85 @@
+"""Spells dot products of bytes: four products for each lane of 32 bits, added to what it held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac_cpu.emit.spelling import constant, vector
+from xlac_cpu.emit.style import Style
+from xlac_cpu.emit.writer import LlvmWriter
+from xlac_sdk.dtypes import DType
+
+WIDTHS = (4, 8, 16)  # lanes of registers
+_PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+
+
+def spell(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
+    """The instructions for words x[0] (whose bytes are unsigned where `dtype` is u32) and x[1], and
+    the sums x[2]. Vectors that are no register are filled up, or cut.
+    """
+    if lanes > style.lanes:
+        return _cut(w, style, x, dtype, lanes)
+    full = next(width for width in WIDTHS if width >= lanes)
+    found = _register(w, style.dots, [_filled(w, one, lanes, full) for one in x], dtype, full)
+    if lanes == 1:
+        return w.op(f"extractelement {vector('i32', full)} {found}, i64 0")
+    return found if lanes == full else _shuffled(w, full, found, "poison", range(lanes))
+
+
+def _cut(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
+    """The same half by half."""
+    half, rest, parts = lanes // 2, lanes - lanes // 2, []
+    for first, count in ((0, half), (half, rest)):
+        places = range(first, first + count)
+        part = tuple(_shuffled(w, lanes, one, "poison", places) for one in x)
+        parts.append(_filled(w, spell(w, style, part, dtype, count), count, rest))
+    return _shuffled(w, rest, parts[0], parts[1], [*range(half), *range(rest, 2 * rest)])
+
+
+def _register(w: LlvmWriter, dots: str, x: list[str], dtype: DType, lanes: int) -> str:
+    """The same on registers."""
+    kind = vector("i32", lanes)
+    if dots == "vpdpbusd":
+        name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+        return w.intrinsic(name, kind, (kind, x[2]), (kind, x[0]), (kind, x[1]))
+    if dots == "pmaddwd":
+        return _by_pairs(w, x, dtype, lanes)
+    parts = [w.op(f"bitcast {kind} {one} to <16 x i8>") for one in x[:2]]
+    name = f"llvm.aarch64.neon.{'usdot' if dtype is DType.U32 else 'sdot'}.v4i32.v16i8"
+    return w.intrinsic(name, kind, (kind, x[2]), *(("<16 x i8>", part) for part in parts))
+
+
+def _by_pairs(w: LlvmWriter, x: list[str], dtype: DType, lanes: int) -> str:
+    """The bytes at even places and those at odd ones as numbers of 16 bits, whose products cannot
+    overflow.
+    """
+    kind, short = vector("i32", lanes), vector("i16", 2 * lanes)
+
+    def halves(word: str, signed: bool) -> tuple[str, str]:
+        by, low = (constant(str(n), "i16", 2 * lanes) for n in (8, 255))
+        pairs = w.op(f"bitcast {kind} {word} to {short}")
+        if not signed:
+            return w.op(f"and {short} {pairs}, {low}"), w.op(f"lshr {short} {pairs}, {by}")
+        high = w.op(f"shl {short} {pairs}, {by}")
+        return w.op(f"ashr {short} {high}, {by}"), w.op(f"ashr {short} {pairs}, {by}")
+
+    total, name = x[2], f"llvm.x86.{_PAIRS[lanes]}"
+    both = zip(halves(x[0], dtype is DType.I32), halves(x[1], True), strict=True)
+    for left, right in both:
+        products = w.intrinsic(name, kind, (short, left), (short, right))
+        total = w.op(f"add {kind} {total}, {products}")
+    return total
+
+
+def _filled(w: LlvmWriter, value: str, lanes: int, full: int) -> str:
+    """A vector in the first lanes of a larger one."""
+    if lanes == full:
+        return value
+    if lanes == 1:
+        return w.op(f"insertelement {vector('i32', full)} poison, i32 {value}, i64 0")
+    return _shuffled(w, lanes, value, "poison", [min(lane, lanes - 1) for lane in range(full)])
+
+
+def _shuffled(w: LlvmWriter, lanes: int, a: str, b: str, picks: Sequence[int]) -> str:
+    kind, chosen = vector("i32", lanes), ", ".join(f"i32 {pick}" for pick in picks)
+    return w.op(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{chosen}>")

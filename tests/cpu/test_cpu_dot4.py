@@ -1,0 +1,45 @@
+"""Dot products of bytes on several processors, against the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpu_programs import both, kernel_of, machine, same
+from processors import needs_processor
+
+from xlac_sdk.conformance.values import arguments
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.build import apply, load, ramp
+from xlac_sdk.kernel_ir.primitives import Primitive as P
+from xlac_sdk.kernel_ir.primitives import operand_dtypes
+
+COUNT = 192
+PROCESSORS = {  # and what computes dot products of bytes there
+    "": "", "x86-64": "pmaddwd", "x86-64-v3": "pmaddwd", "x86-64-v4": "pmaddwd",
+    "alderlake": "vpdpbusd", "cascadelake": "vpdpbusd",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [DType.U32, DType.I32])
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.sampled(4)
+def test_dot_products_of_bytes(kind: DType, cpu: str) -> None:
+    """Extremes on both sides, sums that wrap, vectors that are no register."""
+    needs_processor(cpu)
+    given = arguments(P.DOT4, operand_dtypes(P.DOT4, kind), COUNT)
+    extremes = np.array([0xFFFFFFFF, 0x80808080, 0x7F7F7F7F, 0], np.uint32)
+    for array, repeats in zip(given, (1, 4, 16), strict=True):
+        array[:64] = np.tile(np.repeat(extremes, repeats), 16 // repeats).view(array.dtype)
+    count, target = len(given[0]), machine(cpu=cpu)
+    assert not PROCESSORS[cpu] or target.machine["dots"] == PROCESSORS[cpu]
+    for lanes in (1, 3, 4, 8, 16, 24):
+
+        def body(b, buffers, lanes=lanes):  # type: ignore[no-untyped-def]
+            with b.loop("i", 0, count // lanes * lanes, lanes) as i:
+                at = ramp(i, 1, lanes)
+                b.store(buffers["s"], at, apply(P.DOT4, *(load(buffers[n], at) for n in "xyt")))
+
+        reads = {"x": (kind, count), "y": (DType.I32, count), "t": (DType.I32, count)}
+        kernel = kernel_of(body, reads, {"s": (DType.I32, count // lanes * lanes)})
+        ours, right = both(kernel, target, **dict(zip("xyt", given, strict=True)))
+        assert same(ours["s"], right["s"])
