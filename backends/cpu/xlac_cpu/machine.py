@@ -10,9 +10,11 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
 DOTS = {
-    "vpdpbusd": (DType.U32,), "usdot": (DType.U32,), "sdot": (DType.I32,),
+    "vpdpbusd": (DType.U32,),
+    "usdot": (DType.U32,),
+    "sdot": (DType.I32,),
     "pmaddwd": (DType.U32, DType.I32),
-}  # fmt: skip
+}
 BIG_ENDIAN = frozenset(
     "s390x powerpc powerpc64 ppc ppc64 mips mips64 sparc sparcv9 aarch64_be armeb thumbeb".split()
 )
