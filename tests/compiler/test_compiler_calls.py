@@ -175,7 +175,7 @@ def test_several_threads_share_a_model() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(1000)
     assert not wrong and not any(t.is_alive() for t in threads)
 
 

@@ -4,8 +4,10 @@ tests/onnx/onnx_suite.py [PATTERN] [-v]`.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -15,7 +17,9 @@ from functools import cache
 from typing import Any
 
 # where onnx keeps the outputs of its light models
-os.environ.setdefault("ONNX_HOME", tempfile.mkdtemp(prefix="xlac-onnx-"))
+if "ONNX_HOME" not in os.environ:
+    os.environ["ONNX_HOME"] = tempfile.mkdtemp(prefix="xlac-onnx-")
+    atexit.register(shutil.rmtree, os.environ["ONNX_HOME"], ignore_errors=True)
 
 
 @cache

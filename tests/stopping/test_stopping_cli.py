@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,22 +37,27 @@ def spec(name: str, folder: Path) -> str:
     return str(file)
 
 
-def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+@contextmanager
+def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The command as a shell would start it: it takes signals even where the tests' own process
-    does not.
+    does not. Whatever happens it is gone afterwards.
     """
     code = (
         "import signal; signal.signal(2, signal.default_int_handler); from xlac.cli import "
         "main; main()"
     )
     environment = {**os.environ, "XLAC_CACHE": str(folder / "cache")}
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.sampled(4)
@@ -60,23 +67,14 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 def test_ctrl_c_during_a_run(target: str, threads: str, tmp_path: Path) -> None:
     if target == "c" and shutil.which("cc") is None:
         pytest.skip("no C compiler")
-    process = started(
-        tmp_path,
-        "run",
-        spec("while", tmp_path),
-        "-i",
-        "n=zeros",
-        "--target",
-        target,
-        "--threads",
-        threads,
-    )
-    assert process.stderr is not None
-    while not process.stderr.readline().startswith(RUNNING):
-        assert process.poll() is None
-    time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    out, told = process.communicate(timeout=1800)
+    command = ("run", spec("while", tmp_path), "-i", "n=zeros", "--target", target)
+    with started(tmp_path, *command, "--threads", threads) as process:
+        assert process.stderr is not None
+        while not process.stderr.readline().startswith(RUNNING):
+            assert process.poll() is None
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, told = process.communicate(timeout=1800)
     assert (process.returncode, out, told.strip()) == (130, "", "interrupted")
 
 
@@ -85,14 +83,13 @@ def test_ctrl_c_while_compiling_leaves_nothing(tmp_path: Path) -> None:
     good as before.
     """
     for after in (0.05, 0.6):
-        process = started(
-            tmp_path, "build", str(SHIPPED / "mobilenet_v2.yaml"), "-o", str(tmp_path / "out")
-        )
-        # it is past its imports
-        assert process.stderr is not None and process.stderr.readline().startswith("note: ")
-        time.sleep(after)
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=1800)
+        model, out = SHIPPED / "mobilenet_v2.yaml", tmp_path / "out"
+        with started(tmp_path, "build", str(model), "-o", str(out)) as process:
+            # it is past its imports
+            assert process.stderr is not None and process.stderr.readline().startswith("note: ")
+            time.sleep(after)
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=1800)
         assert (process.returncode, told.strip()) in ((130, "interrupted"), (0, told.strip())), told
         left = {entry.name for entry in tmp_path.iterdir()}
         assert left <= {"cache", "out"}, left

@@ -56,15 +56,26 @@ def test_state_is_as_before_the_call(target: str, tmp_path: Path) -> None:
     assert made(none)["before"] == 1 and made(none)["before"] == 2
 
 
+def refuses(made: Any, *given: Any) -> bool:
+    try:
+        made(*given)
+    except xlac.SourceError as error:
+        assert "XL6041" in str(error)
+        return True
+    return False
+
+
 @pytest.mark.parametrize("target", ["cpu", "c"])
 def test_half_changed_state_is_refused(target: str, tmp_path: Path) -> None:
     made = compiled(EARLY, tmp_path, target=target)
     none, some, x = np.zeros((), "i4"), np.ones((), "i4"), np.ones(1024, "f4")
     made(none, x)
-    with pytest.raises(TimeoutError), xlac.timeout(0.02):
-        made(some, x)
-    for _ in range(2):
-        with pytest.raises(xlac.SourceError, match="XL6041"):
-            made(none, x)
+    seconds, refused = 0.02, False
+    while not refused:  # a busy machine may not come to the state in so little
+        with pytest.raises(TimeoutError), xlac.timeout(seconds):
+            made(some, x)
+        refused, seconds = refuses(made, none, x), 2 * seconds
+        assert refused or seconds < 60
+    assert refuses(made, none, x)
     made.reset()
     assert made(none, x)["after"] == 1 and made(none, x)["after"] == 2

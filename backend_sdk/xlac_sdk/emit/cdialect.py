@@ -92,6 +92,7 @@ KEYWORDS = frozenset(
 )
 
 
+_MATH_NAMES = frozenset(f + end for f in _MATH.values() for end in ("", "f", "l"))
 # names that the generated text uses itself
 OURS = re.compile(r"\w+_(?:[iuf]\d+|bf16|bool)|(?:[iuf]\d+|bf16|bool)x\d+")
 
@@ -154,11 +155,7 @@ class Dialect:
         if not (name.isascii() and name.isidentifier()):
             raise AssertionError(f"'{name}' is not an identifier")
         taken = name in self.reserved or name.endswith("_") or name.startswith("_")
-        taken = (
-            taken
-            or any(name in (f, f + "f", f + "l") for f in _MATH.values())
-            or OURS.fullmatch(name) is not None
-        )
+        taken = taken or name in _MATH_NAMES or OURS.fullmatch(name) is not None
         return f"v{name}_" if taken else name
 
 

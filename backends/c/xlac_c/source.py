@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from xlac_c.constants import constants
 from xlac_c.kernels import functions
@@ -74,6 +75,20 @@ def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
     return "".join(text)
 
 
+@cache
+def _template() -> Template:
+    """What a C file is filled into; made once, as that takes as long as writing a small file."""
+    env = Environment(
+        loader=PackageLoader("xlac_c"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return env.get_template("program.c.j2")
+
+
 def c_file(
     made: LoweredForC, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
 ) -> str:
@@ -96,15 +111,7 @@ def c_file(
         for entry, point, checks in zip(entries.entries, api.entries.points, each[1:], strict=True):
             ways.append(_Way(entry.name, point.arrays, *written(entry.steps, checks), point))
     body = "\n".join(line for f in found.texts for line in f.lines)
-    env = Environment(
-        loader=PackageLoader("xlac_c"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return env.get_template("program.c.j2").render(
+    return _template().render(
         api=api,
         ends=[
             extents.text(end, {s.symbol.name: f"sizes->{s.name}" for s in api.sizes})

@@ -2,7 +2,8 @@
 trainer.
 
 As a script: `logistic.py RUN FOLDER OPTIONS`, trains on the arrays in a folder, for tests that kill
-it.
+it. Before step `hold` it waits for a line, so that it is not over before it is killed, however busy
+the machine is.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def trained(run: Path, made: LogisticSteps | None = None, **options: Any) -> Tra
 if __name__ == "__main__":
     run, folder, text = sys.argv[1:]
     options = json.loads(text)
-    pause = options.pop("pause", 0.0)
+    pause, hold = options.pop("pause", 0.0), options.pop("hold", -1)
 
     class Printed(Told):
         def say(self, text: str) -> None:
@@ -141,9 +142,15 @@ if __name__ == "__main__":
         def row(self, row: Mapping[str, float]) -> None:
             print("row", row["epoch"], flush=True)
 
+    class Held(LogisticSteps):
+        def run_step(self, arrays: Mapping[str, Any]) -> Totals:
+            if self.steps_done == hold:
+                sys.stdin.readline()
+            return super().run_step(arrays)
+
     try:
         train(
-            LogisticSteps(pause=pause),
+            Held(pause=pause),
             f"{folder}/train.npz",
             run,
             validate=f"{folder}/test.npz",

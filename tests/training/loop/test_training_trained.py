@@ -166,7 +166,7 @@ def test_digits_killed_at_random_moments(seed: int | None, tmp_path: Path) -> No
             time.sleep(generator.uniform(0, 1.5))
             process.send_signal(signal.SIGKILL)
             kills += 1
-        _, told = process.communicate(timeout=600)
+        _, told = process.communicate(timeout=1800)
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL, told

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.api import Api
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.programs.sizes import alone
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 
 def header(api: Api) -> str:
@@ -76,6 +80,11 @@ def cmake_package(api: Api, library: str = "") -> str:
 
 def render(template: str, api: Api, **facts: Any) -> str:
     """A template of this package, filled in."""
+    return _template(template).render(api=api, **facts)
+
+
+@cache
+def _template(name: str) -> Template:
     # not for those who only load artefacts
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -87,4 +96,4 @@ def render(template: str, api: Api, **facts: Any) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    return env.get_template(template).render(api=api, **facts)
+    return env.get_template(name)

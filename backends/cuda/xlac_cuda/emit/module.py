@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from xlac_cuda.emit.dialect import CUDA
 from xlac_cuda.emit.functions import BEFORE, functions
@@ -43,10 +44,9 @@ def arch_in(text: str) -> str:
     return found[1]
 
 
-def _text(program: Program, arch: str) -> str:
-    texts = {kernel: kernel_text(kernel, CUDA) for kernel in program.kernels}
-    kernels = [_described(kernel, text) for kernel, text in texts.items()]
-    body = "\n".join(line for kernel in kernels for line in kernel.lines)
+@cache
+def _template() -> Template:
+    """What a file is filled into; made once, as that takes as long as writing a small one."""
     env = Environment(
         loader=PackageLoader("xlac_cuda"),
         undefined=StrictUndefined,
@@ -55,8 +55,15 @@ def _text(program: Program, arch: str) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
+    return env.get_template("module.cu.j2")
+
+
+def _text(program: Program, arch: str) -> str:
+    texts = {kernel: kernel_text(kernel, CUDA) for kernel in program.kernels}
+    kernels = [_described(kernel, text) for kernel, text in texts.items()]
+    body = "\n".join(line for kernel in kernels for line in kernel.lines)
     instructions = functions_called(body)
-    return env.get_template("module.cu.j2").render(
+    return _template().render(
         arch=arch,
         title=comment(program.name),
         kernels=kernels,
