@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels fuzz fuzz-inputs stress docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-onnx test-cross test-jax lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -97,6 +97,9 @@ TARGETS ?=
 
 stress: $(VENV)/.tested ## 100 rounds of 8 processes on one cache, killed at random, entries damaged and weights replaced meanwhile; 20 minutes
 	$(BIN)/python tests/stress/cache.py
+
+stress-leaks: $(VENV)/.tested ## thirteen kinds of work over and over: no memory, file, thread, map or temporary file is left behind; 30 minutes
+	$(BIN)/python tests/stress/leaks.py
 
 fuzz-inputs: $(VENV)/.tested ## readers of files, each given inputs that nobody would write for SECONDS; tests/fuzz/README.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[fuzz]"

@@ -17,6 +17,7 @@ from xlac_sdk.host import mapped, stopping
 from xlac_sdk.host.capi.api import EntryStatus, Status
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.entry_calls import no_length, not_finite
+from xlac_sdk.host.shared_library import SharedLibrary
 from xlac_sdk.host.stopping import may_run_long
 from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.programs.entries import of_entry
@@ -57,26 +58,23 @@ class Library:
         self._mapped = () if weights is None else mapped.files_of([weights])
         self._prefix = identifier(program.name)
         try:
-            library = ctypes.CDLL(str(file.resolve()))
+            library = SharedLibrary(str(file.resolve()))
             names = ("size", "init", "run", "reset", "status_text")
             self._size, self._init, self._run, self._reset, self._text = (
-                getattr(library, f"{self._prefix}_{f}") for f in names
+                library[f"{self._prefix}_{f}"] for f in names
             )
             self._functions = {
-                entry.name: (
-                    getattr(library, f"{self._prefix}_{entry.name}"),
-                    of_entry(program, entry),
-                )
+                entry.name: (library[f"{self._prefix}_{entry.name}"], of_entry(program, entry))
                 for entry in (program.entries.entries if program.entries is not None else ())
             }
             # libraries of xlac 1 and 2 have none
-            self._stop = getattr(library, f"{self._prefix}_stop", None)
+            self._stop = library.function(f"{self._prefix}_stop")
         except (OSError, AttributeError) as error:
             problem = f"'{file.name}' cannot be loaded: {error}"
             raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
         self._size.restype, self._text.restype = ctypes.c_size_t, ctypes.c_char_p
         # only checked programs have one
-        self._failure = getattr(library, f"{self._prefix}_failure", None)
+        self._failure = library.function(f"{self._prefix}_failure")
         if self._failure is not None:
             self._failure.restype = ctypes.c_char_p
         self._long = self._stop is not None and may_run_long(program)

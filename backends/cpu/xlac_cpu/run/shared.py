@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from xlac_cpu.llvm.code import Code
 from xlac_cpu.pool_block import EXPORTS
 from xlac_cpu.run import fastcall, pool
+from xlac_sdk.host.shared_library import SharedLibrary
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Target
@@ -45,7 +46,7 @@ def write(artifact: Path, target: Target, folder: Path) -> None:
 def opened(folder: str, program: Program) -> Code | None:
     """The code of such a library; None if there is none, or it cannot be loaded."""
     try:
-        library = ctypes.CDLL(os.path.join(folder, FILE))
+        library = SharedLibrary(os.path.join(folder, FILE))
     except OSError:  # missing, or not loadable
         return None
     addresses = {}

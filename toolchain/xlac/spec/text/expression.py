@@ -19,20 +19,11 @@ from unicodedata import normalize
 from xlac.spec.text.grammar import BRACE, Malformed, character_range, check_syntax
 
 MAX_LENGTH = 4000
-
-
+KEPT = 4096  # texts whose trees are kept: more than specs have, and some tens of megabytes
 _DIGITS = str.maketrans("0123456789", "ABCDEFGHIJ")  # large, for no word of Python is made of these
-
-
 _DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.\w+)+")
-
-
 _PART = re.compile(r"(?<=\.)\d+(?!\w)")
-
-
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-
-
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # some end a line to Python
 
 
@@ -49,7 +40,7 @@ class Parsed:
         return character_range(self.text, _replaced(self.text), node)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=KEPT)
 def _replaced(text: str) -> str:
     """Python of the same length."""
     if "." in text:
@@ -102,7 +93,7 @@ def _outside(text: str, change: Callable[[str], str]) -> str:
     return "".join([*found, change(text[end:])])
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=KEPT)
 def parse(text: str) -> Parsed:
     """The tree of an expression. Raises Malformed."""
     if len(text) > MAX_LENGTH:

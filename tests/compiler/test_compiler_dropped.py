@@ -1,0 +1,40 @@
+"""A program that nobody refers to any more leaves nothing mapped: its library is closed."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xlac
+
+MAPS = Path("/proc/self/maps")
+SPEC = (
+    "xlac: 1\nmodel: m\nparams: {k: 2.0}\ninputs: {x: 'f32[4]'}\ngraph: {y: x * $k}\noutputs: [y]\n"
+)
+pytestmark = pytest.mark.skipif(not MAPS.exists(), reason="the system does not tell what is mapped")
+
+
+@pytest.mark.parametrize("target", ["c", "cpu"])
+def test_its_library_is_closed(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XLAC_CACHE", str(cache))
+    spec = tmp_path / "m.yaml"
+    spec.write_text(SPEC)
+    xlac.compile(spec, target)  # the second finds it, and cpu maps what was kept
+    for _ in range(2):
+        made = xlac.compile(spec, target)
+        function = made if target == "c" else made.executable.fast
+        x = np.arange(4, dtype="f4")
+        mapped = [line for line in MAPS.read_text().splitlines() if str(cache) in line]
+        assert any("r-xp" in line for line in mapped)
+        del made
+        gc.collect()
+        np.testing.assert_array_equal(function(x), 2 * x)  # what is called keeps it open
+        del function
+        gc.collect()
+        assert str(cache) not in MAPS.read_text()
