@@ -6,7 +6,7 @@ the step divides it by how many there were in all: as one batch of all examples 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xlac.ir.dims import Dim, symbols
 from xlac.ir.graph import Node
@@ -16,14 +16,31 @@ from xlac.ops.tensor.dynamic import DimSize
 from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
 from xlac.spec.report import Fault
+from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.objective import Objective
 from xlac.spec.training.section import Training
+from xlac.training.scaling import any_of
 from xlac.training.state import TrainingState
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError
 
 NUMBER = "accumulate.number"  # micro-batches of the present step that came before
 APART = 40  # bits: what is drawn counts steps below, and micro-batches above
+
+
+class MeanSums:
+    """What micro-batches of one mean add up to: the mean and the gradients, each times how many
+    numbers it is of, and these numbers.
+    """
+
+    def __init__(self, state: TrainingState, loss: str, part: str, weights: Mapping[str, Type]) -> None:  # fmt: skip
+        wide = Type(state.wide)
+        self.value = state.passing(f"accumulate.loss{loss}{part}", wide)
+        self.count = state.passing(f"accumulate.count{loss}{part}", wide)
+        self.gradients = {
+            name: state.passing(f"accumulate.gradient{part}.{name}", type.with_dtype(type.dtype.compute))
+            for name, type in weights.items()
+        }  # fmt: skip
 
 
 class Accumulation:
@@ -35,18 +52,13 @@ class Accumulation:
         _check(training)
         self.number = state.passing(NUMBER, Type(DType.I64))
         self.first = build.compare(self.number, "eq", 0)
-        self.losses: dict[str, Node] = {}
-        self.counts: dict[str, Node] = {}
-        self.gradients: dict[str, Node] = {}
+        self.means: dict[str, list[MeanSums]] = {}
         for objective in training.objectives:
+            loss = objective.loss
+            names = [f".{n}" for n in range(1, len(loss.parts) + 1)] or [""]
+            weights = {name: training.weights[name].type for name in objective.learns}
             end = f".{objective.name}" if objective.name else ""
-            wide = Type(state.wide)
-            self.losses[objective.name] = state.passing(f"accumulate.loss{end}", wide)
-            self.counts[objective.name] = state.passing(f"accumulate.count{end}", wide)
-            for name in objective.learns:
-                type = training.weights[name].type
-                wide = type.with_dtype(type.dtype.compute)
-                self.gradients[name] = state.passing(f"accumulate.gradient.{name}", wide)
+            self.means[objective.name] = [MeanSums(state, end, n, weights) for n in names]
         self.statistics = {
             state.nodes[name]: state.passing(f"accumulate.{name}", state.nodes[name].type)
             for name in measured
@@ -66,23 +78,34 @@ class MicroBatch:
         self.following: dict[str, Node] = {NUMBER: number}
 
     def gathered(
-        self, objective: Objective, loss: Node, gradients: Mapping[str, Node], count: Node | None
-    ) -> tuple[Node, dict[str, Node]]:
-        """The loss and the gradients of all micro-batches up to this one: the means of as many
-        numbers as they have in all. `count` is how many this one has, where the data decide it.
+        self, objective: Objective, mean: BatchMean, gradients: Sequence[Mapping[str, Node]]
+    ) -> tuple[Node, dict[str, Node], list[Node]]:
+        """The loss and the gradients of all micro-batches up to this one, and whether anything was
+        counted, where the data decide that: each of the means that the loss is the sum of over as
+        many numbers as it has in all. `gradients` are theirs in this one.
         """
-        kept, name = self.kept, objective.name
-        wide = kept.counts[name].type.dtype
-        number = _number(objective.loss.count, wide) if count is None else build.cast(count, wide)
-        total = self._sum(kept.counts[name], number)
-        value = self._sum(kept.losses[name], _weighed(build.cast(loss, wide), number, count))
+        sums = self.kept.means[objective.name]
+        value: Node | None = None
         found: dict[str, Node] = {}
-        for weight, gradient in gradients.items():
-            compute = gradient.type.dtype.compute
-            part = _weighed(build.cast(gradient, compute), build.cast(number, compute), count)
-            added = self._sum(kept.gradients[weight], part)
-            found[weight] = build.cast(build.div(added, build.cast(total, compute)), gradient.type.dtype)  # fmt: skip
-        return build.cast(build.div(value, total), loss.type.dtype), found
+        some: list[Node | None] = []
+        for one, kept, changes in zip(mean.means, sums, gradients, strict=True):
+            wide = kept.count.type.dtype
+            number = _number(one.count, wide)
+            guard = number if isinstance(one.count, Node) else None
+            total = self._sum(kept.count, number)
+            some.append(None if guard is None else build.compare(total, "ne", 0.0))
+            part = _weighed(build.cast(one.value, wide), number, guard)
+            share = _shared(self._sum(kept.value, part), total, some[-1] if mean.parts else None)
+            value = share if value is None else build.add(value, share)
+            for weight, gradient in changes.items():
+                compute = gradient.type.dtype.compute
+                part = _weighed(build.cast(gradient, compute), build.cast(number, compute), guard)
+                added = self._sum(kept.gradients[weight], part)
+                share = _shared(added, build.cast(total, compute), some[-1])
+                share = build.cast(share, gradient.type.dtype)
+                found[weight] = build.add(found[weight], share) if weight in found else share
+        assert value is not None
+        return build.cast(value, mean.value.type.dtype), found, any_of(some)
 
     def measured(self, measured: Mapping[Node, Node]) -> dict[str, Node]:
         """The next values of what operations measure, which go on from the micro-batch before:
@@ -115,9 +138,16 @@ def _weighed(value: Node, number: Node, count: Node | None) -> Node:
     return product if count is None else build.select(build.compare(number, "eq", 0.0), build.like(0.0, product), product)  # fmt: skip
 
 
+def _shared(value: Node, total: Node, some: Node | None) -> Node:
+    """A sum over how many numbers it is of: 0 where it is of none, in case that may be."""
+    share = build.div(value, total)
+    return share if some is None else build.select(some, share, build.like(0.0, share))
+
+
 def _number(count: Dim | Node, dtype: DType) -> Node:
-    """A size as a scalar."""
-    assert not isinstance(count, Node)
+    """How many numbers a mean is of, as a scalar."""
+    if isinstance(count, Node):
+        return build.cast(count, dtype)
     if isinstance(count, int):
         return build.constant(float(count), dtype)
     return build.cast(Node.of(DimSize(0), build.full(False, (count,), DType.BOOL)), dtype)

@@ -46,6 +46,17 @@ def together(flags: Sequence[Node]) -> Node:
     return found
 
 
+def any_of(flags: Sequence[Node | None]) -> list[Node]:
+    """Whether any of some scalars is true: one flag; none where one of them always is (None)."""
+    known = [flag for flag in flags if flag is not None]
+    if len(known) < len(flags):
+        return []
+    found = known[0]
+    for flag in known[1:]:
+        found = build.apply1("or", found, flag)
+    return [found]
+
+
 def counted(losses: Sequence[Node], before: Sequence[Node]) -> list[Node]:
     """Whether losses are finite, where all that they depend on is that was learned `before` in the
     step; else that they are not says nothing.

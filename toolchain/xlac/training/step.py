@@ -11,23 +11,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xlac.autodiff.origins import stamped
-from xlac.ir.dims import Dim
+from xlac.ir.dims import Dim, evaluate
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
 from xlac.spec.summary import statistics
-from xlac.spec.training.objective import BatchMean
+from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training
 from xlac.training.accumulate import Accumulation, MicroBatch, no_micro_batches
 from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
 from xlac.training.row_updates import chosen
-from xlac.training.scaling import counted, following_scale, scale_of, together
+from xlac.training.scaling import any_of, counted, following_scale, scale_of, together
 from xlac.training.state import LENGTH, SCALE, STEP, StateTensor, TrainingState
-from xlac.training.update import Counters, LossUpdate, mean_nodes, mean_outputs
+from xlac.training.update import Counters, LossUpdate, mean_outputs
 from xlac_sdk.source import Origin
 
 FINITE = "finite"  # an output of a step: whether what it found was, and anything was written
@@ -39,11 +39,27 @@ LOSS_SCALE = "loss_scale"
 @dataclass(frozen=True, eq=False)
 class Metric:
     """A number that a step and an evaluation give: output `name`, the mean of `count` numbers; or
-    of as many as the output named `count` says.
+    of as many as the output named `count` says. Where it has `parts` it is the sum of these.
     """
 
     name: str
     count: Dim | str
+    parts: tuple[Metric, ...] = ()
+
+    @staticmethod
+    def of(name: str, mean: BatchMean) -> Metric:
+        """That of a mean."""
+        parts = (Metric.of(f"{name}.{n}", part) for n, part in enumerate(mean.parts, 1))
+        number = f"{name}.count" if isinstance(mean.count, Node) else mean.count
+        return Metric(name, number, tuple(parts))
+
+    def sums(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[float, ...]:
+        """The sum and the count of a call's outputs; of several means each of them in turn."""
+        if self.parts:
+            return tuple(n for part in self.parts for n in part.sums(found, sizes))
+        count = found[self.count] if isinstance(self.count, str) else evaluate(self.count, sizes)
+        mean, number = float(found[self.name]), float(count)
+        return (mean * number if number else 0.0, number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +118,7 @@ class _Builder:
         training = self.training
         losses = {objective.metric: objective.loss for objective in training.objectives}
         means = {**losses, **training.metrics}
-        roots = [node for mean in means.values() for node in mean_nodes(mean)]
+        roots = [node for mean in means.values() for node in mean.nodes()]
         roots += training.graph.outputs.values()
         moved = dict(zip(roots, substituted(roots, self.state.params), strict=True))
         numbers, outputs = self._results(means, moved)
@@ -111,7 +127,6 @@ class _Builder:
             own = dict(zip(roots, substituted(roots, self.state.averaged()), strict=True))
             pairs = zip((EVALUATE, RUN), self._results(means, own), strict=True)
             averaged = {kind: self._model(kind, found) for kind, found in pairs}
-        counts = {n: f"{n}.count" if isinstance(m.count, Node) else m.count for n, m in means.items()}  # fmt: skip
         return TrainingGraphs(
             self._step(moved, list(numbers)),
             self._step(moved, list(numbers), last=False) if self.sums is not None else None,
@@ -119,7 +134,7 @@ class _Builder:
             self._model("run", outputs),
             averaged,
             tuple(self.state.tensors.values()),
-            tuple(Metric(name, count) for name, count in counts.items()),
+            tuple(Metric.of(name, mean) for name, mean in means.items()),
             tuple(losses),
             self.state.rates,
         )
@@ -130,14 +145,14 @@ class _Builder:
         """The numbers of an evaluation, and the outputs of the model, by name."""
         numbers: dict[str, Node] = {}
         for name, mean in means.items():
-            numbers |= mean_outputs(name, [moved[node] for node in mean_nodes(mean)])
+            numbers |= mean_outputs(name, mean, [moved[node] for node in mean.nodes()])
         return numbers, {name: moved[n] for name, n in self.training.graph.outputs.items()}
 
     def _whole(self) -> Graph:
         """The model, and what is minimised and reported, which may need more than its outputs."""
         training = self.training
         means = [objective.loss for objective in training.objectives]
-        asked = [n for mean in (*means, *training.metrics.values()) for n in mean_nodes(mean)]
+        asked = [n for mean in (*means, *training.metrics.values()) for n in mean.nodes()]
         ends = {f"asked {n}": node for n, node in enumerate(asked)}
         return Graph(self.model.name, (), {**training.graph.outputs, **ends})
 
@@ -171,23 +186,25 @@ class _Builder:
         mode = self._mode()
         first = training.objectives[0]
         means = {first.metric: first.loss, **training.metrics}
-        asked = [moved[node] for mean in means.values() for node in mean_nodes(mean)]
+        asked = [moved[node] for mean in means.values() for node in mean.nodes()]
         learning = dict(zip(asked, mode.nodes(asked), strict=True))
         made: dict[str, Node] = {}
         for name, mean in means.items():
-            made |= mean_outputs(name, [learning[moved[node]] for node in mean_nodes(mean)])
+            made |= mean_outputs(name, mean, [learning[moved[node]] for node in mean.nodes()])
         counters = self._counters()
         following: dict[str, Node] = {}
         finite: list[Node] = []
         losses: list[Node] = []
+        learns: list[Node | None] = []  # whether there is something to learn from
         for objective in training.objectives:
             before = following if training.in_turn else {}
             turn = LossUpdate(objective, training, nodes, mode, before)
-            asked = [moved[node] for node in mean_nodes(objective.loss)]
+            asked = [moved[node] for node in objective.loss.nodes()]
             made |= turn.learned(asked, self.state.slots, counters, part)
             following |= turn.following
             losses += counted(turn.finite[:1], finite if training.in_turn else [])
             finite += turn.finite
+            learns.append(turn.counted)
         measured = {param(n).name: new for n, new in mode.measured.items()}
         following |= measured if part is None else part.measured(mode.measured)
         if last:
@@ -196,12 +213,17 @@ class _Builder:
         numbers = {name: made[name] for name in order}
         if last:  # all or nothing
             done = together(finite)
-            kept = [chosen(done, node, nodes[n]) for n, node in following.items()]
+            some = any_of(learns)
+            changes = together([done, *some])
+            kept = [chosen(changes, node, nodes[n]) for n, node in following.items()]
             origin = Origin("train.finite", self.training.place.span)
-            kept = stamped(kept, origin, {done, *following.values(), *nodes.values()})
+            kept = stamped(kept, origin, {done, changes, *following.values(), *nodes.values()})
             following = dict(zip(following, kept, strict=True))
             if training.scale is not None and training.scale.dynamic:
-                following |= following_scale(training.scale, nodes, done, together(losses))
+                scale = following_scale(training.scale, nodes, done, together(losses))
+                for one in some:
+                    scale = {name: chosen(one, new, nodes[name]) for name, new in scale.items()}
+                following |= scale
                 numbers = {**numbers, LOSS_SCALE: nodes[SCALE]}
             numbers = {**numbers, FINITE: done}
         following |= part.following if part is not None else {}

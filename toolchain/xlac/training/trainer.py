@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from xlac.api import compile
-from xlac.ir.dims import evaluate
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import param
@@ -24,7 +22,7 @@ from xlac.training import weights
 from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_averages
 from xlac.training.data.index_ranges import index_ranges
 from xlac.training.entries import checked_state, fingerprint
-from xlac.training.loop.steps import added, finite_only, means
+from xlac.training.loop.steps import added, finite_only, is_finite, means
 from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
 from xlac.training.replay import failure
@@ -36,8 +34,8 @@ from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
 from xlac_sdk.host.entry_calls import setting_number
 from xlac_sdk.source import Diagnostic, SourceError
 
-Totals = dict[str, tuple[float, float]]
-"""Metric -> (sum, count): a mean is sum / count, so batches of any size weigh alike."""
+Totals = dict[str, tuple[float, ...]]
+"""Metric -> (sum, count), or several such pairs: `xlac.training.loop.steps.Sums`."""
 LEAST_SCALE = 2.0**-14  # of a loss: gradients that are too large for it are so without a scale
 
 
@@ -150,10 +148,10 @@ class Trainer:
         self._partly = False
         totals = added(totals, self._totals(found, sizes))
         scale = float(found[LOSS_SCALE]) if LOSS_SCALE in found else None
-        if not found[FINITE] and all(totals[name][1] for name in self.losses):
+        if not found[FINITE]:
             smaller = scale is not None and float(self._programs.tensor(SCALE)) < scale
             if scale is None or not smaller or scale < LEAST_SCALE:
-                known = all(math.isfinite(totals[name][0]) for name in self.losses)
+                known = all(is_finite(totals[name]) for name in self.losses)
                 raise failure(self._models, self._options, self.state(), arrays, [*before, last], known, self.steps_done)  # fmt: skip
             totals = finite_only(totals)
         return totals if scale is None else {**totals, LOSS_SCALE: (scale, 1.0)}
@@ -285,12 +283,7 @@ class Trainer:
         return compile(made, **{**self._options, **options})
 
     def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
-        totals: Totals = {}
-        for metric in self._metrics:
-            count = found[metric.count] if isinstance(metric.count, str) else evaluate(metric.count, sizes)  # fmt: skip
-            mean, number = float(found[metric.name]), float(count)
-            totals[metric.name] = (mean * number if number else 0.0, number)
-        return totals
+        return {metric.name: metric.sums(found, sizes) for metric in self._metrics}
 
 
 def trainer(spec: str | os.PathLike[str], **options: Any) -> Trainer:

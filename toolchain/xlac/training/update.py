@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xlac.autodiff.gradient import linearize
 from xlac.autodiff.origins import stamped
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.walks import substituted
 from xlac.spec.schema.training import ClipSpec
-from xlac.spec.training.objective import BatchMean, Objective
+from xlac.spec.training.counts import BatchMean
+from xlac.spec.training.objective import Objective
 from xlac.spec.training.optimizer import Rate
 from xlac.spec.training.section import Training
 from xlac.training.accumulate import MicroBatch
 from xlac.training.modes import TrainingMode
-from xlac.training.row_updates import by_rows
-from xlac.training.scaling import all_finite, unscaled
+from xlac.training.row_updates import by_rows, chosen
+from xlac.training.scaling import all_finite, any_of, unscaled
 from xlac.training.state import state_prefix
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
@@ -37,14 +39,23 @@ class Counters:
 
 
 def gradients(
-    loss: Node, weights: Mapping[str, Node], scale: Node | None
-) -> tuple[Node, dict[str, Node]]:
-    """A scalar, and its gradients by its weights, times a scale. Raises NoDerivativeError."""
-    found = linearize([loss], list(weights.values()))
-    one = build.constant(1.0, loss.type.dtype)
-    if scale is not None:
-        one = build.cast(scale, loss.type.dtype)
-    return found.values[0], dict(zip(weights, found.transposed([one]), strict=True))
+    mean: BatchMean, weights: Mapping[str, Node], scale: Node | None, apart: bool
+) -> tuple[BatchMean, list[dict[str, Node]]]:
+    """A mean, to be computed as it is with its gradients by weights, and these, times a scale; with
+    `apart` those of each mean that it is the sum of. Raises NoDerivativeError.
+    """
+    values = [mean.value, *(part.value for part in mean.parts)]
+    found = linearize(values, list(weights.values()))
+    made: list[dict[str, Node]] = []
+    for number in range(1, len(values)) if apart and mean.parts else (0,):
+        one = build.constant(1.0, mean.value.type.dtype)
+        if scale is not None:
+            one = build.cast(scale, mean.value.type.dtype)
+        cotangents = [one if n == number else None for n in range(len(values))]
+        made.append(dict(zip(weights, found.transposed(cotangents), strict=True)))
+    value, *more = found.values
+    parts = (replace(p, value=v) for p, v in zip(mean.parts, more, strict=True))
+    return replace(mean, value=value, parts=tuple(parts)), made
 
 
 def bounded(gradients: Mapping[str, Node], clip: ClipSpec) -> tuple[dict[str, Node], Node | None]:
@@ -82,6 +93,7 @@ class LossUpdate:
         self.ended = {node: before[name] for name, node in stand_ins.items()}
         self.following: dict[str, Node] = {}
         self.finite: list[Node] = []  # of the loss first
+        self.counted: Node | None = None  # whether anything was, where the data decide it
 
     def learned(
         self,
@@ -95,13 +107,15 @@ class LossUpdate:
         objective and weight. Of a `part` of a batch the gradients join those before it.
         """
         objective, mode = self.objective, self.mode
-        value, *count = mode.nodes(substituted(asked, self.begun))
-        loss, made = gradients(value, self.weights, counters.scale)
-        total = loss
+        scalars = mode.nodes(substituted(asked, self.begun))
+        mean = objective.loss.over(iter(scalars))
+        mean, parts = gradients(mean, self.weights, counters.scale, part is not None)
+        total, made = mean.value, parts[0]
+        counted = any_of([_some(one.count) for one in mean.means])
         if part is not None:
-            total, made = part.gathered(objective, loss, made, next(iter(count), None))
+            total, made, counted = part.gathered(objective, mean, parts)
             if not part.last:
-                return mean_outputs(objective.metric, [loss, *count])
+                return mean_outputs(objective.metric, mean, mean.nodes())
         flags = [all_finite([total])]
         if counters.scale is not None:
             made = unscaled(made, counters.scale)
@@ -116,13 +130,19 @@ class LossUpdate:
             old = {"w": self.weights[name], **kept}
             found = by_rows([old[slot] for slot in new], list(new.values()))
             new = dict(zip(new, found, strict=True))
+            for flag in counted if len(self.training.objectives) > 1 else ():
+                new = {slot: chosen(flag, one, old[slot]) for slot, one in new.items()}
             next_[name] = new.pop("w")
             next_ |= {f"{state_prefix(objective)}{slot}.{name}": n for slot, n in new.items()}
         flags += [finite] if finite is not None else []
-        ends = [loss, *count, *flags, *next_.values(), *mode.measured.values()]
+        flags = [
+            build.apply1("or", f, build.apply1("not", c)) for f in flags for c in counted
+        ] or flags
+        ends = [*mean.nodes(), *flags, *counted, *next_.values(), *mode.measured.values()]
         settled = iter(substituted(ends, self.ended) if self.ended else ends)
-        numbers = mean_outputs(objective.metric, [next(settled) for _ in (value, *count)])
+        numbers = mean_outputs(objective.metric, mean, [next(settled) for _ in mean.nodes()])
         self.finite = [next(settled) for _ in flags]
+        self.counted = next(settled) if counted else None
         self.following = {name: next(settled) for name in next_}
         mode.measured = {node: next(settled) for node in mode.measured}
         return numbers
@@ -135,15 +155,15 @@ class LossUpdate:
         return {name: one for name, one in zip(made, clipped, strict=True) if one}, finite
 
 
-def mean_nodes(mean: BatchMean) -> list[Node]:
-    """The nodes of a mean: its value, and its count where the data decide it."""
-    return [mean.value, mean.count] if isinstance(mean.count, Node) else [mean.value]
+def mean_outputs(name: str, mean: BatchMean, nodes: Sequence[Node]) -> dict[str, Node]:
+    """A mean's scalars by the names of their outputs."""
+    found = zip(mean.names(name), nodes, strict=True)
+    return {n: build.cast(one, DType.F32) if n.endswith(".count") else one for n, one in found}
 
 
-def mean_outputs(name: str, nodes: Sequence[Node]) -> dict[str, Node]:
-    """A mean's nodes by the names of their outputs."""
-    value, *count = nodes
-    return {name: value, **{f"{name}.count": build.cast(n, DType.F32) for n in count}}
+def _some(count: Dim | Node) -> Node | None:
+    """Whether a mean is of anything; None where sizes say that it is."""
+    return build.compare(count, "ne", 0) if isinstance(count, Node) else None
 
 
 def _clipped(

@@ -2,33 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from xlac.ir.dims import Dim
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, walk
+from xlac.ops import build
 from xlac.ops.nn.class_loss import Classes
 from xlac.ops.reduction.statistics import Mean, count
-from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.leaf import Const, Param, param
 from xlac.spec.report import Fault, Place
 
 LARGEST_COUNT = 2**53  # beyond, numbers are not counted one by one
-LINEAR = ("cast", "add", "sub", "neg", "mul", "div")
+FACTORS = ("mul", "div")
+LINEAR = ("cast", "add", "sub", "neg", *FACTORS)
 
 
-def mean_count(value: Node, batch: Dim) -> Dim | Node:
-    """How many numbers a scalar is the mean of: those under `mean`; what a loss of classes divides
-    by, where labels or class weights decide it; else the examples of the batch.
+@dataclass(frozen=True, eq=False)
+class BatchMean:
+    """A mean over examples: a scalar, and how many numbers it is the mean of: by the sizes of a
+    batch, or a scalar of the graph. A sum of means of different numbers has them as `parts`.
+    """
 
-    Terms and factors beside one such loss (a regulariser) do not change what it is the mean of;
-    several that divide by different numbers have none in common, and weigh as the examples.
+    value: Node
+    count: Dim | Node
+    parts: tuple[BatchMean, ...] = ()
+
+    @property
+    def means(self) -> tuple[BatchMean, ...]:
+        """The means of which this is the sum: itself, unless it has parts."""
+        return self.parts or (self,)
+
+    def nodes(self) -> list[Node]:
+        """Its scalars: the value, the count where the data decide it, and those of its parts."""
+        own = [self.value, self.count] if isinstance(self.count, Node) else [self.value]
+        return [*own, *(node for part in self.parts for node in part.nodes())]
+
+    def names(self, name: str) -> list[str]:
+        """What outputs of these scalars are called, of a mean called `name`."""
+        own = [name, f"{name}.count"] if isinstance(self.count, Node) else [name]
+        more = (part.names(f"{name}.{n}") for n, part in enumerate(self.parts, 1))
+        return [*own, *(one for names in more for one in names)]
+
+    def over(self, nodes: Iterator[Node]) -> BatchMean:
+        """The same mean of other scalars, given in the order of `nodes`."""
+        value = next(nodes)
+        number = next(nodes) if isinstance(self.count, Node) else self.count
+        return BatchMean(value, number, tuple(part.over(nodes) for part in self.parts))
+
+
+def batch_mean(value: Node, batch: Dim) -> BatchMean:
+    """A scalar as a mean: of the numbers under `mean`; of what a loss of classes divides by, where
+    labels or class weights decide it; else of the examples of the batch.
+
+    Terms and factors beside one such loss that no data reach (a regulariser) do not change what it
+    is the mean of. Several that divide by different numbers, or one beside another mean, are parts
+    that weigh each by its own; one that has nothing to count is 0 then.
     """
     node = value
     while node.op.mnemonic == "cast":
         node = node.inputs[0]
     if isinstance(node.op, Mean) and node.inputs[0].shape:
-        return count(node.inputs[0], node.op.axis)
-    found: dict[tuple[object, ...], Node] = {}
+        return BatchMean(value, count(node.inputs[0], node.op.axis))
+    numbers, terms = _terms(value)
+    rest = terms.pop(None, None)
+    if len(terms) == 1 and (rest is None or not _reads_data(rest)):
+        return BatchMean(value, numbers[next(iter(terms))])
+    if not terms:
+        return BatchMean(value, batch)
+    parts = [BatchMean(_guarded(terms[key], numbers[key]), numbers[key]) for key in terms]
+    parts += [BatchMean(rest, batch)] if rest is not None else []
+    total = parts[0].value
+    for part in parts[1:]:
+        total = build.add(total, part.value)
+    return BatchMean(total, batch, tuple(parts))
+
+
+Key = tuple[object, ...] | None
+"""What tells the numbers of rows that losses divide by from one another; None for no such loss."""
+
+
+def _terms(value: Node) -> tuple[dict[Key, Node], dict[Key, Node]]:
+    """The numbers that a scalar's losses of classes divide by, and the scalar as a sum: of what
+    divides by each of them, and of the rest.
+    """
+    numbers: dict[Key, Node] = {}
+    known: dict[Node, dict[Key, Node]] = {}
     pending, seen = [value], {value}
     while pending:
         node = pending.pop()
@@ -36,12 +97,54 @@ def mean_count(value: Node, batch: Dim) -> Dim | Node:
         if isinstance(op, Classes) and op.reduction == "mean":
             number = op.counted(*node.inputs)
             if number is not None:
-                found[op.ignore, *node.inputs[1:]] = number
+                key = (op.ignore, *node.inputs[1:])
+                numbers[key] = number
+                known[node] = {key: node}
         elif op.mnemonic in LINEAR or (isinstance(op, Mean) and not node.inputs[0].shape):
             new = [i for i in node.inputs if not i.shape and i not in seen]
             seen.update(new)
             pending += new
-    return next(iter(found.values())) if len(found) == 1 else batch
+    for node in walk([value]) if numbers else ():
+        if node in seen and node not in known:
+            known[node] = _split(node, [known.get(i, {None: i}) for i in node.inputs])
+    return numbers, dict(known.get(value, {None: value}))
+
+
+def _split(node: Node, operands: list[dict[Key, Node]]) -> dict[Key, Node]:
+    """The terms of a scalar from those of its operands."""
+    if all(list(terms) == [None] for terms in operands):
+        return {None: node}
+    first, *others = operands
+    if node.op.mnemonic in ("add", "sub"):
+        minus = node.op.mnemonic == "sub"
+        found = dict(first)
+        for key, term in others[0].items():
+            if key in found:
+                found[key] = build.sub(found[key], term) if minus else build.add(found[key], term)
+            else:
+                found[key] = build.apply1("neg", term) if minus else term
+        return found
+    if node.op.mnemonic in FACTORS:
+        swapped = node.op.mnemonic == "mul" and list(first) == [None]
+        terms, factor = (others[0], first) if swapped else (first, others[0])
+        if list(factor) != [None]:
+            return {None: node}  # a product of two means
+        op, by = node.op.mnemonic, factor[None]
+        return {
+            key: build.apply1(op, by, term) if swapped else build.apply1(op, term, by)
+            for key, term in terms.items()
+        }
+    return {key: node.with_inputs((term,)) for key, term in first.items()}
+
+
+def _reads_data(value: Node) -> bool:
+    """Whether a value depends on an input."""
+    return any(isinstance(n.op, Param) and param(n).kind == "input" for n in walk([value]))
+
+
+def _guarded(value: Node, number: Node) -> Node:
+    """A mean that is 0 where there is nothing to count."""
+    return build.select(build.compare(number, "eq", 0.0), build.like(0.0, value), value)
 
 
 def _constant(node: Node) -> Any:

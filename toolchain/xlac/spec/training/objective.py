@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema.document import Merged
 from xlac.spec.schema.training import ClipSpec, LossSpec, TrainSpec
+from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.optimizer import Optimizer, another, optimizer
 
 IN_TURN, TOGETHER = "in_turn", "together"
@@ -21,16 +21,6 @@ OWN = ("loss", "optimizer", "clip", "groups", "wrt")  # what each of several los
 
 REPORTED = frozenset({"epoch", "step", "seconds", "finite", "loss_scale"})
 """What a step or a row of metrics.csv tells beside losses and metrics."""
-
-
-@dataclass(frozen=True, eq=False)
-class BatchMean:
-    """A mean over examples: a scalar, and how many numbers it is the mean of: by the sizes of a
-    batch, or a scalar of the graph.
-    """
-
-    value: Node
-    count: Dim | Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +38,7 @@ class Values:
         found = list(self.outputs.values())
         for mean in (*self.losses, *self.metrics.values()):
             if mean is not None:
-                found += [mean.value, *([mean.count] if isinstance(mean.count, Node) else [])]
+                found += mean.nodes()
         return found
 
     def graph(self, name: str) -> Graph:
@@ -62,10 +52,7 @@ class Values:
         new = dict(zip(nodes, change(nodes), strict=True))
 
         def moved(mean: BatchMean | None) -> BatchMean | None:
-            if mean is None:
-                return None
-            number = new[mean.count] if isinstance(mean.count, Node) else mean.count
-            return BatchMean(new[mean.value], number)
+            return None if mean is None else mean.over(new[node] for node in mean.nodes())
 
         return Values(
             {name: new[node] for name, node in self.outputs.items()},

@@ -19,13 +19,12 @@ from xlac.spec.schema.document import Merged, SpecEntry
 from xlac.spec.schema.settings import DimValue
 from xlac.spec.schema.training import ClipSpec, MeanSpec, TrainSpec
 from xlac.spec.summary import statistics
-from xlac.spec.training.counts import check_count, check_finite, mean_count
+from xlac.spec.training.counts import BatchMean, batch_mean, check_count, check_finite
 from xlac.spec.training.ema import ExponentialAverage, read_average
 from xlac.spec.training.lora import LowRank, low_rank, with_factors
 from xlac.spec.training.loss_scale import LossScale, loss_scale
 from xlac.spec.training.objective import (
     IN_TURN,
-    BatchMean,
     Objective,
     Values,
     check_names,
@@ -210,7 +209,9 @@ class _Section:
                 return BatchMean(build.div(total, build.cast(number, total.type.dtype)), number)
             value = self.scalar(text, name, at)
             check_finite(value, at)
-            return BatchMean(value, mean_count(value, self.scope.constants.dims.get(self.batch, 1)))
+            found = batch_mean(value, self.scope.constants.dims.get(self.batch, 1))
+            self.context.stamp(found.nodes(), Origin(f"train.{name}", at.span))
+            return found
         except Fault as fault:
             self.context.report.fault(fault)
         except Poisoned:

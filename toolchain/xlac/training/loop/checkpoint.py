@@ -44,7 +44,7 @@ class RunPosition:
     step: Counted = 0
     epoch: Counted = 0
     batches: Counted = 0
-    sums: dict[str, tuple[float, float]] = field(default_factory=dict)
+    sums: dict[str, tuple[float, ...]] = field(default_factory=dict)
     seconds: float = 0.0
     best: float | None = None
     best_step: Annotated[int, Field(ge=-1, le=MOST)] = -1

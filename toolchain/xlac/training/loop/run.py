@@ -29,6 +29,8 @@ from xlac.training.loop.steps import (  # fmt: skip
     TrainingSteps,
     added,
     failed_step,
+    is_finite,
+    mean,
     means,
     ranges,
 )
@@ -182,10 +184,12 @@ class TrainingLoop:
         except SourceError as error:
             raise failed_step(error, here.step, here.epoch, self.folder.last) from None
         for name in self.steps.losses:
-            if math.isfinite(sums[name][0]):
+            if is_finite(sums[name]):
                 continue
             what = "the loss" if name == "loss" else f"the loss {name!r}"
-            problem = f"{what} of step {here.step + 1} (epoch {here.epoch + 1}) is {sums[name][0]}"
+            problem = (
+                f"{what} of step {here.step + 1} (epoch {here.epoch + 1}) is {mean(sums[name])}"
+            )
             kept = f"{self.folder.last} is from before: " if self.folder.last else ""
             hint = f"{kept}a smaller learning rate, clip, or data without extremes"
             raise fault("XL6338", problem, hint)

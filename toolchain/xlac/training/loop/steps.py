@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import add
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,8 +13,10 @@ from xlac.training.data.column import IndexRange
 from xlac_sdk.dtypes import Array
 from xlac_sdk.source import Diagnostic, SourceError
 
-Sums = Mapping[str, tuple[float, float]]
-"""Metric -> (sum, count): a mean is sum / count, so that batches of any size weigh alike."""
+Sums = Mapping[str, tuple[float, ...]]
+"""Metric -> (sum, count): a mean is sum / count, so that batches of any size weigh alike. A metric
+that is the sum of several means has such a pair for each.
+"""
 
 
 Evaluation = Callable[[Mapping[str, Any]], Sums]
@@ -91,19 +94,31 @@ class TrainingSteps(Protocol):
 
 def means(sums: Sums) -> dict[str, float]:
     """The mean of each metric; NaN where nothing was counted."""
-    return {name: total / count if count else float("nan") for name, (total, count) in sums.items()}
+    return {name: mean(numbers) for name, numbers in sums.items()}
 
 
-def added(first: Sums, second: Sums) -> dict[str, tuple[float, float]]:
+def mean(numbers: Sequence[float]) -> float:
+    """The mean of pairs of sum and count; NaN where nothing was counted."""
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    found = [total / count for total, count in pairs if count]
+    return sum(found) if found else float("nan")
+
+
+def added(first: Sums, second: Sums) -> dict[str, tuple[float, ...]]:
     """The sums of two batches."""
     if not first:
         return dict(second)
-    return {n: (first[n][0] + second[n][0], first[n][1] + second[n][1]) for n in second}
+    return {n: tuple(map(add, first[n], second[n])) for n in second}
 
 
-def finite_only(sums: Sums) -> dict[str, tuple[float, float]]:
+def is_finite(numbers: Sequence[float]) -> bool:
+    """Whether all sums of a metric are."""
+    return all(map(math.isfinite, numbers))
+
+
+def finite_only(sums: Sums) -> dict[str, tuple[float, ...]]:
     """Sums and counts of what is finite; of all else nothing was counted."""
-    return {n: one if math.isfinite(one[0]) else (0.0, 0.0) for n, one in sums.items()}
+    return {n: one if is_finite(one) else (0.0,) * len(one) for n, one in sums.items()}
 
 
 def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:
