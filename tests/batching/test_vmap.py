@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xlac
+from xlac.ir.graph import Graph
 from xlac_sdk.source import SourceError
 
 jit = functools.partial(xlac.jit, target="reference")
@@ -177,3 +178,26 @@ def test_mistakes(mistake: str) -> None:
 
 def test_a_result_that_nothing_mapped_reaches() -> None:
     close(jit(xlac.vmap(lambda x: 1.0, out_axes=0))(X), np.ones(4, np.float32))
+
+
+def test_a_branch_for_all_stays_a_branch() -> None:
+    """What no example takes is not computed; that of an index that differs is."""
+
+    def either(flag: Any, x: Any) -> Any:
+        return xlac.cond(flag, lambda: xlac.sum(xlac.exp(x)), lambda: xlac.sum(x @ P["w"]))
+
+    kinds: dict[bool, set[str]] = {}
+    for differs in (False, True):
+
+        def mapped(flag: Any, x: Any, differs: bool = differs) -> Any:
+            found = xlac.vmap(either, in_axes=(0 if differs else None, 0))(flag, x)
+            made = Graph("vmap", (), {"y": found.node})
+            kinds[differs] = {type(node.op).__name__ for node in made.order}
+            return found
+
+        for flag in ([True] * 4, [False, True, True, False]):
+            given = np.array(flag) if differs else np.array(flag[0])
+            rows = np.broadcast_to(given, 4)
+            close(jit(mapped)(given, X), np.where(rows, np.exp(X).sum(1), (X @ P["w"]).sum(1)))
+    assert "Cond" in kinds[False] and "Exp" not in kinds[False]
+    assert "Cond" not in kinds[True] and "Exp" in kinds[True]

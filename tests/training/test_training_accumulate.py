@@ -14,7 +14,9 @@ from xlac.spec.load import load_training
 from xlac.training.program import graphs_of
 from xlac.training.summary import summarize_training
 from xlac.training.trainer import Trainer
+from xlac_sdk.host.registry import find
 from xlac_sdk.source import SourceError
+from xlac_sdk.target import Request
 
 DENSE = """\
 xlac: 1
@@ -199,7 +201,7 @@ def test_the_memory_is_that_of_one_micro_batch(tmp_path: Path) -> None:
     for number in (1, 16):
         (tmp_path / "m.yaml").write_text(f"{text}  accumulate: {number}\n")
         model, training = load_training(tmp_path / "m.yaml")
-        told[number] = summarize_training(model, training)
+        told[number] = summarize_training(model, training, find("cpu").target(Request()))
     assert told[16]["sizes"] == {"batch": 256} and told[16]["accumulate"] == 16
     assert told[16]["bytes"]["step"] < told[1]["bytes"]["step"] / 12
     assert told[16]["bytes"]["sums"] > told[1]["bytes"]["sums"] == 0

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from training_specs import LSTM, RESIDUAL
 
+from xlac.cli import status
 from xlac.memory.arena import ALIGN
 from xlac.memory.limit import MemoryLimit, needed
 from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
 from xlac.training.summary import summarize_training
 from xlac.training.trainer import Trainer
+from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Role
+from xlac_sdk.target import Request
 
 MODELS = {"residual": (RESIDUAL, (8, 3, 8, 8), None), "lstm": (LSTM, (8, 6, 4), (8, 6, 3))}
 
@@ -32,7 +37,8 @@ def test_the_peak_of_a_step_is_that_of_its_program(
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 8) if y is None else rng.normal(size=y)
     model, training = load_training(file, dims={"batch": 8})
-    told = summarize_training(model, training, target)
+    machine = find(target).target(Request(threads=threads))
+    told = summarize_training(model, training, machine)
     trainer = Trainer(file, target=target, threads=threads)
     given = {"x": rng.normal(size=x), "y": labels}
     trainer.step(**given)
@@ -48,5 +54,30 @@ def test_the_peak_of_a_step_is_that_of_its_program(
     assert state == told_bytes["weights"] + told_bytes["optimizer"]
 
     limit = needed(program, True)
-    limited = summarize_training(model, training, target, MemoryLimit(limit))
+    limited = summarize_training(model, training, machine, MemoryLimit(limit))
     assert limited["memory"]["bytes"] == limit
+
+
+def test_check_tells_the_step_of_the_target_that_is_built(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The generated header has as many bytes."""
+    file = tmp_path / "m.yaml"
+    file.write_text(LSTM)
+    found = {}
+    for target, options in (("c", ()), ("cpu", ("--triple", "thumbv7em-none-eabi"))):
+        where = ("--target", target, *options, "--dim", "batch=8")
+        assert status(["check", str(file), *where, "--json"]) == 0
+        found[target] = json.loads(capsys.readouterr().out)["training"]
+        assert found[target]["target"] == target
+        assert status(["check", str(file), *where, "-q"]) == 0
+        assert (f" on {target}: weights" in capsys.readouterr().out) == (target != "cpu")
+    out = tmp_path / "out"
+    where = ("--target", "c", "--dim", "batch=8", "--emit", "h")
+    assert status(["build", str(file), *where, "-o", str(out)]) == 0
+    header = next(out.glob("*.h")).read_text()
+    arena = int(re.findall(r"ARENA_BYTES (\d+)", header)[0])
+    told = found["c"]["bytes"]
+    assert max(told["step"], told["evaluate"]) <= arena <= max(told["step"], told["evaluate"]) + 64
+    assert status(["check", str(file), "--target", "nowhere"]) != 0
+    assert "nowhere" in capsys.readouterr().err

@@ -138,8 +138,8 @@ def calling(
         yield
 
 
-def target_options(function: Command) -> Command:
-    """--target, --threads, --cpu, --triple, --arch, --precision, --checked and --checks."""
+def machine_options(function: Command) -> Command:
+    """--target, --threads, --cpu, --triple and --arch."""
     decorators = [
         click.option(
             "--target", "-t", default="cpu", show_default=True, help="The backend to compile for."
@@ -157,6 +157,16 @@ def target_options(function: Command) -> Command:
             default="",
             help="The GPU architecture to compile for (sm_90a); default this machine's.",
         ),
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
+def target_options(function: Command) -> Command:
+    """Those of `machine_options`, --precision, --checked and --checks."""
+    decorators = [
+        machine_options,
         click.option(
             "--precision",
             type=click.Choice(["default", "fast"]),

@@ -13,26 +13,24 @@ from xlac.spec.summary import statistics
 from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.section import Training
 from xlac.training.program import graphs_of
-from xlac_sdk.host.registry import find
-from xlac_sdk.target import Request
+from xlac_sdk.target import Target
 
 
 def summarize_training(
-    model: Model, training: Training, target: str = "cpu", memory: MemoryLimit | None = None
+    model: Model, training: Training, target: Target, memory: MemoryLimit | None = None
 ) -> dict[str, Any]:
     """What learns and by which optimizer, and bytes: of weights, of what the optimizer keeps, and
     of values that a step and an evaluation have in memory at once, as the target's programs place
     them: of one micro-batch, where a step has several. Raises SourceError, and UnsupportedError where there is no derivative.
     """
     graphs = graphs_of(model, training)
-    machine = find(target).target(Request())
     sizes = {name: symbol.opt for name, symbol in model.dims.items()}
     if training.batch in sizes:
         sizes[training.batch] = -(-sizes[training.batch] // training.accumulate)
     step = specialized(graphs.step, sizes)
     named = {"step": graphs.step, "evaluate": graphs.evaluate, "accumulate": graphs.accumulate}
     arenas = {
-        name: lower(specialized(graph, sizes), machine).program.arena_bytes
+        name: lower(specialized(graph, sizes), target).program.arena_bytes
         for name, graph in named.items()
         if graph is not None
     }
@@ -73,12 +71,11 @@ def summarize_training(
     }
 
 
-def within_memory(model: Model, memory: MemoryLimit, target: str = "cpu") -> dict[str, Any]:
+def within_memory(model: Model, memory: MemoryLimit, target: Target) -> dict[str, Any]:
     """What a limit of memory makes of a program: bytes that a call takes, with it and without, and
     what is computed again. Raises LimitError for one that cannot be met.
     """
-    machine = find(target).target(Request())
-    unlimited, limited = lower(model, machine).program, lower(model, machine, memory=memory).program
+    unlimited, limited = lower(model, target).program, lower(model, target, memory=memory).program
     return {
         "limit": memory.nbytes,
         "bytes": needed(limited, memory.weights_in_memory),

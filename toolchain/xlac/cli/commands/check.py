@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import memory_option, spec_options
+from xlac.cli.options import machine_options, memory_option, spec_options
 
 if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
     from xlac.model import Model
+    from xlac_sdk.target import Target
 
 COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
 
 
 @click.command(name="check")
 @spec_options
+@machine_options
 @memory_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the totals only.")
@@ -35,36 +37,28 @@ def command(
     dim: tuple[str, ...],
     sets: tuple[str, ...],
     allow_outside: bool,
+    target: str,
+    threads: int | None,
+    cpu: str,
+    triple: str,
+    arch: str,
     as_json: bool,
     quiet: bool,
     tensors: bool,
     max_memory: str | None,
 ) -> None:
-    """Check SPEC: report every problem at once, else show every node and the totals."""
+    """Check SPEC: report every problem at once, else show every node and the totals; the memory of
+    a step that learns, and what --max-memory costs, are those of --target.
+    """
     import json
 
-    from xlac.frontends.loader import load
-    from xlac.spec.load import TrainedSpec
-    from xlac.spec.summary import summarize
-
-    choice = chosen(spec, dim, sets, allow_outside, max_memory=max_memory)
-    options, memory = choice.options, choice.memory
+    choice = chosen(
+        spec, dim, sets, allow_outside, target, threads, cpu, triple, arch, max_memory=max_memory
+    )
     if tensors:
         _weights(choice, as_json)
         return
-    try:
-        model = load(spec, params=options.params, dims=options.dims, allow_outside=allow_outside)
-        found = summarize(model)
-        if memory is not None:
-            from xlac.driver import specialized
-            from xlac.training.summary import within_memory
-
-            found["memory"] = within_memory(specialized(model), memory)
-    except TrainedSpec as trained:
-        from xlac.training.summary import summarize_training
-
-        found = summarize(trained.model)
-        found["training"] = summarize_training(trained.model, trained.training, memory=memory)
+    found = _found(choice)
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
@@ -86,6 +80,43 @@ def command(
     for told in (found, found.get("training", {})):
         if "memory" in told:
             _memory(told["memory"])
+
+
+def _found(choice: Chosen) -> dict[str, Any]:
+    """What the model is. Raises SourceError with everything that is wrong."""
+    from xlac.frontends.loader import load
+    from xlac.spec.load import TrainedSpec
+    from xlac.spec.summary import summarize
+
+    options, memory = choice.options, choice.memory
+    try:
+        model = load(
+            choice.spec,
+            params=options.params,
+            dims=options.dims,
+            allow_outside=choice.allow_outside,
+        )
+    except TrainedSpec as trained:
+        from xlac.training.summary import summarize_training
+
+        told = summarize_training(trained.model, trained.training, _machine(choice), memory)
+        return {**summarize(trained.model), "training": {"target": choice.target, **told}}
+    found = summarize(model)
+    if memory is not None:
+        from xlac.driver import specialized
+        from xlac.training.summary import within_memory
+
+        found["memory"] = within_memory(specialized(model), memory, _machine(choice))
+    return found
+
+
+def _machine(choice: Chosen) -> Target:
+    """What the programs of a target are made for. Raises SourceError for a target or an option of
+    one that there is not.
+    """
+    from xlac_sdk.host.registry import find
+
+    return find(choice.target).target(choice.options.request)
 
 
 def _weights(choice: Chosen, as_json: bool) -> None:
@@ -130,8 +161,9 @@ def _training(told: dict[str, Any]) -> None:
             f"averages    of {kept['tensors']:,} tensors, decay {kept['decay']}: "
             f"{nbytes['averages']:,} bytes"
         )
+    on = f" on {told['target']}" if told["target"] != "cpu" else ""
     click.echo(
-        f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}: weights "
+        f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}{on}: weights "
         f"{nbytes['weights']:,}, optimizer "
         f"{nbytes['optimizer']:,}, {sums}inputs {nbytes['inputs']:,}, values at once {values:,}"
     )

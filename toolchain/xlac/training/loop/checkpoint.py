@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from xlac.ir.types import Type
 from xlac.spec.weights.safetensors import SafetensorsFile, TensorSource, write_tensors
@@ -34,6 +34,15 @@ Counted = Annotated[int, Field(ge=0, le=MOST)]
 NAME = re.compile(r"checkpoint-(\d{10})\.safetensors")
 
 
+def _pairs(numbers: tuple[float, ...]) -> tuple[float, ...]:
+    if not numbers or len(numbers) % 2:
+        raise ValueError("a sum and a count, or several such pairs")
+    return numbers
+
+
+Pairs = Annotated[tuple[float, ...], AfterValidator(_pairs)]
+
+
 @dataclass(slots=True)
 class RunPosition:
     """How far a run has come: whole epochs, batches of the next one and the sums of their metrics;
@@ -44,7 +53,7 @@ class RunPosition:
     step: Counted = 0
     epoch: Counted = 0
     batches: Counted = 0
-    sums: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    sums: dict[str, Pairs] = field(default_factory=dict)
     seconds: float = 0.0
     best: float | None = None
     best_step: Annotated[int, Field(ge=-1, le=MOST)] = -1
