@@ -35,6 +35,10 @@ def ordered() -> Group:
     return group(Kind.SORT, Node.of(Sort(axis=1), x("x", 3, 9, 2)))
 
 
+def selected() -> Group:
+    return group(Kind.SORT, Node.of(Sort(axis=1, kept=3), x("x", 2, 60)))
+
+
 def replaced() -> Group:
     """A slice of three rows, computed where it goes."""
     starts = [x(f"at{n}", dtype=DType.I32) for n in range(3)]
@@ -181,6 +185,16 @@ SMALL_WINOGRAD = {**WINOGRAD, "tile": {"rows": [1, 3], "vectors": 2, "lanes": 4}
 
 KIND_CASES: dict[str, Drawn] = {
     "sort": Drawn(ordered, SSE, "merge_sort", exact=True, starts=(SHARED,)),
+    "sort_ranked": Drawn(
+        ordered, AVX2, "rank_sort", exact=True, starts=(SHARED, {"lanes": 2}), schedules=2
+    ),
+    "sort_selected": Drawn(
+        selected,
+        AVX512,
+        "selection",
+        exact=True,
+        instead={"template": "selection", "lanes": 4, "unroll": 2, "groups": 7, **SHARED},
+    ),
     "update": Drawn(replaced, AVX2, "update", exact=True, starts=(SHARED,)),
     "random_rows": Drawn(
         bits("philox", 3, 3, 111), AVX2, "random_rows", exact=True, starts=(SHARED,)

@@ -63,6 +63,8 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
         ("threads", "loops"),
         "there are 1 loops",
     ),
+    ("sort_selected", {"groups": 2}, ("groups",), "at least 3"),
+    ("sort_selected", {"lanes": 3}, ("lanes",), "a power of two"),
     ("scatter_compensated", ORDERED, ("template",), "need compensation"),
     ("scatter_compensated", {"sweep_lanes": 3}, ("sweep_lanes",), "a power of two"),
     (

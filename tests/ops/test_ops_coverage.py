@@ -54,7 +54,7 @@ ATTRIBUTES = {
     ),
     "window": "combine body window strides low high base_dilation window_dilation",
     "scan": "body length carries scanned reverse checkpoint_every",
-    "sort": "axis descending keys stable body",
+    "sort": "axis descending keys stable body kept",
     "cumulative": "axis combine reverse exclusive",
     "rng_bits": "algorithm shape dtype",
 }

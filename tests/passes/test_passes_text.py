@@ -56,8 +56,8 @@ def test_the_default_pipeline() -> None:
     assert Pipeline.parse(str(DEFAULT)) == DEFAULT
     assert str(DEFAULT) == (
         "simplify,expand,inline,simplify,cse,fold,recognize-attention,hoist-loop-invariants,dce,"
-        "split-matmul-over-concat,motion,channels-last,canonicalize-dots,merge-dots-sharing-rhs,"
-        "fold,simplify,cse"
+        "split-matmul-over-concat,motion,partial-sort,channels-last,canonicalize-dots,"
+        "merge-dots-sharing-rhs,fold,simplify,cse"
     )
     assert len({name for name, _ in DEFAULT.stages}) == len(DEFAULT.stages)
 

@@ -28,7 +28,7 @@ CPU: dict[Kind, str] = {
     Kind.SCATTER: "xlac.codegen.cpu.scatter",
     Kind.UPDATE: "xlac.codegen.cpu.update",
     Kind.CUMULATIVE: "xlac.codegen.cpu.cumulative",
-    Kind.SORT: "xlac.codegen.cpu.sort",
+    Kind.SORT: "xlac.codegen.cpu.sort.lower",
     Kind.RANDOM: "xlac.codegen.cpu.random",
 }
 GPU: dict[Kind, str] = {

@@ -117,9 +117,7 @@ class ProducerFusion:
             cluster.labels.setdefault(node, label)
 
     def _refuses(self, cluster: Cluster, user: Node, node: Node) -> str:
-        """Why a cluster can only read an operand of one of its nodes from memory; empty when it
-        could compute it.
-        """
+        """Why a cluster reads an operand of its node from memory; "" where it may compute it."""
         if not self.fuse:
             return "" if self.home.get(node) is cluster else "fusion is off"
         if (
@@ -161,6 +159,8 @@ class ProducerFusion:
                 return ""
             case Kind.UPDATE:
                 return "what is updated is memory" if node is user.inputs[0] else ""
+            case Kind.SORT if isinstance(node.op, leaf.Iota | view.Slice):
+                return ""  # places, and lines read backwards
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.anchor.op.mnemonic} takes its operands from memory"

@@ -114,7 +114,8 @@ def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
         case Cumulative():
             return first
         case Sort():
-            return first * max(1, first.bit_length())
+            last = first if op.kept is None else op.kept
+            return first * max(1, last.bit_length())
         case Composite():
             return expansion_flops(op, inputs)
     return 0

@@ -248,10 +248,10 @@ def take(x: Node, indices: Node, axis: int) -> Node:
 
 
 def sort(
-    xs: Sequence[Node], axis: int, descending: bool = False, keys: int = 1
+    xs: Sequence[Node], axis: int, descending: bool = False, keys: int = 1, kept: int | None = None
 ) -> tuple[Node, ...]:
-    """Tensors reordered together by the first `keys` of them."""
-    return results(Node.of(order.Sort(axis, descending, keys), *xs))
+    """Tensors reordered together by the first `keys` of them; the first `kept` along the axis."""
+    return results(Node.of(order.Sort(axis, descending, keys, kept=kept), *xs))
 
 
 # ---- bodies ----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from xlac.passes.expand import ExpandPass
 from xlac.passes.fold import FoldPass
 from xlac.passes.merge_dots_sharing_rhs import MergeDotsSharingRhsPass
 from xlac.passes.motion import MotionPass
+from xlac.passes.partial_sort import PartialSortPass
 from xlac.passes.pipeline_text import parsed
 from xlac.passes.registry import Pass
 from xlac.passes.rewrite.context import IsKept, PassContext
@@ -103,6 +104,7 @@ DEFAULT = Pipeline.of(
         DcePass(),  # results, carried values and operands of loops and branches
         SplitMatmulOverConcatPass(),  # products of few rows read the parts where they lie
         MotionPass(),  # views sink through computation and cancel
+        PartialSortPass(),  # sorts of which only the first or last elements are read
         ChannelsLastPass(),  # of convolutions; transposes between them cancel
         CanonicalizeDotsPass(),  # batch norm goes into weights
         MergeDotsSharingRhsPass(),  # products of several values with one matrix are one product

@@ -18,7 +18,7 @@ from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.scatter import SCATTERS
 from xlac.codegen.schedules.schedule import Schedule
-from xlac.codegen.schedules.sort import MergeSortSchedule
+from xlac.codegen.schedules.sort import SORTS
 from xlac.codegen.schedules.update import UpdateSchedule
 from xlac.codegen.schedules.window import WindowChoiceSchedule, WindowSchedule
 from xlac.codegen.schedules.winograd import WinogradSchedule
@@ -37,7 +37,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         *GPU_ATTENTION,
         *GPU_ORDER,
         *GPU_BY_THREAD,
-        MergeSortSchedule,
+        *SORTS,
         OnlineSoftmaxSchedule,
         AttentionGradientSchedule,
         WinogradSchedule,

@@ -25,17 +25,20 @@ def sort(w: OnnxWriter, node: Node, *xs: str) -> list[str]:
     if op.body is not None:
         raise Unsaid("ONNX sorts by the order of numbers only")
     (count,) = known((node.inputs[0].shape[op.axis],), "sorting")
-    if 0 in node.inputs[0].shape:
-        return [w.op("Identity", x) for x in xs]
+    kept = count if op.kept is None else op.kept
+    if 0 in node.results[0].shape:
+        ends = [w.constant([n]) for n in (0, kept, op.axis)]
+        return [w.op("Slice", x, *ends) for x in xs]
     found = [*xs]
-    for key in reversed(range(op.keys)):
-        dtype = node.inputs[key].type.dtype
-        for least in passes(w, dtype):  # NaN is last, which numbers do not say
-            place = _places(w, found[key], dtype, least, op, count)
-            found = [
-                _taken(w, x, place, op.axis, n.type.dtype)
-                for x, n in zip(found, node.inputs, strict=True)
-            ]
+    types = [x.type.dtype for x in node.inputs]
+    steps = [(key, nan) for key in reversed(range(op.keys)) for nan in passes(w, types[key])]
+    for number, (key, nan) in enumerate(steps):  # NaN is last, which numbers do not say
+        wanted = kept if number + 1 == len(steps) else count
+        place = _places(w, found[key], types[key], nan, op, wanted)
+        found = [
+            _taken(w, x, place, op.axis, n.type.dtype)
+            for x, n in zip(found, node.inputs, strict=True)
+        ]
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xlac.exporters.stablehlo.literals import ints
 from xlac.exporters.stablehlo.scalars import compared
 from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Node
@@ -36,9 +37,14 @@ def sort(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
 
     body = w.region(scalars, comparator)
     w.hint = hint
-    return w.many(
-        "sort", xs, node.results, f"dimension = {op.axis} : i64, is_stable = true", [body]
-    )
+    whole = [x.type for x in node.inputs]
+    found = w.many("sort", xs, whole, f"dimension = {op.axis} : i64, is_stable = true", [body])
+    if op.kept is None:
+        return found
+    shape = node.results[0].shape
+    ends = f"start_indices = {ints([0] * len(shape))}, limit_indices = {ints(shape)}"
+    given = f"{ends}, strides = {ints([1] * len(shape))}"
+    return [w.op("slice", [x], t, given) for x, t in zip(found, node.results, strict=True)]
 
 
 def first(w: StableHloWriter, a: SsaValue, b: SsaValue) -> SsaValue:

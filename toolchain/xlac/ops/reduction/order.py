@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from xlac.ir.dims import Shape
 from xlac.ir.graph import Graph, Node, apply, pick
 from xlac.ir.leading import AXES
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
-from xlac.ops.checks import check_axes, several
+from xlac.ops.checks import check_axes, fits, several
 from xlac.ops.control import bodies
 from xlac.ops.tensor.index import taken_along
 from xlac_sdk.dtypes import DType
@@ -29,6 +30,7 @@ class Sort(Op):
     Ascending, NaN comes last (all NaNs are equal, and so are +0 and -0); descending is the opposite
     order. Equal keys keep their order, whether or not `stable` demands it. A `body` instead says
     whether the first of two goes before the second: it takes (x0, y0, x1, y1, …) and gives a bool.
+    With `kept`, only so many elements along `axis` are given, the first in order.
     """
 
     mnemonic = "sort"
@@ -40,6 +42,7 @@ class Sort(Op):
     keys: int = 1
     stable: bool = True
     body: Graph | None = None
+    kept: int | None = None
 
     def infer(self, *types: Type) -> Types:
         if not types:
@@ -53,7 +56,20 @@ class Sort(Op):
         if self.body is not None:
             scalars = [x.with_shape(()) for x in types for _ in range(2)]
             bodies.check(self.mnemonic, self.body, scalars, [Type(DType.BOOL)])
-        return several(types)
+        if self.kept is None:
+            return several(types)
+        if self.kept < 0 or not fits(self.kept, types[0].shape[self.axis]):
+            raise ShapeError(
+                f"there are no {self.kept} elements along axis {self.axis} of {types[0]}",
+                attribute="kept",
+            )
+        return several([x.with_shape(self.given(x.shape)) for x in types])
+
+    def given(self, shape: Shape) -> Shape:
+        """The shape of a result for operands of some shape."""
+        if self.kept is None:
+            return shape
+        return (*shape[: self.axis], self.kept, *shape[self.axis + 1 :])
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
         """Changes are reordered as what changes is."""
@@ -70,6 +86,8 @@ class Sort(Op):
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         order = self._order(arrays) if self.body is None else self._order_by_body(arrays)
+        if self.kept is not None:
+            order = order[(slice(None),) * self.axis + (slice(self.kept),)]
         results = [np.take_along_axis(x, order, self.axis) for x in arrays]
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -127,4 +145,23 @@ class Sort(Op):
             for k in (1, 2)
             for d in (False, True)
         ]
-        return found
+        return found + cls._kept_samples()
+
+    @classmethod
+    def _kept_samples(cls) -> list[Sample]:
+        cases: list[tuple[Ints, int, int]] = [
+            ((7,), 0, 0), ((7,), 0, 7), ((9, 3), 0, 2), ((3, 90), 1, 5), ((3, 130), 1, 65),
+            ((2, 400, 3), 1, 7), ((2, 900), 1, 1), ((1500,), 0, 600),
+        ]  # fmt: skip
+        found = [
+            Sample((Type(DType.F32, s),), {"axis": a, "kept": k, "descending": k % 2 == 0})
+            for s, a, k in cases
+        ]
+        for d in DType:
+            given = {"axis": 1, "descending": d.nbytes < 4}
+            found += [
+                Sample((Type(d, (2, n)),), {**given, "kept": k}, (values,))
+                for n, k, values in ((300, 3, "special"), (40, 39, "special"), (300, 20, "small"))
+            ]
+        pair = (Type(DType.I32, (2, 150)), Type(DType.F32, (2, 150)))
+        return found + [Sample(pair, {"axis": 1, "keys": k, "kept": 9}, ("small",)) for k in (1, 2)]

@@ -51,8 +51,7 @@ class Topk(Composite):
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         (x,) = inputs
         axis = normal_axis(self.axis, x.type.rank)
-        ordered = build.sort((x, build.iota(x.shape, axis)), axis, self.largest)
-        return tuple(build.cut(o, axis, 0, self.k) for o in ordered)
+        return build.sort((x, build.iota(x.shape, axis)), axis, self.largest, kept=self.k)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from xlac.codegen.core.elements import Elements
 from xlac.ops.reduction.order import Sort
@@ -29,6 +30,13 @@ def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Exp
         )
     assert result is not None
     return result
+
+
+def kept_only(elements: Elements, op: Sort, place: Expr) -> AbstractContextManager[None]:
+    """A block that runs for the places of a sorted line that the operation gives."""
+    if op.kept is None:
+        return nullcontext()
+    return elements.builder.when(build.apply(P.LT, place, build.index(op.kept)))
 
 
 def _compared(x: Expr, y: Expr) -> tuple[Expr, Expr]:

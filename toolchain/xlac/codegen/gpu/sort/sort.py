@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.kinds.sort import goes_before
+from xlac.codegen.core.kinds.sort import goes_before, kept_only
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.gpu.sort.merge_sort import MergeSort
 from xlac.fusion.group import Group, picked
@@ -37,8 +37,9 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
     def write(elements: Elements, string: Expr, place: Expr, values: Sequence[Expr]) -> None:
         index = at(string, place)
-        for node, number in picked(group):
-            elements.store(node, index, values[number])
+        with kept_only(elements, op, place):
+            for node, number in picked(group):
+                elements.store(node, index, values[number])
 
     def before(elements: Elements, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
         return goes_before(elements, op, a, b)

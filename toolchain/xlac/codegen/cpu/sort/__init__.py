@@ -1,0 +1,1 @@
+"""Sorting on a CPU: whole lines, or their first elements."""
