@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xlac.exporters.stablehlo.literals import ints
 from xlac.exporters.stablehlo.scalars import compared
 from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
@@ -41,7 +43,7 @@ def sort(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     found = w.many("sort", xs, whole, f"dimension = {op.axis} : i64, is_stable = true", [body])
     if op.kept is None:
         return found
-    shape = node.results[0].shape
+    shape: Any = node.results[0].shape
     ends = f"start_indices = {ints([0] * len(shape))}, limit_indices = {ints(shape)}"
     given = f"{ends}, strides = {ints([1] * len(shape))}"
     return [w.op("slice", [x], t, given) for x, t in zip(found, node.results, strict=True)]
