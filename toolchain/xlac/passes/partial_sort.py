@@ -39,7 +39,7 @@ class _Cutter:
 
     def __init__(self, graph: Graph, last: int, trace: Trace) -> None:
         self.graph, self.last, self.trace = graph, last, trace
-        self.made: dict[Node, _Partial] = {}
+        self.made: dict[Node, _PartialSort] = {}
 
     def run(self) -> Graph:
         """The graph with partial sorts."""
@@ -61,22 +61,24 @@ class _Cutter:
                 return self.made[sort].cut(old.op, number)
         return node
 
-    def _partial(self, node: Node, first: int, stop: int) -> _Partial | None:
+    def _partial(self, node: Node, first: int, stop: int) -> _PartialSort | None:
         op = node.op
         assert isinstance(op, Sort)
         count = node.inputs[0].shape[op.axis]
         if count != stop:
             found = build.results(Node.of(replace(op, kept=stop), *node.inputs))
-            return _Partial(found, op.axis, stop, None)
+            return _PartialSort(found, op.axis, stop, None)
         if not isinstance(count, int) or op.body is not None or (count - first) * self.last > count:
             return None
         backwards = [build.cut(x, op.axis, count - 1, -1, -1) for x in node.inputs]
         other = replace(op, descending=not op.descending, kept=count - first)
-        return _Partial(build.results(Node.of(other, *backwards)), op.axis, count - first, count)
+        return _PartialSort(
+            build.results(Node.of(other, *backwards)), op.axis, count - first, count
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Partial:
+class _PartialSort:
     """The results of a partial sort, of `kept` elements along an axis; in the opposite order for
     lines of `mirrored` elements.
     """
