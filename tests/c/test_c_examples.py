@@ -48,7 +48,7 @@ def learned(told: list[str]) -> None:
 
 
 @pytest.mark.parametrize("target", ["c", "cpu"])
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 def test_cpp_that_learns(examples: Path, target: str) -> None:
     needs("make", "cc", "g++")
     folder, forms = examples / "cpp", {"c": "c,h,hpp", "cpu": "hpp,o"}[target]

@@ -133,6 +133,7 @@ def test_sanitizers_find_nothing(folder: Path, tmp_path: Path) -> None:
     assert "then: loss" in run(made)
 
 
+@pytest.mark.sampled(2)
 def test_an_open_batch_is_chosen_by_each_call(target: str, batches: Any, tmp_path: Path) -> None:
     needs("cc")
     options = ("--target", target, "--dim", "batch=1..8", "--emit", "h,so")
@@ -156,6 +157,7 @@ def test_an_open_batch_is_chosen_by_each_call(target: str, batches: Any, tmp_pat
     np.testing.assert_allclose(np.asarray(model(image=image)), np.asarray(trainer(image=image)), rtol=1e-5, atol=1e-7)  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 def test_weights_beside_the_code_and_weights_that_do_not_learn(target: str, batches: Any, tmp_path: Path) -> None:  # fmt: skip
     spec = tmp_path / "digits_train.yaml"
     for file in ("digits.yaml", "digits.safetensors"):

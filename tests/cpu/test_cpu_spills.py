@@ -141,15 +141,13 @@ STACK = re.compile(r"\(%rsp|\[sp[,\]]")
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.sampled(4)
-def test_inner_loops_leave_the_stack_alone(machine: str) -> None:
-    found, allowed = {}, {}
-    for name in KERNELS:
-        loops = innermost(assembly(name, MACHINES[machine]))
-        assert loops, f"no loop in {name}"
-        found[name] = sum(bool(STACK.search(line)) for loop in loops for line in loop)
-        allowed[name] = ALLOWED.get(name, {}).get(machine, 0)
-    assert {name: n for name, n in found.items() if n > allowed[name]} == {}
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.sampled(8)
+def test_inner_loops_leave_the_stack_alone(name: str, machine: str) -> None:
+    loops = innermost(assembly(name, MACHINES[machine]))
+    assert loops, f"no loop in {name}"
+    found = sum(bool(STACK.search(line)) for loop in loops for line in loop)
+    assert found <= ALLOWED.get(name, {}).get(machine, 0)
 
 
 def test_spills_are_seen() -> None:

@@ -112,7 +112,7 @@ class Standin:
 
     def _of_nvidia(self, sources: str, name: str) -> Path:
         """A library beside the driver."""
-        flags = ("-O2", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{name}")
+        flags = ("-O1", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{name}")
         folder = self._folder(f"{sources}/*", "libraries/*", "engine/*", "driver/*")
         source = _together(folder, f"{sources}/*.cpp")
         return self._made(folder / name, [*COMPILE, *flags, str(source), str(self.driver)])

@@ -62,7 +62,7 @@ SPECS = Path(__file__).parents[2] / "specs"
 @pytest.mark.parametrize(
     "file", [f for f in MODELS if f.stem not in ("resnet50", "mobilenet_v2")], ids=lambda p: p.stem
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_shipped_specs_build_to_the_same_bytes(file: Path, tmp_path: Path) -> None:
     model = load(file)
     found = again(model, tmp_path)

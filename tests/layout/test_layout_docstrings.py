@@ -66,6 +66,7 @@ def is_overload(node: Public) -> bool:
     return any(ast.unparse(d).endswith("overload") for d in node.decorator_list)
 
 
+@cache
 def without(folder: str) -> list[str]:
     """What has none: `file:line: name`. A method that a base class describes needs no other."""
     missing: list[str] = []

@@ -46,6 +46,7 @@ def test_a_variant_says_what_the_static_program_says_to_the_bit(name: str, targe
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.sampled(2)
 def test_any_sizes_are_right(name: str) -> None:
     opened = model(name)
     program = compiled(opened, "cpu", VARIANTS[name])

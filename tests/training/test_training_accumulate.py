@@ -232,16 +232,16 @@ def test_a_run_of_micro_batches(tmp_path: Path, capsys: pytest.CaptureFixture[st
     given = batch(0, 40)
     np.savez(tmp_path / "d.npz", **given)
     spec, data, run = (str(tmp_path / name) for name in ("m.yaml", "d.npz", "run"))
-    options = ["--data", data, "--target", "c", "--batch", "16"]
+    options = ["--data", data, "--target", "reference", "--batch", "16"]
     assert status(["train", spec, *options, "--epochs", "1", "-o", run]) == 2
     assert "XL6309" in capsys.readouterr().err
     assert status(["train", spec, *options, "--accumulate", "2", "--epochs", "1", "-o", run]) == 0
-    assert status(["train", spec, "--resume", run, "--target", "c", "--epochs", "2"]) == 0
+    assert status(["train", spec, "--resume", run, "--target", "reference", "--epochs", "2"]) == 0
     whole = str(tmp_path / "whole")
     assert status(["train", spec, *options, "--accumulate", "2", "--epochs", "2", "-o", whole]) == 0
     weights = [(Path(r) / "weights.safetensors").read_bytes() for r in (run, whole)]
     assert weights[0] == weights[1]
-    assert status(["train", spec, "--resume", run, "--target", "c", "--epochs", "3", "--accumulate", "4"]) != 0  # fmt: skip
+    assert status(["train", spec, "--resume", run, "--target", "reference", "--epochs", "3", "--accumulate", "4"]) != 0  # fmt: skip
     assert "XL6334" in capsys.readouterr().err
 
 

@@ -72,14 +72,15 @@ def test_a_loss_that_is_not_finite_is_traced(target: str, accumulate: int, tmp_p
     assert trainer.steps_done == 2
 
 
-def test_gradients_that_are_not_finite_are_traced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ["clip: {norm: 1.0}", "finite: true", "loss_scale: 128.0"])
+@pytest.mark.sampled(3)
+def test_gradients_that_are_not_finite_are_traced(line: str, tmp_path: Path) -> None:
     """Only where they are looked at: clip, finite or a scale ask for it."""
-    for line in ("clip: {norm: 1.0}", "finite: true", "loss_scale: 128.0"):
-        trainer = made(tmp_path, ROOT, line)
-        before = trainer.state()
-        with pytest.raises(SourceError, match=r"(?s)the gradients are not finite.*m\.yaml:8:.*'r'.*XL602[23]"):  # fmt: skip
-            trainer.step(**zeros())
-        assert equal(before, trainer.state())
+    trainer = made(tmp_path, ROOT, line)
+    before = trainer.state()
+    with pytest.raises(SourceError, match=r"(?s)the gradients are not finite.*m\.yaml:8:.*'r'.*XL602[23]"):  # fmt: skip
+        trainer.step(**zeros())
+    assert equal(before, trainer.state())
 
 
 def test_numbers_that_were_wrong_before_are_named(tmp_path: Path) -> None:

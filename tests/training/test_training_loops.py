@@ -89,6 +89,7 @@ def theirs(w: Any, x: Any, y: Any, rounds: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("target", ["reference", "c", "cpu"])
 def test_gradient_beside_jax(target: str, bound: str, tmp_path: Path) -> None:
     """One step at rate 1 takes the gradient off the weight; steps run as often as the data say."""
+    pytest.importorskip("jax")
     trainer = trained(tmp_path, bound, target)
     before = np.array(trainer.state()["w"])
     given = data()
@@ -100,6 +101,7 @@ def test_gradient_beside_jax(target: str, bound: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["reference", "c", "cpu"])
+@pytest.mark.sampled(3)
 def test_a_bound_that_is_too_small(target: str, tmp_path: Path) -> None:
     """It ends the loop; a checked program says so, with the place of the loop."""
     file, x = written(tmp_path, "max: 3"), data()["x"]
