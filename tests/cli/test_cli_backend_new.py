@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+SPECS = Path(__file__).parents[2] / "specs"
+
 
 def test_a_new_backend_installs_and_passes(tmp_path: Path) -> None:
     site = tmp_path / "site"
@@ -43,3 +45,15 @@ def test_a_new_backend_installs_and_passes(tmp_path: Path) -> None:
     assert "toy" in run("xlac", "backend", "list")
     told = " ".join(run("xlac", "backend", "test", "toy", "--only", "scatter_add").split())
     assert "12 passed, 0 failed" in told, told
+    out = str(tmp_path / "out")  # what it builds is a folder, not a file
+    run("xlac", "build", str(SPECS / "mlp_small.yaml"), "--target", "toy", "-o", out)
+    run(
+        "xlac",
+        "run",
+        str(SPECS / "mlp_small.yaml"),
+        "--target",
+        "reference",
+        "--outputs",
+        f"{out}.npz",
+    )
+    assert "agrees" in run("xlac", "run", out, "--expect", f"{out}.npz")

@@ -9,7 +9,16 @@ import json
 from pathlib import Path
 
 from xlac_sdk.host.manifest_entries import ENTRIES
-from xlac_sdk.host.manifest_facts import Manifest, Memory, Provenance, Size, digest, inside, place
+from xlac_sdk.host.manifest_facts import (
+    Manifest,
+    Memory,
+    Provenance,
+    Size,
+    digest,
+    file_or_folder,
+    inside,
+    place,
+)
 from xlac_sdk.host.manifest_tensors import EXTENT, TENSOR, TERMS, TensorFacts, extent
 from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.source import Diagnostic, SourceError
@@ -54,7 +63,7 @@ _MANIFEST = schema.record(
         "name": _NAME,
         "target": schema.text(r"[A-Za-z0-9_.-]+"),
         "forms": schema.many(schema.text(r"[a-z]+")),
-        "library": place,
+        "library": file_or_folder,  # what `Backend.build` returned
         "weights": schema.member(WeightsOrigin),
         "weights_file": place,
         "needs": schema.many(_NAME),
@@ -109,7 +118,8 @@ def _consistent(found: Manifest, folder: Path) -> None:
     if found.weights.inside and found.weights_file:
         raise ValueError("weights_file: the weights are in the code")
     for name in (found.library, found.weights_file):
-        if name and name not in found.files:
+        of_folder = any(file.startswith(f"{name}/") for file in found.files)
+        if name not in ("", ".") and name not in found.files and not of_folder:
             raise ValueError(f"'{name}' has no hash")
 
 

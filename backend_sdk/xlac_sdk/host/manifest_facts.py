@@ -156,6 +156,11 @@ def place(value: Any, place: str) -> str:
     return "" if value == "" else inside(value, place)
 
 
+def file_or_folder(value: Any, place: str) -> str:
+    """The name of a file or folder, "." for the artefact's folder itself, or "" for none."""
+    return value if value in ("", ".") else inside(value, place)
+
+
 def digest(facts: dict[str, Any]) -> str:
     """SHA-256 of a manifest's facts."""
     text = json.dumps(facts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
