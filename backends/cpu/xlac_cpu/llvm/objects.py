@@ -75,12 +75,7 @@ def optimise(text: str, machine: Machine) -> tuple[Any, Any]:
         raise CodeError(
             Diagnostic("XL9101", f"LLVM refuses the text that the cpu backend wrote: {error}")
         ) from error
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    builder = llvm.create_pass_builder(generator, options)
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
+    passes, builder = function_passes(machine)
     for one in module.functions:
         if not one.is_declaration:
             passes.run(one, builder)
@@ -95,6 +90,21 @@ def shrink(module: Any, generator: Any) -> None:
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(generator, options)
     builder.getModulePassManager().run(module, builder)
+
+
+@cache
+def function_passes(machine: Machine) -> tuple[Any, Any]:
+    """The passes of `optimise`, and what runs them: made once, as llvmlite 0.50 never frees all of
+    their memory, nine kilobytes a module.
+    """
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    return passes, llvm.create_pass_builder(code_generator(machine), options)
 
 
 @cache
