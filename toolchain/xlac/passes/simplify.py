@@ -9,6 +9,7 @@ from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules.algebra import ALGEBRA
+from xlac.passes.rules.byte_products import BYTE_PRODUCTS
 from xlac.passes.rules.constants import CONSTANTS
 from xlac.passes.rules.divisions import DIVISIONS
 from xlac.passes.rules.logic import LOGIC
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     *PADDING,
     *DIVISIONS,
     *QUANTIZED,
+    *BYTE_PRODUCTS,
     *NORMAL,
 )
 

@@ -24,6 +24,8 @@ def cast(
         return w.op(f"{'fcmp une' if source.is_float else 'icmp ne'} {kind} {value}, {zero}")
     if source.is_float and target.is_float:
         return w.op(f"{'fpext' if source is DType.F32 else 'fptrunc'} {kind} {value} to {result}")
+    if source.is_float and lanes > 1:
+        return _saturated(w, value, source, target, lanes)
     if source.is_float:
         sign = "s" if target.is_signed else "u"
         to, of = (suffix(register(dtype), lanes) for dtype in (target, source))
@@ -39,6 +41,38 @@ def cast(
         f"{'sext' if source.is_signed and source is not DType.BOOL else 'zext'} {kind} {value} to "
         f"{result}"
     )
+
+
+def _saturated(w: LlvmWriter, value: str, source: DType, target: DType, lanes: int) -> str:
+    """Vectors of floats as integers, those of 8 or 16 bits by those of 32. LLVM has its saturating
+    conversions a lane at a time.
+    """
+    kind, scalar, flags = register(source, lanes), register(source), vector("i1", lanes)
+    top = 1 << (target.bits - target.is_signed)
+    digits = 24 if source is DType.F32 else 53
+    below = top - 1 if target.bits <= digits else top - (1 << (top.bit_length() - 1 - digits))
+
+    def limit(value: int) -> str:
+        return constant(number(float(value), source), scalar, lanes)
+
+    low = limit(-top if target.is_signed else 0)
+    inside = w.op(f"fcmp ogt {kind} {value}, {low}")  # NaN is not: it becomes the lower limit
+    held = w.op(f"select {flags} {inside}, {kind} {value}, {kind} {low}")
+    if target.is_signed:
+        real = w.op(f"fcmp ord {kind} {value}, {value}")
+        held = w.op(f"select {flags} {real}, {kind} {held}, {kind} {limit(0)}")
+    inside = w.op(f"fcmp olt {kind} {held}, {limit(below)}")
+    held = w.op(f"select {flags} {inside}, {kind} {held}, {kind} {limit(below)}")
+    narrow = register(target, lanes)
+    if target.bits < 32:
+        whole = vector("i32", lanes)
+        return w.op(f"trunc {whole} {w.op(f'fptosi {kind} {held} to {whole}')} to {narrow}")
+    found = w.op(f"fpto{'s' if target.is_signed else 'u'}i {kind} {held} to {narrow}")
+    if below == top - 1:
+        return found
+    over = w.op(f"fcmp oge {kind} {value}, {limit(top)}")
+    last = constant(number(top - 1, target), register(target), lanes)
+    return w.op(f"select {flags} {over}, {narrow} {last}, {narrow} {found}")
 
 
 Kind = tuple[DType, int]  # an element type, and how many lanes

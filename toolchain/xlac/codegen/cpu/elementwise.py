@@ -112,14 +112,8 @@ class _Writer:
             top, left = build.mul(counters.pop(down), side), build.mul(counters.pop(across), side)
             bottom = _end(builder, top, crossed.extent, side)
             if blocks.in_registers:
-                lanes = self.how.lanes
-                with (
-                    builder.loop("t", top, bottom, lanes) as row,
-                    builder.loop(
-                        "i", left, _end(builder, left, inner.extent, side), lanes
-                    ) as column,
-                ):
-                    self._square(counters, crossed, row, inner, column)
+                right = _end(builder, left, inner.extent, side)
+                self._squares(counters, crossed, (top, bottom), inner, (left, right))
                 return
             with builder.loop("t", top, bottom) as row:
                 counters[crossed] = row
@@ -128,6 +122,29 @@ class _Writer:
                     self._strip(counters, left, build.sub(end, left))
                 else:
                     self._strip(counters, left, side)
+
+    def _squares(
+        self,
+        counters: dict[Run, Expr],
+        crossed: Run,
+        rows: tuple[Expr, Expr],
+        inner: Run,
+        columns: tuple[Expr, Expr],
+    ) -> None:
+        """A block by squares, and what is left of it by rows."""
+        builder, lanes, (left, right) = self.builder, self.how.lanes, columns
+        last_row, last_column = _whole(rows[1], crossed, lanes), _whole(right, inner, lanes)
+        with (
+            builder.loop("t", rows[0], last_row, lanes) as row,
+            builder.loop("i", left, last_column, lanes) as column,
+        ):
+            self._square(counters, crossed, row, inner, column)
+        if divisor(inner.extent) % lanes:
+            with builder.loop("t", rows[0], last_row) as row:
+                self._strip({**counters, crossed: row}, last_column, build.sub(right, last_column))
+        if divisor(crossed.extent) % lanes:
+            with builder.loop("t", last_row, rows[1]) as row:
+                self._strip({**counters, crossed: row}, left, build.sub(right, left))
 
     def _square(
         self, counters: dict[Run, Expr], crossed: Run, row: Expr, inner: Run, column: Expr
@@ -146,6 +163,11 @@ class _Writer:
             )
             moved = tuple(build.add(a, s) if s else a for a, s in zip(at, shift, strict=True))
             elements.store(output, moved, turned)
+
+
+def _whole(stop: Expr, run: Run, lanes: int) -> Expr:
+    """The end of the whole squares before the end of a block, which begins at one."""
+    return stop if divisor(run.extent) % lanes == 0 else build.mul(build.div(stop, lanes), lanes)
 
 
 def _end(builder: Builder, start: Expr, extent: Dim, side: int) -> Expr:

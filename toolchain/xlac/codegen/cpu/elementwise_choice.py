@@ -61,7 +61,9 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
     each, (*around, inner) = operations(survey), loops
     lanes = lanes_for(target, survey.dtypes, inner.extent)
     unroll, join = unroll_for(target, survey.statements, survey.flops), joins(target, survey.flops)
-    blocks = _blocks(job, survey, loops, lanes, target)
+    blocks = _blocks(job, survey, loops, min(lanes, TURNED), target)
+    if blocks and blocks.in_registers:
+        lanes = min(lanes, TURNED)
     chunk = 0
     if blocks:
         shared = [
@@ -104,13 +106,13 @@ def turns(job: Job, survey: Survey, crossed: Run, inner: Run, lanes: int) -> boo
     `crossed`, is copied without computation.
     """
     accesses = survey.accesses
-    whole = all(isinstance(run.extent, int) and run.extent % lanes == 0 for run in (crossed, inner))
+    known = all(isinstance(run.extent, int) and run.extent >= lanes for run in (crossed, inner))
     return (
         len(job.stores) == 1
         and not survey.flops
         and len(accesses) == 2
         and accesses[0].strides[crossed.axes[-1]] == 1
-        and whole
+        and known
         and not accesses[0].opaque
         and not survey.opaque
         and 1 < lanes <= TURNED
@@ -147,7 +149,7 @@ def _check_nest(nest: Nest, job: Job, survey: Survey, target: Target) -> None:
         if nest.blocks.in_registers and not turns(job, survey, crossed, inner, nest.lanes):
             raise Misfit(
                 ("blocks", "in_registers"),
-                "the data is not a transposition in whole squares of vectors",
+                "the data is not a transposition of at least one square of vectors",
             )
         if nest.blocks.in_registers and nest.blocks.side % nest.lanes:
             raise Misfit(("blocks", "side"), f"it must be a multiple of {nest.lanes} lanes")

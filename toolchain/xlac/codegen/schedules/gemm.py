@@ -59,6 +59,13 @@ class GemmSchedule(Schedule):
 
 
 @dataclass(frozen=True, slots=True)
+class BytesGemmSchedule(GemmSchedule):
+    """The same for products of bytes, four of which are one step of the sum."""
+
+    template: ClassVar[str] = "bytes_gemm"
+
+
+@dataclass(frozen=True, slots=True)
 class InnerProductSchedule(Schedule):
     """Vectors of `lanes` along the sum, for a tile of `rows` by `columns` results at once; `unroll`
     vectors at once in tiles of at most 8 results.
@@ -99,4 +106,4 @@ class PackSchedule(Schedule):
 
 
 ContractionSchedule = GemmSchedule | InnerProductSchedule | AutovectorizedSchedule
-CONTRACTIONS = (GemmSchedule, InnerProductSchedule, AutovectorizedSchedule)
+CONTRACTIONS = (GemmSchedule, BytesGemmSchedule, InnerProductSchedule, AutovectorizedSchedule)

@@ -19,14 +19,19 @@ from xlac.ops.scalar.convert import Cast
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
+BYTES = {DType.I8, DType.U8}
 
 
 def check_operands(mnemonic: str, lhs: Type, rhs: Type, out: DType | None) -> DType:
     """The element type of a contraction: that of its operands, or a wider one of the same class.
 
-    One operand may be i8 where the other is of floats: quantised weights, converted as they are
-    read.
+    One operand may be i8 where the other is of floats: quantised weights. Bytes of either sign may
+    be multiplied where the result is wider.
     """
+    if {lhs.dtype, rhs.dtype} == BYTES:
+        if out is None or not out.is_integer or out.bits < 32:
+            raise ShapeError(f"{mnemonic} of {lhs} and {rhs} gives i32", attribute="out_dtype")
+        return out
     dtype = rhs.dtype if lhs.dtype is DType.I8 and rhs.dtype.is_float else lhs.dtype
     if rhs.dtype is not dtype and not (rhs.dtype is DType.I8 and dtype.is_float):
         raise ShapeError(
@@ -47,8 +52,8 @@ def check_operands(mnemonic: str, lhs: Type, rhs: Type, out: DType | None) -> DT
 
 
 def alike(lhs: Array, rhs: Array) -> tuple[Array, Array]:
-    """Both operands in one type: quantised weights in that of what they are multiplied with."""
-    if lhs.dtype == rhs.dtype:
+    """Both operands in one type, that of floats if one is quantised; bytes stay as they are."""
+    if lhs.dtype == rhs.dtype or lhs.dtype.itemsize == rhs.dtype.itemsize == 1:
         return lhs, rhs
     return (lhs.astype(rhs.dtype), rhs) if lhs.dtype == np.int8 else (lhs, rhs.astype(lhs.dtype))
 
@@ -109,7 +114,8 @@ class Dot(Op):
 
     The result has the batch axes, then the free axes of lhs, then those of rhs. Halves accumulate
     in f32, integers wrap in the result's type. `out_dtype` may be wider than the operands. One
-    operand may be i8 where the other is of floats: it is converted as it is read.
+    operand may be i8 where the other is of floats: it is converted as it is read. Of i8 and u8 each
+    operand may be either.
     """
 
     mnemonic = "dot"

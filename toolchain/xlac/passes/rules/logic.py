@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.ir.graph import Node
+from xlac.ir.op import Op
 from xlac.ops.checks import BITS, FLOATS, INTEGERS
+from xlac.ops.scalar.arithmetic import Max, Min
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Bitcast, Cast
 from xlac.ops.tensor.leaf import Const
@@ -31,6 +33,7 @@ from xlac.passes.rewrite.pattern import (
 from xlac.passes.rewrite.rule import Example, Parameter, Site, constant, rule
 from xlac.passes.rules.algebra import varies
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.semantics import cast
 
 BOOL = frozenset({DType.BOOL})
 NUMBERS = INTEGERS | FLOATS
@@ -151,6 +154,41 @@ def merge_casts(node: Node, site: Site) -> Node | None:
     return site.make(Cast(last), inner.inputs[0]) if holds(middle, source) or wraps else None
 
 
+def _clamped(dtype: DType, *limits: tuple[type[Op], float]) -> Example:
+    def example(p: Parameter) -> Node:
+        node = p(40)
+        for kind, limit in limits:
+            number = Node.of(Const(np.asarray(limit, np.float32)))
+            node = Node.of(kind(), node, Node.of(Broadcast((40,), ()), number))
+        return Node.of(Cast(dtype), node)
+
+    return example
+
+
+@rule(
+    Cast,
+    examples=[
+        _clamped(DType.U8, (Max, 0.0), (Min, 255.0)),
+        _clamped(DType.I8, (Min, 127.5), (Max, -129.0)),
+        _clamped(DType.I32, (Max, -(2.0**31))),
+    ],
+)
+def drop_clamp(node: Node, site: Site) -> Node | None:
+    """A cast of floats to integers holds them within the limits of the type by itself."""
+    (inner,) = node.inputs
+    dtype, extreme = node.type.dtype, type(inner.op)
+    if not inner.type.dtype.is_float or not dtype.is_integer or extreme not in (Max, Min):
+        return None
+    info = np.iinfo(dtype.numpy)
+    for held, by in (inner.inputs, inner.inputs[::-1]):
+        limit = constant(by)
+        if limit is None or np.isnan(limit):
+            continue
+        if int(cast(limit, dtype)) == int(info.min if extreme is Max else info.max):
+            return site.make(node.op, held)
+    return None
+
+
 @rule(
     Bitcast,
     examples=[
@@ -220,5 +258,5 @@ LOGIC = (
     BITWISE
     + COMPARISONS
     + SELECTIONS
-    + (drop_cast, merge_casts, merge_bitcasts, compare_uncast, select_is_cast)
+    + (drop_cast, drop_clamp, merge_casts, merge_bitcasts, compare_uncast, select_is_cast)
 )

@@ -84,7 +84,8 @@ class OperandSource:
 @dataclass(frozen=True, slots=True)
 class Contraction:
     """The canonical form. `inner` lists summed axes from the outermost. Outside its `borders` the
-    left operand is zero.
+    left operand is zero. With a `word`, a step of the innermost takes four bytes of each operand,
+    which are `word` elements apart in the right one.
     """
 
     outer: tuple[Axis, ...]
@@ -96,10 +97,11 @@ class Contraction:
     accumulate: DType
     place: Place
     borders: tuple[Edge, ...] = ()
+    word: Dim = 0
 
     @property
     def depth(self) -> Dim:
-        """The number of products in each sum."""
+        """The number of steps in each sum."""
         return volume(tuple(a.extent for a in self.inner))
 
     @property
@@ -110,7 +112,7 @@ class Contraction:
     @property
     def flops(self) -> int:
         """Operations at the sizes to optimise for."""
-        return 2 * size_hint(
+        return (8 if self.word else 2) * size_hint(
             self.depth
             * self.row_count
             * self.columns.extent

@@ -89,10 +89,15 @@ def choose(group: Group, reads: InputReads) -> ConvInputSchedule:
     if reads.masks and reads.pays:
         return ConvInputSchedule(bool(phases), None)
     around, crosses = borders(anchor, phases), _crosses(anchor, found)
-    if found is not None and not crosses and not _padded(around) and x.type.size != 0:
+    apart = reads.beside == "C" and found is not None and _channels_apart(anchor, found)
+    whole = not (crosses or apart or _padded(around))
+    if found is not None and whole and x.type.size != 0:
         return ConvInputSchedule(bool(phases), None)
     order = _memory_order(found, len(x.shape))
-    if crosses:
+    if apart:
+        channel = anchor.op.layout[0].index("C")  # type: ignore[attr-defined]
+        order = (*(a for a in order if a != channel), channel)
+    elif crosses:
         letters, spatial = anchor.op.layout[0], anchor.op.spatial  # type: ignore[attr-defined]
         order = tuple(letters.index(letter) for letter in f"NC{spatial}")
     return ConvInputSchedule(bool(phases), order)
@@ -117,6 +122,13 @@ def check(schedule: ConvInputSchedule, group: Group, reads: InputReads) -> None:
         raise Misfit(("order",), "its input is dilated: it must be copied, or convolved in phases")
     if around.edges and not reads.masks:
         raise Misfit(("order",), "windows leave the input, which must be copied with its padding")
+
+
+def _channels_apart(anchor: Node, found: OperandView) -> bool:
+    op = anchor.op
+    assert isinstance(op, Conv)
+    place = op.layout[0].index("C")
+    return anchor.inputs[0].shape[place] != 1 and found.strides[place] != 1
 
 
 def _padded(around: Borders) -> bool:

@@ -17,6 +17,7 @@ from math import gcd, prod
 import numpy as np
 
 from xlac.codegen.core.addressing import row_major
+from xlac.codegen.core.contraction.byte_words import BYTES, words
 from xlac.codegen.core.contraction.contraction import (
     Axis,
     Contraction,
@@ -204,13 +205,17 @@ def constant(
     source, lanes, width = c.right, tile.lanes, tile.width
     # weights have static shapes
     (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))
-    shape = static((*(a.extent for a in own), *(a.extent for a in c.inner), extent))
-    steps = static((*(a.right for a in own), *(a.right for a in c.inner), c.columns.right))
+    inner = c.inner
+    if c.word:  # its bytes, as they lie in the source
+        inner = (*inner[:-1], Axis(inner[-1].extent * BYTES, right=c.word))
+    shape = static((*(a.extent for a in own), *(a.extent for a in inner), extent))
+    steps = static((*(a.right for a in own), *(a.right for a in inner), c.columns.right))
 
     def make(array: Array) -> Array:
         if not size:
             return np.zeros(0, dtype.numpy)
         seen = stepped(before(array) if before else array, shape, steps, offset, len(own))
+        seen = words(seen) if c.word else seen
         around, within, full = shape[: len(own)], seen.shape[len(own) : -1], extent // width * width
         result = on_a_line(size, dtype.numpy).reshape(*around, size // prod(around))
         panels = result[..., : depth * full].reshape(*around, full // width, *within, width)
@@ -225,7 +230,8 @@ def constant(
         return result.reshape(-1)
 
     assert not isinstance(source.value, PackedConstant | Scratch)
-    name = f"panels of {width}/{lanes} as {dtype} from {source.offset} {shape} {steps} {key}"
+    kind = "words" if c.word else "panels"
+    name = f"{kind} of {width}/{lanes} as {dtype} from {source.offset} {shape} {steps} {key}"
     return packed_panels(c, PackedConstant(dtype, size, (source.value,), make, name), outer)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from xlac.codegen.core.contraction import conv
+from xlac.codegen.core.contraction import byte_words, conv
 from xlac.codegen.core.contraction.conv import Depthwise
 from xlac.codegen.core.contraction.conv_input_choice import InputReads
 from xlac.codegen.core.epilogue import Epilogue
@@ -20,6 +21,8 @@ from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
@@ -28,10 +31,11 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     wanted = lower_part.decisions.wanted(name)
     if isinstance(wanted, CONTRACTIONS):
         return conv.lower(group, target, name, lower_part, replace(TEMPLATES, depthwise=_none))
+    templates = replace(TEMPLATES, reads=partial(_reads, target))
     tiling = _tiling(group.anchor, target, wanted)
     if tiling and (lowered := winograd.lower(group, target, name, lower_part, tiling)):
         return lowered
-    return conv.lower(group, target, name, lower_part, TEMPLATES)
+    return conv.lower(group, target, name, lower_part, templates)
 
 
 def _tiling(anchor: Node, target: Target, wanted: Schedule | None) -> Tiling | None:
@@ -41,6 +45,14 @@ def _tiling(anchor: Node, target: Target, wanted: Schedule | None) -> Tiling | N
         results = wanted.results if wanted.results in able else able[0]
         return served(anchor, results, target)
     return choose.chosen(anchor, target)
+
+
+def _reads(target: Target, anchor: Node) -> InputReads:
+    """Bytes are multiplied by fours, which are neighbouring channels."""
+    x, kernel = (i.type.dtype for i in anchor.inputs)
+    word = byte_words.SIGNS.get(x)
+    fours = word is not None and kernel is DType.I8 and target.spells(Primitive.DOT4, word)
+    return InputReads(masks=False, pays=False, phases=True, beside="C" if fours else "")
 
 
 def _none(group: Group, target: Target, after: Epilogue) -> None:

@@ -8,6 +8,7 @@ from math import prod
 from typing import Literal
 
 from xlac.codegen.core import summation
+from xlac.codegen.core.contraction.byte_words import BYTES
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.packing import panel_count
 from xlac.codegen.core.contraction.partial_tiles import PRODUCTS, WHOLE
@@ -170,6 +171,7 @@ def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
     operand.
     """
     others = [(a.usual, a.left) for a in (c.rows[1 - axis], *c.inner)]
+    others += [(BYTES, 1)] if c.word else []
 
     def nbytes(many: int) -> int:
         return _distinct([(many * step, c.rows[axis].left), *others]) * c.left.dtype.nbytes

@@ -4,7 +4,7 @@ operand is read, and the blocking.
 
 from __future__ import annotations
 
-from xlac.codegen.core.contraction import packing
+from xlac.codegen.core.contraction import byte_words, packing
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.epilogue import Epilogue
@@ -19,6 +19,7 @@ from xlac.codegen.cpu.gemm import (
 )
 from xlac.codegen.schedules.gemm import (
     AutovectorizedSchedule,
+    BytesGemmSchedule,
     CacheBlocking,
     ContractionSchedule,
     GemmSchedule,
@@ -40,8 +41,9 @@ def choose(
     """The schedule of a contraction and its epilogue. `view` is the view that the right operand
     came from.
     """
-    swap = swaps(c, view)
-    c = c.swapped() if swap else c
+    bytewise = byte_words.able(c, target)
+    swap = not bytewise and swaps(c, view)
+    c = c.swapped() if swap else byte_words.in_words(c) if bytewise else c
     if view.compute is None and inner_product_choice.pays(c, target):
         return inner_product_choice.chosen(c, swap, target)
     if autovectorized.pays(c, target):
@@ -72,7 +74,8 @@ def gemm(
     blocking = cache_blocking.choose(axes, tile, target)
     cut = cache_blocking.cut(axes, tile, blocking)
     turned = isinstance(c.columns.extent, int) and register_transpose.pays(after, c, tile, target)
-    return GemmSchedule(
+    template = BytesGemmSchedule if c.word else GemmSchedule
+    return template(
         swap,
         tile,
         right,
@@ -124,6 +127,8 @@ def _right(
     quantised = c.right.dtype is DType.I8 and c.accumulate.is_float
     dtype = c.accumulate if reuse > 2 and not quantised else c.right.dtype
     if c.right.constant:
+        if c.word:
+            return "constant", c.right.dtype
         if readable and (target.size or packing.is_packed_already(c, tile)):
             return "direct", c.right.dtype
         return "constant", dtype
@@ -157,6 +162,10 @@ def check(
 def _check_gemm(
     schedule: GemmSchedule, c: Contraction, after: Epilogue, view: OperandView, target: Target
 ) -> None:
+    if isinstance(schedule, BytesGemmSchedule):
+        if not byte_words.able(c, target):
+            raise Misfit(("template",), "it is not of bytes that this target multiplies by fours")
+        c = byte_words.in_words(c)
     tile = schedule.tile
     _check_tile(tile, c, target)
     _check_right(schedule, c, view, target)
@@ -195,6 +204,8 @@ def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:
 def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, target: Target) -> None:
     if schedule.right == "direct" and not _readable(c, schedule.tile, view, target):
         raise Misfit(("right",), "its columns are not contiguous, or not whole vectors of the tile")
+    if schedule.right != "constant" and c.word:
+        raise Misfit(("right",), "words of its bytes are packed at compile time")
     if schedule.right == "constant" and not c.right.constant:
         raise Misfit(("right",), "it is known only when the program runs")
     if schedule.right == "running" and c.right.constant:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from xlac.codegen.core.contraction import packing, panel_kernel
+from xlac.codegen.core.contraction.byte_words import in_words
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
@@ -20,6 +21,7 @@ from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.gemm import (
     CONTRACTIONS,
     AutovectorizedSchedule,
+    BytesGemmSchedule,
     ContractionSchedule,
     GemmSchedule,
     InnerProductSchedule,
@@ -59,6 +61,8 @@ def launches(
                 c, panels = panels.merged(c)
             autovectorized.AutovectorizedGemm(elements, after, c, panels, schedule).write()
         case GemmSchedule():
+            if isinstance(schedule, BytesGemmSchedule):
+                c = in_words(c)
             return _gemm(group, target, name, decisions, c, after, right, schedule)
     return [elements.launch(name, cost.work(group))]
 

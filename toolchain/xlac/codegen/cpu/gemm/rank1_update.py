@@ -1,5 +1,5 @@
 """One step of the sum of a register tile: a rank-1 update, every row's element of the left operand
-times every vector of the right.
+times every vector of the right; of bytes, four such updates at once.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from xlac.codegen.core.contraction.byte_words import BYTES, SIGNS
 from xlac.codegen.core.contraction.contraction import Contraction, multiply_add, read
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.ir.dims import Dim
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Expr, Var
+from xlac_sdk.kernel_ir.kernel import Access, Expr, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,17 @@ class Rank1Update:
         return self.elements.builder.let("w", value)
 
     def _element(self, left: Expr, row: Dim) -> Expr:
-        value = read(self.elements, self.c.left, build.add(left, row), 1, self.c.accumulate)
+        where, source = build.add(left, row), self.c.left
+        if self.c.word:
+            buffer = self.elements.parameter(source.value, Access.READ)
+            word = build.bits(build.load(buffer, where, BYTES), SIGNS[source.dtype])
+            return self.elements.builder.let("x", build.splat(word, self.lanes))
+        value = read(self.elements, source, where, 1, self.c.accumulate)
         return self.elements.builder.let("x", build.splat(value, self.lanes))
 
     def _add(self, total: Var, wide: Expr, column: Expr) -> None:
-        self.elements.builder.assign(total, multiply_add(self.elements.target, wide, column, total))
+        if self.c.word:
+            added = build.apply(Primitive.DOT4, wide, column, total)
+        else:
+            added = multiply_add(self.elements.target, wide, column, total)
+        self.elements.builder.assign(total, added)

@@ -1,0 +1,195 @@
+"""Products and convolutions of bytes less their zero points, on several processors: equal to the
+sums, wherever zero points lie and however long sums are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from processors import needs_processor
+
+from xlac import driver
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops import build
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
+from xlac.ops.tensor.leaf import Param
+from xlac_sdk.dtypes import DType
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.kernel import Apply, statements
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.target import Request
+
+Array = np.ndarray[Any, Any]
+PROCESSORS = ("", "x86-64", "x86-64-v3", "x86-64-v4")
+SIGNS = (np.uint8, np.int8)
+
+
+class Case:
+    """A graph of several products, and what each of them gives."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(3)
+        self.given: dict[str, Array] = {}
+        self.weights: dict[str, Array] = {}
+        self.outputs: dict[str, Node] = {}
+        self.exact: dict[str, Array] = {}
+
+    def bytes(self, dtype: type, shape: tuple[int, ...], extreme: bool = False) -> Array:
+        info = np.iinfo(dtype)
+        if extreme:
+            return np.full(shape, info.min if info.min else info.max, dtype)
+        return self.rng.integers(info.min, info.max + 1, shape).astype(dtype)
+
+    def param(self, values: Array, weight: bool) -> Node:
+        store = self.weights if weight else self.given
+        name = f"{'w' if weight else 'x'}{len(store)}"
+        store[name] = values
+        kind = "weight" if weight else "input"
+        return Node.of(Param(name, Type(DType.of(values.dtype), values.shape), kind))
+
+    def less(self, values: Array, zero: Array | None, weight: bool, wide: DType) -> Node:
+        """The bytes less a zero point that broadcasts with them."""
+        found = build.cast(self.param(values, weight), wide)
+        if zero is None:
+            return found
+        point = self.param(zero, weight) if zero.ndim else build.constant(zero)
+        return build.sub(found, build.cast(point, wide))
+
+    def product(
+        self,
+        x: Array,
+        w: Array,
+        x_zero: Array | None = None,
+        w_zero: Array | None = None,
+        wide: DType = DType.I16,
+    ) -> None:
+        left, right = self.less(x, x_zero, False, wide), self.less(w, w_zero, True, wide)
+        batch = tuple(range(w.ndim - 2))
+        op = Dot(batch, batch, (x.ndim - 1,), (w.ndim - 2,), DType.I32)
+        a, b = (
+            v.astype(np.int64) - (0 if z is None else z.astype(np.int64))
+            for v, z in ((x, x_zero), (w, w_zero))
+        )
+        self.add(Node.of(op, left, right), a @ b)
+
+    def add(self, node: Node, exact: Array) -> None:
+        name = f"y{len(self.outputs)}"
+        self.outputs[name], self.exact[name] = node, exact.astype(np.int32)
+
+    def check(self, cpu: str, threads: int = 1, used: bool = True) -> None:
+        backend = find("cpu")
+        params = tuple(n for n in Graph("g", (), self.outputs).nodes() if isinstance(n.op, Param))
+        inputs = tuple(n for n in params if n.op.kind == "input")  # type: ignore[attr-defined]
+        graph = Graph("g", inputs, self.outputs)
+        target = backend.target(Request(cpu=cpu, threads=threads))
+        lowered = driver.lower(Model(graph, self.weights), target)
+        found = driver.executable(lowered, backend)(**self.given)
+        for name, exact in self.exact.items():
+            np.testing.assert_array_equal(np.asarray(found[name]), exact, err_msg=name)
+        words = [
+            one
+            for kernel in lowered.program.kernels
+            for one in walk([e for s in statements(kernel.body) for e in roots(s)])
+            if isinstance(one, Apply) and one.primitive is Primitive.DOT4
+        ]
+        assert bool(words) is used
+
+
+def zero(dtype: type, value: int) -> Array:
+    return np.asarray(value, dtype)
+
+
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.sampled(2)
+def test_products(cpu: str) -> None:
+    needs_processor(cpu)
+    case = Case()
+    for a in SIGNS:
+        for b in SIGNS:
+            x, w = case.bytes(a, (7, 24)), case.bytes(b, (24, 35))
+            case.product(x, w)
+            case.product(x, w, zero(a, 5), zero(b, 9))
+            case.product(x, w, zero(a, np.iinfo(a).max), None, DType.I32)
+            case.product(x, w, case.bytes(a, (7, 1)), case.bytes(b, (35,)))
+            case.product(x, w, None, case.bytes(b, (1, 35)), DType.I32)
+            extremes = case.bytes(a, (3, 64), True), case.bytes(b, (64, 17), True)
+            case.product(*extremes, zero(a, 0), zero(b, np.iinfo(b).max))
+    case.check(cpu)
+
+
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.sampled(2)
+def test_sizes(cpu: str) -> None:
+    """Sums that are no whole steps, one row, one column, batches, long sums, threads."""
+    needs_processor(cpu)
+    case = Case()
+    for depth in (1, 2, 3, 5, 8, 31, 130):
+        case.product(
+            case.bytes(np.uint8, (6, depth)), case.bytes(np.int8, (depth, 9)), zero(np.uint8, 3)
+        )
+    for rows, columns in ((1, 1), (1, 40), (33, 1), (50, 3), (13, 200)):
+        case.product(case.bytes(np.int8, (rows, 16)), case.bytes(np.int8, (16, columns)))
+    case.product(
+        case.bytes(np.uint8, (2, 5, 12)), case.bytes(np.int8, (2, 12, 20)), zero(np.uint8, 7)
+    )
+    case.product(case.bytes(np.uint8, (2, 4, 5, 12)), case.bytes(np.int8, (2, 4, 12, 20)))
+    long = case.bytes(np.uint8, (3, 1 << 16), True), case.bytes(np.uint8, (1 << 16, 20), True)
+    case.product(*long, zero(np.uint8, 1), zero(np.uint8, 128))
+    case.product(*long)
+    case.product(
+        case.bytes(np.uint8, (150, 256)), case.bytes(np.int8, (256, 130)), zero(np.uint8, 99)
+    )
+    case.check(cpu, threads=2)
+
+
+def convolved(x: Array, w: Array, op: Conv) -> Array:
+    """The sums of a convolution of channels-last numbers."""
+    return np.asarray(op.evaluate(x.astype(np.int32), w.astype(np.int32)))
+
+
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.sampled(2)
+def test_convolutions(cpu: str) -> None:
+    needs_processor(cpu)
+    case = Case()
+    layouts = (("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"))
+    for number, (channels, out, groups, stride, pad, dilation) in enumerate(
+        (
+            (8, 20, 1, 1, 1, 1), (3, 16, 1, 2, 1, 1), (5, 7, 1, 1, 0, 2), (16, 16, 2, 1, 1, 1),
+            (6, 6, 6, 1, 1, 1), (6, 4, 2, 1, 1, 1), (12, 33, 1, 1, 2, 1), (1, 3, 1, 1, 1, 1),
+        )
+    ):  # fmt: skip
+        a, b, layout = SIGNS[number % 2], SIGNS[number // 2 % 2], layouts[number % 3 == 2]
+        x = case.bytes(a, (2, 9, 10, channels))
+        w = case.bytes(b, (3, 3, channels // groups, out))
+        for x_zero, w_zero in ((None, None), (zero(a, 7), None), (zero(a, 100), zero(b, 3))):
+            shapes = {"N": 2, "H": 9, "W": 10, "C": channels}
+            kernel = {"H": 3, "W": 3, "I": channels // groups, "O": out}
+            given = x.reshape([shapes[c] for c in "NHWC"]).transpose(
+                ["NHWC".index(c) for c in layout[0]]
+            )
+            taps = w.reshape([kernel[c] for c in "HWIO"]).transpose(
+                ["HWIO".index(c) for c in layout[1]]
+            )
+            left, right = (
+                case.less(np.ascontiguousarray(v), z, weight, DType.I16)
+                for v, z, weight in ((given, x_zero, False), (taps, w_zero, True))
+            )
+            ones = (1, 1)
+            op = Conv(
+                layout, (stride,) * 2, (pad,) * 2, (pad,) * 2, ones, (dilation,) * 2, groups, 1,
+                DType.I32,
+            )  # fmt: skip
+            exact = convolved(
+                given.astype(np.int32) - (0 if x_zero is None else int(x_zero)),
+                taps.astype(np.int32) - (0 if w_zero is None else int(w_zero)),
+                op,
+            )
+            case.add(Node.of(op, left, right), exact)
+    case.check(cpu)

@@ -1,0 +1,226 @@
+"""Products of bytes less their zero points, on a CPU: the bytes themselves are multiplied, by which
+four products are one instruction, and what zero points add is taken off the sums.
+
+    sum (x - a) (w - b)  =  sum x w  -  a sum (w - b)  -  b sum x
+
+In i32, which wraps, both sides are equal to the bit. The weights w are known, so their sums are
+too; sums of x are made where b is not 0. Weights become i8, x what the target multiplies with that:
+turning the highest bit of a byte moves it and its zero point by 128.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, frozen_array
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
+from xlac.ops.scalar.arithmetic import Add, Sub
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Broadcast
+from xlac.passes.rewrite.rule import Parameter, Site, rule
+from xlac.passes.rules.byte_operands import (
+    STEP,
+    Centred,
+    as_wanted,
+    centred,
+    fours,
+    known,
+    padded,
+    settled,
+    sums_of,
+    taken_off,
+    turned,
+)
+from xlac.passes.rules.views import integers
+from xlac_sdk.dtypes import DType
+
+
+def _operands(node: Node, site: Site) -> tuple[Centred, Centred] | None:
+    """Both operands of a product that gains, the right one known."""
+    if site.context.target.device != "cpu" or node.type.dtype is not DType.I32:
+        return None
+    if any(not i.type.dtype.is_integer or i.type.dtype is DType.BOOL for i in node.inputs):
+        return None
+    x, w = (centred(i, site) for i in node.inputs)
+    if x is None or w is None or not known(w.whole):
+        return None
+    if isinstance(w.zero, Node) and not known(w.zero):
+        return None
+    x, w = as_wanted(x, site), turned(w, DType.I8, site)
+    return None if (x.whole, w.whole) == node.inputs else (x, w)
+
+
+def _bytes(p: Parameter, *shape: int, dtype: DType = DType.U8, zero: int = 0) -> Node:
+    """Bytes less a zero point, in i16."""
+    wide = Node.of(Cast(DType.I16), p(*shape, dtype=dtype))
+    number = Node.of(Const(np.asarray(-zero, np.int16)))
+    return Node.of(Add(), wide, Node.of(Broadcast(shape, ()), number)) if zero else wide
+
+
+def _weights(*shape: int, dtype: type = np.int8, zero: object = None) -> Node:
+    """Known bytes less a zero point, which may be a vector along the last axis, in i16."""
+    info = np.iinfo(dtype)
+    values: Array = np.random.default_rng(1).integers(info.min, info.max + 1, shape).astype(dtype)
+    wide = Node.of(Cast(DType.I16), Node.of(Const(frozen_array(values))))
+    if zero is None:
+        return wide
+    zeros = np.asarray(zero, np.int16)
+    axes = (len(shape) - 1,) if zeros.ndim else ()
+    return Node.of(Sub(), wide, Node.of(Broadcast(shape, axes), Node.of(Const(zeros))))
+
+
+def _dot(p: Parameter, x: Node, w: Node) -> Node:
+    return Node.of(Dot((), (), (1,), (0,), DType.I32), x, w)
+
+
+@rule(
+    Dot,
+    examples=[
+        lambda p: _dot(p, _bytes(p, 3, 8, zero=128), _weights(8, 5)),
+        lambda p: _dot(p, _bytes(p, 3, 7, zero=3), _weights(7, 5, dtype=np.uint8, zero=128)),
+        lambda p: _dot(p, _bytes(p, 3, 8, dtype=DType.I8, zero=-5), _weights(8, 5, zero=7)),
+        lambda p: _dot(p, _bytes(p, 3, 8), _weights(8, 4, zero=[1, 0, -3, 127])),
+        lambda p: Node.of(
+            Dot((0,), (0,), (2,), (1,), DType.I32), _bytes(p, 2, 3, 8, zero=9), _weights(2, 8, 5)
+        ),
+    ],
+)
+def dot_of_bytes(node: Node, site: Site) -> Node | None:
+    """A product of bytes less their zero points is one of bytes, less sums."""
+    assert isinstance(node.op, Dot)
+    found = _operands(node, site)
+    if found is None:
+        return None
+    op, (x, w) = node.op, found
+    if isinstance(x.zero, Node) and x.axis in op.contract_lhs:
+        return None
+    if isinstance(w.zero, Node) and w.axis in op.contract_rhs:
+        return None
+    batch, free = len(op.batch_lhs), op.free(x.whole.type.rank, w.whole.type.rank)
+    places = (  # of each operand's axes in the result
+        dict(zip((*op.batch_lhs, *free[0]), range(batch + len(free[0])), strict=True)),
+        dict(zip(op.batch_rhs, range(batch), strict=True))
+        | {a: batch + len(free[0]) + n for n, a in enumerate(free[1])},
+    )
+    kept = [tuple(place[a] for a in sorted(place)) for place in places]
+    if any(list(axes) != sorted(axes) for axes in kept):
+        return None
+    rows, columns = kept
+    left, right = _filled_up(op, x.whole, w.whole, site)
+    result = site.make(replace(op, out_dtype=DType.I32), left, settled(right, site))
+    if x.zero != 0:
+        sums = settled(sums_of(w, tuple(sorted(op.contract_rhs)), site), site)
+        at = None if x.axis is None else places[0][x.axis]
+        result = taken_off(result, sums, columns, x.zero, at, site)
+    if w.zero != 0:
+        sums = sums_of(Centred(x.whole), tuple(sorted(op.contract_lhs)), site)
+        at = None if w.axis is None else places[1][w.axis]
+        zero = w.zero if isinstance(w.zero, int) else settled(w.zero, site)
+        result = taken_off(result, sums, rows, zero, at, site)
+    return result
+
+
+def _filled_up(op: Dot, x: Node, w: Node, site: Site) -> tuple[Node, Node]:
+    """Operands whose sum has whole steps: zeros follow."""
+    if len(op.contract_lhs) != 1 or not fours(site):
+        return x, w
+    axes = op.contract_lhs[0], op.contract_rhs[0]
+    size = x.shape[axes[0]]
+    if not isinstance(size, int) or size % STEP == 0 or axes[0] != x.type.rank - 1:
+        return x, w
+    lacking = -size % STEP
+    return (
+        padded(x, {axes[0]: (0, lacking)}, 0, site),
+        padded(w, {axes[1]: (0, lacking)}, 0, site),
+    )
+
+
+# ---- convolutions --------------------------------------------------------------------------------
+
+
+def _conv(p: Parameter, x: Node, w: Node, low: int = 1, groups: int = 1, dilation: int = 1) -> Node:
+    op = Conv(("NHC", "HIO", "NHC"), (1,), (low,), (low,), (dilation,), (1,), groups, 1, DType.I32)
+    return Node.of(op, x, w)
+
+
+@rule(
+    Conv,
+    examples=[
+        lambda p: _conv(p, _bytes(p, 2, 6, 4, zero=128), _weights(3, 4, 5)),
+        lambda p: _conv(p, _bytes(p, 2, 6, 3, zero=7), _weights(3, 3, 5, dtype=np.uint8, zero=128)),
+        lambda p: _conv(p, _bytes(p, 2, 6, 4, dtype=DType.I8), _weights(3, 4, 2, zero=[5, -5])),
+        lambda p: _conv(p, _bytes(p, 2, 6, 8, zero=3), _weights(3, 4, 6), groups=2),
+        lambda p: _conv(p, _bytes(p, 2, 6, 4, zero=3), _weights(3, 4, 6), dilation=2),
+    ],
+)
+def conv_of_bytes(node: Node, site: Site) -> Node | None:
+    """A convolution of bytes less their zero points is one of bytes, less sums. What surrounds x is
+    its zero point.
+    """
+    assert isinstance(node.op, Conv)
+    op, found = node.op, _operands(node, site)
+    if found is None or op.batch_groups > 1:
+        return None
+    x, w = found
+    output = op.layout[1].index("O")
+    taps = dict(zip(op.layout[1], w.whole.shape, strict=True))
+    summed = integers([size for axis, size in enumerate(w.whole.shape) if axis != output])
+    if x.axis is not None or w.axis not in (None, output) or summed is None:
+        return None
+    if (op.feature_groups > 1 and (taps["I"] == 1 or w.zero != 0)) or not _fits(x):
+        return None
+    left, right, op = _surrounded(op, x, w.whole, site)
+    right = settled(right, site)
+    result = site.make(replace(op, out_dtype=DType.I32), left, right)
+    channel = op.layout[2].index("C")
+    if x.zero != 0:
+        axes = tuple(a for a in range(w.whole.type.rank) if a != output)
+        sums = settled(sums_of(w, axes, site), site)
+        result = taken_off(result, sums, (channel,), x.zero, None, site)
+    if w.zero != 0:
+        shape = integers(tuple(1 if a == output else n for a, n in enumerate(right.shape))) or ()
+        inside = np.zeros(shape, np.int8)  # channels that were added are none of x
+        inside[tuple(slice(None if a == output else n) for a, n in enumerate(w.whole.shape))] = 1
+        ones = site.make(Const(frozen_array(inside)))
+        sums = site.make(replace(op, out_dtype=DType.I32), left, ones)
+        zero = w.zero if isinstance(w.zero, int) else settled(w.zero, site)
+        at = None if w.axis is None else channel
+        result = taken_off(result, sums, tuple(range(node.type.rank)), zero, at, site)
+    return result
+
+
+def _fits(x: Centred) -> bool:
+    """Whether the zero point is a number of the bytes, with which they can be surrounded."""
+    if isinstance(x.zero, Node):
+        return True
+    info = np.iinfo(x.whole.type.dtype.numpy)
+    return bool(info.min <= x.zero <= info.max)
+
+
+def _surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, Conv]:
+    """The operands with x surrounded by its zero point, and channels in whole steps."""
+    around: dict[int, tuple[int, int]] = {}
+    between = [0] * x.whole.type.rank
+    spread = any(op.low) or any(op.high) or set(op.lhs_dilation) != {1}
+    if x.zero != 0 and spread:
+        for number, letter in enumerate(op.spatial):
+            axis = op.layout[0].index(letter)
+            around[axis] = op.low[number], op.high[number]
+            between[axis] = op.lhs_dilation[number] - 1
+        none = (0,) * len(op.spatial)
+        op = replace(op, low=none, high=none, lhs_dilation=(1,) * len(op.spatial))
+    axes = op.layout[0].index("C"), op.layout[1].index("I")
+    channels = w.shape[axes[1]]
+    if op.feature_groups == 1 and isinstance(channels, int) and channels % STEP and fours(site):
+        around[axes[0]] = 0, -channels % STEP
+        w = padded(w, {axes[1]: (0, -channels % STEP)}, 0, site)
+    left = padded(x.whole, around, x.zero, site, tuple(between)) if around else x.whole
+    return left, w, op
+
+
+BYTE_PRODUCTS = (dot_of_bytes, conv_of_bytes)
