@@ -18,6 +18,7 @@ from xlac.passes.rules.padding import PADDING
 from xlac.passes.rules.parts import PARTS
 from xlac.passes.rules.quantized import QUANTIZED
 from xlac.passes.rules.reductions import REDUCTIONS
+from xlac.passes.rules.requantize import REQUANTIZE
 from xlac.passes.rules.views import VIEWS
 
 RULES: tuple[Rule, ...] = (
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     *DIVISIONS,
     *QUANTIZED,
     *BYTE_PRODUCTS,
+    *REQUANTIZE,
     *NORMAL,
 )
 

@@ -99,6 +99,13 @@ def _multiplied(
     if places == (None, None):
         scale = site.make(Mul(), *(site.make(Cast(node.type.dtype), s.scale) for s in (a, b)))
         return site.make(Mul(), found, site.make(Broadcast(node.shape, ()), scale))
+    if None in places:  # one number for each entry of an axis
+        vector, number = (a, b) if places[1] is None else (b, a)
+        parts = [site.make(Cast(node.type.dtype), s.scale) for s in (vector, number)]
+        wide = site.make(Broadcast(vector.scale.shape, ()), parts[1])
+        scale = site.make(Mul(), parts[0], wide)
+        axes = tuple(place for place in places if place is not None)
+        return site.make(Mul(), found, site.make(Broadcast(node.shape, axes), scale))
     for s, place in zip((a, b), places, strict=True):
         axes = () if place is None else (place,)
         found = site.make(

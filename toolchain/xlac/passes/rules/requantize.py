@@ -1,0 +1,221 @@
+"""Sums of integers that are scaled, shifted and divided by the scale of a result are multiplied by
+one number, as ONNX Runtime's products of integers are.
+
+    round((f32(sum) * s + f32(b) * s) / c)  >>  round(f32(sum + b) * (s / c))
+
+One product rounds where three operations did, so that a number halfway between two integers may
+fall to the other side.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from xlac.ir.graph import Node, walk
+from xlac.ir.interpret import evaluate
+from xlac.ir.op import Array
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
+from xlac.ops.scalar.arithmetic import Add, Div, Max, Min, Mul, Round, Sub
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
+from xlac.passes.rewrite.rule import Parameter, Site, constant, rule
+from xlac.passes.rules.quantized import SUM, largest
+from xlac.passes.rules.views import integers
+from xlac_sdk.dtypes import DType
+
+SMALL = 1 << 20  # elements of scales that are looked at
+NEAR = 2.0**-20  # how far the scale of a bias may be from that of the sums, which it stands for
+
+
+def numbers(node: Node, site: Site) -> Array | None:
+    """What a small node is, if only constants and weights decide it, without its broadcast."""
+    while isinstance(node.op, Broadcast):
+        (node,) = node.inputs
+    if not isinstance(node.type.size, int) or node.type.size > SMALL:
+        return None
+    values: dict[Node, tuple[Array, ...]] = {}
+    for one in walk([node]):
+        if isinstance(one.op, Param):
+            if one.op.kind != "weight" or one.op.name not in site.context.weights:
+                return None
+            values[one] = (site.context.weights[one.op.name],)
+        elif one.inputs or isinstance(one.op, Const):
+            values[one] = evaluate(one, [values[i] for i in one.inputs])
+        else:
+            return None
+    return values[node][0]
+
+
+def magnitude(node: Node, site: Site) -> int:
+    """What integers cannot exceed."""
+    op, held = node.op, largest(node)
+    match op:
+        case Dot() | Conv():
+            left, right = (magnitude(i, site) for i in node.inputs)
+            shape, type_ = node.inputs[1].shape, node.inputs[1].type
+            kept = (
+                [op.layout[1].index("O")]
+                if isinstance(op, Conv)
+                else [a for a in range(type_.rank) if a not in op.contract_rhs]
+            )
+            depth = integers([size for axis, size in enumerate(shape) if axis not in kept])
+            return held if depth is None else min(held, prod(depth) * left * right)
+        case Add() | Sub():
+            return min(held, sum(magnitude(i, site) for i in node.inputs))
+        case Cast() | Broadcast() | Reshape() | Transpose():
+            return min(held, magnitude(node.inputs[0], site))
+    known = numbers(node, site)
+    return held if known is None else int(np.abs(known.astype(np.int64)).max(initial=0))
+
+
+def scaled(node: Node, site: Site) -> tuple[Node, Node] | None:
+    """A product of integers, as floats, and known numbers that lie along one axis at most."""
+    if not isinstance(node.op, Mul):
+        return None
+    for whole, by in (node.inputs, node.inputs[::-1]):
+        if not isinstance(whole.op, Cast) or not whole.inputs[0].type.dtype.is_integer:
+            continue
+        if isinstance(by.op, Broadcast) and by.inputs[0].type.rank <= 1:
+            return whole, by
+    return None
+
+
+def _positive(node: Node, site: Site) -> bool:
+    found = numbers(node, site)
+    return found is not None and bool(np.all(found > 0)) and bool(np.all(np.isfinite(found)))
+
+
+def _over(by: Node, divisor: Node, site: Site) -> Node | None:
+    """A quotient of numbers along one axis at most, before they are spread."""
+    parts = [(n.op, n.inputs[0]) for n in (by, divisor) if isinstance(n.op, Broadcast)]
+    if len(parts) != 2:
+        return None
+    (first, a), (second, b) = parts
+    if not isinstance(first, Broadcast) or not isinstance(second, Broadcast):
+        return None
+    if a.type.rank and b.type.rank and first.axes != second.axes:
+        return None
+    wide = a if a.type.rank else b
+    axes = first.axes if a.type.rank else second.axes
+    both = [x if x.shape == wide.shape else site.make(Broadcast(wide.shape, ()), x) for x in (a, b)]
+    return site.make(Broadcast(by.shape, axes), site.make(Div(), *both))
+
+
+def _alike(a: Node, b: Node, site: Site) -> bool:
+    """Whether scales stand for the same, but for how they were rounded."""
+    if not (isinstance(a.op, Broadcast) and isinstance(b.op, Broadcast)):
+        return False
+    first, second = numbers(a, site), numbers(b, site)
+    if first is None or second is None:
+        return False
+    if first.size != 1 and second.size != 1 and a.op.axes != b.op.axes:
+        return False
+    return bool(np.all(np.abs(first - second) <= NEAR * np.abs(first)))
+
+
+def divided(node: Node, by: Node, site: Site) -> Node | None:
+    """A node over positive numbers, as integers times one number; None where it is nothing such."""
+    if not site.single(node):
+        return None
+    found = scaled(node, site)
+    if found is not None:
+        factor = _over(found[1], by, site)
+        return None if factor is None else site.make(Mul(), found[0], factor)
+    match node.op:
+        case Max() | Min():
+            for inner, limit in (node.inputs, node.inputs[::-1]):
+                if constant(limit) is None:
+                    continue
+                less = divided(inner, by, site)
+                if less is None:
+                    return None
+                zero = float(constant(limit) or 0) == 0.0
+                return site.make(node.op, less, limit if zero else site.make(Div(), limit, by))
+        case Add():
+            return _shifted(node, by, site)
+    return None
+
+
+def _shifted(node: Node, by: Node, site: Site) -> Node | None:
+    """Sums and a bias of one scale: the bias is added to the sums as integers."""
+    for sums, bias in (node.inputs, node.inputs[::-1]):
+        found = scaled(sums, site)
+        if found is None or not site.single(sums):
+            continue
+        (whole,), factor = found[0].inputs, found[1]
+        spread = bias.op.axes if isinstance(bias.op, Broadcast) else None
+        shift = scaled(bias.inputs[0] if spread is not None else bias, site)
+        if shift is None:
+            continue
+        (added,), scale = shift[0].inputs, shift[1]
+        if magnitude(whole, site) + magnitude(added, site) >= SUM:
+            continue
+        if spread is not None:
+            added = site.make(Broadcast(node.shape, spread), added)
+            inner = scale.op.axes if isinstance(scale.op, Broadcast) else ()
+            axes = tuple(spread[a] for a in inner)
+            scale = site.make(Broadcast(node.shape, axes), scale.inputs[0])
+        if not _alike(factor, scale, site):
+            continue
+        whole, added = (
+            i if i.type.dtype is DType.I32 else site.make(Cast(DType.I32), i)
+            for i in (whole, added)
+        )
+        quotient = _over(factor, by, site)
+        if quotient is None:
+            return None
+        total = site.make(Cast(node.type.dtype), site.make(Add(), whole, added))
+        return site.make(Mul(), total, quotient)
+    return None
+
+
+def _numbers(values: object) -> Node:
+    return Node.of(Const(np.asarray(values, np.float32)))
+
+
+def _times(x: Node, values: object, axes: tuple[int, ...] = ()) -> Node:
+    wide = Node.of(Cast(DType.F32), x) if x.type.dtype.is_integer else x
+    return Node.of(Mul(), wide, Node.of(Broadcast(x.shape, axes), _numbers(values)))
+
+
+def _quantized(x: Node, extreme: float | None = None) -> Node:
+    if extreme is not None:
+        x = Node.of(Max(), x, Node.of(Broadcast(x.shape, ()), _numbers(extreme)))
+    return Node.of(Round(), Node.of(Div(), x, Node.of(Broadcast(x.shape, ()), _numbers(4.0))))
+
+
+def _with_bias(p: Parameter, vector: bool) -> Node:
+    scale, axes = ([0.5, 0.25, 2.0], (1,)) if vector else (0.5, ())
+    sums = _times(p(4, 3, dtype=DType.I16), scale, axes)
+    bias = _times(Node.of(Const(np.array([3, -5, 1000], np.int32))), scale, (0,) if vector else ())
+    return _quantized(Node.of(Add(), sums, Node.of(Broadcast((4, 3), (1,)), bias)), 0.0)
+
+
+@rule(
+    Round,
+    examples=[
+        lambda p: _quantized(_times(p(4, 3, dtype=DType.I32), 0.5)),
+        lambda p: _quantized(_times(p(4, 3, dtype=DType.I32), [0.5, 0.25, 2.0], (1,)), 0.0),
+        lambda p: _quantized(_times(p(4, 3, dtype=DType.I32), 0.25), -6.0),
+        lambda p: _with_bias(p, vector=False),
+        lambda p: _with_bias(p, vector=True),
+    ],
+    reassociates=True,
+)
+def requantized(node: Node, site: Site) -> Node | None:
+    """A quotient that is rounded to integers is a product of sums of integers and one number."""
+    (quotient,) = node.inputs
+    if not isinstance(quotient.op, Div) or not site.single(quotient):
+        return None
+    number, by = quotient.inputs
+    if not isinstance(by.op, Broadcast) or by.inputs[0].type.rank > 1 or not _positive(by, site):
+        return None
+    found = divided(number, by, site)
+    return None if found is None else site.make(node.op, found)
+
+
+REQUANTIZE = (requantized,)
