@@ -274,7 +274,7 @@ def test_without_it_a_step_is_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(DENSE)
     graphs = graphs_of(*load_training(tmp_path / "m.yaml"))
     assert graphs.accumulate is None
-    assert not [tensor.name for tensor in graphs.state if tensor.passing]
+    assert not [tensor.name for tensor in graphs.state if tensor.transient]
     first, cut = made(tmp_path), made(tmp_path, accumulate=2)
     assert first.fingerprint != cut.fingerprint
 

@@ -42,7 +42,7 @@ def test_the_peak_of_a_step_is_that_of_its_program(
     trainer = Trainer(file, target=target, threads=threads)
     given = {"x": rng.normal(size=x), "y": labels}
     trainer.step(**given)
-    (made,) = (program for key, program in trainer._programs._made.items() if key[0] == "step")
+    (made,) = (program for key, program in trainer._programs._compiled.items() if key[0] == "step")
     assert isinstance(made, Compiled)
     program, told_bytes = made.program, told["bytes"]
     assert program.arena_bytes == told_bytes["step"]

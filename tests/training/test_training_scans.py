@@ -62,7 +62,7 @@ def test_a_step_is_the_same(target: str, steps: int, tmp_path: Path) -> None:
         for _ in range(2):
             trainer.step(**data(steps))
         states.append(trainer.state())
-        arenas.append(max(p.program.arena_bytes for p in trainer._programs._made.values()))
+        arenas.append(max(p.program.arena_bytes for p in trainer._programs._compiled.values()))
     for name in ("w", "v"):
         np.testing.assert_allclose(states[0][name], states[1][name], rtol=2e-5, atol=1e-6)
     assert arenas[1] < arenas[0] / 2 or steps < 60, arenas

@@ -91,13 +91,13 @@ def parquet(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("write", [npz, compressed, npy, shards, table, tabs, parquet])
-@pytest.mark.parametrize("memory", [spill.MOST, 100])
+@pytest.mark.parametrize("memory", [spill.MAX_IN_MEMORY, 100])
 def test_every_kind_of_file(
     write: Any, memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with next to nothing kept in memory."""
-    monkeypatch.setattr(spill, "MOST", memory)
-    monkeypatch.setattr(array_files, "MOST", memory)
+    monkeypatch.setattr(spill, "MAX_IN_MEMORY", memory)
+    monkeypatch.setattr(array_files, "MAX_IN_MEMORY", memory)
     found = whole(opened(LogisticSteps(), write(tmp_path)))
     for name, array in DATA.items():
         np.testing.assert_array_equal(found[name], array)
@@ -268,8 +268,8 @@ def test_a_full_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     class Usage:
         free = 10
 
-    monkeypatch.setattr(array_files, "MOST", 100)
-    monkeypatch.setattr(spill, "MOST", 100)
+    monkeypatch.setattr(array_files, "MAX_IN_MEMORY", 100)
+    monkeypatch.setattr(spill, "MAX_IN_MEMORY", 100)
     monkeypatch.setattr("shutil.disk_usage", lambda place: Usage)
     with pytest.raises(LimitError, match=r"c.npz: .* has no room for its .* bytes decoded \[XL4002\]"):  # fmt: skip
         opened(LogisticSteps(), compressed(tmp_path))

@@ -11,7 +11,7 @@ import pytest
 from logistic import LogisticSteps, Told, samples
 
 from xlac.training.loop import checkpoint
-from xlac.training.loop.loader_state import LoaderState, Unkeepable
+from xlac.training.loop.loader_state import LoaderState, NotSerializable
 from xlac.training.loop.train import train
 from xlac_sdk.dtypes import Array
 
@@ -123,7 +123,7 @@ def test_states_are_kept_as_they_are() -> None:
     deep: list[Any] = []
     deep.append(deep)
     for value in (object(), {"x": {1}}, np.array([object()]), deep):
-        with pytest.raises(Unkeepable):
+        with pytest.raises(NotSerializable):
             LoaderState.of(value)
 
 

@@ -1,1 +1,1 @@
-"""Training: the graph of a step, programs that share what they learn, and the loop around them."""
+"""Training: the graph of a step, programs that share the training state, and the training loop."""

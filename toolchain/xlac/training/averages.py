@@ -20,22 +20,22 @@ from xlac.training.weights import write_weights
 from xlac_sdk.source import Diagnostic, SourceError
 
 EVALUATE, RUN = "evaluate_ema", "run_ema"
-"""The entries that compute with averages, as `evaluate` and `run` do with the weights."""
+"""The entries that use the averages where `evaluate` and `run` use the weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """The model with averaged weights, as they are when it is called."""
+    """The model with averaged weights. Each call uses the averages as they are at that time."""
 
     run_evaluate: Callable[[Mapping[str, Any]], Sums]
-    """The loss and metrics of a batch by input, as sums and counts."""
+    """The loss and metrics of a batch (arrays by input), as sums and counts."""
     weights: Callable[[], dict[str, Array]]
-    """A copy of every weight by name: averages, and the weights that do not change as they are."""
+    """A copy of every weight by name: its average, or a frozen weight itself."""
     _run: Callable[[Mapping[str, Any]], Any]
     _compiled: Callable[[Mapping[str, Array], Mapping[str, Any]], Compiled | Specializing]
 
     def evaluate(self, /, **arrays: Any) -> dict[str, float]:
-        """The loss and metrics of a batch."""
+        """The mean loss and metrics of a batch, by name."""
         return means(self.run_evaluate(arrays))
 
     def __call__(self, /, **arrays: Any) -> Any:
@@ -43,32 +43,32 @@ class Averages:
         return self._run(arrays)
 
     def model(self, **options: Any) -> Compiled | Specializing:
-        """The model for inference with the averages as its weights, compiled as the trainer is;
-        `options` are those of `xlac.compile`.
+        """The model for inference with the averages as its weights, compiled with the trainer's
+        options; `options`, those of `xlac.compile`, override them.
         """
         return self._compiled(self.weights(), options)
 
     def save_weights(self, path: str | os.PathLike[str]) -> None:
-        """Writes `weights` as safetensors, by the names that the model's spec knows them by."""
+        """Writes `weights` as safetensors, under the names of the model's spec. Raises OSError."""
         write_weights(Path(path), self.weights())
 
 
 def with_averages(
-    found: Mapping[str, Array], tensors: Mapping[str, StateTensor]
+    loaded: Mapping[str, Array], tensors: Mapping[str, StateTensor]
 ) -> dict[str, Array]:
-    """Tensors of the state, and those averages, where such are kept, that begin as the weights
-    among them.
+    """Loaded state tensors; where averages are kept, also the averages of the loaded weights,
+    initialized to these.
     """
-    kept = {name: tensors.get(f"{PREFIX}{name}") for name in found if tensors[name].learns}
-    begun = {
-        tensor.name: np.asarray(found[name]).astype(tensor.type.dtype.numpy)
-        for name, tensor in kept.items()
+    averages = {name: tensors.get(f"{PREFIX}{name}") for name in loaded if tensors[name].learns}
+    initial = {
+        tensor.name: np.asarray(loaded[name]).astype(tensor.type.dtype.numpy)
+        for name, tensor in averages.items()
         if tensor is not None
     }
-    return {**found, **begun}
+    return {**loaded, **initial}
 
 
 def no_averages() -> SourceError:
-    """What is said where averages are asked for, and none are kept."""
+    """The error for asking for averages where none are kept."""
     problem = "no averages of the weights are kept"
     return SourceError(Diagnostic("XL6056", problem, hint="train: {ema: {decay: 0.999}}"))

@@ -1,4 +1,4 @@
-"""The models of training as programs: their sizes, and the state that they share."""
+"""Entries of training (step, evaluate, run): the open sizes of a call, and the shared state."""
 
 from __future__ import annotations
 
@@ -23,55 +23,59 @@ ALIGNMENT = 64  # bytes
 
 @dataclass(frozen=True, eq=False)
 class TrainingEntry:
-    """One of the models of training, and where its calls show the sizes that are open: by input,
-    axis and size.
+    """A model of training. `size_sources` are (input, axis, open size): the axes of inputs from
+    which a call's open sizes are read; `default_sizes` apply where none shows a size.
     """
 
     model: Model
     inputs: tuple[str, ...]
-    shown: tuple[tuple[str, int, str], ...]
-    usual: Mapping[str, int]
+    size_sources: tuple[tuple[str, int, str], ...]
+    default_sizes: Mapping[str, int]
 
     @staticmethod
     def of(model: Model) -> TrainingEntry:
-        """A model as an entry."""
-        shown = [
+        """The entry of a model; the default of an open size is its `opt`."""
+        size_sources = [
             (param(node).name, axis, str(size))
             for node in model.inputs
             for axis, size in enumerate(node.shape)
             if str(size) in model.dims
         ]
-        usual = {name: symbol.opt for name, symbol in model.dims.items()}
-        return TrainingEntry(model, tuple(param(n).name for n in model.inputs), tuple(shown), usual)
+        default_sizes = {name: symbol.opt for name, symbol in model.dims.items()}
+        return TrainingEntry(
+            model, tuple(param(n).name for n in model.inputs), tuple(size_sources), default_sizes
+        )
 
     def sizes(self, given: Mapping[str, Array]) -> dict[str, int]:
-        """The open sizes of a call; what does not fit them is left to the program to say."""
-        found = dict(self.usual)
-        for name, axis, size in reversed(self.shown):
+        """The open sizes of a call, from the shapes of its arrays. Inconsistent shapes are not an
+        error here: the program refuses them.
+        """
+        found = dict(self.default_sizes)
+        for name, axis, size in reversed(self.size_sources):
             if name in given and given[name].ndim > axis:
                 found[size] = given[name].shape[axis]
         return found
 
 
 def slot_of(program: Program, name: str) -> Slot:
-    """The slot of a tensor of the state."""
+    """The slot of a state tensor, by its name."""
     return next(s for s in program.slots if s.role is Role.STATE and s.name == name)
 
 
 def states(program: Program) -> list[Slot]:
-    """The slots of the state, those of scratch memory among them, in the order of the program."""
+    """The state slots of a program in its order, with the unnamed ones that are scratch memory."""
     return [slot for slot in program.slots if slot.role is Role.STATE]
 
 
 def aligned(nbytes: int) -> Array:
-    """Zeros that begin at a multiple of what a program's state is placed at."""
+    """Zeroed bytes, u8, aligned as a program requires of its state (`ALIGNMENT`)."""
     block = np.zeros(nbytes + ALIGNMENT, np.uint8)
     at = -block.ctypes.data % ALIGNMENT
     return block[at : at + nbytes]
 
 
 def state_block(program: Program, state: Mapping[str, Array]) -> Array:
-    """The bytes of a program's state that hold these tensors; zeros where there are none."""
+    """A program's state block, u8[state_bytes], filled from tensors by name; zeros elsewhere."""
     block = np.zeros(program.state_bytes, np.uint8)
     for slot in program.slots:
         if slot.role is Role.STATE and slot.name in state:
@@ -81,28 +85,30 @@ def state_block(program: Program, state: Mapping[str, Array]) -> Array:
 
 
 def shared_bytes(program: Compiled) -> int:
-    """The bytes of the state block that hold what is learned: scratch memory lies behind it."""
+    """The length in bytes of the part of the state block that programs share: named tensors come
+    first, scratch memory of the one program after them.
+    """
     named = [s for s in program.program.slots if s.role is Role.STATE and s.name]
     return max((s.offset + s.nbytes for s in named), default=0)
 
 
 def fingerprint(model: Model, accumulate: int) -> str:
-    """A hash of the graph of a step: of the model, its loss and its optimizer; and of how many
-    micro-batches it has.
-    """
+    """A hash of the graph of a step (model, loss and optimizer) and its number of micro-batches."""
     parts = [str(accumulate)] if accumulate > 1 else []
     return digest(show(model.graph), *sorted(model.state), *parts)[:32]
 
 
 def checked_state(state: Mapping[str, Any], types: Mapping[str, Type]) -> dict[str, Array]:
-    """Copies of the arrays of a state. Raises SourceError for names, types or shapes that do not
-    fit.
+    """Copies of the arrays of a state. Raises SourceError where names, dtypes or shapes are not
+    exactly those of `types`.
     """
     missing = [name for name in types if name not in state]
     extra = [name for name in state if name not in types]
     if missing or extra:
-        told = ", ".join([*(f"{n} is missing" for n in missing[:5]), *(f"{n} is unknown" for n in extra[:5])])  # fmt: skip
-        raise SourceError(Diagnostic("XL3020", f"this is the state of another model: {told}"))
+        differences = ", ".join([*(f"{n} is missing" for n in missing[:5]), *(f"{n} is unknown" for n in extra[:5])])  # fmt: skip
+        raise SourceError(
+            Diagnostic("XL3020", f"this is the state of another model: {differences}")
+        )
     found: dict[str, Array] = {}
     for name, type in types.items():
         array = np.asarray(state[name])

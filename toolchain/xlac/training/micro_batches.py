@@ -1,4 +1,4 @@
-"""Batches cut into micro-batches, of which one at a time is in the memory of a step."""
+"""Divides batches into micro-batches, so that a step needs the memory of one at a time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 class MicroBatches:
-    """How batches are cut: along the axis of each input that is the open size `batch`, into `number`
-    pieces of equal size but for the last. Raises SourceError where there is no such size.
+    """Divides batches into `number` micro-batches of equal size, the last one possibly smaller,
+    along the axis of each input whose size is the open size `batch`. Raises SourceError where no
+    input has such an axis.
     """
 
     def __init__(
@@ -32,8 +33,9 @@ class MicroBatches:
             raise SourceError(Diagnostic("XL6045", problem, hint=f"leave {batch or 'the batch'} open, or accumulate=1"))  # fmt: skip
 
     def parts(self, arrays: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """The micro-batches of a batch, each of arrays by input. Raises SourceError for rows that
-        do not fit the size's bounds; what else does not fit is left to the program to say.
+        """The micro-batches of a batch (arrays by input). Raises SourceError where a micro-batch
+        would be outside the bounds of the open size; other mistakes are left to the program, which
+        checks its inputs.
         """
         if self.number == 1:
             return [arrays]
@@ -47,7 +49,7 @@ class MicroBatches:
         return [{**arrays, **{n: self._cut(a, n, s, s + each) for n, a in given.items()}} for s in starts]  # fmt: skip
 
     def _size(self, rows: int) -> int:
-        """The rows of each micro-batch but the last."""
+        """The number of rows of each micro-batch but the last, given those of the batch."""
         assert self.symbol is not None
         symbol, by = self.symbol, self.symbol.multiple_of
         each = -(-max(rows, 1) // (self.number * by)) * by
@@ -63,7 +65,7 @@ class MicroBatches:
 
 
 def checked_number(number: Any) -> int:
-    """How many micro-batches a caller asks for. Raises SourceError for what is no number of them."""
+    """A caller's `accumulate`. Raises SourceError unless it is an integer from 1 to MOST_PARTS."""
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_PARTS:
         raise SourceError(Diagnostic("XL6045", f"a step of {number!r} micro-batches", hint="accumulate=4"))  # fmt: skip
     return number

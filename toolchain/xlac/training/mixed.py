@@ -1,8 +1,8 @@
-"""Mixed precision: a graph of f32 whose products, and what follows them, are of a half type.
+"""Mixed precision: matrix products and the operations after them in f16 or bf16, in an f32 graph.
 
-The rules are those of torch.autocast: which operations take halves, which f32, and which the widest
-type that they meet. Weights stay f32 and are rounded where they are used, so their gradients come
-back as f32.
+The rules are those of torch.autocast: which operations run in half precision, which in f32, and
+which in the widest type of their operands. Weights stay f32 and are rounded where they are used, so
+their gradients are f32.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ WIDE = frozenset(
     "rsqrt scatter scatter_add scatter_elements scatter_nd sinh softmax softmax_cross_entropy softplus sqrt square "
     "squared_difference std sum tan triangular_solve var window zeta".split()
 )
-"""Sums, norms, softmax, losses, and what loses the digits of a half: in f32, with an f32 result."""
+"""Computed in f32 with an f32 result, because half precision loses too much: sums, norms, softmax,
+losses.
+"""
 BACK = frozenset({"batch_norm"})
-"""In f32, and rounded back to the half type where what they are given is of it."""
+"""Computed in f32, with the result rounded back to the type of the first operand."""
 CONTROL = Scan | While | BoundedWhile | Cond | Call | CustomGradient
 
 
 class MixedPrecision:
-    """Nodes of the same types and meaning, computed in a half type where that is worth it. Values
-    of f64 stay as they are; bodies of loops and branches take and give what they did.
+    """Rewrites nodes to compute in the type `half` by the rules above; the roots keep their dtypes.
+    f64 values are left alone; bodies of loops and branches keep the types of their parameters and
+    results.
     """
 
     def __init__(self, half: DType) -> None:
@@ -46,7 +49,9 @@ class MixedPrecision:
         self.new: dict[Node, Node] = {}
 
     def nodes(self, roots: Sequence[Node]) -> list[Node]:
-        """The roots; nodes of an earlier call are what they became then."""
+        """The rewritten roots, of their old dtypes. Nodes seen in an earlier call are not rewritten
+        again.
+        """
         for node in walk(roots, self.new):
             self._visit(node)
         return [_cast(self.new[root], root.type.dtype) for root in roots]
@@ -56,7 +61,7 @@ class MixedPrecision:
         if isinstance(node.op, Pick):
             self.new[node] = replace(pick(inputs[0], node.op.index), origin=node.origin)
         elif isinstance(node.op, CONTROL):
-            same = self._as_before(node, inputs)
+            same = self._in_old_types(node, inputs)
             self.new[node] = map_bodies(same, self._body)
         else:
             self.new[node] = self._mixed(node, inputs)
@@ -69,38 +74,38 @@ class MixedPrecision:
         return Graph(body.name, body.inputs, dict(zip(names, found, strict=True)))
 
     def _mixed(self, node: Node, inputs: list[Node]) -> Node:
-        """The node in the precision that its operation asks for."""
+        """The node in the precision that the rules give its operation."""
         mnemonic, floats = node.op.mnemonic, _floats(node)
         if not floats or isinstance(node.op, Cast):
-            return _again(node, inputs)
+            return _with_operands(node, inputs)
         if floats != {DType.F32} or mnemonic in WIDE:
-            return self._as_before(node, inputs)
+            return self._in_old_types(node, inputs)
         if mnemonic in BACK:
-            found = self._as_before(node, inputs)
+            found = self._in_old_types(node, inputs)
             return _cast(found, inputs[0].type.dtype)
         if mnemonic in PRODUCTS:
-            return _again(node, [self._operand(i, self.half) for i in inputs])
+            return _with_operands(node, [self._operand(i, self.half) for i in inputs])
         met = {i.type.dtype for i in inputs if i.type.dtype.is_float and not _weak(i)}
         wanted = self.half if met == {self.half} else DType.F32
         try:
-            return _again(node, [self._operand(i, wanted) for i in inputs])
-        except ShapeError:  # an operation that knows no halves
-            return self._as_before(node, inputs)
+            return _with_operands(node, [self._operand(i, wanted) for i in inputs])
+        except ShapeError:  # an operation without half-precision types
+            return self._in_old_types(node, inputs)
 
     def _operand(self, node: Node, dtype: DType) -> Node:
         return _cast(node, dtype) if node.type.dtype.is_float else node
 
-    def _as_before(self, node: Node, inputs: Sequence[Node]) -> Node:
-        """The node on operands of the types that it had."""
+    def _in_old_types(self, node: Node, inputs: Sequence[Node]) -> Node:
+        """The node on operands cast back to their types in the original graph."""
         back = [
             _cast(i, old.type.dtype) if old.type.dtype.is_float else i
             for i, old in zip(inputs, node.inputs, strict=True)
         ]
-        return _again(node, back)
+        return _with_operands(node, back)
 
 
-def _again(node: Node, inputs: Sequence[Node]) -> Node:
-    """The operation on other inputs, of which the types may differ. Raises ShapeError."""
+def _with_operands(node: Node, inputs: Sequence[Node]) -> Node:
+    """The node's operation on other inputs, its type inferred anew. Raises ShapeError."""
     if all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
         return node
     types = [i.types for i in inputs]
@@ -110,7 +115,7 @@ def _again(node: Node, inputs: Sequence[Node]) -> Node:
 
 
 def _cast(node: Node, dtype: DType) -> Node:
-    """The node in another type: of a value that was rounded to it, the rounded one."""
+    """The node in another float type; `build.cast` undoes a cast from that type."""
     if node.type.dtype is dtype:
         return node
     made = build.cast(node, dtype)
@@ -118,12 +123,12 @@ def _cast(node: Node, dtype: DType) -> Node:
 
 
 def _floats(node: Node) -> set[DType]:
-    """The float types that a node takes."""
+    """The float types of a node's operands."""
     return {i.type.dtype for i in node.inputs if i.type.dtype.is_float}
 
 
 def _weak(node: Node) -> bool:
-    """Whether a value is a number that somebody wrote, whose type is that of what it meets."""
+    """Whether a value is a scalar literal, which takes its type from the other operands."""
     while isinstance(node.op, Broadcast | Reshape | Cast):
         node = node.inputs[0]
     op: Op = node.op

@@ -1,8 +1,8 @@
-"""What operations mean while a model learns: dropout drops, batch_norm measures.
+"""Training mode: dropout is active, and batch_norm uses and updates batch statistics.
 
-Random numbers are counted, not drawn one after another: philox, keyed by the seed and the node's
-path, counts steps and the elements of the tensor. They are the same at any number of threads, and
-for the first examples of a batch whatever its size.
+Random numbers come from a counter-based generator (philox), keyed by the seed and the node's path;
+its counter is the step and the element's index. So they do not depend on the number of threads, and
+the first examples of a batch get the same numbers whatever its size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xlac.ops.control.bounded import BoundedWhile
 from xlac.ops.control.control import Pick, While
 from xlac.ops.walks import substituted
 from xlac.support.keys import philox_key
-from xlac.training.inside import trained
+from xlac.training.control import in_training_mode
 from xlac.training.mixed import MixedPrecision
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -29,9 +29,9 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 @dataclass
 class TrainingMode:
-    """Nodes as they are while a model learns. `step` counts the steps, as an i64 scalar; nodes that a
-    pattern of `frozen` names stay as they are; products are computed in `compute`. `measured` has the
-    next values of parameters.
+    """Rewrites nodes into training mode. `step`, an i64 scalar, is the random counter; nodes whose
+    names match a pattern of `frozen` stay in inference mode; matrix products are computed in
+    `compute`. `measured` collects the next values of running statistics, by their parameter.
     """
 
     seed: int
@@ -47,9 +47,9 @@ class TrainingMode:
         self._mixed = MixedPrecision(self.compute)
 
     def nodes(self, roots: Sequence[Node]) -> list[Node]:
-        """The roots in training mode. Nodes of an earlier call are what they became then; others of
-        their names draw other numbers. Raises UnsupportedError for an operation inside a loop that
-        draws or measures.
+        """The roots in training mode. Nodes seen in an earlier call are not rewritten again; other
+        nodes of the same name get other random numbers. Raises UnsupportedError for an operation
+        with a training mode in a body where it cannot have one, such as a loop's condition.
         """
         new, seen = self._new, self._seen
         if self.compute is not DType.F32:
@@ -61,40 +61,42 @@ class TrainingMode:
             inputs = tuple(new[i] for i in node.inputs)
             own = node if inputs == node.inputs else node.with_inputs(inputs)
             new[node] = own
-            if self._drawing(own.op):
-                self._inside(node, own)
-            elif differs(own.op) and not self._is_frozen(node):
+            if self._bodies_have_training_mode(own.op):
+                self._rewrite_bodies(node, own)
+            elif has_training_mode(own.op) and not self._is_frozen(node):
                 number = seen[node.name] = seen.get(node.name, -1) + 1
                 found = own.op.in_training(own, self._uniform(f"{node.name}#{number}"))
                 assert found is not None
                 new[node], measured = found
-                self._note(measured)
+                self._record_statistics(measured)
         return [new[root] for root in roots]
 
-    def _note(self, measured: Mapping[Node, Node]) -> None:
+    def _record_statistics(self, measured: Mapping[Node, Node]) -> None:
         for old, following in measured.items():  # of a node used twice: one after another
             before = self.measured.get(old)
             self.measured[old] = (
                 following if before is None else substituted([following], {old: before})[0]
             )
 
-    def _inside(self, node: Node, own: Node) -> None:
-        """An operation with bodies that draw or measure."""
+    def _rewrite_bodies(self, node: Node, own: Node) -> None:
+        """Rewrites an operation some of whose bodies have a training mode of their own."""
 
         def run(body: Graph, stream: Node) -> tuple[list[Node], Mapping[Node, Node]]:
             inner = TrainingMode(self.seed, stream, self.frozen, _seen=self._seen)
             return inner.nodes(list(body.outputs.values())), inner.measured
 
-        conditions = isinstance(own.op, While | BoundedWhile) and self._drawing_body(own.op.cond)
-        found = None if conditions else trained(own, build.cast(self.step, DType.U64), run)
+        conditions = isinstance(own.op, While | BoundedWhile) and self._body_has_training_mode(
+            own.op.cond
+        )
+        found = None if conditions else in_training_mode(own, build.cast(self.step, DType.U64), run)
         if found is None:
-            raise self._refused(own, node)
+            raise self._unsupported(own, node)
         self._parts[node] = found.results
         self._new[node] = found.results[0]
-        self._note(found.measured)
+        self._record_statistics(found.measured)
 
     def _uniform(self, path: str) -> Callable[[Type], Node]:
-        """Draws numbers from 0 to below 1 for a node: 24 bits of each word."""
+        """A function that makes uniform random numbers in [0, 1) for a node: 24 bits of each word."""
         low = philox_key(self.seed, path) & (1 << 64) - 1
         key = build.constant(np.array([low, 0], np.uint64))
 
@@ -108,26 +110,27 @@ class TrainingMode:
 
         return draw
 
-    def _drawing(self, op: Op) -> bool:
-        return any(self._drawing_body(body) for body in op.bodies())
+    def _bodies_have_training_mode(self, op: Op) -> bool:
+        return any(self._body_has_training_mode(body) for body in op.bodies())
 
-    def _drawing_body(self, body: Graph | None) -> bool:
-        """Whether a body has an operation that means something else while a model learns."""
+    def _body_has_training_mode(self, body: Graph | None) -> bool:
+        """Whether a body has an operation, not frozen, with a training mode."""
         return body is not None and any(
-            self._drawing(node.op) or (differs(node.op) and not self._is_frozen(node))
+            self._bodies_have_training_mode(node.op)
+            or (has_training_mode(node.op) and not self._is_frozen(node))
             for node in body.nodes()
         )
 
     def _is_frozen(self, node: Node) -> bool:
         return any(fnmatchcase(node.name, pattern) for pattern in self.frozen)
 
-    def _refused(self, own: Node, node: Node) -> UnsupportedError:
-        """Of a condition, a gradient of the user's own, a reduction's body: what would be drawn is not
-        counted, and what is measured does not come out.
+    def _unsupported(self, own: Node, node: Node) -> UnsupportedError:
+        """The error for a condition, a custom gradient or a reduction's body: it cannot take a
+        random counter or return statistics.
         """
         inner = next(
             n for body in own.op.bodies() for n in body.nodes()
-            if self._drawing(n.op) or (differs(n.op) and not self._is_frozen(n))
+            if self._bodies_have_training_mode(n.op) or (has_training_mode(n.op) and not self._is_frozen(n))
         )  # fmt: skip
         problem = f"{inner.op.mnemonic} {inner.name!r} inside {own.op.mnemonic} cannot be trained"
         hint = "train: {frozen_mode: [PATTERN]} keeps it as it is in inference"
@@ -137,6 +140,6 @@ class TrainingMode:
         )
 
 
-def differs(op: Op) -> bool:
-    """Whether an operation means something else while a model learns."""
+def has_training_mode(op: Op) -> bool:
+    """Whether an operation computes something else in training than in inference."""
     return type(op).in_training is not Op.in_training

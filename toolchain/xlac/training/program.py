@@ -1,5 +1,5 @@
-"""A step, an evaluation and the model as one program with several entries: what `xlac build`
-writes of a spec that trains.
+"""Step, evaluation and model as one program with several entries: what `xlac build` writes for a
+spec with a section `train`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ALIGN = 64
 
 
 def graphs_of(model: Model, training: Training) -> TrainingGraphs:
-    """`training_graphs`, with what it raises as errors of the user's: UnsupportedError where there
-    is no derivative, and SourceError for an optimizer that makes no sense of a weight.
+    """`training_graphs`, its exceptions turned into diagnostics: UnsupportedError where there is no
+    derivative, and SourceError for an optimizer that cannot update one of its weights.
     """
     try:
         return training_graphs(model, training)
@@ -43,13 +43,13 @@ def graphs_of(model: Model, training: Training) -> TrainingGraphs:
 def training_program(
     name: str, graphs: TrainingGraphs, lowered: Callable[[Model, bool], Lowered]
 ) -> Lowered:
-    """The program of the model, called `name`, with the entries `step` and `evaluate` over its
-    state, which starts with the first weights, and those that compute with averages; and all else
-    of the step. Of a step of several micro-batches there is `accumulate`, too.
+    """The program of the model, called `name`, with further entries: `step` and `evaluate`,
+    `accumulate` where a step has several micro-batches, and those that use averaged weights. Its
+    state begins with the initial weights. The other fields of the result are the step's.
 
-    `lowered` makes a program of a graph, and is told whether it is the one to show. Slots of state
-    are the model's, by name; constants of equal data are kept once; temporaries lie where each
-    plan put them, in one arena.
+    `lowered` compiles a graph to a program; its flag says whether observers (dumps, reports) are to
+    see it. All entries share the state, by name, and constants of equal data; their temporaries
+    share one arena.
     """
     made = lowered(graphs.step, True)
     others = {"evaluate": graphs.evaluate, **graphs.averaged}
@@ -57,26 +57,26 @@ def training_program(
         others["accumulate"] = graphs.accumulate
     programs = {kind: lowered(model, False).program for kind, model in others.items()}
     run = lowered(graphs.run, False).program
-    united = _Uniting(run, graphs).united(name, {"step": made.program, **programs})
-    return replace(made, program=united)
+    merged = _EntryMerger(run, graphs).merged(name, {"step": made.program, **programs})
+    return replace(made, program=merged)
 
 
-class _Uniting:
-    """Programs of one state become one."""
+class _EntryMerger:
+    """Merges programs over one state into a program with entries."""
 
     def __init__(self, run: Program, graphs: TrainingGraphs) -> None:
         self.run, self.graphs = run, graphs
         self.merging = Merging(run)
         self.arena_bytes = run.arena_bytes
 
-    def united(self, name: str, programs: Mapping[str, Program]) -> Program:
+    def merged(self, name: str, programs: Mapping[str, Program]) -> Program:
         for one in programs.values():
             if one.sizes != self.run.sizes:
                 problem = "the step, the evaluation and the model take different sizes"
                 raise UnsupportedError(Diagnostic("XL5010", problem, hint="fix them with --dim"))
         entries = Entries(
             tuple(self.entry(kind, one) for kind, one in programs.items()),
-            tuple(self.first()),
+            tuple(self.initial_state()),
             self.settings(),
         )
         merging = self.merging
@@ -93,11 +93,13 @@ class _Uniting:
         )
 
     def entry(self, name: str, program: Program) -> Entry:
-        """A program as an entry; whether gradients were finite becomes a word of its arena."""
+        """A program as an entry. The flag that gradients were finite is no output of the entry, but
+        a temporary that the runtime reads.
+        """
         program, finite = _with_flag_inside(program)
         self.arena_bytes = max(self.arena_bytes, program.arena_bytes)
         for slot in (*program.inputs, *program.outputs):
-            self.placed(name, slot)
+            self.add_interface_slot(name, slot)
         steps = self.merging.steps(name, program)
         ends = [s for s in self.merging.slots if finite and s.symbol == f"{name}_{finite.symbol}"]
         first = {slot.name: n for n, slot in enumerate(self.run.inputs)}
@@ -112,8 +114,10 @@ class _Uniting:
             self.state(LENGTH) if covers and name == "step" else None,
         )
 
-    def placed(self, name: str, slot: Slot) -> None:
-        """An input or output: one that is there, of the name and type, or else one more."""
+    def add_interface_slot(self, name: str, slot: Slot) -> None:
+        """Shares an input or output with an earlier entry where name and type are equal; else adds
+        one.
+        """
         key = slot.role, slot.name
         held = self.merging.fixed.get(key)
         if held is None or (held.dtype, held.shape) != (slot.dtype, slot.shape):
@@ -125,8 +129,8 @@ class _Uniting:
     def state(self, name: str) -> Slot:
         return self.merging.fixed[Role.STATE, name]
 
-    def first(self) -> list[Step]:
-        """Copies of the first values of all that does not begin as zeros."""
+    def initial_state(self) -> list[Step]:
+        """Copies of initial values to the state tensors that do not begin as zeros."""
         merging, found = self.merging, list[Step]()
         for number, tensor in enumerate(self.graphs.state):
             data = np.ascontiguousarray(tensor.initial())
@@ -143,7 +147,7 @@ class _Uniting:
         return found
 
     def settings(self) -> tuple[Setting, ...]:
-        """The learning rate of each loss, and the length of the run where rates depend on it."""
+        """What callers may set between steps: see `training.settings.settings`."""
         return tuple(
             Setting(name, tuple((self.state(n), factor) for n, factor in one.factors.items()))
             for name, one in settings(self.graphs).items()
@@ -151,9 +155,7 @@ class _Uniting:
 
 
 def _with_flag_inside(program: Program) -> tuple[Program, Slot | None]:
-    """A program whose output that says whether gradients are finite is a temporary before all
-    others.
-    """
+    """The program with its output FINITE as a temporary at offset 0 of the arena, and that slot."""
     flag = next((slot for slot in program.outputs if slot.name == FINITE), None)
     if flag is None:
         return program, None

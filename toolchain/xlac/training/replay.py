@@ -1,4 +1,4 @@
-"""A step that failed, once more: with checks, from the state that it began with, to name what went wrong."""
+"""Runs a failed step again with checks, from the same state, to name the node that went wrong."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ def failure(
     state: Mapping[str, Array],
     arrays: Mapping[str, Any],
     parts: Sequence[Mapping[str, Any]],
-    known: bool,
+    loss_finite: bool,
     steps: int,
 ) -> SourceError:
-    """What a step that changed nothing is told as, after so many others, when it ran once more.
-    `known` says that its loss was finite.
+    """The error for a step whose loss or gradients were not finite; it has changed nothing. `steps`
+    is the number of steps before it, `parts` its micro-batches. Runs the step again to find the
+    cause.
     """
-    what = "the gradients are" if known else "the loss is"
+    what = "the gradients are" if loss_finite else "the loss is"
     problem = f"step {steps + 1}: {what} not finite; nothing was learned from this batch"
     found = replayed(models, options, state, arrays, parts)
     hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
@@ -41,10 +42,10 @@ def replayed(
     arrays: Mapping[str, Any],
     parts: Sequence[Mapping[str, Any]],
 ) -> tuple[Diagnostic, ...]:
-    """What was wrong with a step: numbers of its batch or of the state that are not finite, or the
-    first node that made such ones, with its place. Nothing where checked programs find nothing.
+    """Diagnostics of a failed step: the first non-finite number of its batch or of the state, else
+    the first node with a non-finite result, at its place in the spec. Empty where neither is found.
     """
-    found = _told("input", arrays) or _told("", state)
+    found = _first_non_finite("input", arrays) or _first_non_finite("", state)
     if found is not None:
         return (found,)
     programs = TrainingPrograms(models, {**options, "checked": "all"})
@@ -59,8 +60,8 @@ def replayed(
     return ()
 
 
-def _told(what: str, arrays: Mapping[str, Any]) -> Diagnostic | None:
-    """The first number that is not finite, of all arrays."""
+def _first_non_finite(what: str, arrays: Mapping[str, Any]) -> Diagnostic | None:
+    """The first number that is NaN or infinite in some arrays; `what` names their kind."""
     for name, given in arrays.items():
         array = as_array(given, None, name)
         if array.dtype.kind not in "fV":

@@ -1,7 +1,7 @@
-"""Updates of weights of which a step reads few rows, such as an embedding's table.
+"""Sparse updates: a step reads few rows of some weights, such as an embedding's table.
 
-The gradient of such a weight is a sum of rows into zeros. Where an optimizer leaves the weight, and
-what it keeps beside it, as they are wherever the gradient is 0 (sgd without momentum or decay does,
+The gradient of such a weight is a scatter of rows into zeros. Where an optimizer changes neither
+the weight nor its own state for it at elements whose gradient is 0 (sgd without momentum or decay,
 and Adagrad), only the rows that the step read are computed and written.
 """
 
@@ -21,15 +21,16 @@ from xlac.ops.tensor.view import Broadcast
 from xlac.ops.walks import dependents
 from xlac_sdk.dtypes import DType
 
-FEW = 0.5  # rows are worth updating alone where a step reads at most so many of them
+FEW = 0.5  # the largest share of rows, as read by a step, that is updated row by row
 
 
 def by_rows(old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
-    """The next values of a weight and of what is kept beside it, of its shape, given those now:
-    written to some of their rows, or where that is not the same, as they are.
+    """The next values `new` of a weight and of the optimizer's state for it (all of its shape,
+    `old` the present ones), computed and written for the rows of the gradient alone. `new` itself
+    where that would not give the same result.
     """
     sums = _sums(old[0], new)
-    if sums is None or [_UnderZero(sums.node).value(node) for node in new] != list(old):
+    if sums is None or [_AtZeroGradient(sums.node).value(node) for node in new] != list(old):
         return list(new)
     known = {node: sums.rows(node) for node in old} | {sums.node: sums.own_rows()}
     found = [_of_rows(node, sums, known) for node in new]
@@ -37,8 +38,8 @@ def by_rows(old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
 
 
 def chosen(condition: Node, new: Node, old: Node) -> Node:
-    """The new value of a state where a condition, a scalar, holds, and else the old one. Where only
-    rows of it are written, these are chosen.
+    """The new value of a state tensor where a bool scalar holds, else the old one. Where only some
+    rows are written, the choice is made for those rows.
     """
     if not isinstance(new.op, Scatter) or new.op.combine != "assign" or new.inputs[0] is not old:
         return build.select(condition, new, old)
@@ -49,13 +50,13 @@ def chosen(condition: Node, new: Node, old: Node) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class _RowSums:
-    """A tensor of zeros into which rows were summed, at indices that are all in range."""
+    """A gradient that is a scatter-add of rows into zeros, at indices that are all in range."""
 
     node: Node
 
     @property
     def op(self) -> Scatter:
-        """The sum."""
+        """The scatter."""
         assert isinstance(self.node.op, Scatter)
         return self.node.op
 
@@ -64,8 +65,9 @@ class _RowSums:
         return build.take(x, self.node.inputs[1], 0)
 
     def own_rows(self) -> Node:
-        """The rows of the sums at the same indices, without making the others: a row that several
-        indices name is summed where the last of them stands.
+        """The rows of the gradient at the scatter's indices, without computing the whole tensor.
+        Updates of a row that occurs several times are summed at its last occurrence, which is then
+        read for each of them.
         """
         _, indices, updates = self.node.inputs
         count = indices.type.size
@@ -77,12 +79,14 @@ class _RowSums:
         return build.take(Node.of(self.op, sums, standing, updates), standing, 0)
 
     def written(self, x: Node, rows: Node) -> Node:
-        """A tensor with rows replaced; rows of the same index are equal."""
+        """`x` with the rows at the scatter's indices replaced. Rows of a repeated index are equal,
+        so their order does not matter.
+        """
         return Node.of(replace(self.op, combine="assign"), x, self.node.inputs[1], rows)
 
 
 def _sums(weight: Node, new: Sequence[Node]) -> _RowSums | None:
-    """The gradient of a weight, if it is a sum of few of its rows."""
+    """The gradient of a weight, if it is a scatter of few of its rows (at most the share FEW)."""
     found = _scattered(weight, new)
     if len(found) != 1 or not weight.shape:
         return None
@@ -103,7 +107,7 @@ def _sums(weight: Node, new: Sequence[Node]) -> _RowSums | None:
 
 
 def _scattered(weight: Node, new: Sequence[Node]) -> set[Node]:
-    """What is scattered into a tensor like the weight, and read by its update alone."""
+    """The scatters of the weight's shape from which elementwise operations compute the update."""
     seen: set[Node] = set()
     left = list(new)
     while left:
@@ -115,7 +119,7 @@ def _scattered(weight: Node, new: Sequence[Node]) -> set[Node]:
 
 
 def _in_range(indices: Node, rows: int) -> bool:
-    """Whether indices were clamped: `max(min(…, rows - 1), 0)`."""
+    """Whether indices are clamped to the rows: `max(min(…, rows - 1), 0)`."""
     if not isinstance(indices.op, Max) or _uniform(indices.inputs[1]) != 0:
         return False
     below = indices.inputs[0]
@@ -123,22 +127,22 @@ def _in_range(indices: Node, rows: int) -> bool:
 
 
 def _uniform(node: Node) -> float | None:
-    """The number that every element of a constant is."""
+    """The value of a constant whose elements are all equal, else None."""
     while isinstance(node.op, Broadcast):
         (node,) = node.inputs
     return node.op.uniform if isinstance(node.op, Const) else None
 
 
-class _UnderZero:
-    """What expressions are where a gradient is 0 and the scalars beside it are finite."""
+class _AtZeroGradient:
+    """Simplifies expressions for elements whose gradient is 0, with finite scalars beside it."""
 
     def __init__(self, gradient: Node) -> None:
-        self.zero = gradient  # which stands for zeros
+        self.zero = gradient  # in results, the gradient's node means 0
         self.values: dict[Node, Node | None] = {gradient: gradient}
 
     def value(self, root: Node) -> Node | None:
-        """A node that `root` equals there: `zero`, or one that does not depend on the gradient;
-        None where that is not known.
+        """A node equal to `root` at such elements: `zero`, or one independent of the gradient; None
+        where none is known.
         """
         for node in dependents([root], [self.zero]):
             if node not in self.values:
@@ -165,7 +169,7 @@ class _UnderZero:
 
 
 def _exact(x: Node, dtype: DType) -> Node | None:
-    """x of a type that it had before, or None: a cast to a wider type and back changes nothing."""
+    """The operand of a widening cast `x` that `dtype` casts back exactly, else None."""
     if not isinstance(x.op, Cast):
         return None
     before = x.inputs[0]
@@ -174,7 +178,7 @@ def _exact(x: Node, dtype: DType) -> Node | None:
 
 
 def _positive(node: Node) -> bool:
-    """Whether a number is a root and a positive constant."""
+    """Whether a value is a square root plus a positive constant, so never 0."""
     if not isinstance(node.op, Add):
         return False
     a, b = node.inputs
@@ -182,7 +186,7 @@ def _positive(node: Node) -> bool:
 
 
 def _of_rows(node: Node, sums: _RowSums, known: dict[Node, Node]) -> Node:
-    """An expression over rows in the place of whole tensors."""
+    """The expression `node` computed for the rows alone; `known` are the nodes done already."""
     if node not in known:
         if node.shape != sums.node.shape:
             known[node] = node

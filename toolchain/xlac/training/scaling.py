@@ -1,5 +1,5 @@
-"""The scale of a loss: what gradients are multiplied by on their way, and how that changes, as
-torch.amp.GradScaler has it.
+"""Loss scaling for f16: the factor of the loss in the backward pass, and how it is adapted, as
+torch.amp.GradScaler does.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from xlac_sdk.dtypes import DType
 
 
 def scale_of(scale: LossScale | None, nodes: Mapping[str, Node]) -> Node | None:
-    """The factor of this step, as an f32 scalar; `nodes` are the state by name."""
+    """The loss scale of this step, an f32 scalar, or None; `nodes` are the state by name."""
     if scale is None:
         return None
     return nodes[SCALE] if scale.dynamic else build.constant(scale.initial, DType.F32)
 
 
 def unscaled(gradients: Mapping[str, Node], scale: Node) -> dict[str, Node]:
-    """Gradients without the factor, computed in f32 or wider."""
+    """Gradients divided by the loss scale, computed in f32 or wider, in their own types."""
     return {
         name: build.cast(
             build.div(build.compute(g), build.cast(scale, g.type.dtype.compute)), g.type.dtype
@@ -31,7 +31,7 @@ def unscaled(gradients: Mapping[str, Node], scale: Node) -> dict[str, Node]:
 
 
 def all_finite(values: Sequence[Node]) -> Node:
-    """Whether every number of tensors is finite."""
+    """Whether all elements of some tensors are finite, a bool scalar."""
     flags = [
         build.compare(build.apply1("abs", build.compute(v)), "lt", float("inf")) for v in values
     ]
@@ -39,7 +39,7 @@ def all_finite(values: Sequence[Node]) -> Node:
 
 
 def together(flags: Sequence[Node]) -> Node:
-    """Whether all of some scalars are true."""
+    """The conjunction of bool scalars."""
     found = flags[0]
     for flag in flags[1:]:
         found = build.apply1("and", found, flag)
@@ -47,7 +47,7 @@ def together(flags: Sequence[Node]) -> Node:
 
 
 def any_of(flags: Sequence[Node | None]) -> list[Node]:
-    """Whether any of some scalars is true: one flag; none where one of them always is (None)."""
+    """The disjunction of bool scalars, in a list; None stands for true, and then the list is empty."""
     known = [flag for flag in flags if flag is not None]
     if len(known) < len(flags):
         return []
@@ -57,9 +57,9 @@ def any_of(flags: Sequence[Node | None]) -> list[Node]:
     return [found]
 
 
-def counted(losses: Sequence[Node], before: Sequence[Node]) -> list[Node]:
-    """Whether losses are finite, where all that they depend on is that was learned `before` in the
-    step; else that they are not says nothing.
+def finite_unless_spoiled(losses: Sequence[Node], before: Sequence[Node]) -> list[Node]:
+    """Flags that losses are finite, set to true where one of the flags `before` is false: a loss
+    computed from weights that an earlier, non-finite update of the step has spoiled says nothing.
     """
     if not before:
         return list(losses)
@@ -70,8 +70,9 @@ def counted(losses: Sequence[Node], before: Sequence[Node]) -> list[Node]:
 def following_scale(
     scale: LossScale, nodes: Mapping[str, Node], finite: Node, loss: Node
 ) -> dict[str, Node]:
-    """The next factor: larger after so many steps in a row that were `finite`, smaller after one
-    that was not; unchanged where the `loss` itself was not finite, or would not be as a number.
+    """The next values of the scale and its counter, by name. The scale is multiplied by `growth`
+    after `interval` finite steps in a row, by `backoff` after a step with non-finite gradients. It
+    is unchanged where the `loss` itself is not finite, and where it would overflow.
     """
     now, grown = nodes[SCALE], build.add(nodes[GROWN], 1)
     due = build.compare(grown, "ge", scale.interval)

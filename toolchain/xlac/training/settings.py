@@ -1,4 +1,4 @@
-"""Numbers of the state that callers set between steps: the learning rate, and the length of the run."""
+"""Numbers of the state that callers may set between steps: learning rates and the run's length."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 @dataclass(frozen=True, slots=True)
 class TrainingSetting:
-    """A number by the tensors that it sets: each becomes `number * factor / base`, in float64, as
-    `xlac_sdk.programs.entries.Setting` says.
+    """A setting and the state tensors that it writes: each becomes `number * factor / base`,
+    computed in float64, where `base` is the first factor (`xlac_sdk.programs.entries.Setting`).
     """
 
     factors: Mapping[str, float]
@@ -26,14 +26,14 @@ class TrainingSetting:
         return largest(list(self.factors.values()))
 
     def values(self, number: float) -> dict[str, float]:
-        """What each tensor becomes."""
+        """The new value of each state tensor, by name."""
         base = next(iter(self.factors.values())) or 1.0
         return {name: number * factor / base for name, factor in self.factors.items()}
 
 
 def settings(graphs: TrainingGraphs) -> dict[str, TrainingSetting]:
-    """Those of some training: `lr`, or `lr_NAME` of each of several losses, and `length` where rates
-    depend on it.
+    """The settings of a training by name: `lr`, or `lr_LOSS` for each of several losses, and
+    `length` (in steps) where a learning-rate schedule depends on it.
     """
     found = {
         f"lr_{loss}" if loss else "lr": TrainingSetting({n: rate.base for n, rate in rates.items()})
@@ -47,8 +47,8 @@ def settings(graphs: TrainingGraphs) -> dict[str, TrainingSetting]:
 def rate_of(
     settings: Mapping[str, TrainingSetting], losses: Sequence[str], loss: str | None, rate: float
 ) -> str:
-    """The setting that is to be a learning rate: of one loss, where there are several. Raises
-    SourceError, also for what is no rate.
+    """The name of the setting that holds the learning rate of a loss (None: of the only one).
+    Raises SourceError for an unknown loss, and for a `rate` that is no finite number >= 0.
     """
     if (loss is None and len(losses) > 1) or loss not in (None, *losses):
         problem = f"there is no loss {loss!r}" if loss else "each loss has a rate of its own"

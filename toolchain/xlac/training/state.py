@@ -1,5 +1,5 @@
-"""What training keeps: weights, what optimizers keep for them, counters, and what a step of several
-micro-batches adds up.
+"""The training state: weights, the optimizers' state for each, averages, counters, and the sums of
+micro-batches.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ SCALE, GROWN = "optimizer.loss_scale", "optimizer.loss_scale.steps"
 
 @dataclass(frozen=True, eq=False)
 class StateTensor:
-    """What training keeps: a tensor of the state, and its first value. One that is `passing` means
-    nothing between steps.
+    """A tensor of the training state, and a function that makes its initial value. The value of a
+    `transient` one means nothing between steps.
     """
 
     name: str
     type: Type
     initial: Callable[[], Array]
     learns: bool = False  # a weight
-    passing: bool = False
+    transient: bool = False
 
 
 class TrainingState:
-    """The tensors of a section `train`, and the nodes that stand for them, in one order for all
-    programs. `measured` names the weights that operations measure. Raises Fault for a weight of a
-    name that something else has.
+    """The state tensors of a section `train` and their nodes, in one order for all programs.
+    `measured` names the weights that are running statistics (batch_norm). Raises Fault for a weight
+    with the name of another state tensor.
     """
 
     def __init__(self, model: Model, training: Training, measured: Sequence[str]) -> None:
@@ -54,22 +54,22 @@ class TrainingState:
         self.params: dict[Node, Node] = {}  # weights that learn, as state
         self.slots: dict[tuple[Objective, str], dict[str, Node]] = {}
         self.rates: dict[str, dict[str, Rate]] = {}
-        self._weights(measured)
-        self._kept()
+        self._add_weights(measured)
+        self._add_optimizer_slots()
         self.averages: dict[str, Node] = {}  # by the name of the weight
         if training.ema is not None:
-            self._averages()
-        self._counters()
+            self._add_averages()
+        self._add_counters()
 
-    def _weights(self, measured: Sequence[str]) -> None:
+    def _add_weights(self, measured: Sequence[str]) -> None:
         training = self.training
         for name in (*training.learns, *measured):
             weight = training.weights[name]
-            first = training.initial.get(name) or self._given(name)
+            first = training.initial.get(name) or self._model_weight(name)
             self.params[weight] = self._add(name, weight.type, first, True, weight.origin)
 
-    def _kept(self) -> None:
-        """What optimizers keep for each weight."""
+    def _add_optimizer_slots(self) -> None:
+        """Adds the optimizers' state for each weight, such as momentum."""
         for objective in self.training.objectives:
             for name, optimizer in objective.learns.items():
                 slots = optimizer.slots(self.training.weights[name].type)
@@ -79,15 +79,15 @@ class TrainingState:
                     for slot, (type, value) in slots.items()
                 }
 
-    def _averages(self) -> None:
-        """Averages of the weights, which begin as these."""
+    def _add_averages(self) -> None:
+        """Adds averages of the weights, in their compute type; they begin equal to the weights."""
         for name, tensor in list(self.tensors.items()):
             if tensor.learns:
                 type = Type(tensor.type.dtype.compute, tensor.type.shape)
                 self.averages[name] = self._add(f"{PREFIX}{name}", type, _converted(tensor, type))
 
     def averaged(self) -> dict[Node, Node]:
-        """Averages in the place of weights, in the types of these."""
+        """The averages by the node of the weight that they replace, cast to its type."""
         weights = self.training.weights
         return {
             weights[name]: build.cast(average, weights[name].type.dtype)
@@ -95,8 +95,8 @@ class TrainingState:
         }
 
     def next_averages(self, following: Mapping[str, Node], step: Node) -> dict[str, Node]:
-        """The next values of averages from those of the weights. `step` counts the steps before, as
-        a float.
+        """The next values of the averages by name, from the next values of the weights. `step` is
+        the number of steps done, a float scalar.
         """
         ema, nodes = self.training.ema, self.nodes
         if ema is None:
@@ -109,8 +109,8 @@ class TrainingState:
             for name, old in self.averages.items()
         }
 
-    def _counters(self) -> None:
-        """Steps, the length of the run, rates, the scale of the loss."""
+    def _add_counters(self) -> None:
+        """Adds the counter of steps, the run's length, learning rates and the loss scale."""
         training, scalar = self.training, Type(self.wide)
         self._add(STEP, Type(DType.I64), _filled(Type(DType.I64), 0))
         optimizers = [o for objective in training.objectives for o in objective.learns.values()]
@@ -128,15 +128,15 @@ class TrainingState:
                     rates[name] = optimizer.rate
                     self._add(name, scalar, _filled(scalar, optimizer.rate.base))
 
-    def passing(self, name: str, type: Type) -> Node:
-        """One more tensor, of zeros, which means nothing between steps. Raises Fault."""
+    def transient(self, name: str, type: Type) -> Node:
+        """Adds a transient tensor, initially zero. Raises Fault for a name that a weight has."""
         self._check_name(name)
-        self.tensors[name] = StateTensor(name, type, _filled(type, 0), passing=True)
+        self.tensors[name] = StateTensor(name, type, _filled(type, 0), transient=True)
         self.nodes[name] = build.param(name, type.dtype, type.shape, "state")
         return self.nodes[name]
 
-    def _given(self, name: str) -> Callable[[], Array]:
-        """A weight of the model as it begins. It is copied into the state, and not kept beside it."""
+    def _model_weight(self, name: str) -> Callable[[], Array]:
+        """Reads a weight of the model. It is copied into the state, so it is not cached as well."""
         weights = self.model.weights
         if isinstance(weights, LazyArrays):
             return lambda: np.asarray(weights.read_once(name))
@@ -157,7 +157,7 @@ class TrainingState:
         return self.nodes[name]
 
     def _check_name(self, name: str) -> None:
-        """Raises Fault where a weight has the name of something else that is kept."""
+        """Raises Fault where a weight of the model has this name."""
         weight = self.training.weights.get(name)
         if weight is not None:
             span = weight.origin.span if weight.origin else self.training.place.key
@@ -166,7 +166,7 @@ class TrainingState:
 
 
 def state_prefix(objective: Objective) -> str:
-    """What the names of state that is kept for an objective begin with."""
+    """The prefix of the names of state tensors that belong to one objective."""
     return f"optimizer.{objective.name}." if objective.name else "optimizer."
 
 

@@ -1,7 +1,7 @@
-"""The graphs of training: a step that learns, an evaluation and the model itself, over one state.
+"""The graphs of training: an optimizer step, an evaluation and the model itself, over one state.
 
-Everything that is kept (`state`) is a parameter of kind "state", listed in every graph in the same
-order, so that all programs keep it alike.
+Every state tensor is a parameter of kind "state", listed in every graph in the same order, so that
+all programs lay the state out alike.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from xlac.training.accumulate import Accumulation, MicroBatch, no_micro_batches
 from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
 from xlac.training.row_updates import chosen
-from xlac.training.scaling import any_of, counted, following_scale, scale_of, together
+from xlac.training.scaling import any_of, finite_unless_spoiled, following_scale, scale_of, together
 from xlac.training.state import LENGTH, SCALE, STEP, StateTensor, TrainingState
 from xlac.training.update import Counters, LossUpdate, mean_outputs
 from xlac_sdk.source import Origin
 
-FINITE = "finite"  # an output of a step: whether what it found was, and anything was written
+FINITE = "finite"
+"""A bool output of a step: loss and checked gradients were finite. Else nothing was written."""
 
 LOSS_SCALE = "loss_scale"
-"""An output of a step: what its loss was multiplied by, where that changes."""
+"""An output of a step with a dynamic loss scale: the scale that it used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,30 +65,30 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class TrainingGraphs:
-    """The models of training. Of a step of several micro-batches `accumulate` takes all but the last,
-    and `step` that.
+    """The models of training. Where a step has several micro-batches, `step` takes the last one and
+    `accumulate` those before it.
     """
 
     step: Model
     accumulate: Model | None
     evaluate: Model
     run: Model
-    averaged: Mapping[str, Model]  # evaluation and model with averages as weights, by entry
+    averaged: Mapping[str, Model]  # evaluation and model with averaged weights, by entry
     state: tuple[StateTensor, ...]
     metrics: tuple[Metric, ...]  # losses first
     losses: tuple[str, ...]  # the metrics that are minimised
-    # by loss ("" of one only), then the state of their base
+    # by loss ("" if there is one), then by the state tensor that holds the base rate
     rates: Mapping[str, Mapping[str, Rate]]
 
     @property
     def entries(self) -> dict[str, Model]:
-        """The models by name, those that there are."""
+        """The models that exist, by entry name."""
         parts = {} if self.accumulate is None else {"accumulate": self.accumulate}
         return {"step": self.step, "evaluate": self.evaluate, "run": self.run, **self.averaged, **parts}  # fmt: skip
 
     def entry(self, name: str) -> Model:
-        """The model of an entry. Raises SourceError for averages where none are kept, and for a
-        micro-batch where a step has one only.
+        """The model of an entry. Raises SourceError for an entry with averages where none are kept,
+        and for `accumulate` where a step has no micro-batches.
         """
         found = self.entries
         if name not in found:
@@ -96,8 +97,8 @@ class TrainingGraphs:
 
 
 def training_graphs(model: Model, training: Training) -> TrainingGraphs:
-    """The graphs of a step, of an evaluation and of the model itself. Raises NoDerivativeError, or
-    Fault for an optimizer that makes no sense of a weight.
+    """The graphs of a step, an evaluation and the model itself. Raises NoDerivativeError, and Fault
+    for an optimizer that cannot update one of its weights.
     """
     return _Builder(model, training).graphs()
 
@@ -107,7 +108,7 @@ class _Builder:
 
     def __init__(self, model: Model, training: Training) -> None:
         self.model, self.training = model, training
-        names = {param(node).name for node in statistics(self._whole())}
+        names = {param(node).name for node in statistics(self._full_graph())}
         measured = [name for name in training.weights if name in names]
         self.state = TrainingState(model, training, measured)
         self.sums: Accumulation | None = None
@@ -120,16 +121,16 @@ class _Builder:
         means = {**losses, **training.metrics}
         roots = [node for mean in means.values() for node in mean.nodes()]
         roots += training.graph.outputs.values()
-        moved = dict(zip(roots, substituted(roots, self.state.params), strict=True))
-        numbers, outputs = self._results(means, moved)
+        on_state = dict(zip(roots, substituted(roots, self.state.params), strict=True))
+        numbers, outputs = self._results(means, on_state)
         averaged: dict[str, Model] = {}
         if self.state.averages:
             own = dict(zip(roots, substituted(roots, self.state.averaged()), strict=True))
             pairs = zip((EVALUATE, RUN), self._results(means, own), strict=True)
             averaged = {kind: self._model(kind, found) for kind, found in pairs}
         return TrainingGraphs(
-            self._step(moved, list(numbers)),
-            self._step(moved, list(numbers), last=False) if self.sums is not None else None,
+            self._step(on_state, list(numbers)),
+            self._step(on_state, list(numbers), last=False) if self.sums is not None else None,
             self._model("evaluate", numbers),
             self._model("run", outputs),
             averaged,
@@ -140,16 +141,18 @@ class _Builder:
         )
 
     def _results(
-        self, means: Mapping[str, BatchMean], moved: Mapping[Node, Node]
+        self, means: Mapping[str, BatchMean], on_state: Mapping[Node, Node]
     ) -> tuple[dict[str, Node], dict[str, Node]]:
-        """The numbers of an evaluation, and the outputs of the model, by name."""
+        """The outputs of an evaluation, and those of the model, by name; `on_state` maps nodes of
+        the spec's graph to the same over the state.
+        """
         numbers: dict[str, Node] = {}
         for name, mean in means.items():
-            numbers |= mean_outputs(name, mean, [moved[node] for node in mean.nodes()])
-        return numbers, {name: moved[n] for name, n in self.training.graph.outputs.items()}
+            numbers |= mean_outputs(name, mean, [on_state[node] for node in mean.nodes()])
+        return numbers, {name: on_state[n] for name, n in self.training.graph.outputs.items()}
 
-    def _whole(self) -> Graph:
-        """The model, and what is minimised and reported, which may need more than its outputs."""
+    def _full_graph(self) -> Graph:
+        """The model with losses and metrics, which may need more nodes than its outputs."""
         training = self.training
         means = [objective.loss for objective in training.objectives]
         asked = [n for mean in (*means, *training.metrics.values()) for n in mean.nodes()]
@@ -161,7 +164,9 @@ class _Builder:
     def _model(
         self, kind: str, outputs: Mapping[str, Node], state: Mapping[str, str] | None = None
     ) -> Model:
-        """A model over the state, whose inputs are those that its outputs need."""
+        """A model over the state with the inputs that its outputs need; `state` maps a state tensor
+        to the output that is its next value.
+        """
         used = Graph(kind, (), outputs)
         needed = {n for n in used.order if not n.inputs}
         inputs = [n for n in self.training.graph.inputs if n in needed]
@@ -173,24 +178,26 @@ class _Builder:
         )  # fmt: skip
 
     def _frozen(self, name: str) -> Any:
-        drawn = self.training.initial.get(name)
-        return drawn() if drawn else self.model.weights[name]
+        initializer = self.training.initial.get(name)
+        return initializer() if initializer else self.model.weights[name]
 
-    def _step(self, moved: Mapping[Node, Node], order: Sequence[str], last: bool = True) -> Model:
-        """The losses, their gradients, and the next values of everything; of a micro-batch that is
-        not the last those of the sums. `moved` has the values of the graph over the state; the
-        numbers are put out in an order of their names.
+    def _step(
+        self, on_state: Mapping[Node, Node], order: Sequence[str], last: bool = True
+    ) -> Model:
+        """A step: losses, gradients and the next values of the state; for a micro-batch that is not
+        the `last`, those of the sums only. `on_state` maps nodes of the spec's graph to the same
+        over the state; `order` is the order of the outputs.
         """
         training, nodes = self.training, self.state.nodes
         part = MicroBatch(self.sums, last) if self.sums is not None else None
         mode = self._mode()
         first = training.objectives[0]
         means = {first.metric: first.loss, **training.metrics}
-        asked = [moved[node] for mean in means.values() for node in mean.nodes()]
+        asked = [on_state[node] for mean in means.values() for node in mean.nodes()]
         learning = dict(zip(asked, mode.nodes(asked), strict=True))
         made: dict[str, Node] = {}
         for name, mean in means.items():
-            made |= mean_outputs(name, mean, [learning[moved[node]] for node in mean.nodes()])
+            made |= mean_outputs(name, mean, [learning[on_state[node]] for node in mean.nodes()])
         counters = self._counters()
         following: dict[str, Node] = {}
         finite: list[Node] = []
@@ -198,20 +205,20 @@ class _Builder:
         learns: list[Node | None] = []  # whether there is something to learn from
         for objective in training.objectives:
             before = following if training.in_turn else {}
-            turn = LossUpdate(objective, training, nodes, mode, before)
-            asked = [moved[node] for node in objective.loss.nodes()]
-            made |= turn.learned(asked, self.state.slots, counters, part)
-            following |= turn.following
-            losses += counted(turn.finite[:1], finite if training.in_turn else [])
-            finite += turn.finite
-            learns.append(turn.counted)
+            update = LossUpdate(objective, training, nodes, mode, before)
+            asked = [on_state[node] for node in objective.loss.nodes()]
+            made |= update.compute(asked, self.state.slots, counters, part)
+            following |= update.following
+            losses += finite_unless_spoiled(update.finite[:1], finite if training.in_turn else [])
+            finite += update.finite
+            learns.append(update.counted)
         measured = {param(n).name: new for n, new in mode.measured.items()}
         following |= measured if part is None else part.measured(mode.measured)
         if last:
             following |= self.state.next_averages(following, counters.step)
             following[STEP] = build.add(nodes[STEP], 1)
         numbers = {name: made[name] for name in order}
-        if last:  # all or nothing
+        if last:  # write everything, or nothing where something is not finite
             done = together(finite)
             some = any_of(learns)
             changes = together([done, *some])
@@ -233,11 +240,11 @@ class _Builder:
 
     def _mode(self) -> TrainingMode:
         training, step = self.training, self.state.nodes[STEP]
-        drawn = step if self.sums is None else self.sums.drawn(step)
-        return TrainingMode(training.seed, drawn, training.frozen_mode, training.compute)
+        counter = step if self.sums is None else self.sums.random_counter(step)
+        return TrainingMode(training.seed, counter, training.frozen_mode, training.compute)
 
     def _counters(self) -> Counters:
-        """How many steps were taken, and the rates of this one."""
+        """The number of steps done, the learning rates of this step, and its loss scale."""
         nodes = self.state.nodes
         step = build.cast(nodes[STEP], self.state.wide)
         steps = nodes.get(LENGTH, step)

@@ -1,4 +1,4 @@
-"""What a spec's training comes to, before it runs: what learns, and the memory of a step."""
+"""A summary of training before it runs: which weights learn, and the memory that a step needs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from xlac_sdk.target import Target
 def summarize_training(
     model: Model, training: Training, target: Target, memory: MemoryLimit | None = None
 ) -> dict[str, Any]:
-    """What learns and by which optimizer, and bytes: of weights, of what the optimizer keeps, and
-    of values that a step and an evaluation have in memory at once, as the target's programs place
-    them: of one micro-batch, where a step has several. Raises SourceError, and UnsupportedError where there is no derivative.
+    """Which weights learn, by which optimizer, and bytes: of weights, of the optimizer's state, of
+    sums and averages, and of the arenas of a step and an evaluation as compiled for `target` (for
+    one micro-batch, where a step has several). Raises SourceError, and UnsupportedError where there
+    is no derivative.
     """
     graphs = graphs_of(model, training)
     sizes = {name: symbol.opt for name, symbol in model.dims.items()}
@@ -38,7 +39,7 @@ def summarize_training(
     learned = [t for t in graphs.state if t.name in training.learns]
     weights = sum(t.type.nbytes for t in graphs.state if t.learns)
     inputs = sum(node.type.nbytes for node in step.inputs)
-    sums = sum(t.type.nbytes for t in graphs.state if t.passing)
+    sums = sum(t.type.nbytes for t in graphs.state if t.transient)
     averages = [t for t in graphs.state if training.ema and t.name.startswith(PREFIX)]
     averaged = sum(t.type.nbytes for t in averages)
     kept = sum(t.type.nbytes for t in graphs.state) - weights - sums - averaged
@@ -72,8 +73,8 @@ def summarize_training(
 
 
 def within_memory(model: Model, memory: MemoryLimit, target: Target) -> dict[str, Any]:
-    """What a limit of memory makes of a program: bytes that a call takes, with it and without, and
-    what is computed again. Raises LimitError for one that cannot be met.
+    """The effect of a memory limit: bytes that a call needs with and without it, and what is
+    recomputed. Raises LimitError for a limit that cannot be met.
     """
     unlimited, limited = lower(model, target).program, lower(model, target, memory=memory).program
     return {
@@ -85,7 +86,7 @@ def within_memory(model: Model, memory: MemoryLimit, target: Target) -> dict[str
 
 
 def _optimizers(training: Training) -> list[str]:
-    """The optimizers of each loss, those of groups last; of several losses with their names."""
+    """The names of the optimizers of each loss, groups last; with the loss where there are several."""
     found: list[str] = []
     for objective in training.objectives:
         used = sorted(objective.learns.values(), key=lambda one: bool(one.group))

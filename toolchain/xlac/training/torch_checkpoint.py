@@ -1,8 +1,9 @@
-"""Checkpoints of PyTorch, for training that goes on here: weights, and what an optimizer keeps.
+"""Reads checkpoints of PyTorch, to go on training from them: weights and optimizer state.
 
-A file is a dictionary of state dicts that torch.save wrote, or safetensors with the same names joined
-by dots: the weights, `model.h1.weight`, and of an optimizer `optimizer.state.KEY.exp_avg`. KEY is the
-weight's name, or a number: that of the weight among the parameters that the optimizer was given.
+A file is a dictionary of state dicts written by torch.save, or safetensors with the same keys
+joined by dots: weights such as `model.h1.weight`, optimizer state such as
+`optimizer.state.KEY.exp_avg`. KEY is the weight's name, or its index among the parameters that the
+optimizer was given.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ SLOTS = {
     "radam": ADAM, "adamax": {"m": "exp_avg", "u": "exp_inf"}, "adadelta": {"v": "square_avg", "moved": "acc_delta"},
     "rmsprop": {"v": "square_avg", "mean": "grad_avg", "velocity": "momentum_buffer"}, "adagrad": {"total": "sum"},
 }  # fmt: skip
-"""What PyTorch calls what an optimizer keeps."""
+"""By optimizer: PyTorch's name of each of its state tensors."""
 KEPT = re.compile(rf"(?:(.+)\.)?state\.(.+)\.({'|'.join(sorted({n for s in SLOTS.values() for n in s.values()} | {'step'}))})")  # fmt: skip
 COMPARED = ("betas", "eps", "weight_decay", "momentum", "dampening", "nesterov", "alpha", "centered", "lr_decay", "amsgrad", "rho")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class TorchCheckpoint:
-    """A file: its tensors; what optimizers keep, by the key of their state dict, the key of the
-    weight, and slot; their groups of parameters, of which safetensors say nothing.
+    """A file: its tensors; the names of optimizer state, by the optimizer's key in the file, the
+    weight's KEY and the state's name; the parameter groups of each optimizer (not in safetensors).
     """
 
     path: Path
@@ -49,7 +50,7 @@ class TorchCheckpoint:
 
     @staticmethod
     def read(path: Path) -> TorchCheckpoint:
-        """A file; nothing in it is run. Raises SourceError, and OSError."""
+        """Opens a file without running code in it. Raises SourceError, and OSError."""
         try:
             file = opened(path)
         except BadFile as error:
@@ -69,12 +70,13 @@ class TorchCheckpoint:
         return TorchCheckpoint(path, file, kept, groups)
 
     def fault(self, problem: str, hint: str = "") -> SourceError:
-        """What does not fit, as an error."""
+        """The error for a checkpoint that does not fit the model or the optimizer."""
         return SourceError(Diagnostic("XL6052", f"{self.path}: {problem}", hint=hint))
 
     def weights(self, wanted: Sequence[str]) -> dict[str, str]:
-        """The names of weights in the file by those of the model: all of them under one key, in the
-        order of the file; or none, where there are only optimizers.
+        """The names in the file by names of weights of the model, in the order of the file; all
+        under one top-level key, or none. Empty for a file of optimizer state only. Raises
+        SourceError where some are missing.
         """
         own = [n for n in self.file.tensors if not KEPT.fullmatch(n)]
         heads = dict.fromkeys(["", *(f"{n.partition('.')[0]}." for n in own if "." in n)])
@@ -86,7 +88,7 @@ class TorchCheckpoint:
         return {name: place for name, place in found.items() if name in wanted}
 
     def compare_frozen(self, frozen: Mapping[str, Array]) -> None:
-        """Raises SourceError for a weight that does not learn here and is another in the file."""
+        """Raises SourceError for a frozen weight with other values in the file."""
         for name, array in frozen.items():
             places = [n for n in self.file.tensors if n == name or n.partition(".")[2] == name]
             for place in places:
@@ -97,17 +99,20 @@ class TorchCheckpoint:
                     )
 
     def optimizer(self, key: str | None) -> str:
-        """The key of the optimizer's state dict."""
+        """The key of the optimizer in the file. Raises SourceError for an unknown one, and where
+        there are several and `key` is None.
+        """
         if key is not None and key not in self.kept:
             raise self.fault(f"there is no optimizer {key!r}", f"there are {', '.join(map(repr, self.kept))}")  # fmt: skip
         if key is None and len(self.kept) != 1:
-            told = ", ".join(map(repr, self.kept)) or "none"
-            raise self.fault(f"which optimizer is meant is not said: {told}", "optimizer=KEY, or {LOSS: KEY} of several losses")  # fmt: skip
+            known = ", ".join(map(repr, self.kept)) or "none"
+            raise self.fault(f"which optimizer is meant is not said: {known}", "optimizer=KEY, or {LOSS: KEY} of several losses")  # fmt: skip
         return next(iter(self.kept)) if key is None else key
 
     def keys(self, optimizer: str, order: Sequence[str], names: Sequence[str] | None) -> dict[str, str]:  # fmt: skip
-        """The key of each weight's state: its name, where the file has names; else its number in
-        `names`, or in `order`.
+        """The KEY of each weight: its name, where the file has names; else its index in `names`, by
+        default that in the file's `param_names`, or in `order`. Raises SourceError where the number
+        of names differs from the file's.
         """
         kept, groups = self.kept[optimizer], self.groups.get(optimizer, ())
         said = [str(n) for group in groups for n in group.get("param_names") or ()]
@@ -124,7 +129,9 @@ class TorchCheckpoint:
         return dict(zip(given, numbered, strict=True))
 
     def array(self, name: str, type: Type, of: str) -> Array:
-        """A tensor of the file. Raises SourceError for one of another type or shape."""
+        """A tensor of the file. Raises SourceError where dtype or shape differ from `type`; `of`
+        names the weight in the message.
+        """
         try:
             found = np.array(self.file[name])
         except BadFile as error:
@@ -142,8 +149,8 @@ def objective_state(
     optimizer: str,
     changed: bool,
 ) -> tuple[dict[str, Array], set[int]]:
-    """What one loss's optimizers keep, by the names of the state, and how many steps the file says
-    they took. Raises SourceError.
+    """The optimizer state for one loss, by names of state tensors, and the step counts in the file.
+    `changed` permits other hyperparameters. Raises SourceError.
     """
     kept, found, steps = file.kept[optimizer], dict[str, Array](), set[int]()
     for name, one in objective.learns.items():
@@ -167,7 +174,7 @@ def objective_state(
 
 
 def _compare(file: TorchCheckpoint, optimizer: str, key: str, name: str, params: Mapping[str, Any]) -> None:  # fmt: skip
-    """Raises SourceError where PyTorch's optimizer had other parameters."""
+    """Raises SourceError where PyTorch's optimizer had other hyperparameters."""
     for group in file.groups.get(optimizer, ()):
         if key not in map(str, group.get("params") or ()):
             continue
@@ -190,12 +197,13 @@ def torch_state(
     steps: int | None,
     changed: bool,
 ) -> dict[str, Array]:
-    """What of the state the file decides: the weights that are state, what optimizers keep, and the
-    count of steps. Raises SourceError.
+    """The part of the training state that the file gives, by name: weights that learn, optimizer
+    state and the number of steps. The other arguments are those of `Trainer.load_torch`. Raises
+    SourceError.
     """
     places = file.weights(list(weights))
     found = {name: file.array(place, weights[name], name) for name, place in places.items()}
-    told: set[int] = set()
+    step_counts: set[int] = set()
     for one in objectives:
         key = optimizers.get(one.name) if isinstance(optimizers, Mapping) else optimizers
         key = file.optimizer(key)
@@ -204,14 +212,16 @@ def torch_state(
         order = [name for name in ordered if name in one.learns]
         state, counted = objective_state(file, one, weights, file.keys(key, order, own), key, changed)  # fmt: skip
         found |= state
-        told |= counted
-    if len(told) > 1:
-        raise file.fault(f"its weights took different numbers of steps: {min(told)} to {max(told)}")
+        step_counts |= counted
+    if len(step_counts) > 1:
+        raise file.fault(
+            f"its weights took different numbers of steps: {min(step_counts)} to {max(step_counts)}"
+        )
     rates = [one.rate for objective in objectives for one in objective.learns.values()]
     fixed = all(r.entry is not None and next(iter(r.params)) == "value" for r in rates)
     begun = any(file.kept.values())
-    if steps is None and not told and begun and not fixed:
+    if steps is None and not step_counts and begun and not fixed:
         hint = "steps=N, as many as PyTorch's optimizer took"
         raise file.fault("how many steps were taken is not in it, and the learning rate depends on it", hint)  # fmt: skip
-    count = steps if steps is not None else next(iter(told), int(begun))
+    count = steps if steps is not None else next(iter(step_counts), int(begun))
     return {**found, STEP: np.asarray(count, np.int64)}

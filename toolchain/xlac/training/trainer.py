@@ -1,4 +1,4 @@
-"""`xlac.trainer`: a model that learns, step by step."""
+"""`xlac.trainer`: trains a model step by step."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 Totals = dict[str, tuple[float, ...]]
 """Metric -> (sum, count), or several such pairs: `xlac.training.loop.steps.Sums`."""
-LEAST_SCALE = 2.0**-14  # of a loss: gradients that are too large for it are so without a scale
+LEAST_SCALE = 2.0**-14  # gradients that overflow with this loss scale would do so without one
 
 
 class Trainer:
     """A model with its optimizer, compiled for a target.
 
-    `inputs` are the types of what a step takes, by name, with the size `batch` open; `ranges` what
-    integers of them may be; `metrics` are the names of what it reports, `losses` those of them that are minimised, which come
-    first. What is learned lives in the programs' state, which goes from the one that ran last to the next.
+    `inputs` are the types of a step's inputs by name, with the size `batch` open, and `ranges` the
+    valid numbers of integer inputs (such as class labels). `metrics` are the names of the numbers
+    that it reports; `losses`, those that are minimised, come first. Weights and optimizer state are
+    in the compiled programs; `state` and `weights` copy them.
     """
 
     def __init__(
@@ -67,9 +68,9 @@ class Trainer:
         graphs = graphs_of(model, training)
         self._models, self._options = graphs.entries, {"target": target, "threads": threads, **options}  # fmt: skip
         self._programs = TrainingPrograms(self._models, self._options)
-        self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.passing}
+        self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.transient}
         self._metrics: tuple[Metric, ...] = graphs.metrics
-        self._settings, self._covers = settings(graphs), LENGTH in self._tensors
+        self._settings, self._needs_length = settings(graphs), LENGTH in self._tensors
         self._model, self._factors = model, training.factors
         self._objectives = training.objectives
         self.batch = training.batch
@@ -79,24 +80,26 @@ class Trainer:
         self.losses = graphs.losses
         self.ranges = index_ranges(graphs.evaluate.graph)
         self.accumulate = training.accumulate
-        self._cut = MicroBatches(self.inputs, model.dims, self.batch, self.accumulate)
+        self._micro_batches = MicroBatches(self.inputs, model.dims, self.batch, self.accumulate)
         self.fingerprint = fingerprint(graphs.step, self.accumulate)
         self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
-        self._partly = False  # whether a step ended between its micro-batches
+        self._mid_step = False  # an exception ended the last step between its micro-batches
         self.reset()
 
     # ---- what a user calls -------------------------------------------------------------------
 
     def step(self, /, **arrays: Any) -> dict[str, float]:
-        """Learns from a batch; the loss and metrics of the batch, before it was learned from."""
+        """Updates the weights from a batch (arrays by input). Returns its loss and metrics by name,
+        of the weights before the update. Raises SourceError as `run_step` does.
+        """
         return means(self.run_step(arrays))
 
     def evaluate(self, /, **arrays: Any) -> dict[str, float]:
-        """The loss and metrics of a batch, from which nothing is learned."""
+        """The loss and metrics of a batch by name, in inference mode; the state does not change."""
         return means(self.run_evaluate(arrays))
 
     def __call__(self, /, **arrays: Any) -> Any:
-        """The model's outputs with the weights as they are now."""
+        """The model's outputs with the present weights: an array, or arrays by name if several."""
         return self._outputs("run", arrays)
 
     @property
@@ -106,9 +109,7 @@ class Trainer:
 
     @property
     def ema(self) -> Averages:
-        """The model with averages in the place of its weights. Raises SourceError where none are
-        kept.
-        """
+        """The model with averaged weights. Raises SourceError where none are kept."""
         if not self.averages:
             raise no_averages()
         return Averages(
@@ -129,73 +130,70 @@ class Trainer:
     # ---- what a loop calls -------------------------------------------------------------------
 
     def run_step(self, arrays: Mapping[str, Any]) -> Totals:
-        """`step`, with sums and counts. Raises SourceError where the loss is not finite, or gradients
-        that are looked at are not: nothing is learned then, and the error names what made them so.
-        With a dynamic scale such gradients only make it smaller. A batch in which no label counts
-        gives sums of 0, and nothing is learned from it.
+        """`step`, with sums and counts in place of means. Raises SourceError where the loss is not
+        finite, or gradients that are checked (`clip`, `finite`, loss scale) are not: nothing is
+        learned then, and the error names the node at fault. With a dynamic loss scale, non-finite
+        gradients reduce the scale, and are an error only below LEAST_SCALE. A batch without any
+        label that counts gives sums of 0, and nothing is learned from it.
         """
-        if self._covers and not self._length:
+        if self._needs_length and not self._length:
             hint = "call set_length, or give the schedule its own: steps: 1000"
             raise SourceError(Diagnostic("XL6030", "the learning rate depends on the length of the run", hint=hint))  # fmt: skip
-        if self._partly:
+        if self._mid_step:
             self.restore(self.state())
-        *before, last = self._cut.parts(arrays)
+        *before, last = self._micro_batches.parts(arrays)
         totals: Totals = {}
-        self._partly = bool(before)
+        self._mid_step = bool(before)
         for part in before:
             totals = added(totals, self._totals(*self._programs.called("accumulate", part)))
         found, sizes = self._programs.called("step", last)
-        self._partly = False
+        self._mid_step = False
         totals = added(totals, self._totals(found, sizes))
         scale = float(found[LOSS_SCALE]) if LOSS_SCALE in found else None
         if not found[FINITE]:
             smaller = scale is not None and float(self._programs.tensor(SCALE)) < scale
             if scale is None or not smaller or scale < LEAST_SCALE:
-                known = all(is_finite(totals[name]) for name in self.losses)
-                raise failure(self._models, self._options, self.state(), arrays, [*before, last], known, self.steps_done)  # fmt: skip
+                finite = all(is_finite(totals[name]) for name in self.losses)
+                raise failure(self._models, self._options, self.state(), arrays, [*before, last], finite, self.steps_done)  # fmt: skip
             totals = finite_only(totals)
         return totals if scale is None else {**totals, LOSS_SCALE: (scale, 1.0)}
 
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Totals:
-        """`evaluate`, with sums and counts."""
+        """`evaluate`, with sums and counts in place of means."""
         totals: Totals = {}
-        for part in self._cut.parts(arrays):
+        for part in self._micro_batches.parts(arrays):
             totals = added(totals, self._totals(*self._programs.called("evaluate", part)))
         return totals
 
     @property
     def steps_done(self) -> int:
-        """How many steps were taken."""
+        """The number of steps done."""
         return int(self._programs.tensor(STEP))
 
     def set_length(self, steps: int) -> None:
-        """Says how many steps the run takes, for learning rates that cover it. Raises SourceError."""
+        """Sets the run's number of steps, for schedules that depend on it. Raises SourceError."""
         length = setting_number("length", steps)
-        if self._covers:
+        if self._needs_length:
             self._set("length", length)
             self._length = length
 
     def set_rate(self, rate: float, loss: str | None = None) -> None:
-        """Sets the learning rate, or the peak of one that changes; those of groups in proportion.
-        Where there are several losses, that of the optimizer of one. Raises SourceError.
+        """Sets the learning rate (the peak of a schedule); the rates of parameter groups change in
+        proportion. With several losses, `loss` names one. Raises SourceError.
         """
         self._set(rate_of(self._settings, self.losses, loss, rate), rate)
 
     def _set(self, setting: str, number: float) -> None:
-        """Writes the tensors of a setting, and nothing else."""
+        """Writes the state tensors of a setting."""
         for name, value in self._settings[setting].values(number).items():
             self._programs.write(name, np.asarray(value, self._tensors[name].type.dtype.numpy))
 
     def state(self) -> dict[str, Array]:
-        """A copy of everything that a step reads and writes, by name: weights, what the optimizer
-        keeps for each, counters.
-        """
+        """A copy of the training state by name: weights, optimizer state, averages, counters."""
         return {name: self._programs.tensor(name) for name in self._tensors}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Sets everything that a step reads. Raises SourceError for names, types or shapes that do
-        not fit, and changes nothing then.
-        """
+        """Sets a state that `state` returned. Raises SourceError for other names, dtypes or shapes."""
         self._begin(checked_state(state, {n: tensor.type for n, tensor in self._tensors.items()}))
 
     def load_torch(
@@ -207,9 +205,10 @@ class Trainer:
         steps: int | None = None,
         changed: bool = False,
     ) -> None:
-        """Goes on from a checkpoint of PyTorch: docs/TRAINING.md. `optimizer` is the key of its
-        state dict, `names` the weights in the order that it has (both by loss, of several); `steps`
-        how many it took, `changed` that options may differ. Raises SourceError, and changes nothing.
+        """Loads a checkpoint of PyTorch, to go on training from it: docs/TRAINING.md. `optimizer`
+        is the key of the optimizer's state dict, `names` its parameters in order (both by loss,
+        where there are several), `steps` the number of steps it has done; `changed` permits other
+        hyperparameters. Raises SourceError, and changes nothing then.
         """
         learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
         file = TorchCheckpoint.read(Path(path))
@@ -218,23 +217,21 @@ class Trainer:
         self.restore({**self.state(), **with_averages(found, self._tensors)})
 
     def reset(self) -> None:
-        """Begins again: first weights, no steps done."""
+        """Sets the initial state: initial weights, no steps done."""
         self._begin({name: make() for name, make in self._initial.items()})
 
     def _begin(self, state: dict[str, Array]) -> None:
-        """Goes on from a state, which the next program that runs takes over."""
+        """Sets the whole state, arrays by name, which is not copied."""
         self._programs.begin(state)
-        self._partly = False
-        self._length = float(state[LENGTH]) if self._covers else 0.0
+        self._mid_step = False
+        self._length = float(state[LENGTH]) if self._needs_length else 0.0
 
     def weights(self, merged: bool = True) -> dict[str, Array]:
-        """A copy of every weight of the model, learned or not, by name; factors of low rank are
-        merged into theirs, or stand beside them.
-        """
+        """A copy of all weights of the model by name, LoRA factors merged into theirs or separate."""
         return self._weights(merged)
 
     def _weights(self, merged: bool, prefix: str = "") -> dict[str, Array]:
-        """`weights`; what learns is the state whose names begin with a prefix."""
+        """`weights`; those that learn are read from the state under names with a prefix."""
         frozen = {
             name: np.asarray(array)
             for entry in self._programs.entries.values()
@@ -252,27 +249,27 @@ class Trainer:
         }
 
     def save_weights(self, path: str | os.PathLike[str], merged: bool = True) -> None:
-        """Writes the weights as safetensors, by the names that the model's spec knows them by."""
+        """Writes `weights` as safetensors, under the names of the model's spec. Raises OSError."""
         weights.write_weights(Path(path), self.weights(merged))
 
     def save_factors(self, path: str | os.PathLike[str]) -> None:
-        """Writes what a step changes, factors of low rank above all, as safetensors."""
+        """Writes the weights that learn, LoRA factors among them, as safetensors. Raises OSError."""
         weights.write_factors(Path(path), self._learned(), self._factors)
 
     def load_factors(self, path: str | os.PathLike[str]) -> None:
-        """Takes such a file, or PEFT's of the same modules. Raises SourceError, and changes nothing."""
+        """Loads a file of `save_factors` or PEFT. Raises SourceError, and changes nothing then."""
         learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
         found = weights.read_factors(Path(path), learned, self._factors)
         self.restore({**self.state(), **with_averages(found, self._tensors)})
 
     @property
     def parts(self) -> dict[str, Callable[[Path], None]]:
-        """Files that belong beside the weights of a run, by name."""
+        """Writers of the files of LoRA factors of a run, by file name."""
         return weights.factor_files(self._learned, self._factors, self.averages)
 
     def model(self, **options: Any) -> Compiled | Specializing:
-        """The model for inference with the weights as they are now, compiled as the trainer is;
-        `options` are those of `xlac.compile`.
+        """The model for inference with a copy of the present weights, compiled with the trainer's
+        options; `options`, those of `xlac.compile`, override them.
         """
         return self._compiled(self.weights(), options)
 

@@ -1,4 +1,4 @@
-"""What one loss does to the weights that learn from it: gradients, clipped, and the next values."""
+"""The update of the weights that learn from one loss: gradients, clipping, next values."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from xlac.training.state import state_prefix
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
-EPSILON = 1e-6  # added to the length of gradients that are clipped, as PyTorch does
+EPSILON = 1e-6  # added to the norm of gradients when clipping, as PyTorch does
 
 
 @dataclass(frozen=True, eq=False)
 class Counters:
-    """The scalars that updates read: how many steps were taken, as a float of the type of rates,
-    the rates of this step, and what the loss is multiplied by.
+    """The scalars that updates read: the number of steps done (in the dtype of the rates), the
+    learning rates of this step, and its loss scale, f32.
     """
 
     step: Node
@@ -41,37 +41,42 @@ class Counters:
 def gradients(
     mean: BatchMean, weights: Mapping[str, Node], scale: Node | None, apart: bool
 ) -> tuple[BatchMean, list[dict[str, Node]]]:
-    """A mean, to be computed as it is with its gradients by weights, and these, times a scale; with
-    `apart` those of each mean that it is the sum of. Raises NoDerivativeError.
+    """A mean, as computed together with its gradients, and these by weight, times `scale`; with
+    `apart` the gradients of each of the means that it is the sum of. Raises NoDerivativeError.
     """
     values = [mean.value, *(part.value for part in mean.parts)]
     found = linearize(values, list(weights.values()))
     made: list[dict[str, Node]] = []
     for number in range(1, len(values)) if apart and mean.parts else (0,):
-        one = build.constant(1.0, mean.value.type.dtype)
+        seed = build.constant(1.0, mean.value.type.dtype)
         if scale is not None:
-            one = build.cast(scale, mean.value.type.dtype)
-        cotangents = [one if n == number else None for n in range(len(values))]
+            seed = build.cast(scale, mean.value.type.dtype)
+        cotangents = [seed if n == number else None for n in range(len(values))]
         made.append(dict(zip(weights, found.transposed(cotangents), strict=True)))
     value, *more = found.values
     parts = (replace(p, value=v) for p, v in zip(mean.parts, more, strict=True))
     return replace(mean, value=value, parts=tuple(parts)), made
 
 
-def bounded(gradients: Mapping[str, Node], clip: ClipSpec) -> tuple[dict[str, Node], Node | None]:
-    """Gradients within the bounds that are set, and whether they are finite, where that is known."""
+def clipped_gradients(
+    gradients: Mapping[str, Node], clip: ClipSpec
+) -> tuple[dict[str, Node], Node | None]:
+    """Gradients clipped by value and by global norm; and, where the norm was computed, a flag that
+    they are finite.
+    """
     made, finite = dict(gradients), None
     if clip.value is not None:
         made = {name: _between(g, clip.value) for name, g in made.items()}
     if clip.norm is not None:
         wide = DType.F64 if any(g.type.dtype is DType.F64 for g in made.values()) else DType.F32
-        made, finite = _clipped(made, clip.norm, wide)
+        made, finite = _clipped_by_norm(made, clip.norm, wide)
     return made, finite
 
 
 class LossUpdate:
-    """What one loss does in a step, after others have given some of the state its next values:
-    stand-ins take the place of these, until all that depends on them is there.
+    """The update from one loss in a step. Earlier losses may have updated some of the state
+    already; this one differentiates with respect to fresh parameters in place of those values,
+    which are substituted at the end: derivatives must not reach into the earlier updates.
     """
 
     def __init__(
@@ -82,38 +87,38 @@ class LossUpdate:
         mode: TrainingMode,
         before: Mapping[str, Node],
     ) -> None:
-        """`nodes` are the state by name, `before` the next values that it was given already."""
+        """`nodes` are the state by name, `before` the next values that earlier losses gave it."""
         self.objective, self.training, self.mode = objective, training, mode
         self.weights = {name: nodes[name] for name in objective.learns}
         changed = [name for name in training.learns if name in before]
         types = {name: nodes[name].type for name in changed}
         stand_ins = {name: build.param(name, t.dtype, t.shape, "state") for name, t in types.items()}  # fmt: skip
         self.weights |= {name: node for name, node in stand_ins.items() if name in self.weights}
-        self.begun = {nodes[name]: node for name, node in stand_ins.items()}
-        self.ended = {node: before[name] for name, node in stand_ins.items()}
+        self.stand_in_of = {nodes[name]: node for name, node in stand_ins.items()}
+        self.value_of_stand_in = {node: before[name] for name, node in stand_ins.items()}
         self.following: dict[str, Node] = {}
         self.finite: list[Node] = []  # of the loss first
-        self.counted: Node | None = None  # whether anything was, where the data decide it
+        self.counted: Node | None = None  # flag that a count is not 0, where the data decide it
 
-    def learned(
+    def compute(
         self,
         asked: list[Node],
         slots: Mapping[tuple[Objective, str], Mapping[str, Node]],
         counters: Counters,
         part: MicroBatch | None,
     ) -> dict[str, Node]:
-        """The loss, and where it has one its count, by the names of their outputs; fills
-        `following` and `finite`. `asked` are these numbers over the state, `slots` what is kept by
-        objective and weight. Of a `part` of a batch the gradients join those before it.
+        """The loss, and its count where the data decide it, by the names of their outputs; sets
+        `following` and `finite`. `asked` are the nodes of both, `slots` the optimizers' state by
+        objective and weight. With a micro-batch `part`, gradients are added to those before it.
         """
         objective, mode = self.objective, self.mode
-        scalars = mode.nodes(substituted(asked, self.begun))
+        scalars = mode.nodes(substituted(asked, self.stand_in_of))
         mean = objective.loss.over(iter(scalars))
         mean, parts = gradients(mean, self.weights, counters.scale, part is not None)
         total, made = mean.value, parts[0]
         counted = any_of([_some(one.count) for one in mean.means])
         if part is not None:
-            total, made, counted = part.gathered(objective, mean, parts)
+            total, made, counted = part.accumulated(objective, mean, parts)
             if not part.last:
                 return mean_outputs(objective.metric, mean, mean.nodes())
         flags = [all_finite([total])]
@@ -121,7 +126,7 @@ class LossUpdate:
             made = unscaled(made, counters.scale)
         if counters.scale is not None or self.training.finite:
             flags.append(all_finite(list(made.values())))
-        made, finite = self._bounded(made)
+        made, finite = self._clip(made)
         next_: dict[str, Node] = {}
         for name, gradient in made.items():
             optimizer, kept = objective.learns[name], slots[objective, name]
@@ -139,7 +144,9 @@ class LossUpdate:
             build.apply1("or", f, build.apply1("not", c)) for f in flags for c in counted
         ] or flags
         ends = [*mean.nodes(), *flags, *counted, *next_.values(), *mode.measured.values()]
-        settled = iter(substituted(ends, self.ended) if self.ended else ends)
+        settled = iter(
+            substituted(ends, self.value_of_stand_in) if self.value_of_stand_in else ends
+        )
         numbers = mean_outputs(objective.metric, mean, [next(settled) for _ in mean.nodes()])
         self.finite = [next(settled) for _ in flags]
         self.counted = next(settled) if counted else None
@@ -147,29 +154,31 @@ class LossUpdate:
         mode.measured = {node: next(settled) for node in mode.measured}
         return numbers
 
-    def _bounded(self, given: dict[str, Node]) -> tuple[dict[str, Node], Node | None]:
-        """`bounded`, in the name of the section's `clip`."""
-        made, finite = bounded(given, self.objective.clip)
+    def _clip(self, given: dict[str, Node]) -> tuple[dict[str, Node], Node | None]:
+        """`clipped_gradients`, with the place of the section's `clip` as the origin of its nodes."""
+        made, finite = clipped_gradients(given, self.objective.clip)
         origin = Origin("train.clip", self.training.place.at("clip").span)
         *clipped, finite = stamped([*made.values(), finite], origin, set(given.values()))
         return {name: one for name, one in zip(made, clipped, strict=True) if one}, finite
 
 
 def mean_outputs(name: str, mean: BatchMean, nodes: Sequence[Node]) -> dict[str, Node]:
-    """A mean's scalars by the names of their outputs."""
+    """The nodes of a mean, `mean.nodes()` rewritten, by output name; counts as f32."""
     found = zip(mean.names(name), nodes, strict=True)
     return {n: build.cast(one, DType.F32) if n.endswith(".count") else one for n, one in found}
 
 
 def _some(count: Dim | Node) -> Node | None:
-    """Whether a mean is of anything; None where sizes say that it is."""
+    """A flag that a count is not 0; None for a size, which never is."""
     return build.compare(count, "ne", 0) if isinstance(count, Node) else None
 
 
-def _clipped(
+def _clipped_by_norm(
     gradients: Mapping[str, Node], most: float, wide: DType
 ) -> tuple[dict[str, Node], Node]:
-    """Gradients that are at most so long together, and whether they are finite."""
+    """Gradients scaled so that their global L2 norm, computed in `wide`, is at most `most`; and
+    whether the norm is finite.
+    """
     total: Node | None = None
     for gradient in gradients.values():
         compute = build.compute(gradient)

@@ -1,6 +1,4 @@
-"""Weights of a trainer as a user has them: with factors of low rank merged into them or apart, as
-arrays, files and models.
-"""
+"""A trainer's weights as arrays, files and models, with LoRA factors merged into them or separate."""
 
 from __future__ import annotations
 
@@ -25,11 +23,11 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError
 
 PREFIX = "base_model.model."
-"""What PEFT puts before the names of factors."""
+"""The prefix of the names of factors in files of Hugging Face's PEFT."""
 
 
 def merged(weights: Mapping[str, Array], factors: Mapping[str, LowRank]) -> dict[str, Array]:
-    """Weights of the model's own names and shapes, with what their factors say added."""
+    """The model's own weights, with the product of their LoRA factors added."""
     found = dict(weights)
     for name, one in factors.items():
         found[name] = one.merged(found[name], found.pop(one.a.name), found.pop(one.b.name))
@@ -37,27 +35,28 @@ def merged(weights: Mapping[str, Array], factors: Mapping[str, LowRank]) -> dict
 
 
 def write_weights(path: Path, weights: Mapping[str, Array]) -> None:
-    """Arrays by name, as safetensors."""
+    """Writes arrays by name as safetensors. Raises OSError."""
     write_tensors(path, {name: _source(array) for name, array in weights.items()})
 
 
 def write_factors(path: Path, learned: Mapping[str, Array], factors: Mapping[str, LowRank]) -> None:
-    """What was learned beside weights that stay, as safetensors whose metadata say of each weight
-    the rank and the scale of its factors, and whether it has its inputs first.
+    """Writes LoRA factors, and other weights that learned, as safetensors. The metadata give, for
+    each weight with factors, their rank and scale, and whether the weight is [in, out]
+    (`transposed`). Raises OSError.
     """
-    told = {
+    described = {
         name: {"rank": one.spec.rank, "scale": one.scale, "transposed": one.flipped}
         for name, one in factors.items()
     }
     tensors = {name: _source(array) for name, array in learned.items()}
-    write_tensors(path, tensors, metadata={METADATA: json.dumps(told)})
+    write_tensors(path, tensors, metadata={METADATA: json.dumps(described)})
 
 
 def factor_files(
     learned: Callable[[str], Mapping[str, Array]], factors: Mapping[str, LowRank], averaged: bool
 ) -> dict[str, Callable[[Path], None]]:
-    """What writes each file of factors of a run, by its name: of what was `learned`, whose names in
-    the state begin with a prefix, and of its averages. Nothing where there are no factors.
+    """Writers of a run's LoRA files by file name: one of the factors and, where `averaged`, one of
+    their averages. `learned` gives the arrays of a prefix of state names. Empty without factors.
     """
     prefixes = {
         "lora.safetensors": "",
@@ -73,14 +72,14 @@ def factor_files(
 def read_factors(
     path: Path, learned: Mapping[str, Type], factors: Mapping[str, LowRank]
 ) -> dict[str, Array]:
-    """What `write_factors` wrote, or PEFT, by the names of `learned`. Raises SourceError for names,
-    types, shapes and scales that do not fit, and OSError.
+    """The factors of a file of `write_factors` or PEFT, by the names of `learned`. Raises
+    SourceError where names, dtypes, shapes or scales differ from the spec's, and OSError.
     """
     try:
         file = SafetensorsFile(path)
         found = {name.removeprefix(PREFIX): np.array(file[name]) for name in file}
-        told = json.loads(file.metadata.get(METADATA, "{}"))
-        scales = {name: float(told[name]["scale"]) for name in told}
+        described = json.loads(file.metadata.get(METADATA, "{}"))
+        scales = {name: float(one["scale"]) for name, one in described.items()}
     except (BadFile, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise SourceError(Diagnostic("XL3004", f"{path}: {error}")) from None
     wrong = [f"{name} is unknown" for name in found if name not in learned]
@@ -98,7 +97,9 @@ def read_factors(
 
 
 def model_of(model: Model, weights: Mapping[str, Array]) -> Model:
-    """A spec's model for inference, with other weights: only what its outputs need."""
+    """The model for inference with other weights, without the inputs and weights that only the loss
+    needs.
+    """
     graph = Graph(model.graph.name, (), model.graph.outputs)
     needed = {node for node in graph.order if not node.inputs}
     names = {n.name for n in needed if n.op.mnemonic == "param" and param(n).kind == "weight"}

@@ -1,3 +1,3 @@
-"""What is trained on: files, folders and Python iterables become batches of a step's inputs, in an
-order that a seed decides.
+"""Training data: files, folders and Python iterables become batches of a step's inputs, shuffled by
+a seed.
 """

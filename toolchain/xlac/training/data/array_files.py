@@ -19,7 +19,7 @@ from xlac.spec.weights.safetensors import SafetensorsFile
 from xlac.spec.weights.tensor_files import BadFile, lacking
 from xlac.support.dependencies import mapped
 from xlac.training.data.column import ArrayColumn, Column, TrainingInput, fault
-from xlac.training.data.spill import MOST, full, room
+from xlac.training.data.spill import MAX_IN_MEMORY, check_disk_space, disk_full
 from xlac_sdk.dtypes import Array
 from xlac_sdk.support.files import regular
 
@@ -37,7 +37,9 @@ class ArrayTable:
     def columns(
         self, asked: Mapping[str, tuple[TrainingInput, tuple[str, ...]]]
     ) -> dict[str, Column]:
-        """The column of each input. Raises SourceError for damaged and for several ones."""
+        """The column of each input. Raises SourceError for a damaged array, and for an input that is
+        to be made of several arrays.
+        """
         found: dict[str, Column] = {}
         for name, (one, names) in asked.items():
             if len(names) > 1:
@@ -48,7 +50,7 @@ class ArrayTable:
             except BadFile as error:
                 raise fault("XL6301", f"{self.path}: {error}") from None
             if one.axis is None:
-                array = array[np.newaxis]  # the whole is the only row
+                array = array[np.newaxis]  # an input without a batch axis: one row, the whole array
             if not array.ndim:
                 problem = f"{self.path}: '{names[0]}' is a single number, and has no rows"
                 raise fault("XL6304", problem)
@@ -68,10 +70,10 @@ def safetensors(path: Path) -> ArrayTable:
 def npy(path: Path, name: str) -> ArrayTable:
     """A .npy file, mapped, as a column of this name. Raises SourceError and OSError."""
     with regular(path).open("rb"):
-        pass  # what cannot be opened is an OSError that says why
+        pass  # raises an OSError with the reason, where NumPy's error would hide it
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # whatever NumPy makes of bytes that anybody wrote
+    except Exception as error:  # malformed files raise many kinds of errors in NumPy
         problem = f"{path}: {error}"
         if "pickle" in problem:
             problem = f"{path}: it is no .npy file of numbers"
@@ -82,8 +84,8 @@ def npy(path: Path, name: str) -> ArrayTable:
 
 
 def npz(path: Path) -> ArrayTable:
-    """The arrays of a .npz file: mapped where they are stored as they are, else decoded. Raises
-    SourceError and OSError.
+    """The arrays of a .npz file: uncompressed ones mapped, others decoded. Raises SourceError and
+    OSError.
     """
     with regular(path).open("rb"):
         pass
@@ -101,7 +103,7 @@ def _member(file: NpzFile, name: str) -> Array:
     info = file.archive.members[f"{name}.npy"]
     if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
         return _stored(file.path, info, tensor.start, dtype, tensor.shape)
-    if tensor.stop <= MOST:
+    if tensor.stop <= MAX_IN_MEMORY:
         return file[name]
     return _decoded(file.path, info, tensor.start, dtype, tensor.shape)
 
@@ -109,7 +111,9 @@ def _member(file: NpzFile, name: str) -> Array:
 def _stored(
     path: Path, info: zipfile.ZipInfo, start: int, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> Array:
-    """A member that is not compressed, where it lies in the mapped file. Raises BadFile."""
+    """An uncompressed member as a view of the mapped file. Raises BadFile, also where its checksum
+    is wrong.
+    """
     view = mapped(path)
     head = bytes(view[info.header_offset : info.header_offset + LOCAL_HEADER])
     if len(head) < LOCAL_HEADER or not head.startswith(b"PK\x03\x04"):
@@ -127,15 +131,15 @@ def _stored(
 def _decoded(
     path: Path, info: zipfile.ZipInfo, start: int, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> Array:
-    """A large compressed member, in a temporary file. Raises BadFile and LimitError."""
-    room(str(path), info.file_size)
+    """A large compressed member, decoded to a temporary file. Raises BadFile and LimitError."""
+    check_disk_space(str(path), info.file_size)
     held = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as its mapping
     try:
         with zipfile.ZipFile(path) as archive, archive.open(info) as member:
             shutil.copyfileobj(member, held, CHUNK)
     except OSError:
-        raise full(str(path), info.file_size) from None
-    except Exception as error:  # whatever zipfile and zlib find wrong
+        raise disk_full(str(path), info.file_size) from None
+    except Exception as error:  # malformed archives raise many kinds of errors in zipfile and zlib
         raise BadFile(f"its member {info.filename[:80]!r} cannot be read: {error}") from None
     held.flush()
     made: np.memmap[Any, Any] = np.memmap(held, dtype, "r", start, shape)

@@ -1,4 +1,4 @@
-"""Batches of an epoch, made ahead by a thread."""
+"""The batches of an epoch, prefetched by a thread."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac.training.data.fitted import Tell
+from xlac.training.data.fitted import Progress
 from xlac.training.data.order import shuffled
 from xlac_sdk.dtypes import Array
 
 Batch = dict[str, Array]
-AHEAD = 2  # groups of batches that wait for their steps
-# a group is handed over when it has so much, or took so long: small batches together cost less
+AHEAD = 2  # groups of batches in the queue
+# batches are queued in groups of this size or age, since queueing small ones singly is slow
 GROUP_BYTES, GROUP_SECONDS = 1 << 20, 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class EpochOrder:
-    """Which rows come when: in the order of an epoch, or (None) as they are stored; in batches of
-    so many rows, a smaller last one left out or not.
+    """The order of rows: shuffled for an `epoch`, or (None) as stored, in batches of `batch` rows;
+    `drop_last` leaves a smaller last batch out.
     """
 
     batch: int
@@ -35,11 +35,11 @@ class EpochOrder:
     drop_last: bool = False
 
     def steps(self, rows: int) -> int:
-        """How many batches there are."""
+        """The number of batches that `rows` rows make."""
         return rows // self.batch if self.drop_last else -(-rows // self.batch)
 
     def batches(self, rows: int, start: int) -> Iterator[NDArray[np.int64]]:
-        """The rows of each batch from number `start` on."""
+        """The row numbers of each batch, from batch `start` on, as i64 arrays."""
         for step in range(start, self.steps(rows)):
             first = step * self.batch
             at = np.arange(first, min(first + self.batch, rows))
@@ -47,29 +47,29 @@ class EpochOrder:
 
 
 class TrainingData(Protocol):
-    """What is trained on, or evaluated."""
+    """Data to train on or to evaluate."""
 
     size: int | None
-    """How many rows a batch has where the data decide that."""
+    """The number of rows of a batch where the data decide it; 0 where it varies."""
 
     @property
     def digest(self) -> str:
-        """What tells these data from others; known after `verify`."""
+        """A text that identifies the data; known after `verify`."""
 
-    def verify(self, tell: Tell) -> None:
+    def verify(self, progress: Progress) -> None:
         """Checks what can be checked before the first step. Raises SourceError."""
 
     def steps(self, order: EpochOrder) -> int | None:
-        """How many batches an epoch has; None where nobody knows before its end."""
+        """The number of batches of an epoch; None where it is unknown."""
 
     def batches(self, order: EpochOrder, start: int) -> Iterator[Batch]:
-        """The batches of an epoch from number `start` on. Raises SourceError."""
+        """The batches of an epoch from batch `start` on. Raises SourceError."""
 
 
 @contextmanager
 def prefetched(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
-    """The same batches, the next ones made by a thread meanwhile; its errors are raised where the
-    batch would have come. The thread ends with the block.
+    """The same batches, made ahead by a thread. Its exceptions are raised in place of the batch
+    that failed. The thread ends with the block.
     """
     ready: queue.Queue[list[Batch] | BaseException | None] = queue.Queue(AHEAD)
     over = threading.Event()
@@ -108,7 +108,7 @@ def prefetched(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
 
 
 def _grouped(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
-    """Batches in groups; those before an error come before it."""
+    """Batches in groups; batches before an exception are still yielded."""
     group: list[Batch] = []
     nbytes, began = 0, time.monotonic()
     try:

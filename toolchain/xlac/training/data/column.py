@@ -1,4 +1,4 @@
-"""Columns: arrays of rows, wherever they lie, one element of training data a row."""
+"""Columns: rows of one shape and dtype in memory or in files; a row is one sample of one input."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from xlac_sdk.dtypes import Array
 from xlac_sdk.source import Diagnostic, SourceError
 
 Rows = NDArray[np.int64] | slice
-"""Numbers of rows, or a stretch of them (start and stop alone)."""
+"""Row numbers, or a contiguous range of them (a slice with start and stop only)."""
 
 
 class Column(Protocol):
-    """Rows of one shape and type. `ready`: they can be read again at no great cost, so that all are
-    checked before the first step; others are decoded when their turn comes.
+    """Rows of one shape and dtype. `ready` rows are cheap to read, so all are checked before the
+    first step; others (images) are decoded and checked when they are used.
     """
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type."""
+        """The dtype of the stored elements, which may differ from the input's."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -34,25 +34,25 @@ class Column(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @property
     def ready(self) -> bool:
-        """Whether rows can be read again at no great cost."""
+        """Whether rows are cheap to read."""
 
     def take(self, rows: Rows) -> Array:
-        """These rows, an array [n, *shape] that the caller may keep and not write to."""
+        """Some rows, an array [n, *shape] that the caller must not write to."""
 
     def place(self, row: int) -> str:
-        """Where a row comes from, as messages say it."""
+        """The origin of a row, such as file and line, for messages."""
 
     @property
     def digest(self) -> str:
-        """What tells the rows from others where they are not `ready`."""
+        """A text that identifies rows that are not `ready`; others are hashed."""
 
 
 class Table(Protocol):
-    """A file or folder of columns by name."""
+    """A file or folder that has columns by name."""
 
     @property
     def path(self) -> Path:
@@ -65,15 +65,15 @@ class Table(Protocol):
     def columns(
         self, asked: Mapping[str, tuple[TrainingInput, tuple[str, ...]]]
     ) -> dict[str, Column]:
-        """For each input its column, of one column of the table, or of several side by side.
-        Raises SourceError.
+        """The column of each input. `asked` gives, by input, the names of one column of the table, or
+        of several whose values side by side make a row. Raises SourceError.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
-    """Which numbers integers may be: from `least` to `most`, and those `besides`, such as one that a
-    loss ignores.
+    """The valid numbers of an integer input: `least` to `most`, and those in `besides`, such as a
+    label that the loss ignores.
     """
 
     least: int
@@ -84,7 +84,7 @@ class IndexRange:
         return self.least <= number <= self.most or number in self.besides
 
     def __and__(self, other: IndexRange) -> IndexRange:
-        """The numbers of both, whose least number is the same."""
+        """The intersection of two ranges with the same `least`."""
         most = min(self.most, other.most)
         apart = {n for n in self.besides | other.besides if n in self and n in other}
         return IndexRange(
@@ -97,8 +97,8 @@ class IndexRange:
 
 @dataclass(frozen=True, slots=True)
 class TrainingInput:
-    """An input of a step: its type, which axis counts the rows (None: it takes the data as they
-    are), and which numbers it may hold.
+    """An input of a step: its type, the axis of the batch (None: it has none, and takes the whole
+    array), and the valid numbers of an integer input.
     """
 
     name: str
@@ -124,14 +124,14 @@ class TrainingInput:
 
     @property
     def volume(self) -> int | None:
-        """The elements of a row, where no size of it is open."""
+        """The number of elements of a row; None where a size of it is open."""
         if any(symbols(dim) for dim in self.row.shape):
             return None
         return int(np.prod([bounds(dim)[0] for dim in self.row.shape], dtype=np.int64))
 
 
 def fault(code: str, problem: str, hint: str = "") -> SourceError:
-    """The error for something wrong with the data."""
+    """A SourceError without a place in a spec, such as one about data or a run."""
     return SourceError(Diagnostic(code, problem, hint=hint))
 
 
@@ -146,7 +146,7 @@ class ArrayColumn:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type."""
+        """The dtype of the array."""
         return self.array.dtype
 
     @property
@@ -156,11 +156,11 @@ class ArrayColumn:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.array)
 
     def take(self, rows: Rows) -> Array:
-        """The rows, copied unless they are a stretch."""
+        """Some rows; a view where `rows` is a slice."""
         return self.array[rows]
 
     def place(self, row: int) -> str:
@@ -169,13 +169,13 @@ class ArrayColumn:
 
 
 class ShardedColumn:
-    """Columns of one type, one after the other."""
+    """Columns of one shape and dtype, concatenated."""
 
     def __init__(self, name: str, shards: Sequence[Column]) -> None:
         first = shards[0]
         for shard in shards:
             if shard.dtype != first.dtype or shard.shape != first.shape:
-                here, there = _told(shard), _told(first)
+                here, there = _type_text(shard), _type_text(first)
                 problem = f"'{name}' is {here} in {_file(shard)}, and {there} in {_file(first)}"
                 raise fault("XL6304", problem, "the files of one pattern hold rows of one type")
         self.shards, self.dtype, self.shape = shards, first.dtype, first.shape
@@ -185,12 +185,12 @@ class ShardedColumn:
         self.digest = " ".join(shard.digest for shard in shards)
 
     def _shard(self, row: int) -> tuple[int, int]:
-        """The number of the shard that has a row, and the first row of that shard."""
+        """The index of the shard that has a row, and the number of that shard's first row."""
         number = int(np.searchsorted(self.ends, row, side="right"))
         return number, int(self.ends[number]) - self.shards[number].rows
 
     def take(self, rows: Rows) -> Array:
-        """The rows, each from its shard."""
+        """Some rows, copied from their shards."""
         wanted = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         made = np.empty((len(wanted), *self.shape), self.dtype)
         numbers = np.searchsorted(self.ends, wanted, side="right")
@@ -201,12 +201,12 @@ class ShardedColumn:
         return made
 
     def place(self, row: int) -> str:
-        """The place in the shard."""
+        """The origin of a row, in its shard."""
         number, first = self._shard(row)
         return self.shards[number].place(row - first)
 
 
-def _told(column: Column) -> str:
+def _type_text(column: Column) -> str:
     return f"{column.dtype}{[*column.shape]}"
 
 

@@ -1,4 +1,4 @@
-"""CSV files with a line of names: columns of numbers, read once, by NumPy's parser."""
+"""CSV files with a header line: columns of numbers, read once, by NumPy's parser."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.support.files import regular
 
-TOGETHER = 4096  # rows that are parsed at once
-MOST_LINE = 16 << 20  # characters
+CHUNK_ROWS = 4096  # rows that are parsed at once
+MAX_LINE = 16 << 20  # characters
 Asked = Mapping[str, tuple[TrainingInput, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class CsvColumn(ArrayColumn):
-    """Rows of a CSV file; `lined`: each is one line, after that of the names."""
+    """A column of a CSV file; `lined` if each row is one line, so that its line number is known."""
 
     lined: bool = True
 
     def place(self, row: int) -> str:
-        """The file and line, or the row where lines are not rows."""
+        """The file and line of a row, or its number where rows are not lines."""
         return f"{self.source}:{row + 2}" if self.lined else f"{self.source}, row {row}"
 
 
 class CsvTable:
-    """A CSV file, `;` or tabs between its values where the line of names has no comma."""
+    """A CSV file. The delimiter is the first of `,`, `;` and tab that the header has."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._opened() as file:
-            head = file.readline(MOST_LINE)
+            head = file.readline(MAX_LINE)
         self.delimiter = next((d for d in ",;\t" if d in head), ",")
         try:
             names = next(csv.reader([head], delimiter=self.delimiter, strict=True), [])
@@ -56,7 +56,9 @@ class CsvTable:
         return regular(self.path).open(encoding="utf-8-sig", errors="replace", newline="")
 
     def columns(self, asked: Asked) -> dict[str, Column]:
-        """The inputs' columns, read in one pass. Raises SourceError with line and column."""
+        """The inputs' columns, read in one pass. Raises SourceError, with line and column of a
+        value that is no number.
+        """
         fields = {name: (self._parsed(one), len(names)) for name, (one, names) in asked.items()}
         used = [self.names.index(name) for _, names in asked.values() for name in names]
         layout = np.dtype([(name, dtype, (count,)) for name, (dtype, count) in fields.items()])
@@ -81,11 +83,11 @@ class CsvTable:
         self, lines: _CountedLines, layout: np.dtype[Any], used: list[int], asked: Asked
     ) -> Iterator[Array]:
         while True:
-            some = [line for line, _ in zip(lines, range(TOGETHER), strict=False)]
+            some = [line for line, _ in zip(lines, range(CHUNK_ROWS), strict=False)]
             if not some:
                 return
             while sum(line.count('"') for line in some) % 2 and (more := next(lines, "")):
-                some.append(more)  # a quoted value that goes on in the next line
+                some.append(more)  # a quoted value with a line break in it
             if not any(line.strip() for line in some):
                 continue
             try:
@@ -97,14 +99,14 @@ class CsvTable:
 
     @staticmethod
     def _parsed(one: TrainingInput) -> np.dtype[Any]:
-        """The type in which numbers are parsed: the input's, or one that holds its values."""
+        """The dtype in which numbers are parsed: the input's, or a wider one of its kind."""
         dtype = one.type.dtype
         if dtype.is_float:
             return np.dtype(np.float64) if dtype.is_half else dtype.numpy
         return np.dtype(np.uint64) if dtype is DType.U64 else np.dtype(np.int64)
 
     def _bad_cell(self, asked: Asked) -> SourceError | None:
-        """The first value that is no number of its input's type, with its place."""
+        """The error for the first value that is no number of its input's type, at its place."""
         with self._opened() as file:
             lines = _CountedLines(file, self.path)
             reader = csv.reader(lines, delimiter=self.delimiter)
@@ -117,10 +119,10 @@ class CsvTable:
                         at = self.names.index(name)
                         text = record[at].strip() if at < len(record) else None
                         if text is None or not _is_number(text, one.type.dtype):
-                            return self._told(record, at, reader.line_num, lines.last, one)
+                            return self._cell_error(record, at, reader.line_num, lines.last, one)
         return None
 
-    def _told(
+    def _cell_error(
         self, record: list[str], at: int, line: int, raw: str, one: TrainingInput
     ) -> SourceError:
         whole = raw.rstrip("\r\n").split(self.delimiter) == record
@@ -136,7 +138,7 @@ class CsvTable:
 
 
 class _CountedLines:
-    """The lines of a file, counted, none of absurd length."""
+    """Counts the lines of a file. Raises SourceError for one longer than MAX_LINE characters."""
 
     def __init__(self, file: IO[str], path: Path) -> None:
         self.file, self.path, self.count, self.last = file, path, 0, ""
@@ -145,13 +147,13 @@ class _CountedLines:
         return self
 
     def __next__(self) -> str:
-        self.last = self.file.readline(MOST_LINE)
+        self.last = self.file.readline(MAX_LINE)
         if not self.last:
             raise StopIteration
         self.count += 1
-        if len(self.last) == MOST_LINE:
+        if len(self.last) == MAX_LINE:
             raise fault(
-                "XL6301", f"{self.path}:{self.count}: a line of over {MOST_LINE:,} characters"
+                "XL6301", f"{self.path}:{self.count}: a line of over {MAX_LINE:,} characters"
             )
         return self.last
 
@@ -167,7 +169,7 @@ def _is_number(text: str, dtype: DType) -> bool:
 
 
 def _shaped(array: Array, one: TrainingInput) -> Array:
-    """Values side by side as rows of an input; half precision is rounded to here."""
+    """Values side by side, [rows, columns], as rows of an input, rounded if its dtype is half."""
     wanted = one.row.shape
     if one.type.dtype.is_half:
         array = array.astype(one.type.dtype.numpy)

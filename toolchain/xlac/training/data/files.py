@@ -1,4 +1,4 @@
-"""The files and folders that a user names, opened as columns for the inputs of a step."""
+"""Opens the files and folders that a user names as columns for the inputs of a step."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OPENERS: dict[str, Callable[[Path], Table]] = {
     ".npz": npz, ".safetensors": safetensors, ".csv": CsvTable, ".tsv": CsvTable, ".parquet": ParquetTable,
 }  # fmt: skip
 NAMED = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 Columns = Mapping[str, tuple[str, ...]]
-"""The columns of files by the inputs that they make, where their names differ."""
+"""By input: the names of its columns in the files, where these differ from the input's name."""
 
 
 def file_data(
@@ -34,12 +34,12 @@ def file_data(
     columns: Columns | None = None,
     resize: bool = False,
 ) -> ColumnData:
-    """The data of some files: `FILE`, `NAME=FILE.npy`, patterns as `shards/*.npz`, folders of
-    images. Files of one pattern follow each other; others lie side by side. Raises SourceError
-    and OSError.
+    """Data from files: `FILE`, `NAME=FILE.npy`, patterns such as `shards/*.npz`, folders of images.
+    The rows of files of one pattern are concatenated; different arguments give different columns.
+    Raises SourceError and OSError.
     """
     chosen = dict(columns or {})
-    _known(chosen, inputs)
+    _check_inputs(chosen, inputs)
     groups = [[_opened(path, name, resize) for path in paths] for name, paths in map(_named, texts)]
     found: dict[str, Column] = {}
     owners: dict[str, Path] = {}
@@ -53,14 +53,14 @@ def file_data(
         found |= _columns(group, asked)
     missing = [name for name in inputs if name not in found]
     if missing:
-        raise _missing(missing[0], groups, inputs)
+        raise _missing_column(missing[0], groups, inputs)
     return ColumnData({name: FittedColumn(found[name], one) for name, one in inputs.items()})
 
 
 def _columns(
     group: Sequence[Table], asked: Mapping[str, tuple[TrainingInput, tuple[str, ...]]]
 ) -> dict[str, Column]:
-    """The columns of tables that follow each other."""
+    """The columns of some tables, concatenated."""
     if not asked:
         return {}
     shards: dict[str, list[Column]] = {name: [] for name in asked}
@@ -86,8 +86,8 @@ def _columns(
 def _asked(
     table: Table, inputs: Mapping[str, TrainingInput], chosen: Columns, alone: bool
 ) -> dict[str, tuple[TrainingInput, tuple[str, ...]]]:
-    """What inputs a table has columns for: those of their name, those chosen, or `name.0`, `name.1`
-    and so on side by side.
+    """The inputs that a table has columns for, with the names of these: as `chosen`, the input's own
+    name, or `name.0`, `name.1` and so on. `alone`: no other table may have them. Raises SourceError.
     """
     found = {}
     for name, one in inputs.items():
@@ -116,14 +116,14 @@ def _asked(
     return found
 
 
-def _known(chosen: Columns, inputs: Mapping[str, TrainingInput]) -> None:
+def _check_inputs(chosen: Columns, inputs: Mapping[str, TrainingInput]) -> None:
     for name in chosen:
         if name not in inputs:
             problem = f"there is no input '{name}'"
             raise fault("XL6312", problem, nearest(name, inputs))
 
 
-def _missing(
+def _missing_column(
     name: str, groups: Sequence[Sequence[Table]], inputs: Mapping[str, TrainingInput]
 ) -> Exception:
     have = [column for group in groups for column in group[0].names]
@@ -136,7 +136,7 @@ def _missing(
 
 
 def _named(text: str) -> tuple[str, list[Path]]:
-    """The name that a text gives a file, or "", and the files that it means, in order. Raises
+    """The name in an argument `NAME=FILE`, or "", and the files that it matches, sorted. Raises
     OSError and SourceError.
     """
     if "\0" in text:
@@ -149,17 +149,17 @@ def _named(text: str) -> tuple[str, list[Path]]:
         return name, [Path(text)]
     if not glob.has_magic(text):
         raise FileNotFoundError(ENOENT, "No such file or directory", text)
-    named = islice(glob.iglob(text, recursive=True), MOST_FILES + 1)  # noqa: PTH207 text may be absolute
+    named = islice(glob.iglob(text, recursive=True), MAX_FILES + 1)  # noqa: PTH207 text may be absolute
     paths = [Path(found) for found in sorted(named)]
     if not paths:
         raise fault("XL6301", f"no file is named as '{text}'")
-    if len(paths) > MOST_FILES:
-        raise fault("XL6301", f"more than {MOST_FILES:,} files are named as '{text}'")
+    if len(paths) > MAX_FILES:
+        raise fault("XL6301", f"more than {MAX_FILES:,} files are named as '{text}'")
     return name, paths
 
 
 def absolute(text: str) -> str:
-    """A text that means the same files from any working directory."""
+    """A data argument with an absolute path, for the same files from any working directory."""
     match = NAMED.fullmatch(text)
     if match is not None and not Path(text).exists():
         return f"{match[1]}={absolute(match[2])}"
@@ -188,7 +188,9 @@ def _opened(path: Path, name: str, resize: bool) -> Table:
 
 
 def column_names(texts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """`image=a,b,c` and `image=pixel0..pixel783` (numbers that count up) as names of columns."""
+    """The names of columns by input, from texts such as `a,b,c` and `pixel0..pixel783` (a range).
+    Raises SourceError.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for name, text in texts.items():
         names: list[str] = []
@@ -198,7 +200,7 @@ def column_names(texts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
                 names.append(part)
                 continue
             first, last = int(match[2]), int(match[4])
-            if not first <= last < first + MOST_FILES:
+            if not first <= last < first + MAX_FILES:
                 raise fault("XL6312", f"'{part}' names no columns")
             width = len(match[2]) if match[2].startswith("0") and len(match[2]) > 1 else 0
             names += [f"{match[1]}{number:0{width}}" for number in range(first, last + 1)]

@@ -1,5 +1,5 @@
-"""Data as the inputs of a step take them: names, types, shapes and values are checked, and numbers
-converted where that changes none.
+"""Fits data to the inputs of a step: checks shapes, dtypes and values, and converts numbers where
+the converts_exactly is exact.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from xlac.ir.types import Type
 from xlac.training.data.column import ArrayColumn, Column, IndexRange, Rows, TrainingInput, fault
 from xlac_sdk.dtypes import Array, DType
 
-TOGETHER = 8 << 20  # bytes that are checked at once
+CHUNK_BYTES = 8 << 20  # bytes that are checked at once
 Place = Callable[[int], str]
-Tell = Callable[[str, int, int], object]
-"""Hears what is done, how much of it, and of how much."""
+Progress = Callable[[str, int, int], object]
+"""Receives progress: the activity, how many units are done, and of how many."""
 
 
 def training_inputs(
     inputs: Mapping[str, Type], batch: str, ranges: Mapping[str, IndexRange]
 ) -> dict[str, TrainingInput]:
-    """The inputs of a step whose size `batch` counts rows; where it is "", the leading axis of each
-    does. Raises SourceError for an input that has the size other than as one axis.
+    """The inputs of a step, by name, whose batch axis is that of the open size `batch`, or where this
+    is "" the leading axis of each. Raises SourceError where the size is no axis of its own, such as
+    `2 * batch`.
     """
     found: dict[str, TrainingInput] = {}
     for name, type in inputs.items():
@@ -54,21 +55,21 @@ def _is_symbol(dim: Any) -> bool:
 
 
 class FittedColumn:
-    """A column as rows of an input. Raises SourceError for a type or shape that does not fit."""
+    """A column whose rows fit an input. Raises SourceError for a dtype or shape that does not."""
 
     def __init__(self, column: Column, one: TrainingInput) -> None:
         self.column, self.input = column, one
         self.rows, self.ready = column.rows, column.ready
         check_shape(column.shape, one, column.place(0))
-        self._looks = not conversion(column.dtype, one, column.place(0))
+        self._checks_bounds = not converts_exactly(column.dtype, one, column.place(0))
 
     def take(self, rows: Rows) -> Array:
-        """Rows as a step takes them. Those that were not checked before are checked now. Raises
+        """Some rows as the array of the input. Checks their values unless `verify` did. Raises
         SourceError.
         """
         found = self.column.take(rows)
         if not self.ready:
-            check_values(found, self.input, self._place(rows), self._looks)
+            check_values(found, self.input, self._place(rows), self._checks_bounds)
         return arranged(found, self.input)
 
     def _place(self, rows: Rows) -> Place:
@@ -76,30 +77,30 @@ class FittedColumn:
             return lambda at: self.column.place(rows.start + at)
         return lambda at: self.column.place(int(rows[at]))
 
-    def verify(self, tell: Tell, hear: Callable[[Array], object]) -> None:
-        """Checks every value, a few megabytes at a time; `hear` is given all of them."""
+    def verify(self, progress: Progress, consume: Callable[[Array], object]) -> None:
+        """Checks all values, CHUNK_BYTES at a time, and passes them to `consume`. Raises SourceError."""
         row = max(1, self.column.dtype.itemsize * int(np.prod(self.column.shape, dtype=np.int64)))
-        step = max(1, TOGETHER // row)
+        step = max(1, CHUNK_BYTES // row)
         for start in range(0, self.rows, step):
-            stretch = slice(start, min(start + step, self.rows))
-            found = self.column.take(stretch)
-            check_values(found, self.input, self._place(stretch), self._looks)
-            hear(found)
-            tell(f"checking {self.input.name}", stretch.stop, self.rows)
+            span = slice(start, min(start + step, self.rows))
+            found = self.column.take(span)
+            check_values(found, self.input, self._place(span), self._checks_bounds)
+            consume(found)
+            progress(f"checking {self.input.name}", span.stop, self.rows)
 
 
 def arranged(rows: Array, one: TrainingInput) -> Array:
-    """Rows as the array of an input: its type, its axis of rows, contiguous."""
+    """Rows [n, …] as the array of an input: its dtype, its batch axis, C-contiguous, a copy."""
     if one.axis is None:
         rows = rows[0]
     elif one.axis:
         rows = np.moveaxis(rows, 0, one.axis)
-    # in order of memory, aligned, and no view of a mapped file
+    # aligned, and no view of a mapped file, which could change under a step
     return np.array(rows, one.type.dtype.numpy, order="C", copy=True, subok=False)
 
 
 def check_shape(shape: tuple[int, ...], one: TrainingInput, place: str) -> None:
-    """Raises SourceError for rows that do not fit."""
+    """Raises SourceError where the shape of a row does not fit an input; `place` is for the message."""
     if one.takes(shape):
         return
     wanted = ", ".join(map(_size, one.row.shape))
@@ -112,9 +113,9 @@ def _size(dim: Any) -> str:
     return str(dim) if low == high else f"{dim} in {low}..{high}"
 
 
-def conversion(dtype: np.dtype[Any], one: TrainingInput, place: str) -> bool:
-    """Whether each number of a type is one of the input's; False where that depends on the number.
-    Raises SourceError where numbers would be rounded.
+def converts_exactly(dtype: np.dtype[Any], one: TrainingInput, place: str) -> bool:
+    """Whether the input's dtype holds every number of a dtype; False where it depends on the number
+    (integers). Raises SourceError where numbers would be rounded.
     """
     wanted = one.type.dtype
     have = dtype.newbyteorder("=")
@@ -129,9 +130,9 @@ def conversion(dtype: np.dtype[Any], one: TrainingInput, place: str) -> bool:
     raise fault("XL6303", problem, hint)
 
 
-def check_values(rows: Array, one: TrainingInput, place: Place, looks: bool) -> None:
-    """Raises SourceError for the first row with NaN, with a number that the input's type does not
-    hold, or with one outside of its range.
+def check_values(rows: Array, one: TrainingInput, place: Place, checks_bounds: bool) -> None:
+    """Raises SourceError for the first row with NaN, with a number out of the input's range, or, if
+    `checks_bounds`, with one that the input's dtype does not hold exactly.
     """
     if rows.dtype.kind not in "biu":
         bad = np.isnan(rows)
@@ -139,7 +140,7 @@ def check_values(rows: Array, one: TrainingInput, place: Place, looks: bool) -> 
             at = np.argwhere(bad)[0]
             where = f" at {at[1:].tolist()}" if len(at) > 1 else ""
             raise fault("XL6306", f"{place(int(at[0]))}: input '{one.name}' is NaN{where}")
-    if looks and rows.size:
+    if checks_bounds and rows.size:
         dtype = one.type.dtype
         if dtype.is_integer:
             ends = np.iinfo(dtype.numpy)
@@ -156,11 +157,13 @@ def check_values(rows: Array, one: TrainingInput, place: Place, looks: bool) -> 
 
 
 def _check_range(
-    rows: Array, held: IndexRange, one: TrainingInput, place: Place, told: str
+    rows: Array, held: IndexRange, one: TrainingInput, place: Place, what: str
 ) -> None:
     least, most = held.least, held.most
     low, high = rows.min(), rows.max()
-    if int(low) >= least and int(high) <= most:  # as Python's numbers: no type has all ends
+    if (
+        int(low) >= least and int(high) <= most
+    ):  # Python's integers: no dtype holds both u64 and i64
         return
     bad = np.zeros(rows.shape, bool)
     if int(low) < least:
@@ -173,10 +176,10 @@ def _check_range(
         return
     at = tuple(np.argwhere(bad)[0])
     where = f" at {[int(n) for n in at[1:]]}" if len(at) > 1 else ""
-    problem = f"{place(int(at[0]))}: input '{one.name}' is {rows[at]}{where}, and {told} {held}"
+    problem = f"{place(int(at[0]))}: input '{one.name}' is {rows[at]}{where}, and {what} {held}"
     raise fault("XL6307", problem)
 
 
 def array_column(array: Any, name: str) -> ArrayColumn:
-    """An array that a Python program gave as a column."""
+    """An array given by a Python program, as a column."""
     return ArrayColumn(np.asarray(array), f"'{name}'")

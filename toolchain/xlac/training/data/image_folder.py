@@ -1,5 +1,5 @@
-"""Folders of images by Pillow: a folder for each class, in the order of their names; an image is
-decoded when its turn comes.
+"""Folders of images, read by Pillow: a subfolder for each class, numbered in the order of their
+names. Images are decoded when they are used.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from xlac_sdk.dtypes import Array, DType
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-MOST_PIXELS = 1 << 26  # of one image, whatever it says of itself
+MAX_PIXELS = 1 << 26  # of one image: a small file may claim any size
 
 
 class ImageTable:
-    """A folder whose folders are classes: columns `image` and `label`."""
+    """A folder with a subfolder of images for each class: columns `image` and `label` (i64)."""
 
     names = ("image", "label")
 
@@ -55,7 +55,7 @@ class ImageTable:
 
 @dataclass(frozen=True, slots=True)
 class ImageLabels(ArrayColumn):
-    """The classes of images: their place is the image's."""
+    """The class numbers of images. The place of a row is the image's file."""
 
     files: tuple[Path, ...] = ()
 
@@ -65,15 +65,16 @@ class ImageLabels(ArrayColumn):
 
 
 class ImageColumn:
-    """Images as rows of an input: [channels, height, width], [height, width, channels] or
-    [height, width] with 1, 3 or 4 channels; of an input of floats in 0..1, of u8 as they are.
+    """Images as rows of an input, [channels, height, width], [height, width, channels] or
+    [height, width], with 1, 3 or 4 channels: 0..1 for a float input, 0..255 for u8. `resize` crops
+    and scales images of other sizes. Raises SourceError for another kind of input.
     """
 
     ready = False
 
     def __init__(self, files: list[Path], one: TrainingInput, resize: bool) -> None:
         with needed("reading images"):
-            import PIL.Image  # noqa: F401 said before the first step
+            import PIL.Image  # noqa: F401 reports a missing package before the first step
         self.files, self.input, self.resize, self.rows = files, one, resize, len(files)
         shape = one.row.shape
         sizes = [dim for dim in shape if isinstance(dim, int)]
@@ -81,7 +82,7 @@ class ImageColumn:
         if len(sizes) != len(shape) or not (dtype.is_float or dtype is DType.U8):
             problem = f"images cannot be rows of input '{one.name}', {one.type}"
             raise fault("XL6311", problem, "it takes f32 or u8, and fixed height and width")
-        self.first = len(sizes) == 3 and sizes[0] in MODES  # also where both ends might be
+        self.first = len(sizes) == 3 and sizes[0] in MODES  # also where both ends are possible
         self.channels = 1 if len(sizes) == 2 else sizes[0 if self.first else -1]
         if len(sizes) not in (2, 3) or self.channels not in MODES:
             problem = f"images cannot be rows of input '{one.name}', {one.type}"
@@ -90,11 +91,11 @@ class ImageColumn:
         self.shape = tuple(sizes)
         self.dtype: np.dtype[Any] = dtype.numpy
         facts = (p.stat() for p in files)
-        told = (f"{p}:{s.st_size}:{s.st_mtime_ns}" for p, s in zip(files, facts, strict=True))
-        self.digest = digest("\n".join(told), str(resize))
+        identities = (f"{p}:{s.st_size}:{s.st_mtime_ns}" for p, s in zip(files, facts, strict=True))
+        self.digest = digest("\n".join(identities), str(resize))
 
     def take(self, rows: Rows) -> Array:
-        """The images, decoded."""
+        """Some images, decoded. Raises SourceError for a damaged one or one of another size."""
         wanted = range(rows.start, rows.stop) if isinstance(rows, slice) else rows
         made = np.empty((len(wanted), *self.shape), self.dtype)
         for at, row in enumerate(wanted):
@@ -106,10 +107,10 @@ class ImageColumn:
 
         try:
             with Image.open(file) as image:
-                if image.width * image.height > MOST_PIXELS:
+                if image.width * image.height > MAX_PIXELS:
                     raise ValueError(f"{image.width} × {image.height} pixels are too many")
                 picture = image.convert(MODES[self.channels])
-        except Exception as error:  # whatever Pillow makes of bytes that anybody wrote
+        except Exception as error:  # malformed files raise many kinds of errors in Pillow
             raise fault("XL6311", f"{file}: {error}") from None
         if picture.size != self.size:
             if not self.resize:

@@ -1,6 +1,5 @@
-"""Which numbers the integers of a model's inputs may be: where an input holds classes of a loss or
-rows of a table, there are only so many. Operations clamp what is beyond; data to learn from should
-not have it.
+"""The valid numbers of a model's integer inputs: class labels of a loss, rows of an embedding.
+Operations clamp numbers out of range; in training data they are reported as mistakes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ VIEWS = (Broadcast, Cast, Reshape, Slice, Transpose)
 
 
 def index_ranges(graph: Graph) -> dict[str, IndexRange]:
-    """The numbers of each input that is used so, by name; of several uses what all of them have."""
+    """The valid numbers of each such input by name: the intersection over all its uses."""
     found: dict[str, IndexRange] = {}
     for node in graph.nodes():
         if isinstance(node.op, Classes):

@@ -1,9 +1,9 @@
-"""The order of an epoch: a permutation of the rows that a seed and the number of the epoch decide.
+"""The shuffled order of an epoch: a permutation of the rows, decided by a seed and the epoch.
 
-It is computed a position at a time and takes no memory, however many rows there are: the position,
-as 2·h bits, goes through eight rounds of a Feistel network whose round function is the finalizer of
-splitmix64, and again while the result is no row (cycle walking). Nothing in it but 64-bit unsigned
-arithmetic that wraps, so it is the same on every machine and with every version of NumPy.
+Each position is computed by itself, without memory for the permutation: the position, as 2·h bits,
+goes through eight rounds of a Feistel network whose round function is the finalizer of splitmix64,
+and again while the result is no row (cycle walking). It uses only wrapping 64-bit unsigned arithmetic,
+so it is the same on every machine and with every version of NumPy.
 
     mix(z)      z ^= z >> 30; z *= 0xbf58476d1ce4e5b9; z ^= z >> 27; z *= 0x94d049bb133111eb; z ^= z >> 31
     key(r)      mix(mix(mix(seed + G) + epoch + G) + r + G) for r = 0 … 7, G = 0x9e3779b97f4a7c15
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NAME = "feistel8-splitmix64"
-"""What checkpoints call it: a run goes on only in the order in which it was begun."""
+"""Its name in checkpoints: a run is resumed only in the order in which it was begun."""
 ROUNDS = 8
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = (1 << 64) - 1
@@ -30,7 +30,7 @@ Words = NDArray[np.uint64]
 
 
 def mix(words: Words) -> Words:
-    """The finalizer of splitmix64, of each word."""
+    """The finalizer of splitmix64, elementwise."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
@@ -46,16 +46,15 @@ def _keys(seed: int, epoch: int) -> Words:
 
 
 def shuffled(positions: NDArray[np.int64], rows: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """The rows at these positions of an epoch's order.
-
-    For positions 0 … rows - 1 every row is there once. Seeds count modulo 2^64.
+    """The rows, i64, at some positions of an epoch's order: a permutation of 0 … rows - 1 over all
+    positions. Seeds are taken modulo 2^64.
     """
     half = 1
     while 1 << (2 * half) < rows:
         half += 1
     keys, mask = _keys(seed, epoch), np.uint64((1 << half) - 1)
     found = positions.astype(np.uint64)
-    left = np.arange(len(found))  # those that are no rows yet
+    left = np.arange(len(found))  # indices of results that are no rows yet
     while len(left):
         found[left] = _permuted(found[left], keys, np.uint64(half), mask)
         left = left[found[left] >= rows]

@@ -1,4 +1,4 @@
-"""Parquet files by pyarrow: columns of numbers, and of lists of one length, decoded once."""
+"""Parquet files, read by pyarrow: columns of numbers, and of lists of equal length, decoded once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from xlac.training.data.spill import SpilledRows
 from xlac_sdk.dtypes import Array
 from xlac_sdk.support.files import regular
 
-TOGETHER = 8192  # rows that are decoded at once
-KINDS = "biuf"  # of NumPy: truths, integers, floats
+CHUNK_ROWS = 8192  # rows that are decoded at once
+KINDS = "biuf"  # NumPy's kinds: bool, signed, unsigned, float
 
 
 class ParquetTable:
@@ -29,7 +29,7 @@ class ParquetTable:
         self.path = path
         try:
             self._file = parquet.ParquetFile(path, memory_map=True)
-        except Exception as error:  # pyarrow's own, of bytes that anybody wrote
+        except Exception as error:  # malformed files raise many kinds of errors in pyarrow
             raise fault("XL6301", f"{path}: {_reason(error)}") from None
         self.names = tuple(self._file.schema_arrow.names)
 
@@ -41,7 +41,7 @@ class ParquetTable:
         held = {name: SpilledRows(str(self.path)) for name in asked}
         done = 0
         try:
-            for part in self._file.iter_batches(TOGETHER, columns=used):
+            for part in self._file.iter_batches(CHUNK_ROWS, columns=used):
                 if not len(part):
                     continue
                 for name, (one, names) in asked.items():
@@ -55,7 +55,9 @@ class ParquetTable:
         return {name: ArrayColumn(rows.array(), str(self.path)) for name, rows in held.items()}
 
     def _rows(self, values: Any, name: str, first: int) -> Array:
-        """Arrow's values as an array, lists as an axis more. Raises SourceError."""
+        """Arrow values as an array, lists as a further axis. Raises SourceError for nulls, lists of
+        different lengths, and values that are no numbers.
+        """
         import pyarrow as arrow
 
         if isinstance(values, arrow.ExtensionArray):
@@ -81,7 +83,7 @@ class ParquetTable:
 
 
 def _joined(columns: list[Array], one: TrainingInput) -> Array:
-    """Columns side by side as rows of an input."""
+    """Columns side by side, as rows of an input."""
     array = columns[0] if len(columns) == 1 else np.stack(columns, 1)
     wanted = one.row.shape
     if array.ndim == 2 and len(wanted) != 1 and one.volume == array.shape[1]:

@@ -1,6 +1,4 @@
-"""Data with rows that can be had in any order: columns of files and arrays, and sequences of
-samples.
-"""
+"""Data with random access to rows: columns of files and arrays, and sequences of samples."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from xlac.training.data.batches import Batch, EpochOrder
 from xlac.training.data.column import Rows, TrainingInput, fault
 from xlac.training.data.fitted import (
     FittedColumn,
-    Tell,
+    Progress,
     arranged,
     check_shape,
     check_values,
-    conversion,
+    converts_exactly,
 )
 from xlac.training.data.values import array_of, named
 from xlac_sdk.dtypes import Array
@@ -27,7 +25,7 @@ from xlac_sdk.support.hashing import blake2b
 
 
 class ColumnData:
-    """Columns with as many rows each. Raises SourceError where they have not."""
+    """A column for each input. Raises SourceError where their numbers of rows differ, or are 0."""
 
     size: int | None = None
 
@@ -46,17 +44,17 @@ class ColumnData:
 
     @property
     def digest(self) -> str:
-        """The hash of all rows."""
+        """A hash of all rows, known after `verify`."""
         return self._digest
 
-    def verify(self, tell: Tell) -> None:
-        """Checks every row that needs no decoding. Raises SourceError."""
+    def verify(self, progress: Progress) -> None:
+        """Checks and hashes all rows that are cheap to read. Raises SourceError."""
         made = blake2b(digest_size=BYTES)
         for name, column in sorted({**self._columns, **self._whole}.items()):
-            told = f"{name} {column.column.dtype} {column.column.shape} {column.rows} {column.column.digest}\n"
-            made.update(told.encode())
+            header = f"{name} {column.column.dtype} {column.column.shape} {column.rows} {column.column.digest}\n"
+            made.update(header.encode())
             if column.ready:
-                column.verify(tell, lambda rows: made.update(np.ascontiguousarray(rows).view(np.uint8).reshape(-1).data))  # fmt: skip
+                column.verify(progress, lambda rows: made.update(np.ascontiguousarray(rows).view(np.uint8).reshape(-1).data))  # fmt: skip
         self._digest = made.hexdigest()
 
     def steps(self, order: EpochOrder) -> int:
@@ -72,8 +70,8 @@ class ColumnData:
 
 
 class SampleData:
-    """A sequence of samples, each a row of every input by name, or a tuple in the inputs' order:
-    a dataset of PyTorch or Hugging Face, or a list.
+    """A sequence of samples (a dataset of PyTorch or Hugging Face, a list), each with a row of every
+    input: a mapping by name, or a tuple in the inputs' order.
     """
 
     size: int | None = None
@@ -88,12 +86,12 @@ class SampleData:
             raise fault("XL6310", problem)
         kind = type(samples)
         self.digest = f"{kind.__module__}.{kind.__qualname__} of {self.rows} rows"
-        made: object = getattr(samples, "_fingerprint", None)  # of Hugging Face
+        made: object = getattr(samples, "_fingerprint", None)  # datasets of Hugging Face have one
         if isinstance(made, str):
             self.digest += f", {made}"
 
-    def verify(self, tell: Tell) -> None:
-        """Checks the first sample; the others are checked when they come. Raises SourceError."""
+    def verify(self, progress: Progress) -> None:
+        """Checks the first sample; others are checked when they are used. Raises SourceError."""
         self._take(np.zeros(1, np.int64))
 
     def steps(self, order: EpochOrder) -> int:
@@ -123,6 +121,6 @@ class SampleData:
                 problem = f"sample {number}: input '{one.name}' is {part.dtype}{[*part.shape]}, and {parts[0].dtype}{[*parts[0].shape]} in sample {rows[0]}"
                 raise fault("XL6304", problem, "rows of a batch have one shape: pad them")
         stacked = np.stack(parts)
-        looks = not conversion(stacked.dtype, one, f"sample {rows[0]}")
-        check_values(stacked, one, lambda at: f"sample {rows[at]}", looks)
+        checks_bounds = not converts_exactly(stacked.dtype, one, f"sample {rows[0]}")
+        check_values(stacked, one, lambda at: f"sample {rows[at]}", checks_bounds)
         return arranged(stacked, one)

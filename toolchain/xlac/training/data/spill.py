@@ -1,5 +1,5 @@
-"""Rows that were decoded from a file that cannot be mapped: in memory while they are few, else in a
-temporary file without a name, mapped.
+"""Rows decoded from a file that cannot be mapped: kept in memory while they are few, else written to
+a temporary file without a name, which is mapped.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from xlac_sdk.dtypes import Array
 from xlac_sdk.source import Diagnostic, LimitError
 
-MOST = 128 << 20  # bytes that stay in memory
+MAX_IN_MEMORY = 128 << 20  # bytes
 
 
 class SpilledRows:
-    """Rows that come in parts; `source` is the file that they are decoded from."""
+    """Collects decoded rows; `source` names their file in messages."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -29,7 +29,7 @@ class SpilledRows:
         self._first: Array | None = None
 
     def append(self, rows: Array) -> None:
-        """More rows, of the type of those before. Raises LimitError where the disk is full."""
+        """Adds rows of the shape and dtype of those before. Raises LimitError for a full disk."""
         if self._first is None:
             self._first = rows[:0]
         self._rows += len(rows)
@@ -38,7 +38,7 @@ class SpilledRows:
             self._write(rows)
             return
         self._parts.append(rows)
-        if self._nbytes > MOST:
+        if self._nbytes > MAX_IN_MEMORY:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as its mapping
             for part in self._parts:
                 self._write(part)
@@ -50,11 +50,11 @@ class SpilledRows:
             self._file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
         except OSError as error:
             if error.errno in (ENOSPC, EDQUOT):
-                raise full(self.source, self._nbytes) from None
+                raise disk_full(self.source, self._nbytes) from None
             raise
 
     def array(self) -> Array:
-        """All rows; at least one part was appended."""
+        """All rows in one array. There must be at least one part."""
         assert self._first is not None
         if self._file is None:
             return self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
@@ -64,14 +64,14 @@ class SpilledRows:
         return made
 
 
-def room(source: str, nbytes: int) -> None:
-    """Sees that so much of a file can be decoded. Raises LimitError where the disk has no room."""
-    if nbytes > MOST and shutil.disk_usage(tempfile.gettempdir()).free < nbytes:
-        raise full(source, nbytes)
+def check_disk_space(source: str, nbytes: int) -> None:
+    """Raises LimitError where the disk has no room for `nbytes` of decoded rows."""
+    if nbytes > MAX_IN_MEMORY and shutil.disk_usage(tempfile.gettempdir()).free < nbytes:
+        raise disk_full(source, nbytes)
 
 
-def full(source: str, nbytes: int) -> LimitError:
-    """The error for a disk without room for decoded rows."""
+def disk_full(source: str, nbytes: int) -> LimitError:
+    """The error for a disk without check_disk_space for decoded rows."""
     problem = f"{source}: {tempfile.gettempdir()} has no room for its {nbytes:,} bytes decoded"
     hint = "set TMPDIR to a folder with more, or store the data as .npy or .safetensors, which are mapped"
     return LimitError(Diagnostic("XL4002", problem, hint=hint))

@@ -1,5 +1,5 @@
-"""Data that come as batches, in an order of their own: a DataLoader, or whatever can be iterated
-once an epoch.
+"""Data that come in batches, in an order of their own: a DataLoader, or any iterable that can be
+iterated once per epoch.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from xlac.training.data.batches import Batch, EpochOrder
 from xlac.training.data.column import ArrayColumn, TrainingInput, fault
 from xlac.training.data.fitted import (
     FittedColumn,
-    Tell,
+    Progress,
     arranged,
     array_column,
     check_shape,
     check_values,
-    conversion,
+    converts_exactly,
 )
 from xlac.training.data.rows import ColumnData, SampleData
 from xlac.training.data.values import array_of, named
@@ -25,10 +25,10 @@ from xlac_sdk.dtypes import Array
 
 
 class BatchData:
-    """Batches that somebody else makes: mappings from inputs to arrays, or tuples in the inputs'
-    order. Each epoch iterates anew; `set_epoch`, where there is one, is told its number. What has
-    `state_dict` and `load_state_dict` says itself where it is: a run that goes on makes no batch
-    twice.
+    """Batches from a user's iterable: mappings from inputs to arrays, or tuples in the inputs' order.
+    Each epoch iterates anew, after a call of `set_epoch` where there is one. An iterable with
+    `state_dict` and `load_state_dict` is `resumable`: a resumed run does not make the batches before
+    again.
     """
 
     def __init__(self, batches: Iterable[Any] | Callable[[], Iterable[Any]], inputs: Mapping[str, TrainingInput]) -> None:  # fmt: skip
@@ -42,13 +42,13 @@ class BatchData:
         self.size: int | None = size if isinstance(size, int) else 0
         kind = type(batches)
         self.digest = f"{kind.__module__}.{kind.__qualname__}"
-        self.keeps_place = all(
+        self.resumable = all(
             callable(getattr(batches, name, None)) for name in ("state_dict", "load_state_dict")
         )
-        self._placed = False  # it goes on from a state that it was given
+        self._restored = False  # the next epoch begins at a restored state
 
-    def verify(self, tell: Tell) -> None:
-        """Nothing: batches are checked when they come."""
+    def verify(self, progress: Progress) -> None:
+        """Checks nothing: batches are checked when they are used."""
 
     def steps(self, order: EpochOrder) -> int | None:
         """How many batches an epoch has, where the iterable has a length."""
@@ -57,27 +57,27 @@ class BatchData:
         except TypeError:
             return None
 
-    def place(self) -> Any:
-        """Where the loader is, after the last batch that it gave; only where it `keeps_place`."""
+    def loader_state(self) -> Any:
+        """The loader's `state_dict`, after the last batch that it gave; only where `resumable`."""
         return self._batches.state_dict()  # type: ignore[union-attr]
 
-    def go_on(self, place: Any) -> None:
-        """The next epoch that is asked for begins there."""
-        self._batches.load_state_dict(place)  # type: ignore[union-attr]
-        self._placed = True
+    def restore_loader(self, state: Any) -> None:
+        """Sets the loader's state; the next epoch begins there. Only where `resumable`."""
+        self._batches.load_state_dict(state)  # type: ignore[union-attr]
+        self._restored = True
 
     def batches(self, order: EpochOrder, start: int) -> Iterator[Batch]:
-        """The batches of an epoch; those before number `start` are made and left, unless the loader
-        goes on from there itself. Raises SourceError.
+        """The batches of an epoch from batch `start` on. Earlier ones are made and dropped, unless
+        the loader's state was restored. Raises SourceError.
         """
         given = self._batches
         made: Iterable[Any] = given() if _is_function(given) else given  # type: ignore[assignment]
-        for told in (made, getattr(made, "sampler", None), getattr(made, "dataset", None)):
-            hear = getattr(told, "set_epoch", None)
-            if hear is not None and order.epoch is not None:
-                hear(order.epoch)
-        left, self._placed = 0 if self._placed else start, False
-        for number, item in enumerate(islice(iter(made), left, None), start):
+        for part in (made, getattr(made, "sampler", None), getattr(made, "dataset", None)):
+            set_epoch = getattr(part, "set_epoch", None)
+            if set_epoch is not None and order.epoch is not None:
+                set_epoch(order.epoch)
+        skipped, self._restored = 0 if self._restored else start, False
+        for number, item in enumerate(islice(iter(made), skipped, None), start):
             yield self._arrays(item, f"batch {number}")
 
     def _arrays(self, item: Any, place: str) -> Batch:
@@ -90,8 +90,8 @@ class BatchData:
             if one.axis is not None:
                 rows[name] = len(array)
         if len(set(rows.values())) > 1:
-            told = ", ".join(f"{count} of '{name}'" for name, count in rows.items())
-            raise fault("XL6305", f"{place}: inputs have different numbers of rows: {told}")
+            counts = ", ".join(f"{count} of '{name}'" for name, count in rows.items())
+            raise fault("XL6305", f"{place}: inputs have different numbers of rows: {counts}")
         return found
 
     @staticmethod
@@ -100,16 +100,16 @@ class BatchData:
         if not shaped.ndim:
             raise fault("XL6304", f"{place}: input '{one.name}' is a single number")
         check_shape(shaped.shape[1:], one, place)
-        looks = not conversion(array.dtype, one, place)
-        check_values(shaped, one, lambda at: f"{place}, row {at}", looks)
+        checks_bounds = not converts_exactly(array.dtype, one, place)
+        check_values(shaped, one, lambda at: f"{place}, row {at}", checks_bounds)
         return arranged(shaped, one)
 
 
 def python_data(
     data: Any, inputs: Mapping[str, TrainingInput]
 ) -> ColumnData | SampleData | BatchData:
-    """Data of a Python program: a mapping of arrays by input, a sequence of samples, or an iterable
-    of batches. Raises SourceError for what is none of these.
+    """Data from a Python program: a mapping of arrays by input, a sequence of samples, or an iterable
+    of batches. Raises SourceError for anything else.
     """
     if isinstance(data, Mapping):
         arrays = named(data, inputs, "the data")
@@ -134,12 +134,12 @@ def python_data(
 
 
 def _is_function(data: Any) -> TypeGuard[Callable[[], Iterable[Any]]]:
-    """Whether data are what makes an iterable, and none themselves."""
+    """Whether data are a function that makes an iterable."""
     return callable(data) and (isinstance(data, type) or not isinstance(data, Iterable))
 
 
 def _holds_batches(data: Any, inputs: Mapping[str, TrainingInput]) -> bool:
-    """Whether the first element of a sequence has an axis of rows."""
+    """Whether the first element of a sequence is a batch: its arrays have the rank of the inputs."""
     if not len(data):
         return False
     first = named(data[0], inputs, "sample 0")

@@ -1,4 +1,4 @@
-"""What Python programs give as samples and batches: arrays by name, tensors, lists of numbers."""
+"""Samples and batches from Python programs: arrays by name, tensors, lists of numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from xlac_sdk.dtypes import Array, DType
 
 
 def named(item: Any, inputs: Mapping[str, TrainingInput], place: str) -> dict[str, Any]:
-    """The values of an item by input: of a mapping by name, of a tuple in order. Raises
-    SourceError.
+    """The values of a sample or batch by input: of a mapping by name, of a tuple in the inputs'
+    order. Raises SourceError.
     """
     if isinstance(item, Mapping):
         missing = [name for name in inputs if name not in item]
@@ -31,8 +31,8 @@ def named(item: Any, inputs: Mapping[str, TrainingInput], place: str) -> dict[st
 
 
 def array_of(value: Any, one: TrainingInput, place: str) -> Array:
-    """A value as an array: numbers of Python take the input's type where they are of its kind.
-    Raises SourceError.
+    """A value as an array. Python floats take the dtype of a float input. Raises SourceError for
+    what holds no numbers.
     """
     try:
         if isinstance(value, list | tuple | float | int):
@@ -41,7 +41,7 @@ def array_of(value: Any, one: TrainingInput, place: str) -> Array:
                 return array.astype(one.type.dtype.numpy)
         else:
             array = np.asarray(value)
-    except Exception as error:  # of PyTorch, NumPy, whoever made it
+    except Exception as error:  # conversions of foreign types may raise anything
         raise fault("XL6304", f"{place}: input '{one.name}' is no array: {error}") from None
     try:
         DType.of(array.dtype)

@@ -1,1 +1,1 @@
-"""The loop around a step: epochs over data, metrics, checkpoints, and going on where a run ended."""
+"""The training loop: epochs over data, metrics, checkpoints, and resuming a run where it ended."""

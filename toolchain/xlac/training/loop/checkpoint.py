@@ -1,8 +1,7 @@
-"""Checkpoints: the state of a run as a safetensors file that says what it is, and proves whole when
-it is read.
+"""Checkpoints: the state of a run as a safetensors file whose integrity is checked when it is read.
 
 The metadata: `format` and `version`; `position` and `identity`, in JSON; `digest`, BLAKE2b of these
-and of every tensor's name, type, shape and bytes, in the order of names.
+and of every tensor's name, dtype, shape and bytes, in the order of names.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.hashing import blake2b
 
 FORMAT, VERSION = "xlac training checkpoint", "1"
-LOADER = "loader/"  # what names of its arrays begin with
+LOADER = "loader/"  # prefix of the names of a data loader's arrays
 Counted = Annotated[int, Field(ge=0, le=MOST)]
 NAME = re.compile(r"checkpoint-(\d{10})\.safetensors")
 
@@ -45,9 +44,9 @@ Pairs = Annotated[tuple[float, ...], AfterValidator(_pairs)]
 
 @dataclass(slots=True)
 class RunPosition:
-    """How far a run has come: whole epochs, batches of the next one and the sums of their metrics;
-    seconds in all; the best value of the metric that decides, and for how many epochs there was no
-    better one.
+    """How far a run has come: whole epochs, batches of the next one and the sums of their metrics,
+    seconds of training; the best value of the metric that selects the best checkpoint, its step,
+    and the number of epochs since (`waited`).
     """
 
     step: Counted = 0
@@ -62,8 +61,8 @@ class RunPosition:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a file holds: what was chosen for the run, where it was, everything that a step reads,
-    and where a loader was that says so.
+    """The content of a checkpoint: the options that decide a run's results, its position, the
+    training state, and the state of a data loader that has one.
     """
 
     identity: dict[str, Any]
@@ -73,11 +72,11 @@ class Checkpoint:
 
 
 class BadCheckpoint(ValueError):
-    """A file that is no checkpoint, or not as it was written."""
+    """The file is no checkpoint, or it is damaged."""
 
 
 def path_of(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step is."""
+    """The path of the checkpoint of a step."""
     return folder / f"checkpoint-{step:010d}.safetensors"
 
 
@@ -89,7 +88,9 @@ def listed(folder: Path) -> list[Path]:
 
 
 def write(path: Path, checkpoint: Checkpoint, kept: str) -> None:
-    """Writes a checkpoint. Raises LimitError where the disk is full, and OSError."""
+    """Writes a checkpoint, whole or not at all. Raises LimitError, with the hint `kept`, where the
+    disk is full, and OSError.
+    """
     texts = {
         "position": json.dumps(asdict(checkpoint.position)),
         "identity": json.dumps(checkpoint.identity),
@@ -109,31 +110,30 @@ def write(path: Path, checkpoint: Checkpoint, kept: str) -> None:
 
 
 def read(path: Path) -> Checkpoint:
-    """A checkpoint, every byte of it seen to be as it was written. Raises BadCheckpoint, OSError,
-    and SourceError for one of another version.
+    """A checkpoint whose digest is right. Raises BadCheckpoint, OSError, and SourceError for
+    another version of the format.
     """
     try:
         file = SafetensorsFile(path)
-        told = file.metadata
-        if told.get("format") != FORMAT:
+        metadata = file.metadata
+        if metadata.get("format") != FORMAT:
             raise BadCheckpoint("it is no checkpoint of xlac")
-        if told.get("version") != VERSION:
-            problem = (
-                f"{path} is a checkpoint of version {told.get('version')!r}, and {VERSION} is read"
-            )
+        if metadata.get("version") != VERSION:
+            version = metadata.get("version")
+            problem = f"{path} is a checkpoint of version {version!r}, and {VERSION} is read"
             raise SourceError(
                 Diagnostic("XL6334", problem, hint="go on with the xlac that wrote it")
             )
         state = {name: np.array(file[name]) for name in file}
-        if told.pop("digest", None) != _digest(told, state):
+        if metadata.pop("digest", None) != _digest(metadata, state):
             raise BadCheckpoint("its content is not what was written")
         loader = None
-        if "loader" in told:
+        if "loader" in metadata:
             arrays = [state.pop(name) for name in _loaders(state)]
-            loader = LoaderState(told["loader"], arrays)
-            loader.value()  # whether it is one
-        position = TypeAdapter(RunPosition).validate_json(told["position"], strict=True)
-        chosen = TypeAdapter(dict[str, Any]).validate_json(told["identity"])
+            loader = LoaderState(metadata["loader"], arrays)
+            loader.value()  # raises ValueError for a malformed state
+        position = TypeAdapter(RunPosition).validate_json(metadata["position"], strict=True)
+        chosen = TypeAdapter(dict[str, Any]).validate_json(metadata["identity"])
         return Checkpoint(chosen, position, state, loader)
     except (BadFile, KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadCheckpoint(str(error)) from None

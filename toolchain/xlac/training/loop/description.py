@@ -1,5 +1,5 @@
-"""run.json: the options that a run goes on with. It is read as somebody else's: what is no option, or
-has another type or bounds than it, is an error with its place.
+"""run.json: the options with which a run is resumed. Nothing in it is trusted: an unknown option, a
+wrong type or a value out of bounds is an error with its place.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MAX_BYTES, MAX_TEXTS = 1 << 20, 10_000
 
 
 def _plain(text: str) -> str:
-    """A text that names something: no end of a C string, no line."""
+    """Text of one line without control characters (such as NUL), as names and paths need."""
     if not text or any(ord(c) < 32 for c in text):
         raise PydanticCustomError("kind", "expected text of one line, without control characters")
     return text
 
 
 def _absolute(text: str) -> str:
-    """The text of a file as `absolute` of `xlac.training.data.files` makes it."""
+    """A data argument with an absolute path, as `xlac.training.data.files.absolute` makes it."""
     if not Path(re.sub(r"^[A-Za-z_]\w*=", "", text)).is_absolute():
         raise PydanticCustomError("kind", "expected an absolute path")
     return text
@@ -48,7 +48,7 @@ AtLeast1 = Annotated[int, Field(ge=1, le=MOST)]
 
 
 class RunDescription(Strict):
-    """What run.json may say: options of `xlac train` by name, what is not given left out."""
+    """The schema of run.json: options of `xlac train` by name; those not given are absent."""
 
     spec: Annotated[Line, AfterValidator(_absolute)] = ""
     target: Word = "cpu"
@@ -83,7 +83,7 @@ class RunDescription(Strict):
 
 
 def described(file: Path) -> dict[str, Any]:
-    """What a run.json says; nothing where there is none. Raises SourceError."""
+    """The options in a run.json; none where the file does not exist. Raises SourceError."""
     try:
         with file.open("rb") as opened:
             raw = opened.read(MAX_BYTES + 1)
@@ -102,8 +102,8 @@ def described(file: Path) -> dict[str, Any]:
     except ValidationError as error:
         raise SourceError(*(_diagnostic(file, one) for one in error.errors(include_url=False)[:20])) from None  # fmt: skip
     except (ValueError, RecursionError) as error:
-        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise fault("XL6339", f"{file} cannot be read: {told}") from None
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise fault("XL6339", f"{file} cannot be read: {reason}") from None
 
 
 def _no_number(text: str) -> NoReturn:
@@ -111,15 +111,15 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _diagnostic(file: Path, wrong: Any) -> Diagnostic:
-    """One fault, at its place."""
+    """A pydantic error as a diagnostic at its line and column."""
     path = tuple(key for key in wrong["loc"])
     try:
         place = Place(read(file), path)
         span = place.key if wrong["type"] == "extra_forbidden" else place.span
-    except SourceError:  # JSON that is no YAML
+    except SourceError:  # the position comes from a YAML parser; not all JSON is YAML
         span = Span(file, 1, 1)
     if wrong["type"] == "extra_forbidden":
-        told = f"a run has no option {shown(path[-1])[9:]}"
-        return Diagnostic("XL6339", told, span, "it may be of a newer xlac")
+        problem = f"a run has no option {shown(path[-1])[9:]}"
+        return Diagnostic("XL6339", problem, span, "it may be of a newer xlac")
     name = next((key for key in reversed(path) if isinstance(key, str)), "run.json")
     return Diagnostic("XL6339", f"{name}: {in_words(wrong)}", span)

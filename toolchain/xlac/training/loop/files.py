@@ -1,4 +1,6 @@
-"""Files of a run: whole or not at all, whatever happens meanwhile."""
+"""Writes the files of a run atomically: after a crash or a full disk a file is the old or the new
+one.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from xlac_sdk.source import Diagnostic, LimitError
 
 @contextmanager
 def replacing(path: Path, what: str, kept: str = "") -> Iterator[Path]:
-    """`xlac.support.whole_files.replacing`, on disk before it has its name. Raises LimitError, which
-    says what is kept, where the disk is full.
+    """`xlac.support.whole_files.replacing`, synced to disk before it is renamed. Raises LimitError,
+    with the hint `kept`, where the disk is full.
     """
     try:
         with whole_files.replacing(path, synced=True) as made:
@@ -27,7 +29,7 @@ def replacing(path: Path, what: str, kept: str = "") -> Iterator[Path]:
 
 
 def clear_temporary(folder: Path) -> None:
-    """Removes what a run that was killed left half written."""
+    """Removes the temporary files of a run that was killed."""
     for path in folder.glob(f".*{whole_files.TEMPORARY}"):
         with suppress(OSError):
             path.unlink(missing_ok=True)

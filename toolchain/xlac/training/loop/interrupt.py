@@ -1,5 +1,5 @@
-"""Ctrl-C in a run, and SIGTERM, with which a cluster takes its machine back: the step is finished first.
-A second one acts at once.
+"""Ctrl-C and SIGTERM (with which clusters preempt jobs) during a run: the current step is finished
+first; a second signal acts at once.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-TERMINATED = 128 + signal.SIGTERM  # the exit code of a program that SIGTERM ended
+TERMINATED = 128 + signal.SIGTERM  # the exit code of a program ended by SIGTERM
 
 
 class Interrupt:
-    """The signal that came, if any: ctrl-C (SIGINT) or SIGTERM."""
+    """The signal received, if any: SIGINT (ctrl-C) or SIGTERM."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
 
     def end(self) -> BaseException:
-        """What a run raises that the signal ended: KeyboardInterrupt, or SystemExit with SIGTERM's
-        exit code.
+        """The exception that ends the run: KeyboardInterrupt, or SystemExit with SIGTERM's exit
+        code.
         """
         return SystemExit(TERMINATED) if self.signal == signal.SIGTERM else KeyboardInterrupt()
 
 
 @contextmanager
 def finishing_steps() -> Iterator[Interrupt]:
-    """Inside, the first signal is only noted. In a thread that is not the main one everything stays
-    as it is; so does a signal that the program ignores, and a SIGTERM that it handles itself.
+    """In the block, the first signal is only recorded. Handlers are not changed in a thread other
+    than the main one, for a SIGINT that the program ignores, nor for a SIGTERM that it handles
+    itself.
     """
     found = Interrupt()
     if threading.current_thread() is not threading.main_thread():
@@ -41,17 +42,17 @@ def finishing_steps() -> Iterator[Interrupt]:
     if before[signal.SIGTERM] is not signal.SIG_DFL:
         del before[signal.SIGTERM]
 
-    def put_back() -> None:
+    def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def came(number: int, frame: FrameType | None) -> None:
+    def record(number: int, frame: FrameType | None) -> None:
         found.signal = number
-        put_back()
+        restore()
 
     for number in before:
-        signal.signal(number, came)
+        signal.signal(number, record)
     try:
         yield found
     finally:
-        put_back()
+        restore()

@@ -1,5 +1,5 @@
-"""The state of somebody else's loader in a checkpoint: what its `state_dict` gives, as JSON and arrays.
-Reading it makes nothing but numbers, texts, arrays and what holds these.
+"""The `state_dict` of a user's data loader in a checkpoint, as JSON and arrays. Unlike a pickle,
+reading it can make only numbers, strings, arrays, and containers of these.
 """
 
 from __future__ import annotations
@@ -15,70 +15,70 @@ from xlac.training.data.batches import TrainingData
 from xlac.training.data.stream import BatchData
 from xlac_sdk.dtypes import Array
 
-DEEPEST = 64  # of what holds others
+DEEPEST = 64  # nesting of containers
 
 
-class Unkeepable(TypeError):
-    """A state that holds something else; the text names it."""
+class NotSerializable(TypeError):
+    """The state holds another kind of value; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderState:
-    """A state: its text, and the arrays that the text has numbers for."""
+    """A loader's state as JSON text, and the arrays that the text refers to by index."""
 
     text: str
     arrays: list[Array] = field(default_factory=list)
 
     @staticmethod
     def of(state: Any) -> LoaderState:
-        """What a loader's `state_dict` gave. Raises Unkeepable."""
+        """Encodes what a loader's `state_dict` returned. Raises NotSerializable."""
         arrays: list[Array] = []
-        return LoaderState(json.dumps(_told(state, arrays, 0)), arrays)
+        return LoaderState(json.dumps(_encoded(state, arrays, 0)), arrays)
 
     def value(self) -> Any:
-        """What `load_state_dict` is given. Raises ValueError for a text that is none."""
+        """The decoded state, for `load_state_dict`. Raises ValueError for malformed text."""
         try:
-            return _value(json.loads(self.text), self.arrays)
+            return _decoded(json.loads(self.text), self.arrays)
         except (LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"the state of the loader is not one: {error}") from None
 
 
-class LoaderPlace:
-    """A loader that says where it is, in a run."""
+class LoaderPosition:
+    """Saves and restores the position of a data loader that has `state_dict`."""
 
     def __init__(self, data: BatchData) -> None:
         self._data: BatchData | None = data
 
     @staticmethod
-    def of(data: TrainingData) -> LoaderPlace | None:
-        """That of data which have one."""
-        return LoaderPlace(data) if isinstance(data, BatchData) and data.keeps_place else None
+    def of(data: TrainingData) -> LoaderPosition | None:
+        """The position of such data, None of any other."""
+        return LoaderPosition(data) if isinstance(data, BatchData) and data.resumable else None
 
     def state(self, say: Callable[[str], object]) -> LoaderState | None:
-        """Where it is; None where that cannot be kept, which is said once."""
+        """The loader's state; None where it is not serializable, which `say` reports once."""
         if self._data is None:
             return None
         try:
-            return LoaderState.of(self._data.place())
-        except Unkeepable as error:
+            return LoaderState.of(self._data.loader_state())
+        except NotSerializable as error:
             what = f"the loader's state holds {error}, which a checkpoint cannot"
             say(f"note: {what}: a run that goes on makes the batches before again")
             self._data = None
             return None
 
-    def go_on(self, state: LoaderState) -> None:
-        """It goes on from a state."""
+    def restore(self, state: LoaderState) -> None:
+        """Puts the loader into a saved state."""
         if self._data is not None:
-            self._data.go_on(state.value())
+            self._data.restore_loader(state.value())
 
 
-def _told(value: Any, arrays: list[Array], depth: int) -> Any:
-    """A value as JSON. What JSON has not is an object of one key, which says what it is."""
+def _encoded(value: Any, arrays: list[Array], depth: int) -> Any:
+    """A value as JSON. Types that JSON lacks become an object with one key, which names the type."""
     if depth > DEEPEST:
-        raise Unkeepable(f"what is nested more than {DEEPEST} deep")
+        raise NotSerializable(f"what is nested more than {DEEPEST} deep")
 
     def all_of(values: Sequence[Any]) -> list[Any]:
-        return [_told(one, arrays, depth + 1) for one in values]
+        return [_encoded(one, arrays, depth + 1) for one in values]
 
     if value is None or type(value) in (bool, int, float, str):
         return value
@@ -91,21 +91,21 @@ def _told(value: Any, arrays: list[Array], depth: int) -> Any:
     tensor = type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy")
     kind = "tensor" if tensor else "number" if isinstance(value, np.generic) else "array"
     if not tensor and not isinstance(value, np.ndarray | np.generic):
-        raise Unkeepable(f"a {type(value).__module__}.{type(value).__qualname__}")
+        raise NotSerializable(f"a {type(value).__module__}.{type(value).__qualname__}")
     array = value.detach().cpu().numpy() if tensor else np.asarray(value)
     if array.dtype.kind not in "biuf":
-        raise Unkeepable(f"an array of {array.dtype}")
+        raise NotSerializable(f"an array of {array.dtype}")
     arrays.append(np.array(array))
     return {kind: len(arrays) - 1}
 
 
-def _value(told: Any, arrays: Sequence[Array]) -> Any:
+def _decoded(told: Any, arrays: Sequence[Array]) -> Any:
     if not isinstance(told, dict):
         return told
     ((kind, content),) = told.items()
 
     def all_of(values: Sequence[Any]) -> list[Any]:
-        return [_value(one, arrays) for one in values]
+        return [_decoded(one, arrays) for one in values]
 
     made: dict[str, Callable[[], Any]] = {
         "bytes": lambda: bytes.fromhex(content),
@@ -120,6 +120,6 @@ def _value(told: Any, arrays: Sequence[Array]) -> Any:
 
 
 def _tensor(array: Array) -> Any:
-    import torch  # which the loader that gave it has imported
+    import torch  # imported already by the loader whose state this is
 
     return torch.from_numpy(np.array(array))

@@ -1,4 +1,4 @@
-"""metrics.csv: a row an epoch, and a row 0 before any step."""
+"""metrics.csv: a row for each epoch, and row 0 before the first step."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MetricsRow = dict[str, float]
 def metric_columns(
     metrics: Sequence[str], validates: bool, averages: bool = False, steps: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The columns: epoch, step, each metric, those of `steps` alone, each of the validation data, also
-    with averages of the weights, and seconds.
+    """The columns: epoch, step, each metric, the metrics `steps` that only steps have, each metric
+    on the validation data, there also with averaged weights, and seconds.
     """
     prefixes = [VALIDATE, AVERAGED] if averages else [VALIDATE]
     more = tuple(f"{p}{name}" for p in prefixes for name in metrics) if validates else ()
@@ -33,13 +33,13 @@ class MetricsTable:
         self.rows: list[MetricsRow] = []
 
     def begin(self, until: int) -> None:
-        """Takes the rows of the file for epochs up to `until`, and leaves those in it: what comes
-        after is computed again.
+        """Reads the rows for epochs up to `until` from the file, and removes later ones, which a
+        resumed run computes again.
         """
         self.rows = []
         if self.path.is_file():
             text = self.path.read_text(encoding="utf-8", errors="replace")
-            whole = text[: text.rfind("\n") + 1]  # the last line may be torn
+            whole = text[: text.rfind("\n") + 1]  # the last line may be incomplete
             for row in csv.DictReader(io.StringIO(whole)):
                 if tuple(row) == self.columns and _numbers(row) and int(row["epoch"]) <= until:
                     self.rows.append(_typed(row))
@@ -47,7 +47,7 @@ class MetricsTable:
             made.write_text(self._text([self.columns, *map(self._values, self.rows)]), "utf-8")
 
     def append(self, row: MetricsRow) -> None:
-        """One more row, on disk when this returns. Raises OSError."""
+        """Adds a row, and syncs it to disk. Raises OSError."""
         self.rows.append(row)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(self._text([self._values(row)]))

@@ -1,4 +1,4 @@
-"""How a run goes: what its user chose, and which of it must stay the same when it goes on."""
+"""The options of a run, and what follows from them: batch size, and the metric of the best epoch."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from xlac.training.data.column import TrainingInput, fault
 from xlac.training.loop.steps import TrainingSteps
 
 VALIDATE = "validate_"
-MOST = 2**63 - 1  # of steps, rows and what else is counted
-AVERAGED = "validate_ema_"  # with averages of the weights
-"""What the names of metrics of validation data begin with."""
+"""The prefix of metrics on the validation data."""
+AVERAGED = "validate_ema_"
+"""The prefix of metrics on the validation data with averaged weights."""
+MOST = 2**63 - 1  # of steps, rows and other counts
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """A run: `epochs` over the data, or `max_steps`, whichever is over first.
+    """A run of `epochs` over the data or `max_steps`, whichever ends first.
 
-    `batch` None is the size's `opt`. `best` is `COLUMN:min` or `:max` of metrics.csv, whose
-    checkpoint is kept beside the last `keep`; after `patience` epochs that did not improve it the
-    run ends. Checkpoints are written after each epoch, or every `checkpoint_every` steps. Without
-    `merge` factors of low rank are written, and no weights with them inside.
+    `batch` None is the open size's `opt`. `best` is `COLUMN:min` or `:max` of metrics.csv: the
+    checkpoint of the best epoch is kept beside the last `keep`, and the run ends after `patience`
+    epochs without improvement. Checkpoints are written after each epoch, or every
+    `checkpoint_every` steps. Without `merge`, LoRA factors are written alone, not weights that
+    contain them.
     """
 
     epochs: int | None = None
@@ -54,17 +56,17 @@ class RunOptions:
             "checkpoint_every",
             "seed",
         ):
-            value, told = getattr(self, name), name.replace("_", "-")
+            value, label = getattr(self, name), name.replace("_", "-")
             least = 0 if name in ("epochs", "max_steps", "seed") else 1
             whole = isinstance(value, Integral) and not isinstance(value, bool)
             if value is None and name not in ("keep", "seed"):
                 continue
             if not whole:
-                raise fault("XL6337", f"{told} is {value!r}, and a whole number")
+                raise fault("XL6337", f"{label} is {value!r}, and a whole number")
             if value < least:
-                raise fault("XL6337", f"{told} is {value}, and at least {least}")
+                raise fault("XL6337", f"{label} is {value}, and at least {least}")
             if value > MOST:
-                raise fault("XL6337", f"{told} is {value}, and at most {MOST}")
+                raise fault("XL6337", f"{label} is {value}, and at most {MOST}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ class BestMetric:
 def best_metric(
     options: RunOptions, columns: Sequence[str], validates: bool, losses: Sequence[str]
 ) -> BestMetric | None:
-    """The metric that a text such as `validate_accuracy:max` names; of "" the loss, that of the
-    validation data where there are such. None where there are several losses and none is named.
-    Raises SourceError.
+    """The metric that `options.best` names, such as `validate_accuracy:max`; by default the loss,
+    on the validation data where there are such. None where there are several losses and none is
+    named. Raises SourceError.
     """
     text = options.best
     if not text and len(losses) > 1:
@@ -115,8 +117,8 @@ def best_metric(
 def batch_size(
     steps: TrainingSteps, inputs: dict[str, TrainingInput], data: TrainingData, options: RunOptions
 ) -> int:
-    """How many rows a batch has: as chosen, as the data decide, the size's `opt`, or what the
-    inputs are fixed to; 0 where batches come as they are. Raises SourceError.
+    """The number of rows in a batch: as chosen, as the data decide, the open size's `opt`, or the
+    fixed size of the inputs; 0 where the data come in batches of their own. Raises SourceError.
     """
     if data.size is not None:
         if options.batch is not None:
@@ -128,7 +130,7 @@ def batch_size(
             hint = "an open size of the inputs, named in the spec: train: {batch: NAME}"
             raise fault("XL6309", f"the inputs have {size} rows, and no size to choose", hint)
         order = EpochOrder(size, drop_last=options.drop_last)
-        _ragged(data, order, size, f"every batch has {size}")
+        _check_last_batch(data, order, size, f"every batch has {size}")
         return size
     symbol = next(
         symbol
@@ -138,22 +140,22 @@ def batch_size(
         if symbol.name == steps.batch
     )
     size = options.batch if options.batch is not None else symbol.opt
-    most = symbol.max * getattr(steps, "accumulate", 1)  # a step may cut it
+    most = symbol.max * getattr(steps, "accumulate", 1)  # a step may divide the batch
     if not symbol.min <= size <= most or size % symbol.multiple_of:
         by = f", a multiple of {symbol.multiple_of}" if symbol.multiple_of > 1 else ""
         problem = f"{size} rows in a batch: the size '{symbol.name}' is {symbol.min}..{most}{by}"
         raise fault("XL6309", problem, "" if options.batch else "choose it: --batch N")
     least = max(symbol.min, symbol.multiple_of)
     order = EpochOrder(size, drop_last=options.drop_last)
-    told = f"the size '{symbol.name}' is {symbol.min} or more{' and divisible' * (symbol.multiple_of > 1)}"
-    _ragged(data, order, least, told, symbol.multiple_of)
+    requirement = f"the size '{symbol.name}' is {symbol.min} or more{' and divisible' * (symbol.multiple_of > 1)}"
+    _check_last_batch(data, order, least, requirement, symbol.multiple_of)
     return size
 
 
-def _ragged(
-    data: TrainingData, order: EpochOrder, least: int, told: str, multiple: int = 1
+def _check_last_batch(
+    data: TrainingData, order: EpochOrder, least: int, requirement: str, multiple: int = 1
 ) -> None:
-    """Sees that the last batch is one. Raises SourceError."""
+    """Raises SourceError where the last, smaller batch is too small for the step."""
     rows = getattr(data, "rows", None)
     if rows is None:
         return
@@ -161,7 +163,7 @@ def _ragged(
         raise fault("XL6309", f"{rows} rows are no batch of {order.batch}", "a smaller --batch")
     rest = rows % order.batch
     if rest and not order.drop_last and (rest < least or rest % multiple):
-        problem = f"the last batch of {rows:,} rows has {rest}, and {told}"
+        problem = f"the last batch of {rows:,} rows has {rest}, and {requirement}"
         raise fault(
             "XL6309", problem, "--drop-last leaves it out, another --batch divides otherwise"
         )

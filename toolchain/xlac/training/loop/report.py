@@ -1,4 +1,4 @@
-"""Who hears how a run goes."""
+"""Where a run reports its progress."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Protocol
 
 
 class RunReport(Protocol):
-    """Hears of a run: a command shows it."""
+    """Receives the progress of a run, to show it to a user."""
 
     def say(self, text: str) -> None:
-        """A line that is to be read, warnings among them."""
+        """Reports a message, such as a warning, in one line."""
 
     def count(self, what: str, done: int, total: int) -> None:
-        """What is done now, how much of it, and of how much (0: nobody knows)."""
+        """Reports that `done` of `total` units of an activity are done; total 0 is unknown."""
 
     def row(self, row: Mapping[str, float]) -> None:
-        """A row of metrics.csv."""
+        """Reports a new row of metrics.csv."""
 
 
-class Silence:
-    """Nobody hears."""
+class SilentReport:
+    """Ignores all progress."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Ignored."""
 
     def count(self, what: str, done: int, total: int) -> None:
-        """Nothing."""
+        """Ignored."""
 
     def row(self, row: Mapping[str, float]) -> None:
-        """Nothing."""
+        """Ignored."""

@@ -18,7 +18,7 @@ from xlac.training.loop.checkpoint import Checkpoint, RunPosition
 from xlac.training.loop.events import EventWriter, event_writer
 from xlac.training.loop.identity import compare, identity
 from xlac.training.loop.interrupt import Interrupt, finishing_steps
-from xlac.training.loop.loader_state import LoaderPlace
+from xlac.training.loop.loader_state import LoaderPosition
 from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
 from xlac.training.loop.options import AVERAGED, VALIDATE, RunOptions, batch_size, best_metric
 from xlac.training.loop.report import RunReport
@@ -39,7 +39,7 @@ from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """What came of a run: the rows of metrics.csv, the steps that were taken, and its folder."""
+    """The result of a run: the rows of metrics.csv, the number of steps done, and its folder."""
 
     metrics: list[MetricsRow]
     steps: int
@@ -47,7 +47,7 @@ class TrainingRun:
 
 
 class TrainingLoop:
-    """Trains on data, into a folder. `about` is what run.json is to say of the run."""
+    """Trains on data, with its results in a folder. `about` is the content of run.json."""
 
     def __init__(
         self,
@@ -74,13 +74,14 @@ class TrainingLoop:
         self._began = time.monotonic()
         self._events: EventWriter | None = None
         self._interrupt = Interrupt()
-        self._loader = LoaderPlace.of(data)
+        self._loader = LoaderPosition.of(data)
 
-    # ---- the whole ---------------------------------------------------------------------------
+    # ---- the whole run -----------------------------------------------------------------------
 
     def run(self, resume: bool = False) -> TrainingRun:
-        """Trains to the end, or to ctrl-C (KeyboardInterrupt, after a checkpoint) or SIGTERM
-        (SystemExit of 143, the same). Raises SourceError, and LimitError where the disk is full.
+        """Trains to the end. After ctrl-C or SIGTERM it finishes the step, writes a checkpoint, and
+        raises KeyboardInterrupt or SystemExit(143). Raises SourceError, and LimitError where the
+        disk is full.
         """
         with ExitStack() as held:
             self.folder.check(resume)
@@ -107,7 +108,7 @@ class TrainingLoop:
         return TrainingRun(self.table.rows, self.position.step, self.folder.path)
 
     def _begin(self, found: Checkpoint | None) -> None:
-        """Takes the state of a checkpoint, or writes that of the beginning."""
+        """Restores a checkpoint, or writes the first one."""
         length = self._length()
         if length is not None:
             self.steps.set_length(length)
@@ -120,9 +121,9 @@ class TrainingLoop:
             return
         self.steps.restore(found.state)
         if self._loader is not None and found.loader is not None:
-            self._loader.go_on(found.loader)
+            self._loader.restore(found.loader)
         if length is not None:
-            self.steps.set_length(length)  # a run may go on for longer than it was to
+            self.steps.set_length(length)  # a resumed run may be longer than planned before
         self.position = found.position
         self._began = time.monotonic() - found.position.seconds
         self.table.begin(found.position.epoch)
@@ -131,7 +132,7 @@ class TrainingLoop:
             self.folder.keep_best(found.position.step, self.steps, self.options.merge)
 
     def _length(self) -> int | None:
-        """How many steps the run takes, where that is known."""
+        """The number of steps of the whole run, if known."""
         epoch = self.data.steps(self._order(None))
         whole = math.inf if None in (epoch, self.options.epochs) else epoch * self.options.epochs  # type: ignore[operator]
         most = math.inf if self.options.max_steps is None else self.options.max_steps
@@ -155,18 +156,18 @@ class TrainingLoop:
         return EpochOrder(max(1, self.batch), epoch, chosen.seed, chosen.drop_last)
 
     def _epoch(self) -> None:
-        """Trains for an epoch, or what is left of it, and ends it. Raises KeyboardInterrupt."""
+        """Trains for an epoch, or the rest of one. Raises KeyboardInterrupt."""
         here, number = self.position, self.position.epoch + 1
         ordered = self._order(number if self.options.shuffle else None)
         total = self.data.steps(ordered) or 0
-        told = f"epoch {number}"
+        label = f"epoch {number}"
         made = self.data.batches(ordered, here.batches)
-        # one that says where it is has to be there when it is asked: no batches are made ahead
+        # a loader whose position is saved may not run ahead of the steps: no prefetching
         with nullcontext(made) if self._loader else prefetched(made) as batches:
             for arrays in batches:
                 self._step(arrays)
                 self._stop_if_asked()
-                self.report.count(told, here.batches, total)
+                self.report.count(label, here.batches, total)
                 if here.step == self.options.max_steps and here.batches != total:
                     self._save()
                     return
@@ -198,7 +199,7 @@ class TrainingLoop:
         here.batches += 1
 
     def _end_epoch(self) -> None:
-        """The row of the epoch, and where it is time its checkpoint."""
+        """Ends an epoch: writes its row of metrics and, where due, its checkpoint."""
         here = self.position
         row = self._epoch_row(here.epoch + 1)
         self._append(row)
@@ -227,29 +228,29 @@ class TrainingLoop:
         return self._row(epoch, means(self.position.sums), validated)
 
     def _row_zero(self) -> None:
-        told = "evaluating before the first step"
-        trained = self._evaluated(self.data, told, self.steps.run_evaluate)
+        label = "evaluating before the first step"
+        trained = self._evaluated(self.data, label, self.steps.run_evaluate)
         validated = self._validated("validating before the first step")
         self._append(self._row(0, trained, validated))
 
     def _row(self, epoch: int, trained: MetricsRow, validated: MetricsRow) -> MetricsRow:
         seconds = round(time.monotonic() - self._began, 3)
-        here = dict.fromkeys(self.table.columns, math.nan)  # what evaluations do not tell
+        here = dict.fromkeys(self.table.columns, math.nan)  # columns that evaluations lack
         return {**here, "epoch": epoch, "step": self.position.step, **trained, **validated, "seconds": seconds}  # fmt: skip
 
-    def _validated(self, told: str) -> MetricsRow:
-        """The columns of the validation data, where there are such."""
+    def _validated(self, label: str) -> MetricsRow:
+        """The metrics on the validation data, where there are such, by column."""
         if self.validate is None:
             return {}
-        ways: dict[str, Evaluation] = {VALIDATE: self.steps.run_evaluate}
+        evaluations: dict[str, Evaluation] = {VALIDATE: self.steps.run_evaluate}
         if self.steps.averages:
-            ways[AVERAGED] = self.steps.ema.run_evaluate
-        found = {prefix: self._evaluated(self.validate, told, way) for prefix, way in ways.items()}
+            evaluations[AVERAGED] = self.steps.ema.run_evaluate
+        found = {p: self._evaluated(self.validate, label, e) for p, e in evaluations.items()}
         return {f"{prefix}{n}": value for prefix, one in found.items() for n, value in one.items()}
 
-    def _evaluated(self, data: TrainingData, told: str, evaluate: Evaluation) -> MetricsRow:
-        """The means of the metrics over data, in the order in which they are stored. Raises
-        KeyboardInterrupt.
+    def _evaluated(self, data: TrainingData, label: str, evaluate: Evaluation) -> MetricsRow:
+        """The mean of each metric over data, in the order in which they are stored. `label` names
+        the activity in reports. Raises KeyboardInterrupt.
         """
         sums: Sums = {}
         stored = replace(self._order(None), drop_last=data is self.data and self.options.drop_last)
@@ -257,13 +258,13 @@ class TrainingLoop:
         with prefetched(data.batches(stored, 0)) as batches:
             for number, arrays in enumerate(batches, 1):
                 sums = added(sums, evaluate(arrays))
-                self.report.count(told, number, total)
+                self.report.count(label, number, total)
                 self._stop_if_asked()
         if not sums:
-            raise fault("XL6305", f"{told}: there is no batch")
+            raise fault("XL6305", f"{label}: there is no batch")
         return means({name: sums[name] for name in self.steps.metrics})
 
-    # ---- what is kept ------------------------------------------------------------------------
+    # ---- metrics and checkpoints on disk -----------------------------------------------------
 
     def _append(self, row: MetricsRow) -> None:
         try:
@@ -284,9 +285,9 @@ class TrainingLoop:
         self.folder.save(Checkpoint(self._identity(), self.position, self.steps.state(), place))
 
     def _stop_if_asked(self) -> None:
-        """After ctrl-C or SIGTERM: a checkpoint, and out. Raises KeyboardInterrupt or SystemExit."""
+        """After ctrl-C or SIGTERM, writes a checkpoint and raises KeyboardInterrupt or SystemExit."""
         if self._interrupt.signal is not None:
             self._save()
-            told = os.fspath(self.folder.path)
-            self.report.say(f"step {self.position.step} is saved: --resume {told} goes on from it")
+            path = os.fspath(self.folder.path)
+            self.report.say(f"step {self.position.step} is saved: --resume {path} goes on from it")
             raise self._interrupt.end()

@@ -1,6 +1,4 @@
-"""The folder of a run: who may write to it, which checkpoints it keeps, and which one a run goes on
-from.
-"""
+"""The folder of a run: its lock, the checkpoints that it keeps, and the one to resume from."""
 
 from __future__ import annotations
 
@@ -21,12 +19,12 @@ from xlac.training.loop.steps import TrainingSteps
 
 try:
     import fcntl
-except ImportError:  # no such locks on this system
+except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 ABOUT, LOCK = "run.json", ".lock"
 CHECKPOINT, WEIGHTS, AVERAGES = "best.safetensors", "weights.safetensors", "ema_weights.safetensors"
-BEST = "best_"  # before the names of the weights that are the best
+BEST = "best_"  # prefix of the weights of the best epoch
 
 
 class RunFolder:
@@ -38,8 +36,8 @@ class RunFolder:
         self.last: Path | None = None  # the newest checkpoint that is known to be whole
 
     def check(self, resume: bool) -> None:
-        """Raises SourceError for a folder that holds something and is not to go on, and for one
-        that is to and does not.
+        """Raises SourceError where a new run's folder is not empty, and where the folder to resume
+        has no run.
         """
         if resume and not (self.path / ABOUT).is_file() and not self._is_begun():
             problem = f"there is no run in {self.path} to go on with"
@@ -53,7 +51,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """The folder is this run's until the end of the block. Raises SourceError for one in use."""
+        """Locks the folder for the block. Raises SourceError where another process has locked it."""
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         with (self.path / LOCK).open("w") as held:
             if fcntl is not None:
@@ -69,7 +67,7 @@ class RunFolder:
         return self.path.is_dir() and not any(self.path.iterdir())
 
     def _is_begun(self) -> bool:
-        """Whether all that is here is what a run makes before it says what it is."""
+        """Whether a run was killed before it wrote run.json: nothing else is in the folder."""
         if not self.path.is_dir() or not (self.path / LOCK).is_file():
             return False
         ours = {LOCK, self.checkpoints.name}
@@ -81,8 +79,8 @@ class RunFolder:
             made.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     def newest(self, tell: Callable[[str], object]) -> Checkpoint | None:
-        """The newest checkpoint that is whole, or None where there never was one; says which ones
-        are damaged. Raises SourceError where all are.
+        """The newest intact checkpoint, or None where there is no file; `tell` gets a warning for
+        each damaged one. Raises SourceError where all are damaged.
         """
         paths = checkpoint.listed(self.checkpoints)
         for path in paths:
@@ -99,8 +97,8 @@ class RunFolder:
         return None
 
     def save(self, made: Checkpoint) -> None:
-        """Writes a checkpoint, and removes those that are too old. Raises LimitError where the disk
-        is full: the last one stays.
+        """Writes a checkpoint, then removes all but the newest `keep`. Raises LimitError where the
+        disk is full; earlier checkpoints are intact then.
         """
         path = checkpoint.path_of(self.checkpoints, made.position.step)
         kept = f"{self.last} is whole: --resume {self.path} goes on from it" if self.last else ""
@@ -112,7 +110,7 @@ class RunFolder:
                 old.unlink()
 
     def keep_best(self, step: int, steps: TrainingSteps, merge: bool) -> None:
-        """The checkpoint of a step is the best, and so are the weights as they are now."""
+        """Keeps the checkpoint of a step, and the present weights, as the best."""
         path = checkpoint.path_of(self.checkpoints, step)
         kept = f"{path} is whole: --resume {self.path} goes on from it"
         with replacing(self.path / CHECKPOINT, CHECKPOINT, kept) as made:
@@ -124,8 +122,9 @@ class RunFolder:
         self.save_weights(steps, merge, BEST)
 
     def save_weights(self, steps: TrainingSteps, merge: bool, prefix: str = "") -> None:
-        """Writes the weights as they are now, and their averages where such are kept; what they were
-        merged of as well, or it alone. Raises LimitError where the disk is full.
+        """Writes the present weights and their averages, if any, and the files of LoRA factors;
+        these alone where there are some and `merge` is false. Raises LimitError where the disk is
+        full.
         """
         files = dict(steps.parts)
         if merge or not files:
@@ -142,5 +141,5 @@ class RunFolder:
 
 
 def about(path: Path) -> dict[str, Any]:
-    """What run.json says of a run; nothing where there is none. Raises SourceError."""
+    """The content of run.json; empty where there is none. Raises SourceError."""
     return described(path / ABOUT)

@@ -1,4 +1,4 @@
-"""What the loop asks of whatever learns."""
+"""The interface between the training loop and a model with its optimizer."""
 
 from __future__ import annotations
 
@@ -14,40 +14,39 @@ from xlac_sdk.dtypes import Array
 from xlac_sdk.source import Diagnostic, SourceError
 
 Sums = Mapping[str, tuple[float, ...]]
-"""Metric -> (sum, count): a mean is sum / count, so that batches of any size weigh alike. A metric
-that is the sum of several means has such a pair for each.
+"""Metric -> (sum, count). The mean over several batches is total sum / total count. A metric that
+is a sum of several means has a pair for each.
 """
 
-
 Evaluation = Callable[[Mapping[str, Any]], Sums]
-"""Gives the numbers of a batch in inference mode."""
+"""Evaluates a batch (arrays by input) in inference mode."""
 
 
 class AveragedSteps(Protocol):
-    """A model with averages of its weights in their place."""
+    """A model with averaged weights."""
 
     @property
     def run_evaluate(self) -> Evaluation:
-        """The numbers of a batch in inference mode."""
+        """Evaluates a batch in inference mode."""
 
     def save_weights(self, path: Path) -> None:
-        """Writes the averages as the weights, as safetensors."""
+        """Writes the averaged weights as safetensors. Raises OSError."""
 
 
 class TrainingSteps(Protocol):
-    """A model and its optimizer: `xlac.trainer` makes one of a spec."""
+    """A model and its optimizer: `xlac.trainer` makes one from a spec."""
 
     @property
     def inputs(self) -> Mapping[str, Type]:
-        """The types of what a step takes, by name; the size named `batch` is open in them."""
+        """The types of a step's inputs by name; the size `batch` is open in them."""
 
     @property
     def batch(self) -> str:
-        """The name of the size that counts the rows of a batch; "" where there is none."""
+        """The name of the open size that is the number of rows of a batch; "" if there is none."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What a step reports: what is minimised, then the others."""
+        """The names of the numbers that a step reports: losses, then the others."""
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -55,80 +54,80 @@ class TrainingSteps(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """What tells the model and how it is trained from others."""
+        """A hash of the model and of how it is trained."""
 
     @property
     def steps_done(self) -> int:
-        """How many steps were taken."""
+        """The number of steps done."""
 
     @property
     def averages(self) -> bool:
-        """Whether averages of the weights are kept, which `ema` has."""
+        """Whether averages of the weights are kept, so that there is `ema`."""
 
     @property
     def ema(self) -> AveragedSteps:
-        """The model with averages in the place of its weights."""
+        """The model with averaged weights."""
 
     def run_step(self, arrays: Mapping[str, Any]) -> Sums:
-        """Learns from a batch."""
+        """Updates the weights from a batch (arrays by input). Raises SourceError."""
 
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Sums:
-        """The same numbers in inference mode; nothing is learned."""
+        """The same numbers in inference mode; the state does not change."""
 
     def state(self) -> dict[str, Array]:
-        """Copies of everything that a step reads and writes, by name."""
+        """Copies of the training state by name: weights, optimizer state, counters."""
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Takes such a state. Raises SourceError for names and shapes that do not fit."""
+        """Sets such a state. Raises SourceError where names, dtypes or shapes differ."""
 
     def set_length(self, steps: int) -> None:
-        """Says how many steps the whole run takes."""
+        """Sets the number of steps of the whole run, for learning-rate schedules."""
 
     @property
     def parts(self) -> Mapping[str, Callable[[Path], None]]:
-        """Writes what the weights are merged of, by the name of the file; nothing, mostly."""
+        """Writers of files of LoRA factors by file name; empty for most models."""
 
     def save_weights(self, path: Path) -> None:
-        """Writes the weights, as the model's spec reads them, as safetensors."""
+        """Writes the weights as safetensors, under the names of the spec. Raises OSError."""
 
 
 def means(sums: Sums) -> dict[str, float]:
-    """The mean of each metric; NaN where nothing was counted."""
+    """The mean of each metric; NaN where all counts are 0."""
     return {name: mean(numbers) for name, numbers in sums.items()}
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """The mean of pairs of sum and count; NaN where nothing was counted."""
+    """The sum of the means of (sum, count) pairs with a count; NaN where all counts are 0."""
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
     found = [total / count for total, count in pairs if count]
     return sum(found) if found else float("nan")
 
 
 def added(first: Sums, second: Sums) -> dict[str, tuple[float, ...]]:
-    """The sums of two batches."""
+    """Sums and counts of two sets of batches, added; `first` may be empty."""
     if not first:
         return dict(second)
     return {n: tuple(map(add, first[n], second[n])) for n in second}
 
 
 def is_finite(numbers: Sequence[float]) -> bool:
-    """Whether all sums of a metric are."""
+    """Whether all numbers of a metric are finite."""
     return all(map(math.isfinite, numbers))
 
 
 def finite_only(sums: Sums) -> dict[str, tuple[float, ...]]:
-    """Sums and counts of what is finite; of all else nothing was counted."""
+    """Sums and counts, those of non-finite metrics replaced by 0."""
     return {n: one if is_finite(one) else (0.0,) * len(one) for n, one in sums.items()}
 
 
 def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:
-    """The numbers that inputs may hold, where the spec says them."""
+    """The valid numbers of integer inputs, by input, where the model decides them."""
     return dict(getattr(steps, "ranges", {}))
 
 
 def failed_step(error: SourceError, step: int, epoch: int, last: Path | None) -> SourceError:
-    """What a step raised, and where the run was: after so many steps and whole epochs, with the
-    `last` checkpoint.
+    """The error of a step with the position in the run added: `step` steps and `epoch` whole epochs
+    were done before; `last` is the newest checkpoint.
     """
     problem = f"step {step + 1} (epoch {epoch + 1}) failed"
     kept = f"{last} is from before" if last else ""

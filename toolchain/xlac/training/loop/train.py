@@ -1,4 +1,4 @@
-"""`xlac.train`: a whole run from Python."""
+"""`xlac.train`: a training run from Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xlac.training.data.files import Columns, file_data
 from xlac.training.data.fitted import training_inputs
 from xlac.training.data.stream import python_data
 from xlac.training.loop.options import RunOptions
-from xlac.training.loop.report import RunReport, Silence
+from xlac.training.loop.report import RunReport, SilentReport
 from xlac.training.loop.run import TrainingLoop, TrainingRun
 from xlac.training.loop.steps import TrainingSteps, ranges
 
@@ -33,10 +33,10 @@ def train(
     """Trains a model: `xlac.train(xlac.trainer("digits_train.yaml"), {"image": x, "label": t},
     "run", epochs=10, batch=32)`.
 
-    `data` and `validate` are a path or a list of these, as `xlac train` takes them; a mapping of
-    arrays by input, a row of each a sample; a sequence of samples (a dataset of PyTorch or Hugging
-    Face); or an iterable of batches (a DataLoader). `run` is the folder of metrics.csv, checkpoints
-    and weights; `resume` goes on where it ended, to the bit. `options` are those of RunOptions:
+    `data` and `validate` are paths, as `xlac train` takes them; a mapping of arrays by input, whose
+    rows are samples; a sequence of samples (a dataset of PyTorch or Hugging Face); or an iterable
+    of batches (a DataLoader). `run` is the folder for metrics.csv, checkpoints and weights;
+    `resume` continues the run in it, with the same results to the bit. `options` are of RunOptions:
     epochs, batch, seed, drop_last, shuffle, max_steps, patience, best, keep, checkpoint_every,
     tensorboard.
 
@@ -48,7 +48,7 @@ def train(
     trained = opened(trainer, data, columns, resize)
     validated = None if validate is None else opened(trainer, validate, columns, resize)
     loop = TrainingLoop(
-        trainer, trained, validated, chosen, Path(run), report or Silence(), asdict(chosen)
+        trainer, trained, validated, chosen, Path(run), report or SilentReport(), asdict(chosen)
     )
     return loop.run(resume)
 
@@ -56,7 +56,7 @@ def train(
 def opened(
     trainer: TrainingSteps, data: Any, columns: Columns | None = None, resize: bool = False
 ) -> TrainingData:
-    """Data for the inputs of a trainer, whatever they are. Raises SourceError and OSError."""
+    """Opens data of any kind that `train` accepts. Raises SourceError and OSError."""
     inputs = training_inputs(trainer.inputs, trainer.batch, ranges(trainer))
     if isinstance(data, str | os.PathLike):
         data = [os.fspath(data)]

@@ -1,7 +1,8 @@
-"""Loops, branches and calls while a model learns: what is drawn and measured inside of them.
+"""Training mode of loops, branches and calls: random numbers and running statistics inside bodies.
 
-Each body gets the number that draws of its nodes are counted by: that of around it, which a loop mixes
-with its turn. What is measured inside comes out: loops carry it from turn to turn.
+Each body gets a u64 parameter that its random numbers are counted by: a loop derives one for each
+iteration from its counter. Running statistics that a body updates become results: loops carry them
+from one iteration to the next.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from xlac.support.keys import philox_key
 from xlac_sdk.dtypes import DType
 
 Run = Callable[[Graph, Node], tuple[list[Node], Mapping[Node, Node]]]
-"""The outputs of a body in training mode, and the next values of what it measures, whose draws are
-counted by a u64 scalar.
+"""Puts a body into training mode, given its random counter, a u64 scalar: its outputs, and the next
+values of the running statistics among its parameters.
 """
-STREAM, TURN = Type(DType.U64), Type(DType.I64)
+STREAM, ITERATION = Type(DType.U64), Type(DType.I64)
 
 
 @dataclass
-class Trained:
-    """The results of a control operation in training mode, and the next values of operands that are
-    measured in it.
+class ControlInTraining:
+    """The results of a control operation in training mode, and the next values of those operands
+    that are running statistics.
     """
 
     results: list[Node]
     measured: dict[Node, Node]
 
 
-def trained(node: Node, stream: Node, run: Run) -> Trained | None:
-    """A control operation whose bodies draw or measure; None for any other that has bodies, and where
-    a body measures what is no tensor of around it.
+def in_training_mode(node: Node, stream: Node, run: Run) -> ControlInTraining | None:
+    """A control operation in training mode, given its random counter, a u64 scalar. None for other
+    kinds of operations, and where a body updates a statistic that is not one of its operands.
     """
     match node.op:
         case Scan():
@@ -53,11 +54,13 @@ def trained(node: Node, stream: Node, run: Run) -> Trained | None:
     return None
 
 
-def _mixed(stream: Node, turn: Node, path: str) -> Node:
-    """What draws of a turn are counted by: a word of philox, keyed by what those around it are."""
+def _iteration_stream(stream: Node, iteration: Node, path: str) -> Node:
+    """The random counter of one iteration: a word of philox keyed by the loop's counter, the
+    iteration and the loop's path.
+    """
     words = [
         stream,
-        build.cast(turn, DType.U64),
+        build.cast(iteration, DType.U64),
         build.constant(np.uint64(philox_key(0, path) & (1 << 64) - 1)),
     ]
     state = build.concat([build.reshape(word, (1,)) for word in words])
@@ -65,17 +68,17 @@ def _mixed(stream: Node, turn: Node, path: str) -> Node:
     return build.reshape(pick(bits, 1), ())
 
 
-def _fixed(values: Mapping[Node, Node]) -> dict[Node, Node]:
-    """What is measured: nothing is differentiated through it."""
+def _stopped(values: Mapping[Node, Node]) -> dict[Node, Node]:
+    """Running statistics, through which nothing is differentiated."""
     return {old: build.apply1("stop_gradient", new) for old, new in values.items()}
 
 
-def _scan(node: Node, op: Scan, stream: Node, run: Run) -> Trained | None:
+def _scan(node: Node, op: Scan, stream: Node, run: Run) -> ControlInTraining | None:
     assert op.body is not None
     body, count = op.body, op.carries
-    turn, own = fresh([TURN, STREAM], "draw")
-    outputs, found = run(body, _mixed(own, turn, node.name))
-    measured = _fixed(found)
+    iteration, counter = fresh([ITERATION, STREAM], "draw")
+    outputs, found = run(body, _iteration_stream(counter, iteration, node.name))
+    measured = _stopped(found)
     carry, xs, rest = op.parts(body.inputs)
     outer = dict(zip(body.inputs, node.inputs, strict=True))
     if not set(measured) <= set(rest):
@@ -84,50 +87,52 @@ def _scan(node: Node, op: Scan, stream: Node, run: Run) -> Trained | None:
     new = replace(
         op, carries=count + len(measured), scanned=op.scanned + 1,
         body=closed(
-            body.name, [*carry, *measured, *xs, turn, *others, own],
+            body.name, [*carry, *measured, *xs, iteration, *others, counter],
             [*outputs[:count], *measured.values(), *outputs[count:]],
         ),
     )  # fmt: skip
-    turns = build.cast(build.iota((op.length,), 0), DType.I64)
+    iterations = build.cast(build.iota((op.length,), 0), DType.I64)
     made = Node.of(
-        new, *(outer[p] for p in (*carry, *measured, *xs)), turns, *(outer[p] for p in others), stream,
+        new, *(outer[p] for p in (*carry, *measured, *xs)), iterations, *(outer[p] for p in others), stream,
         origin=node.origin,
     )  # fmt: skip
     results = [pick(made, n) for n in range(len(made.results))]
     end = count + len(measured)
     after = dict(zip((outer[p] for p in measured), results[count:end], strict=True))
-    return Trained([*results[:count], *results[end:]], after)
+    return ControlInTraining([*results[:count], *results[end:]], after)
 
 
-def _while(node: Node, op: While | BoundedWhile, stream: Node, run: Run) -> Trained | None:
-    """What is measured passes through the loop as it is otherwise."""
+def _while(
+    node: Node, op: While | BoundedWhile, stream: Node, run: Run
+) -> ControlInTraining | None:
+    """Statistics have to be carried values that the body passes on unchanged in inference mode."""
     assert op.body is not None and op.cond is not None
     body, count = op.body, len(node.inputs)
-    turn, own = fresh([TURN, STREAM], "draw")
-    outputs, found = run(body, _mixed(own, turn, node.name))
-    measured = _fixed(found)
+    iteration, counter = fresh([ITERATION, STREAM], "draw")
+    outputs, found = run(body, _iteration_stream(counter, iteration, node.name))
+    measured = _stopped(found)
     places = {p: n for n, p in enumerate(body.inputs) if p in measured}
     if len(places) < len(measured) or any(outputs[n] is not p for p, n in places.items()):
         return None
     for param, place in places.items():
         outputs[place] = measured[param]
-    test = closed(op.cond.name, [*op.cond.inputs, *fresh([TURN, STREAM], "draw")], list(op.cond.outputs.values()))  # fmt: skip
-    gives = [*outputs[:count], build.add(turn, 1), own, *outputs[count:]]
-    new = replace(op, cond=test, body=closed(body.name, [*body.inputs, turn, own], gives))
+    test = closed(op.cond.name, [*op.cond.inputs, *fresh([ITERATION, STREAM], "draw")], list(op.cond.outputs.values()))  # fmt: skip
+    gives = [*outputs[:count], build.add(iteration, 1), counter, *outputs[count:]]
+    new = replace(op, cond=test, body=closed(body.name, [*body.inputs, iteration, counter], gives))
     zero = build.constant(0, DType.I64)
     made = Node.of(new, *node.inputs, zero, stream, origin=node.origin)
     results = [pick(made, n) for n in range(len(made.results))]
     after = {node.inputs[n]: results[n] for n in places.values()}
-    return Trained([*results[:count], *results[count + 2 :]], after)
+    return ControlInTraining([*results[:count], *results[count + 2 :]], after)
 
 
 def _branches(
     node: Node, bodies: Sequence[Graph], first: tuple[Node, ...], stream: Node, run: Run
-) -> Trained | None:
-    """A branch gives what it does not measure itself as it was."""
+) -> ControlInTraining | None:
+    """Each branch returns all statistics; those that it does not update, unchanged."""
     args, count = node.inputs[len(first) :], len(node.results)
-    own = fresh([STREAM], "draw")
-    runs = [run(body, own[0]) for body in bodies]
+    counter = fresh([STREAM], "draw")
+    runs = [run(body, counter[0]) for body in bodies]
     places = sorted({
         n for body, (_, found) in zip(bodies, runs, strict=True)
         for n, p in enumerate(body.inputs) if p in found
@@ -136,8 +141,8 @@ def _branches(
         return None
     new = [
         closed(
-            body.name, [*body.inputs, *own],
-            [*outputs, *(_fixed(found).get(body.inputs[n], body.inputs[n]) for n in places)],
+            body.name, [*body.inputs, *counter],
+            [*outputs, *(_stopped(found).get(body.inputs[n], body.inputs[n]) for n in places)],
         )
         for body, (outputs, found) in zip(bodies, runs, strict=True)
     ]  # fmt: skip
@@ -145,4 +150,4 @@ def _branches(
     made = Node.of(op, *first, *args, stream, origin=node.origin)
     results = [pick(made, n) for n in range(len(made.results))]
     after = {args[n]: results[count + k] for k, n in enumerate(places)}
-    return Trained(results[:count], after)
+    return ControlInTraining(results[:count], after)
