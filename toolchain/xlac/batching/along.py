@@ -1,4 +1,4 @@
-"""A value that may have the leading axis."""
+"""A value that may have the batch axis."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from xlac.ir.leading import with_axis
 
 @dataclass(frozen=True)
 class Along:
-    """What a node is now: along the leading axis, if it is `mapped`."""
+    """The batched counterpart of a node: with a leading batch axis if `mapped`; else the value is
+    the same for all examples.
+    """
 
     node: Node
     mapped: bool
 
     def spread(self, size: Dim) -> Node:
-        """Along the axis in any case."""
+        """The node with the batch axis of `size`: broadcast if it is not mapped."""
         return self.node if self.mapped else with_axis(self.node, size)

@@ -1,4 +1,4 @@
-"""Bodies along a leading axis, for what goes into them."""
+"""Batched bodies of loops and branches."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from xlac.ops.walks import closed, fresh
 
 
 class Walk(Protocol):
-    """`walk.Batch`: what batches a body."""
+    """`walk.Batch`, which batches a body."""
 
     def __init__(self, given: Mapping[Node, Along], size: Dim) -> None: ...
 
     def run(self, roots: Iterable[Node]) -> list[Along]:
-        """What roots are now."""
+        """The batched counterparts of roots."""
 
 
 class Body:
-    """A body for values of which some are mapped: its new parameters, and what it gives of them."""
+    """A batched body whose parameters marked `mapped` have the batch axis of `size`: its new
+    parameters, and its outputs (`gives`).
+    """
 
     def __init__(self, body: Graph, mapped: Sequence[bool], size: Dim, walk: type[Walk]) -> None:
         types = [
@@ -39,7 +41,7 @@ class Body:
         self.gives = walk(given, size).run(body.outputs.values())
 
     def graph(self, mapped: Sequence[bool]) -> Graph:
-        """The body, whose results are along the axis where `mapped` says so."""
+        """The body as a graph, whose outputs have the batch axis where `mapped`."""
         outputs = [
             each.spread(self._size) if on else each.node
             for each, on in zip(self.gives, mapped, strict=True)
@@ -48,25 +50,25 @@ class Body:
 
 
 def flags(values: Sequence[Along]) -> list[bool]:
-    """Which of some values have the leading axis."""
+    """Which of some values have the batch axis."""
     return [each.mapped for each in values]
 
 
 def spread(values: Sequence[Along], mapped: Sequence[bool], size: Dim) -> list[Node]:
-    """Values, along the axis where `mapped` says so."""
+    """Nodes of values, with the batch axis where `mapped`."""
     return [v.spread(size) if on else v.node for v, on in zip(values, mapped, strict=True)]
 
 
 def along(node: Node, mapped: Sequence[bool]) -> list[Along]:
-    """The results of a node, which are along the axis where `mapped` says so."""
+    """The results of a node, which have the batch axis where `mapped`."""
     return [Along(each, on) for each, on in zip(results(node), mapped, strict=True)]
 
 
 def where(condition: Node, x: Node, y: Node) -> Node:
-    """x where a condition along the leading axis holds, else y."""
+    """x where a condition, [batch], holds, else y; both have the batch axis."""
     return build.select(build.spread(condition, x.shape, (0,)), x, y)
 
 
-def exchanged(x: Node) -> Node:
-    """The first two axes exchanged."""
+def swap_leading_axes(x: Node) -> Node:
+    """A transpose of the first two axes."""
     return build.transpose(x, (1, 0, *range(2, x.type.rank)))

@@ -1,4 +1,4 @@
-"""Loops that data ends along a leading axis."""
+"""Batched loops whose number of iterations depends on data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xlac.batching.along import Along
-from xlac.batching.bodies import Body, Walk, along, exchanged, flags, spread, where
+from xlac.batching.bodies import Body, Walk, along, flags, spread, swap_leading_axes, where
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, zeros
 from xlac.ir.leading import results
@@ -20,8 +20,8 @@ from xlac.ops.walks import closed, fresh, substituted
 def _settled(
     op: While | BoundedWhile, carry: list[bool], size: Dim, walk: type[Walk]
 ) -> tuple[list[bool], Body, Body]:
-    """Which carried values have the axis, and the condition and the body then: all have it where
-    the condition is another for each.
+    """Which carried values have the batch axis, and the condition and body for these: all have it
+    where each example has a condition of its own. Iterates, since a mapped output maps its carry.
     """
     assert op.cond is not None and op.body is not None
     while True:
@@ -34,10 +34,10 @@ def _settled(
         carry = more
 
 
-def _of_those_that_run(values: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
-    """Values along the axis; where an example does not run, those of the first that does. What a
-    body makes of them is dropped there, and its derivative is finite: 0 times infinity would be
-    NaN.
+def _active_values(values: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
+    """Values, [batch, …], where examples that do not run get those of the first that does. What the
+    body computes for them is discarded; but with their own values it might be infinite, and reverse
+    mode would multiply it by 0, which is NaN.
     """
     if size == 0:
         return list(values)
@@ -53,43 +53,44 @@ def _of_those_that_run(values: Sequence[Node], runs: Node, size: Dim) -> list[No
     return found
 
 
-class _Apart:
-    """A loop whose condition is another for each: it runs until none goes on, and those that are
-    done keep what they have.
+class _MaskedLoop:
+    """A loop whose condition differs between examples: it runs until all are done, and examples
+    that are done keep their values.
     """
 
     def __init__(self, test: Body, body: Body, size: Dim) -> None:
         going = test.gives[0].node
-        self.some = build.reduce(going, "or")
-        (self.own,) = substituted([going], dict(zip(test.params, body.params, strict=True)))
-        count, values = len(body.params), _given_what_runs(body, body.params, self.own, size)
+        self.any_running = build.reduce(going, "or")
+        (self.running,) = substituted([going], dict(zip(test.params, body.params, strict=True)))
+        count, values = len(body.params), _masked_outputs(body, body.params, self.running, size)
         self.carry = [
-            new if new is old else where(self.own, new, old)
+            new if new is old else where(self.running, new, old)
             for new, old in zip(values[:count], body.params, strict=True)
         ]
-        self.yields = [where(self.own, y, zeros(y.type)) for y in values[count:]]
+        self.yields = [where(self.running, y, zeros(y.type)) for y in values[count:]]
 
 
-def _given_what_runs(body: Body, mapped: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
-    """What a body gives of each example, of its `mapped` parameters as `_of_those_that_run` has
-    them; parameters that it passes on are as they are.
+def _masked_outputs(body: Body, mapped: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
+    """The outputs of a body for each example, with its `mapped` parameters replaced as in
+    `_active_values`; parameters that it passes on are unchanged.
     """
     gives = [each.spread(size) for each in body.gives]
-    given = _of_those_that_run(mapped, runs, size)
+    given = _active_values(mapped, runs, size)
     made = substituted(gives, dict(zip(mapped, given, strict=True)))
     return [old if old in body.params else new for old, new in zip(gives, made, strict=True)]
 
 
 def batched_while(op: While, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
-    """A loop whose condition is the same for all, or another for each."""
+    """A batched while loop: with one condition for all examples, or one for each."""
     carry, test, body = _settled(op, flags(now), size, walk)
     first = spread(now, carry, size)
     if not test.gives[0].mapped:
         new = replace(op, cond=test.graph([False]), body=body.graph(carry))
         return along(Node.of(new, *first), carry)
-    apart = _Apart(test, body, size)
+    masked = _MaskedLoop(test, body, size)
     new = While(
-        closed(test.name, test.params, [apart.some]), closed(body.name, body.params, apart.carry)
+        closed(test.name, test.params, [masked.any_running]),
+        closed(body.name, body.params, masked.carry),
     )
     return along(Node.of(new, *first), carry)
 
@@ -97,30 +98,30 @@ def batched_while(op: While, now: Sequence[Along], size: Dim, walk: type[Walk]) 
 def batched_bounded(
     op: BoundedWhile, now: Sequence[Along], size: Dim, walk: type[Walk]
 ) -> list[Along]:
-    """The same with a bound: where the condition is another for each, so is the number of steps."""
+    """A batched bounded loop: where each example has a condition, it has a number of steps, too."""
     carry, test, body = _settled(op, flags(now), size, walk)
     first, count = spread(now, carry, size), len(now)
     if not test.gives[0].mapped:
         gives = [*carry, *flags(body.gives)[count:]]
         new = replace(op, cond=test.graph([False]), body=body.graph(gives))
         gives.insert(count, False)
-        return _rows_inside(results(Node.of(new, *first)), gives, count + 1)
-    apart = _Apart(test, body, size)
+        return _stacked_results(results(Node.of(new, *first)), gives, count + 1)
+    masked = _MaskedLoop(test, body, size)
     (taken,) = fresh([Type(COUNT, (size,))], "taken")
-    after = build.add(taken, build.cast(apart.own, COUNT))
+    after = build.add(taken, build.cast(masked.running, COUNT))
     new = BoundedWhile(
-        closed(test.name, [*test.params, taken], [apart.some]),
-        closed(body.name, [*body.params, taken], [*apart.carry, after, *apart.yields]),
+        closed(test.name, [*test.params, taken], [masked.any_running]),
+        closed(body.name, [*body.params, taken], [*masked.carry, after, *masked.yields]),
         op.max,
     )
     made = results(Node.of(new, *first, zeros(taken.type)))
     kept = [*made[: count + 1], *made[count + 2 :]]  # without the number of steps of all
-    return _rows_inside(kept, [True] * len(kept), count + 1)
+    return _stacked_results(kept, [True] * len(kept), count + 1)
 
 
 def counted_scan(op: CountedScan, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
-    """Where the number of steps is another for each, as many run as the one with the most has;
-    those that have fewer keep what they have meanwhile.
+    """A batched counted scan. Where each example has a number of steps, the scan runs for the
+    largest one; examples that are done keep their values.
     """
     assert op.body is not None
     steps, args = now[0], now[1:]
@@ -134,17 +135,17 @@ def counted_scan(op: CountedScan, now: Sequence[Along], size: Dim, walk: type[Wa
         carry = more
     gives = [*carry, *flags(body.gives)[op.carries :]]
     first, xs, fixed = op.parts(list(args))
-    slices = [exchanged(x.node) if x.mapped else x.node for x in xs]
+    slices = [swap_leading_axes(x.node) if x.mapped else x.node for x in xs]
     others = [r.node for r in fixed]
     if not steps.mapped:
         inputs = [steps.node, *spread(first, carry, size), *slices, *others]
         new = replace(op, body=body.graph(gives))
-        return _rows_inside(results(Node.of(new, *inputs)), gives, op.carries)
+        return _stacked_results(results(Node.of(new, *inputs)), gives, op.carries)
     at, own = fresh([Type(COUNT), Type(COUNT, (size,))], "step")
     runs = build.compare(build.spread(at, (size,), ()), "lt", own)
     params, end = body.params, op.carries + op.scanned
     mapped = [p for p, on in zip(params, [*carry, *scanned, *rest], strict=True) if on]
-    values = _given_what_runs(body, mapped, runs, size)
+    values = _masked_outputs(body, mapped, runs, size)
     kept = [
         *(
             v if v is p else where(runs, v, p)
@@ -160,12 +161,14 @@ def counted_scan(op: CountedScan, now: Sequence[Along], size: Dim, walk: type[Wa
     every = build.cast(build.iota((op.length,), 0), COUNT)
     most = build.reduce(steps.node, "max")
     inputs = [most, *spread(first, carry, size), *slices, every, *others, steps.node]
-    return _rows_inside(results(Node.of(new, *inputs)), [True] * len(kept), op.carries)
+    return _stacked_results(results(Node.of(new, *inputs)), [True] * len(kept), op.carries)
 
 
-def _rows_inside(values: Sequence[Node], mapped: Sequence[bool], start: int) -> list[Along]:
-    """Results of which those from `start` on are stacks of rows that have the leading axis."""
+def _stacked_results(values: Sequence[Node], mapped: Sequence[bool], start: int) -> list[Along]:
+    """Results of a batched loop. Those from `start` on are stacked over iterations, [steps, batch,
+    …] where mapped; the batch axis is moved to the front.
+    """
     return [
-        Along(exchanged(each) if on and n >= start else each, on)
+        Along(swap_leading_axes(each) if on and n >= start else each, on)
         for n, (each, on) in enumerate(zip(values, mapped, strict=True))
     ]

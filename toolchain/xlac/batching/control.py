@@ -1,4 +1,4 @@
-"""Loops, branches and calls along a leading axis: bodies are batched for what goes into them."""
+"""Batched loops, branches and calls: bodies are batched for the operands that are mapped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xlac.batching.along import Along
-from xlac.batching.bodies import Body, Walk, along, exchanged, flags, spread, where
+from xlac.batching.bodies import Body, Walk, along, flags, spread, swap_leading_axes, where
 from xlac.batching.bounded import batched_bounded, batched_while, counted_scan
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -20,12 +20,12 @@ from xlac.ops.walks import closed
 
 
 def is_control(op: Op) -> bool:
-    """Whether an operation runs bodies as a whole."""
+    """Whether an operation is a loop, a branch, a call or a custom gradient."""
     return isinstance(op, Scan | Cond | Call | While | BoundedWhile | CountedScan | CustomGradient)
 
 
 def batched(node: Node, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
-    """The results of a node from its inputs as they are now."""
+    """The batched results of a node, given its batched inputs `now`."""
     match node.op:
         case Scan():
             return _scan(node.op, now, size, walk)
@@ -55,8 +55,8 @@ def _call(op: Call, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[A
 
 
 def _custom(op: CustomGradient, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
-    """Every example has results and cotangents of its own; an operand that all share has the sum of
-    what it has of each.
+    """Results and cotangents are mapped; the cotangent of an operand that is not is summed over the
+    batch.
     """
     assert op.body is not None and op.gradient is not None
     mapped = flags(now)
@@ -76,7 +76,7 @@ def _custom(op: CustomGradient, now: Sequence[Along], size: Dim, walk: type[Walk
 def _branches(
     op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: type[Walk]
 ) -> list[Along]:
-    """One branch for all: its results are along the axis where those of any branch are."""
+    """One branch for all examples: a result has the batch axis where it does in any branch."""
     bodies = [Body(branch, flags(args), size, walk) for branch in op.branches]
     gives = [any(each) for each in zip(*(flags(body.gives) for body in bodies), strict=True)]
     new = replace(op, branches=tuple(body.graph(gives) for body in bodies))
@@ -86,8 +86,8 @@ def _branches(
 def _every_branch(
     op: Cond, index: Node, args: Sequence[Along], size: Dim, walk: type[Walk]
 ) -> list[Along]:
-    """A branch for each: all are computed, and what is asked for is chosen. What is out of range
-    runs the last.
+    """A branch index for each example: all branches are computed, and results selected. An index
+    out of range selects the last branch.
     """
     every: list[list[Node]] = []
     for branch in op.branches:
@@ -114,11 +114,11 @@ def _scan(op: Scan, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[A
     first, xs, fixed = op.parts(list(now))
     inputs = [
         *spread(first, carry, size),
-        *(exchanged(x.node) if x.mapped else x.node for x in xs),
+        *(swap_leading_axes(x.node) if x.mapped else x.node for x in xs),
         *(r.node for r in fixed),
     ]
     new = results(Node.of(replace(op, body=body.graph(gives)), *inputs))
     return [
-        Along(exchanged(each) if on and n >= op.carries else each, on)
+        Along(swap_leading_axes(each) if on and n >= op.carries else each, on)
         for n, (each, on) in enumerate(zip(new, gives, strict=True))
     ]

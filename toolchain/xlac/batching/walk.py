@@ -1,5 +1,5 @@
-"""Nodes along a leading axis, given that of some: each by what its operation states (`ir/op.py`:
-`leading`, `batched`), a composite without either through its expansion.
+"""Vectorization over a batch axis (`xlac.vmap`): each node by the rule of its operation
+(`ir/op.py`: `leading`, `batched`), a composite without one through its expansion.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xlac.ops.walks import dependents
 
 
 class Batch:
-    """Nodes along an axis of `size`, when others stand for those that are `given`."""
+    """Batches nodes over an axis of `size`, given the batched counterparts of some."""
 
     def __init__(self, given: Mapping[Node, Along], size: Dim) -> None:
         self.size = size
@@ -26,7 +26,9 @@ class Batch:
         self._results = {node: [new] for node, new in given.items()}
 
     def run(self, roots: Iterable[Node]) -> list[Along]:
-        """Roots, of one result each: what depends on no given node is as it was."""
+        """The batched counterparts of roots with one result each. A node that depends on no given
+        one is unchanged.
+        """
         roots = list(roots)
         for node in dependents(roots, self._given):
             if node not in self._results:
@@ -61,6 +63,6 @@ class Batch:
 
 
 def _placed(new: Node, node: Node) -> Node:
-    """A new node with the origin of the one that it stands for."""
+    """A new node with the origin of the one that it replaces, unless it has one."""
     bare = new.origin is None and node.origin is not None and new.inputs
     return replace(new, origin=node.origin) if bare else new
