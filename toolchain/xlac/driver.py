@@ -39,7 +39,7 @@ from xlac.passes.rewrite.trace import Trace
 from xlac.passes.specialize import substituted
 from xlac.passes.weights import Weights
 from xlac.program_variants import Variant, merged
-from xlac.recompute.fit import settled
+from xlac.recompute.fit import fit_memory
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.specialization import Specializing
 from xlac.runtime.variants import asked, checked
@@ -229,7 +229,7 @@ class _Stages:
             checkpoint("schedules and the memory plan")
             sizes = model.dims.values()
             planner = partial(unplaced, lowering=self.schedules, weights=weights, launcher=MergedLaunches(), state=model.state, sizes=sizes, caches=caches(target))  # fmt: skip
-            groups, program = settled(groups, planner, self.schedules, model.state, self.memory)
+            groups, program = fit_memory(groups, planner, self.schedules, model.state, self.memory)
             check_addressable(program)
             if model.checks:  # no temporary is read before it is written, too
                 verify_program(program)

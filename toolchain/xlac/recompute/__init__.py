@@ -1,1 +1,1 @@
-"""What is computed again so that a program stays within a limit of memory, and in which order."""
+"""Rematerialization: recomputes and reorders groups so that a program fits a memory limit."""

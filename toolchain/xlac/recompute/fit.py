@@ -1,5 +1,5 @@
-"""A program in an order of its groups that takes little memory, and within a limit where there is
-one: some groups are computed again.
+"""Orders a program's groups so that it needs little memory, and fits it within a memory limit by
+recomputing some of them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from xlac.recompute.search import RecomputePlan, planned
 from xlac_sdk.programs.program import Program
 from xlac_sdk.support.limits import checkpoint
 
-TURNS = 4  # limits tried for a plan whose arena comes out larger than its values at once
+ATTEMPTS = 4  # of plans: an arena can be larger than its live values, so the target is lowered
 
 
 @dataclass(frozen=True, slots=True)
 class Unlimited:
-    """A partition, its program as it is without a limit, and what each group needs for itself."""
+    """A partition, its program without a limit, and the scratch memory of each group in bytes."""
 
     partition: Partition
     program: Program
@@ -35,8 +35,8 @@ class Unlimited:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A partition and its program; `fits` says whether the arena is within the limit. Otherwise it
-    is the smallest that was found, and `peak` is computed when most is in memory.
+    """A partition and its program. `fits`: its arena is within the limit; else it is the smallest
+    arena found. `peak` is the group that runs when memory usage is highest.
     """
 
     partition: Partition
@@ -45,15 +45,16 @@ class Fitted:
     peak: Group
 
 
-def settled(
+def fit_memory(
     partition: Partition,
     planner: Planner,
     lowering: LoweringCache,
     state: Mapping[str, str],
     limit: MemoryLimit | None = None,
 ) -> tuple[Partition, Program]:
-    """A partition and its program, in an order that takes less memory where one is found, and
-    within the limit. Raises LimitError where that cannot be.
+    """A partition and its program, reordered where that saves memory, and fitted within the limit,
+    if any. `state` maps state tensors to the outputs that are their next values. Raises LimitError
+    where the limit cannot be met.
     """
     groups, found = in_less_memory(partition, planner(partition), planner, lowering, state)
     program = found.placed()
@@ -69,10 +70,10 @@ def within_memory(
     lowering: LoweringCache,
     state: Mapping[str, str],
 ) -> tuple[Partition, Program]:
-    """A partition and its program within a limit. Groups that are computed again give what they
-    gave the first time, so neither they nor the order change a bit of what is computed.
+    """A partition and its program within a limit. Recomputed groups use the same kernels, so
+    results are the same to the bit.
 
-    Raises LimitError where nothing is found that takes so little: it names what does.
+    Raises LimitError, which names the largest values, where no such program is found.
     """
     room = limit.arena(given.program)
     if room < 0:
@@ -91,9 +92,7 @@ def fitted(
     lowering: LoweringCache,
     state: Mapping[str, str],
 ) -> Fitted:
-    """The program of a partition whose arena takes at most `limit` bytes, or as little as was
-    found.
-    """
+    """The program of a partition with an arena of at most `limit` bytes, or the smallest found."""
     checkpoint("what to compute again")
     partition = given.partition
     whole = measured(partition, lowering, lowering.target, state, given.needs)
@@ -101,36 +100,36 @@ def fitted(
     problem, groups = ordered.problem, ordered.groups
     plan = RecomputePlan(tuple(range(problem.required)), problem.cost, False)
     best: Fitted | None = None
-    asked, searched = limit, False
+    target, searched = limit, False
     largest = max(map(problem.least, range(problem.required)), default=0)
-    for _ in range(TURNS):
+    for _ in range(ATTEMPTS):
         made = rebuilt(partition, ordered, plan.sequence)
         program = planner(made).placed()
         used = usage(problem, plan.sequence)
         if best is None or program.arena_bytes < best.program.arena_bytes:
-            facts = {**program.facts, "recomputed": told(ordered, plan)}
+            facts = {**program.facts, "recomputed": facts_of(ordered, plan)}
             peak = groups[plan.sequence[used.index(max(used))]]
             best = Fitted(made, replace(program, facts=facts), program.arena_bytes <= limit, peak)
         if best.fits:
             break
-        # what the arena takes beside what is in memory at once: gaps, less what is counted twice
-        beside = program.arena_bytes - max(used)
+        # the arena against the peak of live values: more by fragmentation, less where counted twice
+        overhead = program.arena_bytes - max(used)
         if not searched:
-            asked = limit - beside
+            target = limit - overhead
         elif plan.fits:
-            asked = min(asked - ALIGN, limit - beside)
-        elif asked > largest:  # from further down there may be a way
-            asked = max(largest, asked * 3 // 4)
+            target = min(target - ALIGN, limit - overhead)
+        elif target > largest:  # a search for a lower target can end in a better plan
+            target = max(largest, target * 3 // 4)
         else:
             break
-        plan, searched = planned(problem, max(asked, largest)), True
+        plan, searched = planned(problem, max(target, largest)), True
     assert best is not None
     return best
 
 
-def told(problem: Measured, plan: RecomputePlan) -> dict[str, Any]:
-    """What of a plan a program says: by how much a call takes longer, by the estimate that it was
-    chosen by, and which nodes are computed again, how often.
+def facts_of(problem: Measured, plan: RecomputePlan) -> dict[str, Any]:
+    """The plan in the program's facts: `factor`, by which a call takes longer by the cost estimate,
+    and `nodes`, which are recomputed, with how often.
     """
     count: dict[str, int] = {}
     done: set[int] = set()
@@ -143,6 +142,6 @@ def told(problem: Measured, plan: RecomputePlan) -> dict[str, Any]:
 
 
 def label(group: Group) -> str:
-    """A group as people know it: the path of what decides its kind, or another of its nodes."""
+    """A name of a group for users: that of its anchor, or else of another of its nodes."""
     names = [node.name for node in (group.anchor, *group.nodes) if node.name]
     return names[0] if names else group.anchor.op.mnemonic

@@ -1,7 +1,7 @@
-"""A partition as a problem: its groups are tasks, the values that lie in the arena are buffers.
+"""States a partition as a scheduling problem: groups are tasks, values in the arena are buffers.
 
-What a group's kernels need for themselves is taken from the memory plan as it is without
-recomputation; what it costs is estimated from the operations and bytes of those kernels.
+The scratch memory of a group is that of the memory plan without recomputation; its cost is
+estimated from the operations and bytes of its kernels.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.recompute.problem import Problem, StateUpdate, Task
 from xlac_sdk.target import Target
 
-PRODUCT_BYTES = 0.06  # bytes that could be moved in the time of one operation of a product
+PRODUCT_BYTES = 0.06  # bytes moved in the time of one floating-point operation of a matrix product
 PRODUCTS = (Kind.DOT, Kind.CONV, Kind.ATTENTION)
 
 
 @dataclass
 class Measured:
-    """A problem, and the groups that its tasks are: those that are required, then parts of them.
-    `aliases` are groups without work, by the value that they name anew.
+    """A problem, and the group of each task: the required ones, then parts of them. `buffers` are
+    the values by buffer number; `aliases`, groups that only rename a value, by their result.
     """
 
     problem: Problem
@@ -46,8 +46,8 @@ def measured(
     state: Mapping[str, str],
     scratch: Sequence[int],
 ) -> Measured:
-    """The problem of a partition whose state has the next values that outputs named by `state` are.
-    `scratch` is what each group needs for itself, by its number.
+    """The problem of a partition. `state` maps state tensors to the outputs that are their next
+    values; `scratch` is the scratch memory of each group in bytes.
     """
     return _Measuring(partition, lowering, target, state, scratch).measured()
 
@@ -69,7 +69,7 @@ class _Measuring:
         hidden = {output for name, output in self.state.items() if output == f"{name}.next"}
         given = {self.value(node) for name, node in outputs.items() if name not in hidden}
         following = {name: self.value(outputs[output]) for name, output in self.state.items()}
-        elsewhere = given | set(following.values())  # not in the arena
+        elsewhere = given | set(following.values())  # outputs and state are not in the arena
         groups = [group for group in partition.groups if not is_alias(group)]
         aliases = {g.outputs[0]: g for g in partition.groups if is_alias(g)}
         for group in groups:
@@ -95,11 +95,11 @@ class _Measuring:
         return Measured(problem, [*groups, *(part for _, part in parts)], aliases, buffers)
 
     def number(self, name: str) -> int:
-        """A number for a state."""
+        """The number of a state tensor."""
         return list(self.state).index(name)
 
     def task(self, group: Group, scratch: int, part_of: int = -1) -> Task:
-        """A group as a task."""
+        """The task of a group, or of a part of the required task `part_of`."""
         values = [self.value(i) for i in group.inputs]
         reads = [self.buffer[v] for v in values if v in self.buffer]
         states = [v.op.name for v in values if isinstance(v.op, Param) and v.op.name in self.state]
@@ -125,7 +125,7 @@ class _Measuring:
         )
 
     def in_place(self, group: Group) -> Iterable[tuple[Node, Node]]:
-        """Pairs of an output and a value that may share memory."""
+        """Pairs of an output and an input that may share memory."""
         if group.kind in (Kind.CONTROL, Kind.CLAIMED):
             return ()
         values = [self.value(i) for i in group.inputs]
@@ -133,7 +133,9 @@ class _Measuring:
         return [(o, self.value(i)) for o, i in pairs if values.count(self.value(i)) == 1]
 
     def cost(self, group: Group, lowered: bool) -> float:
-        """Bytes that could be moved in the time that a group takes."""
+        """The estimated time of a group, in bytes that could be moved in it. `lowered`: its kernels
+        are known.
+        """
         launch = cost.launch_bytes(self.target)
         rate = PRODUCT_BYTES if group.kind in PRODUCTS else cost.operation_bytes(self.target)
         if group.kind in (Kind.CONTROL, Kind.CLAIMED):
@@ -148,14 +150,14 @@ class _Measuring:
     # ---- parts of groups ---------------------------------------------------------------------
 
     def parts(self, group: Group) -> list[Group]:
-        """Groups that compute one of its outputs from others, where no reduction or product lies
-        between: cheaper than all of it again.
+        """Groups that compute one output of a group from its inputs and other outputs by
+        elementwise operations alone: cheaper than recomputing the whole group.
         """
         if len(group.outputs) < 2 or group.kind in (Kind.CONTROL, Kind.CLAIMED):
             return []
         found = []
         for output in group.outputs:
-            if not self.nbytes[self.buffer[output]] or not _between(output):
+            if not self.nbytes[self.buffer[output]] or not _is_elementwise(output):
                 continue
             nodes = _slice(group, output)
             if nodes:
@@ -167,20 +169,20 @@ class _Measuring:
         return found
 
 
-def _between(node: Node) -> bool:
+def _is_elementwise(node: Node) -> bool:
     return is_fusible(node) or isinstance(node.op, Const | Iota)
 
 
 def _slice(group: Group, output: Node) -> dict[Node, None] | None:
-    """The nodes from other outputs and inputs of a group to an output, in order; None where one of
-    them is no pointwise operation or view.
+    """The nodes of a group that compute an output from its inputs and other outputs, in order; None
+    where one of them is neither elementwise nor a view.
     """
     wanted, stack = {output}, [output]
     others = set(group.outputs) - {output}
     while stack:
         for i in stack.pop().inputs:
             if i in group.members and i not in others and i not in wanted:
-                if not _between(i):
+                if not _is_elementwise(i):
                     return None
                 wanted.add(i)
                 stack.append(i)
@@ -188,7 +190,7 @@ def _slice(group: Group, output: Node) -> dict[Node, None] | None:
 
 
 def _repeatable(group: Group) -> bool:
-    """Whether a group gives the same again: calls of foreign code may not."""
+    """Whether a second run of a group has the same results: calls of foreign code need not."""
     return group.kind is not Kind.CLAIMED and not any(map(_foreign, group.nodes))
 
 
@@ -199,7 +201,7 @@ def _foreign(node: Node) -> bool:
 
 
 def _nbytes(node: Node) -> int:
-    """Bytes of a value in the arena, at the largest sizes."""
+    """Bytes of a value in the arena, rounded up to its alignment, at the largest open sizes."""
     size = node.type.size
     nbytes = (size if isinstance(size, int) else bounds(size)[1]) * node.type.dtype.nbytes
     return -(-nbytes // ALIGN) * ALIGN

@@ -1,4 +1,4 @@
-"""Orders of tasks that take less memory: what frees memory soon, what takes it late."""
+"""Orders of tasks that need less memory: those that free memory run early, those that take it late."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHAIN = (
 
 
 def least_memory(problem: Problem) -> list[int]:
-    """An order of the required tasks: the one in which they stand, or one that takes less memory."""
+    """The required tasks in the given order or one with a lower memory peak: the best of four."""
     graph = Precedence(problem)
     forward = graph.scheduled(range(problem.required))
     late = graph.backward()
@@ -25,7 +25,7 @@ def least_memory(problem: Problem) -> list[int]:
 
 
 def reordered(problem: Problem, order: Sequence[int]) -> Problem:
-    """The problem with its required tasks in another order."""
+    """The problem with its required tasks renumbered in another order."""
     place = {number: at for at, number in enumerate(order)}
     tasks = [problem.tasks[number] for number in order]
     tasks += [replace(t, part_of=place[t.part_of]) for t in problem.tasks[problem.required :]]
@@ -34,8 +34,9 @@ def reordered(problem: Problem, order: Sequence[int]) -> Problem:
 
 
 class Precedence:
-    """Which required task has to run before which: writers before readers, what may not be repeated
-    in its order and, where that is possible, readers of a state before its update.
+    """The precedence graph of required tasks: writers of a buffer before its readers; tasks that
+    are not repeatable in their order; and, unless that makes a cycle, readers of a state tensor
+    before its update, so that it can be updated in place.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -59,7 +60,9 @@ class Precedence:
                 self.before[other].add(number)
 
     def _updates_last(self) -> None:
-        """Adds that readers of a state run before its update, unless one cannot."""
+        """Adds edges from the readers of a state tensor to its update. If they make a cycle, only
+        those stay whose reader comes first in the given order.
+        """
         reading: dict[int, list[int]] = {}
         for number, task in enumerate(self.tasks):
             for state in task.states:
@@ -92,8 +95,8 @@ class Precedence:
         return done == len(self.tasks)
 
     def scheduled(self, priority: Sequence[int]) -> list[int]:
-        """The tasks by priority, but what frees memory, alone or with a few tasks after it, runs as
-        soon as it can.
+        """List scheduling by priority, except that a task which frees memory, alone or with a short
+        chain of tasks after it, runs as soon as it can.
         """
         state = _Running(self)
         rank = {number: at for at, number in enumerate(priority)}
@@ -108,14 +111,14 @@ class Precedence:
         return state.order
 
     def backward(self) -> list[int]:
-        """From the last task to the first, each time the one that takes most memory, or frees
-        least: so that memory is taken late.
+        """List scheduling from the last task to the first, which picks the task that leaves least
+        in memory before it: so memory is allocated late.
         """
         waiting = [len(later) for later in self.after]
         nbytes = self.problem.nbytes
         alive = [buffer in self.problem.results for buffer in range(len(nbytes))]
-        grown: dict[int, int] = {}  # by task that is ready
-        heap: list[tuple[int, int]] = []  # some of it is out of date
+        grown: dict[int, int] = {}  # bytes that each ready task adds before it
+        heap: list[tuple[int, int]] = []  # of these; entries may be out of date
 
         def look(number: int) -> None:
             task = self.tasks[number]
@@ -151,7 +154,7 @@ class Precedence:
 
 
 class _Running:
-    """Tasks that have run, and how often each buffer will still be read."""
+    """The state of a list scheduler: tasks that have run, and reads to come of each buffer."""
 
     def __init__(self, graph: Precedence) -> None:
         self.graph, self.nbytes = graph, graph.problem.nbytes
@@ -161,10 +164,10 @@ class _Running:
         for buffer in graph.problem.results:
             self.left[buffer] += 1
         self.waiting = [len(before) for before in graph.before]
-        self.look: dict[int, None] = {}  # tasks that may free memory now and did not before
+        self.look: dict[int, None] = {}  # tasks to examine: they may have begun to free memory
 
     def missing_for(self, wanted: int, rank: Mapping[int, int]) -> list[int]:
-        """A task and all that has to run before it, in an order in which they can."""
+        """A task and all its predecessors that have not run, in topological order."""
         found: dict[int, None] = {}
         stack = [(wanted, False)]
         while stack:
@@ -191,7 +194,7 @@ class _Running:
                 self.look[other] = None
 
     def freeing(self) -> list[int]:
-        """Tasks that can run now, one after the other, after which less is in memory, or as much."""
+        """A chain of tasks that can run now and does not increase memory; empty if there is none."""
         for number in list(self.look):
             del self.look[number]
             if number not in self.done and not self.waiting[number]:
@@ -201,7 +204,9 @@ class _Running:
         return []
 
     def chain(self, number: int) -> list[int]:
-        """The shortest chain from a task that frees as much as it takes; empty where none does."""
+        """The shortest chain from a task, of at most CHAIN tasks, that frees as much as it takes;
+        empty if there is none.
+        """
         left: dict[int, int] = {}
         waiting: dict[int, int] = {}
         found: list[int] = []

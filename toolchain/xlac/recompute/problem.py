@@ -1,8 +1,8 @@
-"""Tasks that read and write buffers, and what memory an order of them takes.
+"""Tasks that read and write buffers, and the memory that a sequence of them needs.
 
-A task may run more than once. What reads a buffer reads what was written last before it, and a
-buffer is kept from there to its last reader; so a sequence of tasks says all there is to decide:
-what is kept, what is thrown away, and what is computed again.
+A task may run more than once. A reader gets what was last written before it, and a buffer is live
+from that write to its last reader. So a sequence of tasks determines everything: what is kept, what
+is dropped, and what is recomputed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One computation: what it costs (bytes that could be moved meanwhile), the buffers that it
-    reads and writes, and memory that it needs for itself (`scratch`); `copies` more where it runs
-    again, for results that are elsewhere already.
+    """One computation. `cost` is its time in bytes that could be moved; `reads` and `writes` are
+    buffers; `scratch` is its scratch memory in bytes, and `copies` further bytes in a second run,
+    for results that are outside the arena.
 
     `in_place` are pairs of a written and a read buffer that may share memory when nothing reads the
-    second any more. `states` are the states that it reads. One that is not `repeatable` runs once.
-    `part_of` is the required task that an optional one is a part of.
+    second any more. `states` are the state tensors that it reads. A task that is not `repeatable`
+    runs once. `part_of` is the required task that an optional one is a part of, else -1.
     """
 
     cost: float
@@ -35,8 +35,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """A task that writes the next value of a state: over the old one, unless that is read later, or
-    by the task itself and not `in_place`; then `nbytes` are needed from there to the end.
+    """A task that writes the next value of a state tensor. It overwrites the old value, unless that
+    is read later, or by the task itself where it cannot work `in_place`; then it needs `nbytes`
+    from there to the end.
     """
 
     state: int
@@ -47,9 +48,9 @@ class StateUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first `required` tasks run at least once, and run right in this order; the others are
-    further ways to write some of the buffers, and read what tasks before them write. Buffers that
-    are kept to the end are `results`.
+    """The first `required` tasks must each run, and can run in this order; the others are further
+    ways to write some of the buffers. `nbytes` are the sizes of buffers; `results` are kept to the
+    end.
     """
 
     tasks: tuple[Task, ...]
@@ -60,17 +61,17 @@ class Problem:
 
     @property
     def cost(self) -> float:
-        """What the required tasks cost once."""
+        """The cost of running each required task once."""
         return sum(task.cost for task in self.tasks[: self.required])
 
     def least(self, number: int) -> int:
-        """What a task takes when nothing else is in memory."""
+        """The bytes that a task needs when nothing else is in memory."""
         task = self.tasks[number]
         shared = sum(self.nbytes[r] for w, r in task.in_place if self.nbytes[w] == self.nbytes[r])
         return task.scratch + sum(self.nbytes[b] for b in (*task.reads, *task.writes)) - shared
 
     def makers(self) -> list[list[int]]:
-        """The tasks that write each buffer: the required one first."""
+        """The tasks that write each buffer, by buffer; the required one first."""
         found: list[list[int]] = [[] for _ in self.nbytes]
         for number, task in enumerate(self.tasks):
             for buffer in task.writes:
@@ -78,7 +79,7 @@ class Problem:
         return found
 
     def late(self, order: Sequence[int]) -> list[StateUpdate]:
-        """The updates that cannot be written over the old value when tasks run in this order."""
+        """The updates that cannot overwrite the old value when tasks run in this order."""
         last: dict[int, int] = {}
         first: dict[int, int] = {}
         for at, number in enumerate(order):
@@ -112,8 +113,8 @@ def usage(problem: Problem, sequence: Sequence[int]) -> list[int]:
 
 
 def run_before(task: Task, live: int, needed: bytearray, nbytes: Sequence[int]) -> tuple[int, int]:
-    """Bytes in memory while a task runs, and before it, given those after it; `needed`, which
-    buffers are alive, is brought from after it to before it.
+    """Bytes in memory while a task runs, and before it, given those `live` after it. Updates
+    `needed`, the liveness of each buffer, from after the task to before it.
     """
     here = live + task.scratch
     for buffer in task.writes:

@@ -1,7 +1,7 @@
-"""A partition whose groups run in another order, and some of them more than once.
+"""Rebuilds a partition whose groups run in another order, some of them more than once.
 
-What runs again has nodes of its own, so that nothing after it takes two values for one; its kernels
-are those of the first time, and so are its results, to the bit.
+A recomputed group has nodes of its own, since later stages identify a value by its node. It shares
+the kernels of the first run, so its results are equal to the bit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ AGAIN = "computed again, to keep less in memory"
 
 
 def rebuilt(partition: Partition, measured: Measured, sequence: Sequence[int]) -> Partition:
-    """The partition with the groups of a sequence of tasks, in order."""
+    """The partition whose groups are those of a sequence of tasks, in that order."""
     found = _Rescheduled(measured)
     for number in sequence:
         found.run(number)
@@ -27,8 +27,8 @@ def rebuilt(partition: Partition, measured: Measured, sequence: Sequence[int]) -
 
 
 class _Rescheduled:
-    """Groups so far, and what each value of the old partition is now: as it was computed first, and
-    last.
+    """Groups so far, and the node of each old value in the new partition: of its first and its
+    latest computation.
     """
 
     def __init__(self, measured: Measured) -> None:
@@ -56,7 +56,9 @@ class _Rescheduled:
                 self.last[old] = made[old]
 
     def value(self, node: Node, values: Mapping[Node, Node]) -> Node:
-        """What an old value is now; aliases of it are made where they are asked for."""
+        """The new node of an old value. An alias is rebuilt when it is read, for the newest
+        operand.
+        """
         alias = self.measured.aliases.get(node)
         if alias is None:
             return values.get(node, node)
@@ -68,7 +70,7 @@ class _Rescheduled:
         return self.views[node, source]
 
     def add(self, group: Group, given: Mapping[Node, Node], again: bool) -> dict[Node, Node]:
-        """Adds a group that reads what is given for its inputs; its nodes by the old ones."""
+        """Adds a group with the nodes `given` for its inputs; returns the new nodes by the old."""
         made: dict[Node, Node] = dict(given)
         for node in group.nodes:
             inputs = tuple(made.get(i, i) for i in node.inputs)
@@ -92,5 +94,5 @@ class _Rescheduled:
         return made
 
     def output(self, node: Node) -> Node:
-        """The node that is a result of the graph: what was computed first."""
+        """The node of a graph output: the first computation of the value."""
         return self.value(node, self.first)

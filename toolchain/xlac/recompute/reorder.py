@@ -1,6 +1,4 @@
-"""The order in which the groups of a program run: another than that of the graph where it takes
-less memory. Kernels and results are the same.
-"""
+"""Reorders the groups of a program where that saves memory. Kernels and results are the same."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from xlac.recompute.order import least_memory, reordered
 from xlac.recompute.problem import usage
 from xlac.recompute.rebuild import rebuilt
 
-WORTH = 1 / 64  # of the memory has to be saved, or the order stays
-MANY = 4000  # groups of which more stay in their order: comparing them would take too long
+WORTH = 1 / 64  # the share of memory that must be saved, or the order stays
+MANY = 4000  # groups: with more, the order stays, since the search would take too long
 
 Planner = Callable[[Partition], UnplacedProgram]
 """The memory plan of a partition: `planner.unplaced`."""
@@ -29,8 +27,9 @@ def in_less_memory(
     lowering: LoweringCache,
     state: Mapping[str, str],
 ) -> tuple[Partition, UnplacedProgram]:
-    """A partition and its program, of which `given` is the one as it stands, in an order that takes
-    less memory, or as they are where none is found that is worth it.
+    """A partition and its program in an order that needs less memory; or the partition and `given`,
+    its program as it is, where no order saves at least WORTH. `state` maps state tensors to the
+    outputs that are their next values.
     """
     if not 2 < len(partition.groups) <= MANY or not given.live_bytes:
         return partition, given
@@ -45,13 +44,13 @@ def in_less_memory(
         return partition, given
     made = rebuilt(partition, ordered, range(problem.required))
     found = planner(made)
-    # the plan knows of copies that the problem does not
+    # the memory plan includes copies that the problem ignores
     if given.live_bytes - found.live_bytes <= WORTH * given.live_bytes:
         return partition, given
     return made, found
 
 
 def in_order(whole: Measured, order: Sequence[int]) -> Measured:
-    """A partition measured, with its required tasks in another order."""
+    """A measured partition with its required tasks in another order."""
     groups = [whole.groups[number] for number in order] + whole.groups[len(order) :]
     return replace(whole, problem=reordered(whole.problem, order), groups=groups)

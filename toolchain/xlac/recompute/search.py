@@ -1,10 +1,10 @@
-"""Which tasks to run again, and when, so that memory stays within a limit at the least cost.
+"""Decides which tasks to recompute, and when, so that memory stays within a limit at low cost.
 
-The order of first runs is given; what is decided is a list of tasks that run again before each
-first run (as in Checkmate, Jain et al., 2020; what is kept follows). A first plan is made greedily:
-where most is in memory, what gains most for its cost is run again before its next reader. Then
-parts of the plan are taken out and made anew, and it is annealed, within the work that is allowed.
-Nothing depends on time or chance: the same problem has the same plan everywhere.
+The order of first runs is fixed; a plan lists the tasks that are recomputed before each first run
+(as in Checkmate, Jain et al., 2020). The first plan is greedy: at the memory peak, the value that
+saves most for its cost is dropped and recomputed before its next reader. Then the plan is improved
+by ruin-and-recreate and by simulated annealing, within a budget of work. Random numbers have a
+fixed seed and no decision depends on time: the same problem has the same plan everywhere.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from xlac.recompute.problem import Problem
 from xlac.recompute.stages import PlanOfStages, Stages
 from xlac_sdk.support.limits import went
 
-WORK = 400_000  # runs of tasks that a search looks at, in all
-TRIED = 10  # candidates whose effect is computed, of those that promise most
-LOWER = (0.95, 0.9, 0.8, 0.7)  # of the limit, for plans to begin with
-RUINED = (0.1, 0.25, 0.5)  # parts of a plan that are made anew
-MANY = 400  # required tasks of which more are not decided one candidate after the other
-NOISES = (0.0, 0.5, 2.0)
-RUINS = 60  # of them that bring nothing, after which it ends
+WORK = 400_000  # budget of a search: task runs whose memory is computed
+TRIED = 10  # most promising candidates whose effect is computed exactly
+LOWER = (0.95, 0.9, 0.8, 0.7)  # shares of the limit: further greedy plans start from these
+RUINED = (0.1, 0.25, 0.5)  # shares of a plan that ruin-and-recreate removes
+MANY = 400  # required tasks: with more, candidates are taken without trying each
+NOISES = (0.0, 0.5, 2.0)  # randomness of the choices that repair a plan
+RUINS = 60  # rounds of ruin-and-recreate without improvement before it ends
 ROUNDS = 3  # of annealing
 HOT, COLD = 0.03, 0.001
-"""How much worse a plan may be that is taken, of the cost: at first, in the end."""
-CHEAP, DEAR = 0.5, 30.0  # what memory beyond the limit costs, at first and in the end
-ENOUGH = 1.002  # times the cost without a limit
+"""First and last temperature of annealing, as a share of the cost."""
+CHEAP, DEAR = 0.5, 30.0  # first and last price of memory beyond the limit
+ENOUGH = 1.002  # a plan within this factor of the cost without a limit ends the search
 
 
 @dataclass(frozen=True, slots=True)
 class RecomputePlan:
-    """A sequence of tasks, and whether it stays within the limit."""
+    """A sequence of tasks, its cost (bytes that could be moved), and whether the limit holds."""
 
     sequence: tuple[int, ...]
     cost: float
@@ -42,8 +42,9 @@ class RecomputePlan:
 
 
 def planned(problem: Problem, limit: int, work: int = WORK) -> RecomputePlan:
-    """A sequence of the problem's tasks, in their order, that stays within a limit: one of low
-    cost; or, where none is found, one that goes beyond it by little.
+    """A low-cost sequence of the problem's tasks within a limit in bytes, first runs in their
+    order; where none is found, one that exceeds the limit by little. `work` is the budget (see
+    WORK).
     """
     search = _LimitSearch(problem, limit, work)
     search.run()
@@ -59,10 +60,10 @@ class _LimitSearch:
         self.random = Random(0)
         self.best: tuple[float, float] = (inf, inf)
         self.kept: PlanOfStages = ()
-        self.noise = 0.0  # how much chance there is in what is chosen to make room
+        self.noise = 0.0  # randomness of `improve`, which makes ruin-and-recreate explore
 
     def run(self) -> None:
-        """Makes a plan, then better ones."""
+        """Makes a greedy plan, then improves it."""
         stages = self.stages
         self.repair()
         self.prune()
@@ -87,7 +88,7 @@ class _LimitSearch:
             stages.restore(self.kept)
 
     def begin_below(self, share: float) -> None:
-        """Makes a plan for a lower limit, and takes out what the limit holds without."""
+        """Makes a greedy plan for a share of the limit, and prunes it for the limit itself."""
         if not self.goes_on():
             return
         lower = _LimitSearch(self.problem, int(self.stages.limit * share), 0)
@@ -100,7 +101,7 @@ class _LimitSearch:
         self.stages.restore(self.kept)
 
     def goes_on(self) -> bool:
-        """Whether there may be a better plan, and work is left to find it."""
+        """Whether the best plan is not good enough yet, and the budget is not used up."""
         went()
         enough = self.best <= (0, self.problem.cost * ENOUGH)
         return not enough and self.stages.looked < self.work
@@ -114,7 +115,7 @@ class _LimitSearch:
         return True
 
     def ruin(self) -> None:
-        """Takes runs out: some of all, those of some stages, or those of some tasks."""
+        """Removes a share of the recomputations: at random, of a range of stages, or of some tasks."""
         stages, draw = self.stages, self.random
         share = RUINED[draw.randrange(len(RUINED))]
         way = draw.randrange(3)
@@ -131,11 +132,11 @@ class _LimitSearch:
         for run in gone:
             stages.remove(*run)
 
-    # ---- chance ------------------------------------------------------------------------------
+    # ---- annealing ---------------------------------------------------------------------------
 
     def anneal(self, until: int) -> None:
-        """Changes the plan at random: for the better always, for the worse sometimes, and less and
-        less often.
+        """Simulated annealing: random changes that improve the plan are kept, others with a
+        probability that falls with the temperature.
         """
         stages, random = self.stages, self.random.random
         start, scale = stages.looked, self.problem.cost / max(1, stages.limit)
@@ -154,7 +155,7 @@ class _LimitSearch:
             stages.looked += 1
 
     def change(self) -> list[tuple[int, int]]:
-        """One change at random; what takes it back."""
+        """Makes a random change. Returns the (stage, task) pairs whose toggling undoes it."""
         stages, draw = self.stages, self.random.randrange
         runs = stages.runs
         way = self.random.random()
@@ -168,7 +169,7 @@ class _LimitSearch:
                 done.append((to, number))
         else:
             stage = draw(len(stages.again))
-            if way > 0.85:  # something that nobody reads there: its operands may be in memory
+            if way > 0.85:  # any task, even if nothing reads it there: its operands may be live
                 number = draw(len(self.problem.tasks))
             else:
                 here = (stage, *stages.again[stage])
@@ -186,10 +187,10 @@ class _LimitSearch:
             stages.toggle(stage, number)
         return done
 
-    # ---- making room -------------------------------------------------------------------------
+    # ---- reducing memory ---------------------------------------------------------------------
 
     def repair(self) -> None:
-        """Runs tasks again until the limit holds, or nothing more helps."""
+        """Adds recomputations at the memory peak until the limit holds, or nothing more helps."""
         stages, stuck, steps = self.stages, set[int](), 0
         bound = stages.looked + max(self.work, WORK)
         while stages.excess and steps < 20 * len(stages.again) + 100 and stages.looked < bound:
@@ -203,7 +204,7 @@ class _LimitSearch:
                 stuck.add(at)
 
     def improve(self, at: int) -> bool:
-        """Takes the candidate that lowers memory most for its cost; False where none does."""
+        """Adds the candidate that reduces memory most for its cost; False where none does."""
         stages, best, chosen = self.stages, 0.0, None
         found = self.candidates(at)
         found.sort(key=lambda one: (-one[0], one[1], one[2]))
@@ -222,7 +223,7 @@ class _LimitSearch:
         return True
 
     def improve_at_once(self, at: int, found: Sequence[tuple[float, int, tuple[int, ...]]]) -> bool:
-        """Takes what promises most until the stage is within the limit, without trying each."""
+        """Adds the most promising candidates until the stage is within the limit."""
         stages, helped = self.stages, False
         for _, stage, tasks in found:
             if stages.most[at] <= stages.limit:
@@ -238,8 +239,8 @@ class _LimitSearch:
         return helped
 
     def candidates(self, at: int) -> list[tuple[float, int, tuple[int, ...]]]:
-        """What may be run again so that less is in memory at a stage: what it promises, before
-        which stage, which tasks.
+        """Recomputations that would reduce memory at a stage, each as (promise, stage, tasks): the
+        estimated gain for its cost, the stage before which the tasks run, and the tasks.
         """
         stages, found = self.stages, dict[tuple[int, tuple[int, ...]], float]()
         end = at
@@ -260,10 +261,10 @@ class _LimitSearch:
         return [(promise, *key) for key, promise in found.items()]
 
     def closure(self, maker: int, stage: int, at: int, extends: bool) -> tuple[int, ...]:
-        """A task and what has to run before it so that its operands are there before a stage.
-        Operands that are not in memory then are computed again too, unless they can be kept from
-        after the stage `at`, or are to be kept whatever that takes (`extends`). Empty where that
-        cannot be.
+        """A task and those that must run before it, so that it can run before a stage. Operands
+        that are not live then are recomputed too, unless their last use is after the stage `at`, so
+        that keeping them does not raise the peak there, or `extends` says to keep them in any case.
+        Empty where a task cannot be recomputed there.
         """
         stages, tasks = self.stages, self.problem.tasks
         there = set(stages.again[stage])
@@ -287,10 +288,10 @@ class _LimitSearch:
                 todo.append(min(makers[-1:] + makers[:1], key=lambda one: tasks[one].cost))
         return tuple(sorted(found, key=stages.rank.__getitem__))
 
-    # ---- doing without -----------------------------------------------------------------------
+    # ---- pruning -----------------------------------------------------------------------------
 
     def prune(self) -> None:
-        """Takes out every run that the limit holds without, the dearest first."""
+        """Removes recomputations that the limit does not need, the most expensive first."""
         stages = self.stages
         runs = [(s, number) for s, again in enumerate(stages.again) for number in again]
         runs.sort(key=lambda run: (-self.problem.tasks[run[1]].cost, run))

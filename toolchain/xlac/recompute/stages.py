@@ -1,8 +1,8 @@
-"""A plan of tasks that run again, and what memory it takes: kept up to date when it is changed.
+"""A plan of recomputations, and its memory usage, updated incrementally when the plan changes.
 
-A stage is the first run of a required task, and the tasks that run again just before it. Memory is
-computed from the last stage to the first; what is known after each stage is kept, so that a change
-of one stage is a walk from there towards the first until nothing differs any more.
+A stage is the first run of a required task, with the tasks that are recomputed just before it.
+Usage is computed backwards, from the last stage to the first. Liveness after each stage is stored,
+so a change of one stage updates earlier stages only until liveness is the same as before.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ PlanOfStages = tuple[tuple[int, ...], ...]
 
 
 class Stages:
-    """A plan: `again[s]` are the tasks that run again in stage s, in order. `excess` is how much
-    memory is beyond the limit, summed over all runs; `most` is the most in memory in each stage.
+    """A plan: `again[s]` are the tasks recomputed in stage s, in order. `excess` is the memory
+    beyond the limit, summed over all runs; `most` is the peak of each stage. All in bytes.
     """
 
     def __init__(self, problem: Problem, limit: int) -> None:
@@ -32,8 +32,8 @@ class Stages:
         self.again: list[list[int]] = [[] for _ in range(count)]
         self.runs: list[tuple[int, int]] = []  # the same as pairs of stage and task
         self.cost = problem.cost
-        self.looked = 0  # runs of tasks whose memory was computed
-        self.extra = [0] * count  # what updates that are late take in each stage
+        self.looked = 0  # task runs whose memory was computed, against the budget of a search
+        self.extra = [0] * count  # bytes in each stage of state updates that are not in place
         for update in problem.late(range(count)):
             for stage in range(update.task, count):
                 self.extra[stage] += update.nbytes
@@ -42,7 +42,7 @@ class Stages:
         self.readers: list[list[int]] = [[] for _ in range(number)]  # stages that read it
         for stage in range(count):
             self._note(stage, stage, True)
-        # after each stage (the first entry is before all): what is alive, and how much
+        # after each stage (the first entry: before all): the liveness of buffers, and live bytes
         self.alive = [bytearray(number) for _ in range(count + 1)]
         self.live = [0] * (count + 1)
         for buffer in problem.results:
@@ -53,10 +53,10 @@ class Stages:
         self.excess = 0
         self._walk(count - 1, whole=True)
 
-    # ---- questions ---------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------
 
     def through(self, stage: int) -> list[int]:
-        """The buffers that are in memory before and after a stage, which does not touch them."""
+        """The buffers that are live across a stage, which neither reads nor writes them."""
         touched = {
             b
             for n in (stage, *self.again[stage])
@@ -78,12 +78,12 @@ class Stages:
         return self.events[buffer][at - 1] if at else -1
 
     def alive_before(self, buffer: int, stage: int) -> bool:
-        """Whether a buffer is in memory when a stage begins."""
+        """Whether a buffer is live when a stage begins."""
         return bool(self.alive[stage][buffer])
 
     def may_run(self, number: int, stage: int) -> bool:
-        """Whether a task may run again in a stage: it has run before, and the states that it reads
-        are what they were.
+        """Whether a task may be recomputed in a stage: its first run is before, and the state
+        tensors that it reads are not updated in between.
         """
         task = self.tasks[number]
         first = task.part_of if task.part_of >= 0 else number
@@ -96,13 +96,13 @@ class Stages:
         return [n for stage, again in enumerate(self.again) for n in (*again, stage)]
 
     def plan(self) -> PlanOfStages:
-        """What runs again, as a value."""
+        """The recomputations, as an immutable value."""
         return tuple(map(tuple, self.again))
 
     # ---- changes -----------------------------------------------------------------------------
 
     def trial(self, stage: int, tasks: Iterable[int]) -> int:
-        """The excess that there would be with some more runs in a stage."""
+        """The excess that further recomputations in a stage would give; the plan is unchanged."""
         again = self._with(stage, tasks)
         needed, live = bytearray(self.alive[stage + 1]), self.live[stage + 1]
         change = 0
@@ -116,7 +116,7 @@ class Stages:
         return self.excess + change
 
     def add(self, stage: int, tasks: Iterable[int]) -> None:
-        """Runs tasks again in a stage."""
+        """Adds recomputations to a stage."""
         for number in tasks:
             if number not in self.again[stage]:
                 self.again[stage] = self._with(stage, (number,))
@@ -126,7 +126,7 @@ class Stages:
         self._walk(stage)
 
     def remove(self, stage: int, number: int) -> None:
-        """Does without a run."""
+        """Removes a recomputation."""
         self.again[stage].remove(number)
         self.runs.remove((stage, number))
         self.cost -= self.tasks[number].cost
@@ -134,21 +134,21 @@ class Stages:
         self._walk(stage)
 
     def toggle(self, stage: int, number: int) -> None:
-        """Runs a task again in a stage, or no more."""
+        """Adds a recomputation, or removes it if it is there."""
         if number in self.again[stage]:
             self.remove(stage, number)
         else:
             self.add(stage, (number,))
 
     def remove_if_free(self, stage: int, number: int) -> None:
-        """Does without a run unless there is more excess then."""
+        """Removes a recomputation unless that increases the excess."""
         before = self.excess
         self.remove(stage, number)
         if self.excess > before:
             self.add(stage, (number,))
 
     def restore(self, plan: PlanOfStages) -> None:
-        """Makes this the plan."""
+        """Sets the plan."""
         for stage, wanted in enumerate(plan):
             for number in set(self.again[stage]).difference(wanted):
                 self.remove(stage, number)
@@ -161,7 +161,7 @@ class Stages:
         return sorted({*self.again[stage], *tasks}, key=self.rank.__getitem__)
 
     def _note(self, number: int, stage: int, there: bool) -> None:
-        """Records that a task runs in a stage, or no more."""
+        """Records that a task runs in a stage, or, if not `there`, that it does no longer."""
         task = self.tasks[number]
         for table, buffers in (
             (self.events, (*task.reads, *task.writes)),
@@ -174,7 +174,7 @@ class Stages:
                     del table[buffer][bisect_left(table[buffer], stage)]
 
     def _walk(self, start: int, whole: bool = False) -> None:
-        """Computes memory anew from a stage towards the first, as far as it changes."""
+        """Updates usage from a stage towards the first, until liveness is the same as before."""
         needed, live = bytearray(self.alive[start + 1]), self.live[start + 1]
         for at in range(start, -1, -1):
             beyond, most, live = self._stage(at, self.again[at], live, needed)
@@ -187,7 +187,7 @@ class Stages:
     def _stage(
         self, stage: int, again: list[int], live: int, needed: bytearray
     ) -> tuple[int, int, int]:
-        """The excess of a stage, the most in memory in it, and what is in memory before it."""
+        """The excess of a stage, its peak, and the live bytes before it; updates `needed`."""
         limit = self.limit - self.extra[stage]
         most, live = run_before(self.tasks[stage], live, needed, self.nbytes)
         beyond = most - limit if most > limit else 0
