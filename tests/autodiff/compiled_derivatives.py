@@ -44,7 +44,7 @@ class Derivative:
         self.values = [o for o in function.outputs if o.type.dtype.is_float]
         found = linearize(self.values, self.wrt)
         weights = [build.param(f"w{n}", o.type.dtype, o.shape) for n, o in enumerate(self.values)]
-        changes = [c or zeros(v.type) for c, v in zip(found.changes, self.values, strict=True)]
+        changes = [c or zeros(v.type) for c, v in zip(found.tangents, self.values, strict=True)]
         self.params = [*function.params, *found.sources, *weights]
         self.results = [*changes, *found.transposed(list(weights))]
 

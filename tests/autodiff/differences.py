@@ -83,7 +83,7 @@ def compare(
     for rng in (np.random.default_rng((seed, direction)) for direction in range(DIRECTIONS)):
         t = {f"t{n}": rng.normal(size=values[name_of(p)].shape) for n, p in enumerate(wrt)}
         w = {f"w{n}": rng.normal(size=tuple(o.shape)) for n, o in enumerate(outputs)}  # type: ignore[arg-type]
-        forwards = evaluated([*params, *found.sources], found.changes, {**values, **t})
+        forwards = evaluated([*params, *found.sources], found.tangents, {**values, **t})
         backwards = evaluated([*params, *weights], back, {**values, **w})
         moves = {name_of(p): t[f"t{n}"] for n, p in enumerate(wrt)}
         differ(lambda v: evaluated(params, outputs, v), values, moves, forwards, tolerance)

@@ -43,7 +43,7 @@ def test_while_forwards() -> None:
     given, outputs = loop()
     found = linearize(outputs, given[:1])
     value = {"x0": np.asarray(0.9), "x1": np.asarray(0, np.int32), "t0": np.asarray(1.0)}
-    answers = evaluated([*given, *found.sources], [*found.values, found.changes[0]], value)
+    answers = evaluated([*given, *found.sources], [*found.values, found.tangents[0]], value)
     steps = int(answers[1])
     assert steps > 3
     assert answers[2] == pytest.approx(2**steps * 0.9 ** (2**steps - 1))

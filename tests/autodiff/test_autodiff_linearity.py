@@ -88,7 +88,7 @@ def test_linear(name: str) -> None:
     """What is pushed forwards is the transpose of what is declared."""
     x, y = declared(LINEAR[name])
     t, ct = build.param("t", F, (3,)), build.param("ct", F, (3,))
-    (change,) = push_forward([y], [x], [t]).changes
+    (change,) = push_forward([y], [x], [t]).tangents
     (back,) = linearize([y], [x]).transposed([ct])
     for sign in (1.0, -1.0):
         rng = np.random.default_rng(0)

@@ -38,7 +38,7 @@ def check(case: Case, seed: int) -> None:
     }  # type: ignore[arg-type]
     inputs = case.graph.inputs
     forwards = evaluated(
-        [*inputs, *found.sources], found.changes, {**case.inputs, **t}, case.weights, True
+        [*inputs, *found.sources], found.tangents, {**case.inputs, **t}, case.weights, True
     )
     backwards = evaluated([*inputs, *weights], back, {**case.inputs, **w}, case.weights, True)
     if not all(np.all(np.isfinite(a)) for a in (*forwards, *backwards)):

@@ -53,7 +53,7 @@ def test_backwards_is_forwards(name: str) -> None:
     nothing = evaluated([*params, cotangent], back, values | {"w": zeros})
     for n, slope in enumerate(slopes):
         moves = {f"t{k}": ones if k == n else zeros for k in range(count)}
-        (change,) = evaluated([*params, *found.sources], found.changes, values | moves)
+        (change,) = evaluated([*params, *found.sources], found.tangents, values | moves)
         change = np.broadcast_to(change, ones.shape)
         alone = np.isfinite(
             change

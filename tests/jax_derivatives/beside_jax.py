@@ -107,10 +107,10 @@ def _ours(
     linear = linearize(results, sources)
     weights = [build.param(f"w{n}", r.type.dtype, r.shape) for n, r in enumerate(results)]
     back = linear.transposed(list(weights))
-    parts = {"value": linear.values, "change": list(linear.changes), "gradient": back}
+    parts = {"value": linear.values, "change": list(linear.tangents), "gradient": back}
     if second:
         again = linearize(back, sources)
-        parts["change of the gradient"] = list(again.changes)
+        parts["change of the gradient"] = list(again.tangents)
         back_sources = again.sources
     nodes, place = {}, {}
     for part, each in parts.items():

@@ -129,7 +129,7 @@ def test_a_step_goes_back_as_declared(target: str, tmp_path: Path) -> None:
 def test_forwards_is_the_transpose_of_what_is_declared(tmp_path: Path) -> None:
     inputs, (y,) = graph_of(tmp_path)
     t = build.param("t", W.dtype and y.type.dtype, (3,))
-    change = push_forward([y], [inputs[2]], [t]).changes[0]
+    change = push_forward([y], [inputs[2]], [t]).tangents[0]
     assert change is not None
     (forwards,) = run(inputs, [build.reduce(change, "add")], (t, np.array([1.0, -2.0, 0.5])))
     assert forwards == pytest.approx(float(theirs(True)[0] @ [1.0, -2.0, 0.5]), rel=1e-12)
@@ -204,7 +204,7 @@ def test_what_scales_and_adds_cotangents_goes_forwards(d_x: str, tmp_path: Path)
     """As its transpose."""
     inputs, (y,) = graph_of(tmp_path, f"gradient: {{d_x: '{d_x}', d_w: d_y}}")
     t = build.param("t", y.type.dtype, (4, 3))
-    change = push_forward([y], [inputs[0]], [t]).changes[0]
+    change = push_forward([y], [inputs[0]], [t]).tangents[0]
     (back,) = linearize([y], [inputs[0]]).transposed([build.like(1.0, y)])
     assert change is not None
     moved = np.random.default_rng(3).uniform(-1, 1, (4, 3))

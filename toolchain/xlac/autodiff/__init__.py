@@ -1,1 +1,1 @@
-"""Derivatives of graphs: changes are pushed forwards, node by node; what is linear is transposed."""
+"""Derivatives of graphs: tangents are computed forwards, node by node; reverse mode transposes them."""

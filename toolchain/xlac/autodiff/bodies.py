@@ -1,4 +1,4 @@
-"""A body and its change: what loops and branches are differentiated by."""
+"""Derivatives of bodies, of which those of loops and branches are made."""
 
 from __future__ import annotations
 
@@ -13,48 +13,50 @@ PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node 
 Tangents = tuple[Node | None, ...]
 
 
-class Pusher(Protocol):
-    """`forward.Forward`: what pushes changes through a body."""
+class ForwardMode(Protocol):
+    """`forward.Forward`, which computes tangents through a body."""
 
     primal: dict[Node, Node]
 
     def __init__(self, tangents: Mapping[Node, Node]) -> None: ...
 
     def run(self, roots: Iterable[Node]) -> list[Node | None]:
-        """The changes of roots; None where nothing changes."""
+        """The tangents of roots; None where zero."""
         ...
 
 
 @dataclass
 class Linearized:
-    """A body and its change. `values` are its outputs; `changes` depend linearly on `sources`, the
-    changes of its active inputs, and on `residuals`, nodes of the body that they read.
+    """A body and its derivative. `values` are its outputs; `tangents`, those of the outputs, are
+    linear in `sources`, the tangents of its active inputs, and read `residuals`, nodes of the body.
     """
 
     values: list[Node]
-    changes: list[Node | None]
+    tangents: list[Node | None]
     sources: list[Node]
     residuals: list[Node]
 
 
-def linearize(body: Graph, active: Sequence[bool], forward: type[Pusher]) -> Linearized:
-    """A body whose active inputs change."""
-    inputs = [i for i, changes in zip(body.inputs, active, strict=True) if changes]
+def linearize(body: Graph, active: Sequence[bool], forward: type[ForwardMode]) -> Linearized:
+    """Differentiates a body with respect to its active inputs."""
+    inputs = [i for i, tangents in zip(body.inputs, active, strict=True) if tangents]
     sources = fresh([i.type for i in inputs], "t")
-    pusher = forward(dict(zip(inputs, sources, strict=True)))
-    changes = pusher.run(body.outputs.values())
-    values = [pusher.primal[output] for output in body.outputs.values()]
-    found = [change for change in changes if change is not None]
-    return Linearized(values, changes, sources, residuals(found, sources))
+    forward_mode = forward(dict(zip(inputs, sources, strict=True)))
+    tangents = forward_mode.run(body.outputs.values())
+    values = [forward_mode.primal[output] for output in body.outputs.values()]
+    found = [tangent for tangent in tangents if tangent is not None]
+    return Linearized(values, tangents, sources, residuals(found, sources))
 
 
-def settled(body: Graph, active: list[bool], carries: int, forward: type[Pusher]) -> Linearized:
-    """A body whose `active` inputs change; of the first `carries`, those too that are carried on from
-    what changes, which are marked in `active`.
+def linearized_to_fixpoint(
+    body: Graph, active: list[bool], carries: int, forward: type[ForwardMode]
+) -> Linearized:
+    """Differentiates the body of a loop. The first `carries` inputs are carried: one whose output has
+    a tangent becomes active in the next iteration, so it is marked in `active`, until none is added.
     """
     while True:
         parts = linearize(body, active, forward)
-        more = [n for n in range(carries) if parts.changes[n] is not None and not active[n]]
+        more = [n for n in range(carries) if parts.tangents[n] is not None and not active[n]]
         if not more:
             return parts
         for n in more:
@@ -64,11 +66,11 @@ def settled(body: Graph, active: list[bool], carries: int, forward: type[Pusher]
 VIEWS = ("broadcast", "reshape", "transpose")
 
 
-def residuals(changes: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
-    """What the changes read that does not depend on the sources: of views, what they are views of;
-    constants are made where they are read.
+def residuals(tangents: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
+    """The nodes that tangents read and that do not depend on their sources. Of a view, its operand is
+    taken; constants are left out, since they can be made again where they are read.
     """
-    linear = dependents(changes, sources)
+    linear = dependents(tangents, sources)
     read = {i: None for node in linear for i in node.inputs if i not in linear}
     known = _on_parameters(read)
     found: dict[Node, None] = {}

@@ -1,29 +1,29 @@
-"""Derivatives of loops that data ends."""
+"""Derivatives of loops whose number of iterations depends on data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac.autodiff.bodies import Pusher, Tangents, settled
+from xlac.autodiff.bodies import ForwardMode, Tangents, linearized_to_fixpoint
 from xlac.ir.graph import Node, pick, zeros
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import While
 from xlac.ops.walks import closed, dependents, fresh, substituted
 
 
-def bounded_tangents(
-    node: Node, op: BoundedWhile, changes: Sequence[Node | None], forward: type[Pusher]
+def bounded_while_jvp(
+    node: Node, op: BoundedWhile, tangents: Sequence[Node | None], forward: type[ForwardMode]
 ) -> tuple[tuple[Node, ...], Tangents]:
-    """The loop yields what its change needs of each step, and counts them; the change is a scan of so
-    many steps.
+    """The results and tangents of a bounded loop. The loop also stacks the residuals of each iteration
+    and counts iterations; the tangents are a scan over these, of as many steps.
     """
     assert op.body is not None
     body, count = op.body, len(node.inputs)
     outputs = list(body.outputs.values())
-    active = [change is not None for change in changes]
-    parts = settled(body, active, count, forward)
-    # what passes through as it is, is the same to every step
+    active = [tangent is not None for tangent in tangents]
+    parts = linearized_to_fixpoint(body, active, count, forward)
+    # a carried value that the body passes on unchanged is loop-invariant
     steady = [outputs[n] is i for n, i in enumerate(body.inputs)]
     moving = dependents(
         parts.residuals, [i for i, on in zip(body.inputs, steady, strict=True) if not on]
@@ -38,20 +38,20 @@ def bounded_tangents(
 
     outer = dict(zip(body.inputs, node.inputs, strict=True))
     sources = dict(zip([n for n, on in enumerate(active) if on], parts.sources, strict=True))
-    given = {n: changes[n] or zeros(node.inputs[n].type) for n in sources}
+    given = {n: tangents[n] or zeros(node.inputs[n].type) for n in sources}
     own = [n for n in sources if not steady[n]]
     rest = [n for n in sources if steady[n]]
-    shown = [n for n in range(count, len(outputs)) if parts.changes[n] is not None]
-    gives = [parts.changes[n] or zeros(outputs[n].type) for n in (*own, *shown)]
+    shown = [n for n in range(count, len(outputs)) if parts.tangents[n] is not None]
+    gives = [parts.tangents[n] or zeros(outputs[n].type) for n in (*own, *shown)]
     found: list[Node | None] = [given.get(n) for n in range(count)]
     found += [None] * (len(node.results) - count)
     if gives:
         takes = [*(sources[n] for n in own), *yielded, *fixed, *(sources[n] for n in rest)]
-        change = CountedScan(
+        tangent = CountedScan(
             closed(f"{body.name}_change", takes, gives), op.max, len(own), len(yielded)
         )
         linear = Node.of(
-            change, results[count], *(given[n] for n in own), *stacked, *substituted(fixed, outer),
+            tangent, results[count], *(given[n] for n in own), *stacked, *substituted(fixed, outer),
             *(given[n] for n in rest), origin=node.origin,
         )  # fmt: skip
         for place, n in enumerate(
@@ -61,20 +61,25 @@ def bounded_tangents(
     return results, tuple(found)
 
 
-def while_tangents(
-    node: Node, op: While, changes: Sequence[Node | None], forward: type[Pusher]
+def while_jvp(
+    node: Node, op: While, tangents: Sequence[Node | None], forward: type[ForwardMode]
 ) -> tuple[tuple[Node, ...], Tangents]:
-    """The values and their changes go through the loop together, which no transpose can undo."""
+    """The results and tangents of a loop without a bound: one loop carries both, so it cannot be
+    transposed.
+    """
     assert op.body is not None and op.cond is not None
-    active = [change is not None for change in changes]
-    parts = settled(op.body, active, len(active), forward)
+    active = [tangent is not None for tangent in tangents]
+    parts = linearized_to_fixpoint(op.body, active, len(active), forward)
     own = [n for n, on in enumerate(active) if on]
     inputs = [*op.body.inputs, *parts.sources]
-    gives = [*parts.values, *(parts.changes[n] or zeros(node.results[n]) for n in own)]
+    gives = [*parts.values, *(parts.tangents[n] or zeros(node.results[n]) for n in own)]
     test = closed(op.cond.name, [*op.cond.inputs, *fresh([s.type for s in parts.sources], "t")], list(op.cond.outputs.values()))  # fmt: skip
     both = While(test, closed(op.body.name, inputs, gives))
     new = Node.of(
-        both, *node.inputs, *(changes[n] or zeros(node.results[n]) for n in own), origin=node.origin
+        both,
+        *node.inputs,
+        *(tangents[n] or zeros(node.results[n]) for n in own),
+        origin=node.origin,
     )
     count = len(node.results)
     places = {n: count + place for place, n in enumerate(own)}

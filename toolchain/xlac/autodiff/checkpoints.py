@@ -1,6 +1,7 @@
-"""Scans of which only every k-th carry is kept for the way back, and the steps between are made again.
+"""Checkpointing of scans: only every k-th carry is kept for reverse mode, and the steps between are
+recomputed.
 
-Such a scan is one over chunks of k steps, of each of which the derivative keeps what goes into it.
+The scan becomes one over chunks of k steps. The derivative keeps the inputs of each chunk.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from xlac.ops.control.control import Scan
 from xlac.ops.walks import closed, fresh
 
 
-def in_chunks(node: Node) -> Sequence[Node] | None:
-    """The results of a scan that keeps every k-th carry, k > 1, from a scan over chunks; None for any
-    other node. The last chunk may have fewer steps.
+def checkpointed_scan(node: Node) -> Sequence[Node] | None:
+    """The results of a scan with `checkpoint_every` > 1, from a scan over chunks; None for any other
+    node. The last chunk may have fewer steps.
     """
     op = node.op
     if not isinstance(op, Scan) or op.checkpoint_every < 2 or op.length == 0:
@@ -47,7 +48,7 @@ def in_chunks(node: Node) -> Sequence[Node] | None:
 
 
 def _chunked(x: Node, chunks: Dim, every: int) -> Node:
-    """Slices in chunks; zeros fill the last."""
+    """A scanned operand [length, …] as [chunks, every, …], padded with zeros."""
     missing = chunks * every - x.shape[0]
     if missing != 0:
         x = build.concat([x, zeros(x.type.with_shape((missing, *x.shape[1:])))], 0)
@@ -55,7 +56,7 @@ def _chunked(x: Node, chunks: Dim, every: int) -> Node:
 
 
 def _counts(op: Scan, chunks: Dim) -> Node:
-    """How many steps each chunk has."""
+    """The number of steps of each chunk, [chunks]."""
     every = op.checkpoint_every
     begun = build.mul(build.cast(build.iota((chunks,), 0), COUNT), every)
     left = build.sub(build.spread(size(op.length), (chunks,), ()), begun)

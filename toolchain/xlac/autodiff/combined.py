@@ -1,8 +1,9 @@
-"""Reductions, windows and scatters whose bodies combine elements, in parts that have derivatives.
+"""Reductions, windows and scatters with a body that combines elements, decomposed into operations
+that have derivatives.
 
-A body must be associative, so elements are combined two and two, in as many rounds as the count has
-bits; a count that is open is gone through one by one. Updates of a scatter meet their elements in
-order.
+The body of a reduction is associative, so elements are combined pairwise in log2(count) rounds;
+where the count is an open size, a scan combines them one by one. Updates of a scatter are applied
+in order.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from xlac.ops.tensor.scatter_changes import at_places
 from xlac.ops.walks import closed, fresh
 from xlac_sdk.dtypes import DType
 
-WIDEST = 4096  # elements under a window: each is read by nodes of its own
+WIDEST = 4096  # elements of a window: each has nodes of its own
 
 Values = list[Node]
 
 
-def parts(node: Node) -> Sequence[Node] | None:
-    """The results of a node whose body combines elements, from operations that have derivatives; None
-    for any other node. Raises NoDerivativeError.
+def decomposed(node: Node) -> Sequence[Node] | None:
+    """The results of a node whose body combines elements, from operations that have derivatives;
+    None for any other node. Raises NoDerivativeError for a window of more than WIDEST elements.
     """
     match node.op:
         case Reduce(body=Graph() as body):
@@ -41,13 +42,13 @@ def parts(node: Node) -> Sequence[Node] | None:
         case Window(body=Graph() as body):
             return _windowed(node, node.op, body)
         case Scatter(body=Graph() as body):
-            places = _once if node.op.unique else _in_order
+            places = _scattered_unique if node.op.unique else _scattered_in_order
             return places(node, node.op, body)
     return None
 
 
 def applied(body: Graph, values: Sequence[Node]) -> Values:
-    """A body on scalars, applied to every element of tensors of one shape."""
+    """A body on scalars, applied elementwise to tensors of one shape."""
     shape = values[0].shape
     if not shape:
         given = {i: Along(v, False) for i, v in zip(body.inputs, values, strict=True)}
@@ -74,7 +75,7 @@ def _reduced(node: Node, op: Reduce, body: Graph) -> Values:
 
 
 def _pairwise(body: Graph, rows: Values, count: int) -> Values:
-    """Rows combined two and two, until there is one."""
+    """Rows, [count, …] each, combined pairwise until one is left, […]."""
     while count > 1:
         even = [build.cut(r, 0, 0, count - count % 2, 2) for r in rows]
         odd = [build.cut(r, 0, 1, count, 2) for r in rows]
@@ -89,14 +90,14 @@ def _pairwise(body: Graph, rows: Values, count: int) -> Values:
 
 
 def _one_by_one(body: Graph, first: Values, rows: Values) -> Values:
-    """Rows combined one after another, however many there are."""
+    """Rows combined one after another by a scan, since their number is an open size."""
     carry, row = fresh([f.type for f in first], "c"), fresh([f.type for f in first], "x")
     step = closed("combine", [*carry, *row], applied(body, [*carry, *row]))
     return list(build.results(Node.of(Scan(step, rows[0].shape[0], len(first), len(rows)), *first, *rows)))  # fmt: skip
 
 
 def _windowed(node: Node, op: Window, body: Graph) -> Values:
-    """What each place of the window sees, combined two and two, after what it begins with."""
+    """The elements at each offset in the window, combined pairwise, then with the initial values."""
     if prod(op.window) > WIDEST:
         raise NoDerivativeError(
             node,
@@ -120,14 +121,14 @@ def _windowed(node: Node, op: Window, body: Graph) -> Values:
     return applied(body, [*first, *(s[0] for s in seen)])
 
 
-def _scattered(node: Node) -> tuple[Sequence[Node], Node, Sequence[Node]]:
+def _scatter_operands(node: Node) -> tuple[Sequence[Node], Node, Sequence[Node]]:
     count = (len(node.inputs) - 1) // 2
     return node.inputs[:count], node.inputs[count], node.inputs[count + 1 :]
 
 
-def _once(node: Node, op: Scatter, body: Graph) -> Values:
-    """No two updates have one place: elements are read, combined and put back."""
-    xs, indices, updates = _scattered(node)
+def _scattered_unique(node: Node, op: Scatter, body: Graph) -> Values:
+    """A scatter with unique indices: elements are gathered, combined, and scattered back."""
+    xs, indices, updates = _scatter_operands(node)
     old = [at_places(op, x, indices, u.type) for x, u in zip(xs, updates, strict=True)]
     new = applied(body, [*old, *updates])
     plain: Any = Scatter(**_axes(op), combine="assign", unique=True)
@@ -138,21 +139,21 @@ def _axes(op: Scatter) -> dict[str, Any]:
     return {name: getattr(op, name) for name in op.leading or {}}
 
 
-def _in_order(node: Node, op: Scatter, body: Graph) -> Values:
-    """Updates meet their elements one after another."""
-    xs, indices, updates = _scattered(node)
+def _scattered_in_order(node: Node, op: Scatter, body: Graph) -> Values:
+    """A scatter whose indices may repeat: a scan applies the updates one after another."""
+    xs, indices, updates = _scatter_operands(node)
     shape, given = xs[0].shape, updates[0].shape
     if 0 in shape or 0 in given:
         return list(xs)
     size, steps = volume(shape), volume(given)
-    # places are numbered from 1: of what lies outside, nothing is read
+    # positions are numbered from 1, so that 0 marks an update out of range
     numbers = build.add(build.iota((size,), 0, DType.I64), 1)
     places = at_places(op, build.reshape(numbers, shape), indices, updates[0].type)
     line = [build.reshape(x, (size,)) for x in xs]
     rows = [build.reshape(u, (steps,)) for u in (places, *updates)]
     carry = fresh([x.type for x in line], "x")
     place, *own = fresh([r.type.with_shape(()) for r in rows], "u")
-    at = build.sub(place, 1)  # -1 is clamped, and what is there is written back
+    at = build.sub(place, 1)  # -1 is clamped to 0; the element there is written back unchanged
     old = [build.reshape(build.apply1("dyn_slice", c, at, sizes=(1,)), ()) for c in carry]
     inside = build.compare(place, "gt", 0)
     new = [

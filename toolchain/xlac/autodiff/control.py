@@ -1,7 +1,8 @@
 """Derivatives of loops, branches and calls.
 
-The forward node gives residuals too: what its own change needs to know. The change is then a node
-of the same kind, linear in the changes that go into it, which is transposed body by body.
+The node that computes the values also returns residuals: intermediate values that its tangents need.
+The tangents are a second node of the same kind, linear in the tangents of its operands, which reverse
+mode transposes body by body.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from xlac.autodiff.bodies import PullBack, Pusher, Tangents, linearize, settled
-from xlac.autodiff.bounded import bounded_tangents, while_tangents
+from xlac.autodiff.bodies import ForwardMode, PullBack, Tangents, linearize, linearized_to_fixpoint
+from xlac.autodiff.bounded import bounded_while_jvp, while_jvp
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.ir.graph import Graph, Node, pick, walk, zeros
 from xlac.ir.op import Op
@@ -21,30 +22,32 @@ from xlac.ops.walks import closed, dependents, fresh, substituted
 
 
 def is_control(op: Op) -> bool:
-    """Whether an operation runs bodies as a whole."""
+    """Whether an operation is a loop, a branch or a call."""
     return isinstance(op, Scan | Cond | Call | While | BoundedWhile | CountedScan)
 
 
-def tangents(
-    node: Node, changes: Sequence[Node | None], forward: type[Pusher]
+def jvp(
+    node: Node, tangents: Sequence[Node | None], forward: type[ForwardMode]
 ) -> tuple[tuple[Node, ...], Tangents]:
-    """The results of a node, from one that gives residuals too, and their changes."""
+    """The results of a control node, from a new one that also returns residuals, and their tangents."""
     match node.op:
         case Scan() | CountedScan():
-            return _scan(node, node.op, changes, forward)
+            return _scan(node, node.op, tangents, forward)
         case Cond() | Call():
-            return _branches(node, changes, forward)
+            return _branches(node, tangents, forward)
         case While():
-            return while_tangents(node, node.op, changes, forward)
+            return while_jvp(node, node.op, tangents, forward)
         case BoundedWhile():
-            return bounded_tangents(node, node.op, changes, forward)
+            return bounded_while_jvp(node, node.op, tangents, forward)
     raise AssertionError(node.op.mnemonic)
 
 
 def transposed(
     node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None], pull: PullBack
 ) -> Sequence[Node | None] | None:
-    """The cotangents of the linear inputs of a node whose results depend linearly on them."""
+    """The cotangents of those inputs of a control node, marked `linear`, in which it is linear, given
+    those of its results (None: zero).
+    """
     match node.op:
         case Scan() | CountedScan():
             return _scan_transposed(node, node.op, linear, cotangents, pull)
@@ -54,8 +57,8 @@ def transposed(
 
 
 def check_transposable(nodes: Iterable[Node]) -> None:
-    """Raises NoDerivativeError where a linear node is a loop that nothing bounds: it gives values
-    together with their changes, so what reads the values seems to depend on the changes.
+    """Raises NoDerivativeError where one of the nodes is a loop without a bound: it carries values
+    together with their tangents (`while_jvp`), so reverse mode cannot transpose it.
     """
     node = next((node for node in nodes if isinstance(node.op, While)), None)
     if node is None:
@@ -70,24 +73,24 @@ def check_transposable(nodes: Iterable[Node]) -> None:
 # ---- scans -----------------------------------------------------------------------------------
 
 
-def _counted(op: Scan | CountedScan) -> int:
-    """How many operands say how many steps run."""
+def _count_operands(op: Scan | CountedScan) -> int:
+    """The number of operands, 0 or 1, that hold the number of steps."""
     return int(isinstance(op, CountedScan))
 
 
 def _scan(
-    node: Node, op: Scan | CountedScan, changes: Sequence[Node | None], forward: type[Pusher]
+    node: Node, op: Scan | CountedScan, tangents: Sequence[Node | None], forward: type[ForwardMode]
 ) -> tuple[tuple[Node, ...], Tangents]:
     assert op.body is not None
-    body, count, lead = op.body, op.carries, node.inputs[: _counted(op)]
-    inputs, changes = node.inputs[len(lead) :], changes[len(lead) :]
-    active = [change is not None for change in changes]
-    parts = settled(body, active, count, forward)
+    body, count, lead = op.body, op.carries, node.inputs[: _count_operands(op)]
+    inputs, tangents = node.inputs[len(lead) :], tangents[len(lead) :]
+    active = [tangent is not None for tangent in tangents]
+    parts = linearized_to_fixpoint(body, active, count, forward)
     carry, slices, rest = op.parts(body.inputs)
     steps, alike = set(carry) | set(slices), parts.residuals
     if (
         isinstance(op, Scan) and op.checkpoint_every
-    ):  # what goes into a step: the rest is made again
+    ):  # residuals are the inputs of a step: the rest is recomputed
         under = set(walk(alike))
         alike = [i for i in body.inputs if i in under]
     moving = dependents(alike, steps)
@@ -103,26 +106,26 @@ def _scan(
     outer = dict(zip(body.inputs, inputs, strict=True))
     outside = substituted(fixed, outer)
     given = {
-        i: change or zeros(operand.type)
-        for i, operand, change, on in zip(body.inputs, inputs, changes, active, strict=True)
+        i: tangent or zeros(operand.type)
+        for i, operand, tangent, on in zip(body.inputs, inputs, tangents, active, strict=True)
         if on
     }
     on_carry = [n for n, c in enumerate(carry) if active[n]]
     split = dict(zip((i for i, on in zip(body.inputs, active, strict=True) if on), parts.sources, strict=True))  # fmt: skip
-    own = [parts.changes[n] or zeros(parts.values[n].type) for n in on_carry]
-    on_results = [n for n in range(count, len(node.results)) if parts.changes[n] is not None]
+    own = [parts.tangents[n] or zeros(parts.values[n].type) for n in on_carry]
+    on_results = [n for n in range(count, len(node.results)) if parts.tangents[n] is not None]
     takes = [
         *(split[carry[n]] for n in on_carry),
         *yielded, *passed, *(split[x] for x in slices if x in split),
         *fixed, *(split[r] for r in rest if r in split),
     ]  # fmt: skip
-    gives = [*own, *(parts.changes[n] for n in on_results)]
-    change = replace(
+    gives = [*own, *(parts.tangents[n] for n in on_results)]
+    tangent = replace(
         op, body=closed(f"{body.name}_change", takes, [g for g in gives if g is not None]),
         carries=len(on_carry), scanned=len(yielded) + len(passed) + sum(x in split for x in slices),
     )  # fmt: skip
     linear = Node.of(
-        change,
+        tangent,
         *lead,
         *(given[carry[n]] for n in on_carry),
         *stacked, *(outer[x] for x in passed), *(given[x] for x in slices if x in split),
@@ -140,23 +143,23 @@ def _scan_transposed(
     node: Node, op: Scan | CountedScan, linear: Sequence[bool],
     cotangents: Sequence[Node | None], pull: PullBack,
 ) -> list[Node | None]:  # fmt: skip
-    """Backwards, carrying the cotangents of what was carried and the sums of those of what every
-    step sees alike.
+    """The reverse scan. It carries the cotangents of carried values, and sums of the cotangents of
+    loop-invariant operands.
     """
     assert op.body is not None
-    body, count, lead = op.body, op.carries, node.inputs[: _counted(op)]
+    body, count, lead = op.body, op.carries, node.inputs[: _count_operands(op)]
     outputs, linear = list(body.outputs.values()), linear[len(lead) :]
     inputs = node.inputs[len(lead) :]
     carried, slices, rest = op.parts(list(zip(body.inputs, inputs, linear, strict=True)))
     sources = [param for param, _, on in (*carried, *slices, *rest) if on]
-    while True:  # a carried value may start from what is fixed
+    while True:  # a carried value may be linear after the first step only
         depend = dependents(outputs, sources)
         more = [p for (p, _, _), out in zip(carried, outputs, strict=False) if out in depend and p not in sources]  # fmt: skip
         if not more:
             break
         sources += more
     own = [n for n, (p, _, _) in enumerate(carried) if p in sources]
-    assert len(own) == count, "a scan that carries what is fixed is not linear"
+    assert len(own) == count, "a linear scan carries linear values only"
     yields = [n for n in range(count, len(outputs)) if outputs[n] in depend and cotangents[n] is not None]  # fmt: skip
     xs, fixed = [p for p, _, on in slices if on], [s for s in slices if not s[2]]
     rs, alike = [p for p, _, on in rest if on], [r for r in rest if not r[2]]
@@ -173,12 +176,12 @@ def _scan_transposed(
     takes = [
         *back[:count], *sums, *back[count:], *(p for p, _, _ in fixed), *(p for p, _, _ in alike),
     ]  # fmt: skip
-    change = replace(
+    tangent = replace(
         op, body=closed(f"{body.name}_back", takes, gives),
         carries=count + len(sums), scanned=len(yields) + len(fixed), reverse=not op.reverse,
     )  # fmt: skip
     new = Node.of(
-        change,
+        tangent,
         *lead,
         *(cotangents[n] or zeros(node.results[n]) for n in range(count)),
         *(zeros(s.type) for s in sums),
@@ -202,8 +205,8 @@ def _bodies(op: Op) -> tuple[Graph, ...]:
     return tuple(op.bodies())
 
 
-def _with(op: Op, bodies: Sequence[Graph]) -> Op:
-    """The same operation on other bodies."""
+def _with_bodies(op: Op, bodies: Sequence[Graph]) -> Op:
+    """The same operation with other bodies."""
     if isinstance(op, Cond):
         return Cond(tuple(bodies))
     assert isinstance(op, Call)
@@ -211,12 +214,14 @@ def _with(op: Op, bodies: Sequence[Graph]) -> Op:
 
 
 def _branches(
-    node: Node, changes: Sequence[Node | None], forward: type[Pusher]
+    node: Node, tangents: Sequence[Node | None], forward: type[ForwardMode]
 ) -> tuple[tuple[Node, ...], Tangents]:
-    """Every branch gives the residuals of all, zeros for those of the others."""
+    """Each branch returns the residuals of all branches, with zeros for those of the others, since
+    results must have the same types.
+    """
     skip = 1 if isinstance(node.op, Cond) else 0
-    args, moves = node.inputs[skip:], list(changes[skip:])
-    active = [change is not None for change in moves]
+    args, moves = node.inputs[skip:], list(tangents[skip:])
+    active = [tangent is not None for tangent in moves]
     bodies = _bodies(node.op)
     parts = [linearize(body, active, forward) for body in bodies]
     kept = [[r for r in p.residuals if r not in b.inputs] for p, b in zip(parts, bodies, strict=True)]  # fmt: skip
@@ -228,26 +233,31 @@ def _branches(
         )
         for n, (body, part) in enumerate(zip(bodies, parts, strict=True))
     ]  # fmt: skip
-    new = Node.of(_with(node.op, full), *node.inputs, origin=node.origin)
+    new = Node.of(_with_bodies(node.op, full), *node.inputs, origin=node.origin)
     count = len(node.results)
     results = tuple(pick(new, n) for n in range(count))
     residuals = [pick(new, n) for n in range(count, len(new.results))]
 
-    moved = [n for n in range(count) if any(part.changes[n] is not None for part in parts)]
+    moved = [n for n in range(count) if any(part.tangents[n] is not None for part in parts)]
     if not moved:
         return results, (None,) * count
     given = [move for move in moves if move is not None]
     takes_residuals = [fresh([r.type for r in rs], f"r{n}_") for n, rs in enumerate(kept)]
     linear = []
     for n, (body, part) in enumerate(zip(bodies, parts, strict=True)):
-        gives = [part.changes[m] or zeros(node.results[m]) for m in moved]
+        gives = [part.tangents[m] or zeros(node.results[m]) for m in moved]
         every = [r for k, rs in enumerate(takes_residuals) for r in (kept[n] if k == n else rs)]
         linear.append(closed(f"{body.name}_change", [*every, *body.inputs, *part.sources], gives))
-    change = Node.of(
-        _with(node.op, linear), *node.inputs[:skip], *residuals, *args, *given, origin=node.origin
+    tangent = Node.of(
+        _with_bodies(node.op, linear),
+        *node.inputs[:skip],
+        *residuals,
+        *args,
+        *given,
+        origin=node.origin,
     )
     places = {n: place for place, n in enumerate(moved)}
-    return results, tuple(pick(change, places[n]) if n in places else None for n in range(count))
+    return results, tuple(pick(tangent, places[n]) if n in places else None for n in range(count))
 
 
 def _branches_transposed(
@@ -267,7 +277,7 @@ def _branches_transposed(
         gives = [f or zeros(s.type) for f, s in zip(found, sources, strict=True)]
         bodies.append(closed(f"{body.name}_back", [*others, *back], gives))
     new = Node.of(
-        _with(node.op, bodies), *node.inputs[:skip], *fixed, *(cotangents[n] for n in given),  # type: ignore[arg-type]
+        _with_bodies(node.op, bodies), *node.inputs[:skip], *fixed, *(cotangents[n] for n in given),  # type: ignore[arg-type]
         origin=node.origin,
     )  # fmt: skip
     each = iter([pick(new, n) for n in range(sum(flags))])

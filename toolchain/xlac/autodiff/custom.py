@@ -12,27 +12,29 @@ from xlac.ops.control.custom_gradient import CustomChange, CustomGradient, float
 from xlac.ops.walks import closed, fresh
 
 
-def custom_tangents(
-    node: Node, op: CustomGradient, changes: Sequence[Node | None], pull: PullBack
+def custom_jvp(
+    node: Node, op: CustomGradient, tangents: Sequence[Node | None], pull: PullBack
 ) -> Tangents:
-    """The changes of results of float types, by what the declared gradient is the transpose of."""
+    """The tangents of the results of float types: the transpose of the declared gradient, where that
+    is linear in its cotangents.
+    """
     assert op.gradient is not None
     results = [pick(node, n) for n in range(len(node.results))]
     wanted = tuple(floats(node.results))
     given = [
-        change or zeros(i.type)
-        for i, change in zip(node.inputs, changes, strict=True)
+        tangent or zeros(i.type)
+        for i, tangent in zip(node.inputs, tangents, strict=True)
         if i.type.dtype.is_float
     ]
-    change = CustomChange(op.gradient, _change(op.gradient, len(wanted), pull), wanted)
-    linear = Node.of(change, *node.inputs, *results, *given, origin=node.origin)
+    tangent = CustomChange(op.gradient, _tangent_body(op.gradient, len(wanted), pull), wanted)
+    linear = Node.of(tangent, *node.inputs, *results, *given, origin=node.origin)
     places = iter(range(len(wanted)))
     return tuple(pick(linear, next(places)) if t.dtype.is_float else None for t in node.results)
 
 
-def _change(gradient: Graph, count: int, pull: PullBack) -> Graph | None:
-    """The changes of `count` results: the transpose of a gradient, which is linear in the cotangents;
-    None for one that is not.
+def _tangent_body(gradient: Graph, count: int, pull: PullBack) -> Graph | None:
+    """The body that computes the tangents of `count` results: the transpose of a gradient. None for a
+    gradient that is not linear in the cotangents.
     """
     known, cotangents = gradient.inputs[:-count], gradient.inputs[-count:]
     outputs = list(gradient.outputs.values())
@@ -44,13 +46,13 @@ def _change(gradient: Graph, count: int, pull: PullBack) -> Graph | None:
     return closed(f"{gradient.name}_change", [*known, *moves], gives)
 
 
-def check_forwards(changes: Iterable[Node]) -> None:
-    """Raises NoDerivativeError where changes go through a declared gradient that is not linear: it says
-    how to go backwards only.
+def check_forward_mode(tangents: Iterable[Node]) -> None:
+    """Raises NoDerivativeError where tangents depend on a declared gradient that is not linear in its
+    cotangents, which has a meaning in reverse mode only.
     """
-    for node in walk(changes):
+    for node in walk(tangents):
         for body in () if isinstance(node.op, CustomChange) else node.op.bodies():
-            check_forwards(body.outputs.values())
+            check_forward_mode(body.outputs.values())
         if isinstance(node.op, CustomChange) and node.op.change is None:
             raise NoDerivativeError(
                 node,

@@ -1,4 +1,4 @@
-"""What cannot be differentiated."""
+"""The error for operations without a derivative."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from xlac.ir.verify import describe
 
 
 class NoDerivativeError(ValueError):
-    """An operation whose derivative was needed and does not exist, or is not known. `node` is the
-    one at fault; whoever knows the model's file points there.
+    """An operation whose derivative is needed has none. `node` is the one at fault; callers turn
+    its origin into a diagnostic with file and line.
     """
 
     def __init__(self, node: Node, why: str, hint: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Derivatives that operations state as text, `t * cos(x)`, as nodes."""
+"""Builds nodes from the derivatives that operations declare as text, such as `t * cos(x)`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "e
 
 
 def expression(text: str, names: Mapping[str, Value]) -> Node | None:
-    """The value of an expression over nodes of one shape and element type, and numbers; None when
-    it is the number 0. Calls are operations by name.
+    """The value of an expression over numbers and nodes of one shape and dtype; None if it is the
+    number 0. Calls are operations by name.
     """
     found = _value(_parsed(text), names)
     if isinstance(found, Node):
@@ -54,7 +54,7 @@ def _value(tree: ast.expr, names: Mapping[str, Value]) -> Value:
 
 
 def _binary(operator: ast.operator, left: Value, right: Value) -> Value:
-    """Two values combined; numbers with all their digits, whatever type they meet afterwards."""
+    """A binary operator. Two numbers are combined in Python, so in f64 whatever the nodes' dtype."""
     plain = _PLAIN.get(type(operator))
     if plain and isinstance(left, int | float) and isinstance(right, int | float):
         found: float = plain(left, right)

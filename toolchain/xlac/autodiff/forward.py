@@ -1,7 +1,7 @@
-"""Pushes changes through a graph: how each node changes when some of them do.
+"""Forward mode: the tangents of nodes, given those of some.
 
-Every rule comes from the operation (`ir/op.py`: `tangent`, `derivatives`, `linear`, `transposed`); a composite
-without one is differentiated through its expansion. Loops and branches are in `control`.
+Every rule comes from the operation (`ir/op.py`: `tangent`, `derivatives`, `linear`, `transposed`); a
+composite without one is differentiated through its expansion. Loops and branches are in `control`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from xlac.autodiff import combined, control
-from xlac.autodiff.checkpoints import in_chunks
-from xlac.autodiff.custom import custom_tangents
+from xlac.autodiff.checkpoints import checkpointed_scan
+from xlac.autodiff.custom import custom_jvp
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.expressions import expression
 from xlac.autodiff.linearity import operand_names
-from xlac.autodiff.origins import blamed, stamped
+from xlac.autodiff.origins import with_node_origin, with_origin
 from xlac.autodiff.reverse import pull_back
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node, pick, walk, zeros
@@ -28,11 +28,11 @@ Tangents = tuple[Node | None, ...]
 
 
 class Forward:
-    """Changes of nodes, given those of some.
+    """The tangents of nodes, given those of some.
 
-    `primal` says what computes a node's own value now: a loop may have to give more, and a
-    composite that is differentiated through its expansion is replaced by it, so that the two share
-    what they have in common.
+    `primal` maps a node to the one that computes its value in the differentiated graph: a loop may
+    have to return residuals as well, and a composite that is differentiated through its expansion is
+    replaced by it, so that value and tangent share intermediate results.
     """
 
     def __init__(self, tangents: Mapping[Node, Node]) -> None:
@@ -41,9 +41,7 @@ class Forward:
         self._results: dict[Node, tuple[Node, ...]] = {}  # of nodes that were replaced
 
     def run(self, roots: Iterable[Node]) -> list[Node | None]:
-        """The changes of roots, which are of one result each; None where nothing changes. Raises
-        NoDerivativeError.
-        """
+        """The tangents of roots with one result each; None where zero. Raises NoDerivativeError."""
         roots = list(roots)
         for node in walk(roots, self.primal):
             self._visit(node)
@@ -58,42 +56,48 @@ class Forward:
             return
         inputs = tuple(self.primal[i] for i in node.inputs)
         own = node if inputs == node.inputs else node.with_inputs(inputs)
-        changes = [self.tangents[i][0] for i in node.inputs]
+        tangents = [self.tangents[i][0] for i in node.inputs]
         self.primal[node], self.tangents[node] = own, (None,) * len(node.results)
         floats = any(type.dtype.is_float for type in node.results)
-        if floats and any(change is not None for change in changes):
-            self._differentiate(node, own, changes)
+        if floats and any(tangent is not None for tangent in tangents):
+            self._differentiate(node, own, tangents)
 
-    def _differentiate(self, node: Node, own: Node, changes: Sequence[Node | None]) -> None:
-        if (chunks := in_chunks(own)) is not None:
-            self._through(node, own, chunks, changes)
+    def _differentiate(self, node: Node, own: Node, tangents: Sequence[Node | None]) -> None:
+        if (chunks := checkpointed_scan(own)) is not None:
+            self._differentiate_through(node, own, chunks, tangents)
             return
         if (other := own.op.differentiated(own)) is not None:
-            self._through(node, own, stamped(other, own.origin, own.inputs), changes)
+            self._differentiate_through(
+                node, own, with_origin(other, own.origin, own.inputs), tangents
+            )
             return
-        found = by_rule(own, changes)
+        found = by_rule(own, tangents)
         if found is None and control.is_control(own.op):
-            results, found = control.tangents(own, changes, Forward)
+            results, found = control.jvp(own, tangents, Forward)
             self._results[node] = results
             self.primal[node] = results[0]
         if found is None and isinstance(own.op, CustomGradient):
-            found = custom_tangents(own, own.op, changes, pull_back)
-        if found is None and (instead := _instead(own)) is not None:
-            self._through(node, own, stamped(instead, own.origin, own.inputs), changes)
+            found = custom_jvp(own, own.op, tangents, pull_back)
+        if found is None and (instead := _decomposed(own)) is not None:
+            self._differentiate_through(
+                node, own, with_origin(instead, own.origin, own.inputs), tangents
+            )
             return
         if found is None:
             hint = "declare a `gradient` of an operation in `ops`, around it"
             raise NoDerivativeError(own, "has no derivative", hint if isinstance(own.op, CustomCall) else "")  # fmt: skip
         self.tangents[node] = tuple(
-            change if type.dtype.is_float else None
-            for change, type in zip(blamed(found, own, changes), own.results, strict=True)
+            tangent if type.dtype.is_float else None
+            for tangent, type in zip(
+                with_node_origin(found, own, tangents), own.results, strict=True
+            )
         )
 
-    def _through(
-        self, node: Node, own: Node, roots: Sequence[Node], changes: Sequence[Node | None]
+    def _differentiate_through(
+        self, node: Node, own: Node, roots: Sequence[Node], tangents: Sequence[Node | None]
     ) -> None:
-        """Through other nodes that give the results, from the same inputs."""
-        inner = Forward({i: c for i, c in zip(own.inputs, changes, strict=True) if c is not None})
+        """Differentiates nodes `roots` that compute the results of `node` from the same inputs."""
+        inner = Forward({i: c for i, c in zip(own.inputs, tangents, strict=True) if c is not None})
         for given in own.inputs:
             inner.primal.setdefault(given, given)
             inner.tangents.setdefault(given, (None,))
@@ -103,35 +107,41 @@ class Forward:
         self.primal[node] = self._results[node][0]
 
 
-def _instead(node: Node) -> Sequence[Node] | None:
-    """The results of a node from simpler operations: of a composite, or of what a body combines."""
+def _decomposed(node: Node) -> Sequence[Node] | None:
+    """The results of a node from simpler operations: a composite's expansion, or what stands for a
+    body that combines elements. None where there is neither.
+    """
     if isinstance(node.op, Composite):
         return node.op.expanded(*node.inputs)
-    return combined.parts(node)
+    return combined.decomposed(node)
 
 
-def by_rule(node: Node, changes: Sequence[Node | None]) -> Sequence[Node | None] | None:
-    """The changes of a node's results by what its operation states; None if it states nothing."""
-    found = node.op.tangent(node, changes)
+def by_rule(node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+    """The tangents of a node's results by a rule of its operation; None if it has none."""
+    found = node.op.tangent(node, tangents)
     if found is not None:
         return found
     if node.op.derivatives:
-        return [_by_text(node, changes)]
+        return [_by_text(node, tangents)]
     sets = node.op.linear()
-    if not sets or (isinstance(node.op, Composite) and _beyond(node, changes, sets)):
+    if not sets or (isinstance(node.op, Composite) and _outside_linear_sets(node, tangents, sets)):
         return None
-    return [_by_linearity(node, changes, sets)]
+    return [_by_linearity(node, tangents, sets)]
 
 
-def _beyond(node: Node, changes: Sequence[Node | None], sets: Sequence[Sequence[str]]) -> bool:
-    """Whether an operand changes in which a node is not linear."""
+def _outside_linear_sets(
+    node: Node, tangents: Sequence[Node | None], sets: Sequence[Sequence[str]]
+) -> bool:
+    """Whether an operand has a tangent in which the node is not linear."""
     known = {name for chosen in sets for name in chosen}
-    named = zip(changes, operand_names(node), strict=True)
-    return any(change is not None and name not in known for change, name in named)
+    named = zip(tangents, operand_names(node), strict=True)
+    return any(tangent is not None and name not in known for tangent, name in named)
 
 
-def _by_text(node: Node, changes: Sequence[Node | None]) -> Node | None:
-    """The sum of what each operand's change makes, computed in the operands' compute type."""
+def _by_text(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    """The tangent by the operation's `derivatives`: the sum of their terms for each operand, in the
+    compute type of the operands, cast to the result's dtype.
+    """
     dtype = node.type.dtype
     shape = node.shape
     names = {
@@ -140,12 +150,12 @@ def _by_text(node: Node, changes: Sequence[Node | None]) -> Node | None:
     } | {"result": build.compute(node)}
     numbers = attributes(node.op)
     total: Node | None = None
-    for name, text, change in zip(operand_names(node), node.op.derivatives, changes, strict=True):
-        if change is None:
+    for name, text, tangent in zip(operand_names(node), node.op.derivatives, tangents, strict=True):
+        if tangent is None:
             continue
         if text == UNDEFINED:
             raise NoDerivativeError(node, f"has no derivative by its operand {name!r}")
-        t = build.broadcast_to(build.compute(change), shape)
+        t = build.broadcast_to(build.compute(tangent), shape)
         part = expression(text, {**numbers, **names, "t": t})
         if part is not None:
             total = part if total is None else build.add(total, part)
@@ -153,22 +163,25 @@ def _by_text(node: Node, changes: Sequence[Node | None]) -> Node | None:
 
 
 def _by_linearity(
-    node: Node, changes: Sequence[Node | None], sets: Sequence[Sequence[str]]
+    node: Node, tangents: Sequence[Node | None], sets: Sequence[Sequence[str]]
 ) -> Node | None:
-    """The operation applied to the changes of each set of operands in which it is linear."""
+    """The tangent by linearity: the operation applied to the tangents of each set of operands in which
+    it is linear, summed over the sets.
+    """
     names = operand_names(node)
     total: Node | None = None
     for chosen in sets:
         places = [n for n, name in enumerate(names) if name in chosen]
-        if all(changes[n] is None for n in places):
+        if all(tangents[n] is None for n in places):
             continue
         inputs = tuple(
-            i if n not in places else changes[n] or zeros(i.type) for n, i in enumerate(node.inputs)
+            i if n not in places else tangents[n] or zeros(i.type)
+            for n, i in enumerate(node.inputs)
         )
         part = Node(node.op, inputs, node.types, node.origin)
         total = part if total is None else build.add(total, part)
     known = {name for chosen in sets for name in chosen}
-    for change, name in zip(changes, names, strict=True):
-        if change is not None and name not in known:
+    for tangent, name in zip(tangents, names, strict=True):
+        if tangent is not None and name not in known:
             raise NoDerivativeError(node, f"has no derivative by its operand {name!r}")
     return total

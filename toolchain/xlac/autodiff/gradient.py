@@ -1,11 +1,11 @@
-"""Changes and gradients of nodes, the two ways in: forward mode and reverse mode."""
+"""The entry points of differentiation: forward mode (tangents) and reverse mode (cotangents)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.autodiff.custom import check_forwards
+from xlac.autodiff.custom import check_forward_mode
 from xlac.autodiff.forward import Forward
 from xlac.autodiff.reverse import pull_back
 from xlac.ir.graph import Node, zeros
@@ -14,43 +14,46 @@ from xlac.ops.walks import fresh
 
 @dataclass(frozen=True)
 class Linear:
-    """The change of `values` as a linear function of `sources`: None where a value does not change.
+    """The tangents of `values` as a linear function of `sources`, the tangents of what was
+    differentiated by; None where a value does not depend on it.
 
-    `values` compute what the nodes computed that were asked for, sharing work with the changes.
+    `values` compute the same as the nodes that were asked for, and share work with the tangents.
     """
 
     values: list[Node]
-    changes: list[Node | None]
+    tangents: list[Node | None]
     sources: list[Node]
 
     def transposed(self, cotangents: Sequence[Node | None]) -> list[Node]:
-        """The cotangents of the sources, from those of the values (None: zero). Raises
+        """Reverse mode: the cotangents of the sources, given those of the values (None: zero). Raises
         NoDerivativeError.
         """
         pairs = [
-            (change, ct)
-            for change, ct in zip(self.changes, cotangents, strict=True)
-            if change is not None and ct is not None
+            (tangent, ct)
+            for tangent, ct in zip(self.tangents, cotangents, strict=True)
+            if tangent is not None and ct is not None
         ]
         found = pull_back([c for c, _ in pairs], [ct for _, ct in pairs], self.sources)
         return [f or zeros(s.type) for f, s in zip(found, self.sources, strict=True)]
 
 
 def linearize(values: Sequence[Node], wrt: Sequence[Node]) -> Linear:
-    """How nodes change with others, of float types. Raises NoDerivativeError."""
+    """The derivative of `values` with respect to nodes `wrt` of float types, with fresh parameters
+    as tangents. Raises NoDerivativeError.
+    """
     return _pushed(values, wrt, fresh([node.type for node in wrt], "t"))
 
 
 def push_forward(values: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]) -> Linear:
-    """How nodes change when those of `wrt` change by `tangents`, of the same types, to be computed as
-    it is. Raises NoDerivativeError.
+    """Forward mode: the tangents of `values`, given those of `wrt`, of the same types. Raises
+    NoDerivativeError, also for a custom gradient that is not linear, which reverse mode accepts.
     """
     found = _pushed(values, wrt, tangents)
-    check_forwards(change for change in found.changes if change is not None)
+    check_forward_mode(tangent for tangent in found.tangents if tangent is not None)
     return found
 
 
 def _pushed(values: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]) -> Linear:
     forward = Forward(dict(zip(wrt, tangents, strict=True)))
-    changes = forward.run(values)
-    return Linear([forward.primal[v] for v in values], changes, list(tangents))
+    found = forward.run(values)
+    return Linear([forward.primal[v] for v in values], found, list(tangents))

@@ -1,4 +1,4 @@
-"""Whether values are linear in others, as the operations between them show."""
+"""Whether values are linear in others, decided from the operations between them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ VIEWS = ("broadcast", "reshape", "transpose", "cast")
 
 
 def is_linear(results: Sequence[Node], sources: Sequence[Node]) -> bool:
-    """Whether results are sums of sources, scaled by what does not depend on them. False too where
-    that does not show: a product with zero is not taken for zero.
+    """Whether results are linear in the sources: sums of them, scaled by what does not depend on
+    them. May be False for linear results; for example, a product with zero is not taken for zero.
     """
     linear = dependents(results, dict.fromkeys(sources))
     if not all(result in linear or is_zero(result) for result in results):
         return False
     given = set(sources)
-    return all(_keeps(n, [i in linear for i in n.inputs]) for n in linear if n not in given)
+    return all(
+        _is_linear_node(n, [i in linear for i in n.inputs]) for n in linear if n not in given
+    )
 
 
 def is_zero(node: Node) -> bool:
@@ -40,8 +42,8 @@ def is_zero(node: Node) -> bool:
     return isinstance(node.op, ZerosLike)
 
 
-def _keeps(node: Node, linear: Sequence[bool]) -> bool:
-    """Whether the results of a node are linear in the inputs marked `linear`, all together."""
+def _is_linear_node(node: Node, linear: Sequence[bool]) -> bool:
+    """Whether the results of a node are jointly linear in the inputs marked `linear`."""
     if not all(type.dtype.is_float for type in node.results):
         return False
     match node.op:
@@ -70,7 +72,7 @@ def _in_body(body: Graph, linear: Sequence[bool]) -> bool:
 
 
 def _in_scan(body: Graph, count: int, linear: Sequence[bool]) -> bool:
-    """The same where what is carried, not all of it linear at first, becomes so on its way."""
+    """`_in_body` of a scan: carried values may become linear after the first iterations only."""
     outputs, marks, before = list(body.outputs.values()), list(linear), [False]
     while marks != before:
         depend = dependents(outputs, dict.fromkeys(_marked(body.inputs, marks)))
@@ -84,7 +86,7 @@ def _marked(nodes: Sequence[Node], marks: Sequence[bool]) -> list[Node]:
 
 
 def operand_names(node: Node) -> list[str]:
-    """The operand that each input is, without the marks of optional and repeated ones."""
+    """The name of the operand that each input is, without `?` (optional) and `*` (repeated)."""
     operands = node.op.operands
     star = next((n for n, name in enumerate(operands) if name.startswith("*")), None)
     if star is None:

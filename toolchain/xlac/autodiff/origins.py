@@ -1,4 +1,4 @@
-"""Where new nodes come from: the node that they are the change of, or stand for."""
+"""Origins of new nodes, for messages: those of the node that they are derived from or replace."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from xlac_sdk.source import Origin
 Part = TypeVar("Part", Node, "Node | None")
 
 
-def stamped(parts: Sequence[Part], origin: Origin | None, known: Collection[Node]) -> list[Part]:
-    """Nodes, and what is new below them, with an origin. What has one, or is `known`, is as it was,
-    and so is all that it reads: however deep that is, it is not gone through.
+def with_origin(
+    parts: Sequence[Part], origin: Origin | None, known: Collection[Node]
+) -> list[Part]:
+    """Nodes with an origin set on them and on the new nodes below them. A node that has an origin
+    or is `known` is unchanged, and the walk ends there, so its cost is that of the new nodes.
     """
     if origin is None:
         return list(parts)
@@ -33,11 +35,11 @@ def stamped(parts: Sequence[Part], origin: Origin | None, known: Collection[Node
     return [part if part is None else new.get(part, part) for part in parts]
 
 
-def blamed(
-    changes: Sequence[Node | None], node: Node, known: Sequence[Node | None] = ()
+def with_node_origin(
+    tangents: Sequence[Node | None], node: Node, known: Sequence[Node | None] = ()
 ) -> list[Node | None]:
-    """Changes whose new nodes have the origin of the node that they are the change of; `known` are
-    those that they are made of.
+    """Tangents or cotangents whose new nodes get the origin of `node`, whose rule made them from
+    the nodes `known`.
     """
     given = {node, *node.inputs, *(one for one in known if one is not None)}
-    return stamped(changes, node.origin, given)
+    return with_origin(tangents, node.origin, given)

@@ -1,4 +1,4 @@
-"""Transposes what is linear: from cotangents of results to cotangents of what they depend on."""
+"""Reverse mode: transposes linear nodes, from cotangents of results to those of their sources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xlac.autodiff import control
 from xlac.autodiff.errors import NoDerivativeError
-from xlac.autodiff.origins import blamed, stamped
+from xlac.autodiff.origins import with_node_origin, with_origin
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
@@ -19,10 +19,10 @@ from xlac.ops.walks import dependents
 def pull_back(
     results: Sequence[Node], cotangents: Sequence[Node], sources: Sequence[Node]
 ) -> list[Node | None]:
-    """The cotangents of `sources`, on which `results` depend linearly, given those of the results;
-    None where no result depends on a source. Raises NoDerivativeError.
+    """The cotangents of `sources`, in which `results` are linear, given those of the results; None
+    for a source that no result depends on. Raises NoDerivativeError.
     """
-    results = _primitive(results, sources)
+    results = _expanded(results, sources)
     linear = dependents(results, sources)
     control.check_transposable(linear)
     found: dict[Node, list[Node | None]] = {node: [None] * len(node.results) for node in linear}
@@ -44,7 +44,7 @@ def pull_back(
             parts = node.op.transposed(node, flags, sums)
         if parts is None:
             raise NoDerivativeError(node, "is not linear, so it cannot be transposed")
-        for source, part in zip(node.inputs, blamed(parts, node, sums), strict=True):
+        for source, part in zip(node.inputs, with_node_origin(parts, node, sums), strict=True):
             if source in linear and part is not None:
                 _add(found[source], 0, part)
     return [found[source][0] for source in sources]
@@ -53,19 +53,19 @@ def pull_back(
 def _add(sums: list[Node | None], index: int, part: Node | None) -> None:
     before = sums[index]
     if part is not None and before is not None:
-        (part,) = stamped([build.add(before, part)], part.origin, (before, part))
+        (part,) = with_origin([build.add(before, part)], part.origin, (before, part))
     if part is not None:
         sums[index] = part
 
 
-def _is_expanded(op: Op) -> bool:
-    """Whether an operation has no transpose of its own, and simpler ones have."""
+def _needs_expansion(op: Op) -> bool:
+    """Whether an operation is a composite without a transpose of its own."""
     own = control.is_control(op) or isinstance(op, CustomChange)
     return isinstance(op, Composite) and not own and not op.linear()
 
 
-def _primitive(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
-    """The results with linear composites that have no transpose of their own expanded."""
+def _expanded(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
+    """The results with those linear composites expanded that have no transpose of their own."""
     new: dict[Node, Node] = {}
     parts: dict[Node, tuple[Node, ...]] = {}
     linear = dependents(results, sources)
@@ -76,11 +76,11 @@ def _primitive(results: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
         inputs = tuple(new.get(i, i) for i in node.inputs)
         own = node if inputs == node.inputs else node.with_inputs(inputs)
         new[node] = own
-        if _is_expanded(own.op):
+        if _needs_expansion(own.op):
             assert isinstance(own.op, Composite)
-            roots = stamped(own.op.expanded(*own.inputs), own.origin, own.inputs)
+            roots = with_origin(own.op.expanded(*own.inputs), own.origin, own.inputs)
             inner = [i for old, i in zip(node.inputs, own.inputs, strict=True) if old in linear]
-            parts[node] = tuple(_primitive(roots, inner))
+            parts[node] = tuple(_expanded(roots, inner))
             if len(roots) == 1:
                 new[node] = parts[node][0]
     return [new.get(result, result) for result in results]

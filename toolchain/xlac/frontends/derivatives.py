@@ -121,7 +121,7 @@ def pushed(
     with derivatives(function):
         linear = push_forward(variables.cut([exact(r) for r in floats]), list(params), into)
     values = variables.values()
-    changes = [c or zeros(v.type) for c, v in zip(linear.changes, linear.values, strict=True)]
+    changes = [c or zeros(v.type) for c, v in zip(linear.tangents, linear.values, strict=True)]
     nodes = iter(substituted([*linear.values, *changes], values))
     kept = [alike(next(nodes), r) for r in floats]
     moved = [alike(next(nodes), r) for r in floats]

@@ -203,7 +203,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
         subject.arguments().checked(args, {})
         back = PullBack(name, call, args, has_aux)
         value, aux = back.value()
-        changes = [c for c in back.linear.changes if c is not None]
+        changes = [c for c in back.linear.tangents if c is not None]
         known = residuals(changes, back.linear.sources)
         kept = [Tensor(node) for node in substituted(known, back.values())]
         return value, aux, kept, _Pulled(subject, back, known)

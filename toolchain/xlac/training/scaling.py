@@ -47,7 +47,7 @@ def together(flags: Sequence[Node]) -> Node:
 
 
 def any_of(flags: Sequence[Node | None]) -> list[Node]:
-    """The disjunction of bool scalars, in a list; None stands for true, and then the list is empty."""
+    """The disjunction of bool scalars, in a list; empty where one is None, which means true."""
     known = [flag for flag in flags if flag is not None]
     if len(known) < len(flags):
         return []

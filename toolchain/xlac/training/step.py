@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xlac.autodiff.origins import stamped
+from xlac.autodiff.origins import with_origin
 from xlac.ir.dims import Dim, evaluate
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
@@ -39,8 +39,9 @@ LOSS_SCALE = "loss_scale"
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A number that a step and an evaluation give: output `name`, the mean of `count` numbers; or
-    of as many as the output named `count` says. Where it has `parts` it is the sum of these.
+    """A mean that a step and an evaluation return as the output `name`. `count` is the number of
+    elements that it averages over: a size, or the name of the output that holds it. With `parts`
+    it is their sum, and they have the counts.
     """
 
     name: str
@@ -49,13 +50,13 @@ class Metric:
 
     @staticmethod
     def of(name: str, mean: BatchMean) -> Metric:
-        """That of a mean."""
+        """The metric of a mean of the spec."""
         parts = (Metric.of(f"{name}.{n}", part) for n, part in enumerate(mean.parts, 1))
         number = f"{name}.count" if isinstance(mean.count, Node) else mean.count
         return Metric(name, number, tuple(parts))
 
     def sums(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[float, ...]:
-        """The sum and the count of a call's outputs; of several means each of them in turn."""
+        """(sum, count) from a call's outputs and sizes; a pair for each part, if it has parts."""
         if self.parts:
             return tuple(n for part in self.parts for n in part.sums(found, sizes))
         count = found[self.count] if isinstance(self.count, str) else evaluate(self.count, sizes)
@@ -224,7 +225,7 @@ class _Builder:
             changes = together([done, *some])
             kept = [chosen(changes, node, nodes[n]) for n, node in following.items()]
             origin = Origin("train.finite", self.training.place.span)
-            kept = stamped(kept, origin, {done, changes, *following.values(), *nodes.values()})
+            kept = with_origin(kept, origin, {done, changes, *following.values(), *nodes.values()})
             following = dict(zip(following, kept, strict=True))
             if training.scale is not None and training.scale.dynamic:
                 scale = following_scale(training.scale, nodes, done, together(losses))

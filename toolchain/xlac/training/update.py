@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xlac.autodiff.gradient import linearize
-from xlac.autodiff.origins import stamped
+from xlac.autodiff.origins import with_origin
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -158,7 +158,7 @@ class LossUpdate:
         """`clipped_gradients`, with the place of the section's `clip` as the origin of its nodes."""
         made, finite = clipped_gradients(given, self.objective.clip)
         origin = Origin("train.clip", self.training.place.at("clip").span)
-        *clipped, finite = stamped([*made.values(), finite], origin, set(given.values()))
+        *clipped, finite = with_origin([*made.values(), finite], origin, set(given.values()))
         return {name: one for name, one in zip(made, clipped, strict=True) if one}, finite
 
 

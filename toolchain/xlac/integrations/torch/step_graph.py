@@ -128,7 +128,7 @@ class StepBuilder:
         try:
             found = linearize([loss], [self.views[id(p.tensor)] for p in asked])
             one = build.constant(1.0, loss.type.dtype)
-            change = found.changes[0]
+            change = found.tangents[0]
             gradients = [None] * len(asked) if change is None else pull_back([change], [one], found.sources)  # fmt: skip
         except NoDerivativeError as error:
             span = error.node.origin.span if error.node.origin else None
