@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.tensors import array_of, tensor_of
-from xlac.integrations.torch.program import Output, Passed, ViewOfMemory
+from xlac.integrations.torch.program import Output, PassedArgument, ViewOfMemory
 from xlac.integrations.torch.subgraph import Options, Subgraph
 from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
@@ -122,6 +122,6 @@ def _result(result: Any, values: Mapping[str, Any], tensors: list[torch.Tensor])
             array = values[name]
             tensor = tensor_of(np.ascontiguousarray(array).reshape(array.shape).copy())
             return tensor if back is None else tensor.permute(back)
-        case Passed(position):
+        case PassedArgument(position):
             return tensors[position]
     return result

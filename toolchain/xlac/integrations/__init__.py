@@ -1,3 +1,3 @@
-"""What other frameworks' programs call: torch.compile, from_torch, from_jax, jit, ONNX's backend
+"""Integrations with other frameworks: torch.compile, from_torch, from_jax, jit, and ONNX's backend
 interface.
 """

@@ -1,4 +1,4 @@
-"""`xlac.from_jax`: a function of JAX, compiled here."""
+"""`xlac.from_jax`: compiles functions of JAX."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from xlac_sdk.support.limits import checkpoint, within
 
 
 class JaxFunction:
-    """Takes and gives nests of arrays as the function does; its results are NumPy arrays.
+    """A compiled function that takes and returns the pytrees of the original; results are NumPy
+    arrays.
 
-    Arguments that `jax.jit` takes as static, by position or by name, are part of the program: the
-    function is lowered and compiled anew for values of them that it meets first, and the last
-    `programs.PROGRAMS` are kept. The others are like the examples. A donated argument that is a
-    `jax.Array` is deleted after the call, as JAX does.
+    Static arguments of `jax.jit`, by position or by name, are part of the program: the function is
+    lowered and compiled once for each set of their values, and the last `programs.PROGRAMS` are
+    cached. Other arguments must have the shapes and dtypes of the examples. A donated argument that
+    is a `jax.Array` is deleted after the call, as in JAX.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class JaxFunction:
         self._examples = self._arguments.ordered(args, named)
         self._programs: Programs[_JaxProgram] = Programs()
         split = self._split(*self._examples)
-        self._first = self._programs.get(split.key, lambda: self._made(split))
+        self._first = self._programs.get(split.key, lambda: self._compile(split))
 
     @property
     def lowered(self) -> LoweredFunction:
@@ -54,12 +55,12 @@ class JaxFunction:
 
     @property
     def model(self) -> Model:
-        """What the function became."""
+        """The model that the function was lowered to, for the examples."""
         return self.lowered.model
 
     @property
     def programs(self) -> int:
-        """How many programs are compiled and kept: one for each set of static values."""
+        """The number of cached programs, one for each set of static values."""
         return len(self._programs)
 
     def __repr__(self) -> str:
@@ -76,7 +77,7 @@ class JaxFunction:
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         split = self._split(*self._arguments.ordered(args, named))
-        program = self._programs.get(split.key, lambda: self._made(split))
+        program = self._programs.get(split.key, lambda: self._compile(split))
         lowered = program.lowered
         leaves = lowered.flat(split.args, split.named)
         found = program.compiled(*lowered.inputs(leaves, program.labels))
@@ -87,7 +88,9 @@ class JaxFunction:
         return lowered.results(arrays)
 
     def _split(self, args: Sequence[Any], named: Mapping[str, Any]) -> _Split:
-        """A call as what is static and what is not."""
+        """Separates the static arguments of a call from the traced ones. Raises SourceError for a
+        static value without a hash.
+        """
         gone = {at: args[at] for at in self._static.positions(len(args))}
         names = {name: value for name, value in named.items() if name in self._static.names}
         if not gone and not names:
@@ -103,8 +106,10 @@ class JaxFunction:
         kept = tuple(value for at, value in enumerate(args) if at not in gone)
         return _Split(kept, {n: v for n, v in named.items() if n not in names}, gone, names, key)
 
-    def _made(self, split: _Split) -> _JaxProgram:
-        """The function for static values, and for what the examples are otherwise."""
+    def _compile(self, split: _Split) -> _JaxProgram:
+        """Lowers and compiles the function for the static values of a call, and the examples'
+        shapes and dtypes of traced arguments.
+        """
         examples = self._split(*self._examples)
         args = list(examples.args)
         for at in sorted(split.gone):
@@ -121,8 +126,8 @@ class JaxFunction:
 
 
 class _Split(NamedTuple):
-    """The arguments of a call: those that are traced, those that are static by position and by
-    name, and these as a key.
+    """The arguments of a call: traced ones (`args`, `named`), static ones by position (`gone`) and
+    by name (`names`), and the cache key of the static ones.
     """
 
     args: tuple[Any, ...]
@@ -139,8 +144,8 @@ class _JaxProgram(NamedTuple):
 
 
 def _key(value: Any) -> Hashable:
-    """A static value as part of a key, in which 1, 1.0 and True, or 0.0 and -0.0, are not the
-    same.
+    """A static value as part of a cache key, which tells 1, 1.0 and True apart, and 0.0 and -0.0,
+    although they are equal in Python.
     """
     if isinstance(value, tuple):
         return type(value), tuple(map(_key, value))
@@ -162,13 +167,13 @@ def from_jax(
     max_compile_memory: int | None = None,
     **example_named: Any,
 ) -> JaxFunction:
-    """A function of JAX compiled for arguments like the examples: arrays, nests of them, or
-    `jax.ShapeDtypeStruct`s.
+    """Compiles a function of JAX for arguments with the shapes and dtypes of the examples: arrays,
+    pytrees of these, or `jax.ShapeDtypeStruct`s.
 
     `jit` are options of `jax.jit`, such as static_argnums and donate_argnums; a function that is
-    jitted already brings its own. Sizes of `jax.export.symbolic_shape` stay open. `checked` and the
-    limits are those of `xlac.compile`, for each program; JAX itself is not interrupted. Needs JAX:
-    pip install 'xlac[jax]'. Raises SourceError or LimitError.
+    jitted already has its own. Sizes of `jax.export.symbolic_shape` stay open. `checked` and the
+    limits are those of `xlac.compile`, for each program; JAX's own tracing is not interrupted.
+    Needs JAX: pip install 'xlac[jax]'. Raises SourceError or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
     options = {"target": target, "checked": checked, **limits} | (

@@ -26,13 +26,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Jitted:
-    """A function compiled for the shapes and dtypes of its arguments at the first call with them.
+    """A function that is compiled at the first call for each set of shapes and dtypes.
 
-    Arguments are arrays, numbers and nests of these; strings, booleans, None, enums and types are
-    compile-time constants. A number is weak, as one in the text is: it takes the type of the array
-    that it meets. Python's control flow runs while tracing, so it is unrolled; a jitted function
-    that it calls becomes part of it. Of a method, the arrays that its object holds are inputs too,
-    and all else that it holds is constant until it changes.
+    Arguments are arrays, numbers and pytrees of these; strings, booleans, None, enums and types are
+    compile-time constants. A number is weakly typed, as a literal is: it takes the dtype of the
+    array it is combined with. Python's control flow runs while tracing, so loops are unrolled; a
+    jitted function called inside is inlined. For a method, the arrays in its object are inputs as
+    well; everything else in the object is a constant, whose change causes a new compilation.
     """
 
     def __init__(self, traced: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ class Jitted:
         self._programs: Programs[_Program] = Programs()
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        return self._inline(None, args, named) if is_tracing() else self._called(None, args, named)
+        return self._inline(None, args, named) if is_tracing() else self._run(None, args, named)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else JittedMethod(self, instance)
@@ -52,25 +52,25 @@ class Jitted:
         return _shown(self, self._arguments)
 
     def trace(self, /, *args: Any, **named: Any) -> Model:
-        """The model that a call with these arguments would compile."""
-        return self._asked(None, args, named).traced().model
+        """The model that a call with these arguments compiles."""
+        return self._call(None, args, named).traced().model
 
     @property
     def programs(self) -> int:
-        """How many programs are compiled and kept."""
+        """The number of cached programs."""
         return len(self._programs)
 
-    def _called(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        asked = self._asked(receiver, args, named)
-        program = self._programs.get(asked.key, lambda: self._compile(asked))
+    def _run(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        call = self._call(receiver, args, named)
+        program = self._programs.get(call.key, lambda: self._compile(call))
         found = program.compiled(
-            *[_given(asked.leaves[number], dtype, number) for number, dtype in program.takes]
+            *[_as_array(call.leaves[number], dtype, number) for number, dtype in program.takes]
         )
         return unflatten(
             program.result, list(found.values()) if isinstance(found, dict) else [found]
         )
 
-    def _asked(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> _Asked:
+    def _call(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> _Call:
         leaves: list[Any] = []
         held = None if receiver is None else Receiver(receiver)
         tree = flatten((args, named), leaves)
@@ -79,18 +79,16 @@ class Jitted:
             tree = tree, held.tree
             leaves += held.leaves
         kinds = tuple([_kind(leaf, number) for number, leaf in enumerate(leaves)])
-        return _Asked(self, args, named, held, leaves, split, (tree, kinds))
+        return _Call(self, args, named, held, leaves, split, (tree, kinds))
 
-    def _compile(self, asked: _Asked) -> _Program:
+    def _compile(self, call: _Call) -> _Program:
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
             checkpoint("reading the model")
-            model, takes, result = asked.traced()
+            model, takes, result = call.traced()
             return _Program(compile(model, **self._options), takes, result)
 
     def _inline(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """The function as part of the one that is being traced; its own options do not matter
-        then.
-        """
+        """Inlines the function into the one that is being traced, whose options apply."""
         self._arguments.checked(args if receiver is None else (receiver, *args), named)
         given, names = inlined(args), inlined(named)
         if receiver is not None:
@@ -111,20 +109,20 @@ class JittedMethod:
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         jitted = self.__func__
-        return (jitted._inline if is_tracing() else jitted._called)(self.__self__, args, named)
+        return (jitted._inline if is_tracing() else jitted._run)(self.__self__, args, named)
 
     def __repr__(self) -> str:
         return _shown(self.__func__, self.__func__._arguments)
 
     def trace(self, /, *args: Any, **named: Any) -> Model:
-        """The model that a call with these arguments would compile: behind them, the object's
-        arrays are inputs.
+        """The model that a call with these arguments compiles; the object's arrays are its last
+        inputs.
         """
-        return self.__func__._asked(self.__self__, args, named).traced().model
+        return self.__func__._call(self.__self__, args, named).traced().model
 
     @property
     def programs(self) -> int:
-        """How many programs are compiled and kept, for all objects."""
+        """The number of cached programs, for all objects."""
         return self.__func__.programs
 
 
@@ -134,9 +132,9 @@ class _Program(NamedTuple):
     result: PyTree
 
 
-class _Asked(NamedTuple):
-    """A call: its leaves, those of the method's object behind `split`, and what its program is kept
-    under.
+class _Call(NamedTuple):
+    """A call: the leaves of its arguments, followed from `split` on by those of the method's
+    object, and the cache key of its program.
     """
 
     jitted: Jitted
@@ -148,7 +146,7 @@ class _Asked(NamedTuple):
     key: tuple[Any, tuple[Any, ...]]
 
     def traced(self) -> Traced:
-        """The function, traced. Raises SourceError for arguments that it does not take."""
+        """Traces the function. Raises SourceError for arguments that it does not take."""
         jitted, receiver, split = self.jitted, self.receiver, self.split
         jitted._arguments.checked(
             self.args if receiver is None else (receiver.owner, *self.args), self.named
@@ -170,14 +168,14 @@ class _Asked(NamedTuple):
 
 
 def _kind(leaf: Any, number: int) -> Any:
-    """What a program depends on of a leaf: the kind of a number, the shape and element type of an
-    array.
+    """The part of a leaf that a program is compiled for: the Python type of a number, shape and
+    dtype of an array.
     """
     if type(leaf) is np.ndarray:
         return leaf.shape, leaf.dtype
     if is_number(leaf):
         return float if isinstance(leaf, float) else int
-    # the program will say whether it can be read there
+    # an array on a device: the program checks whether it can read it there
     if hasattr(leaf, "dtype") and device_of(leaf):
         return tuple(leaf.shape), np.dtype(str(leaf.dtype).rpartition(".")[2])
     array = as_array(leaf, None, f"arg{number}")
@@ -191,11 +189,13 @@ def _leaf(kind: Any, number: int) -> Leaf:
     return Type(type_of(dtype, f"arg{number}"), shape)
 
 
-def _given(leaf: Any, dtype: DType | None, number: int) -> Any:
-    """A leaf as its program takes it: numbers in the element type that they have there."""
+def _as_array(leaf: Any, dtype: DType | None, number: int) -> Any:
+    """A leaf as an argument of its program: a number as an array of the dtype that it has there.
+    Raises SourceError for one that does not fit.
+    """
     if dtype is None:
         return leaf
-    if dtype is DType.F32 and -1e38 < leaf < 1e38:  # as nearly all are
+    if dtype is DType.F32 and -1e38 < leaf < 1e38:  # the common case, without the checks below
         return np.array(leaf, np.float32)
     try:
         with np.errstate(over="ignore"):
@@ -213,8 +213,8 @@ def _shown(jitted: Jitted, arguments: Arguments) -> str:
 
     given = dict.fromkeys(arguments.names, "")
     kept = [repr(program.compiled) for program in jitted._programs.kept()]
-    told = f"{len(kept)} programs" + (f", the last {kept[-1]}" if kept else "")
-    return shown("Jitted", jitted._name, given, {"…": ""}, told)
+    programs = f"{len(kept)} programs" + (f", the last {kept[-1]}" if kept else "")
+    return shown("Jitted", jitted._name, given, {"…": ""}, programs)
 
 
 @overload
@@ -247,9 +247,9 @@ def jit(
 ) -> Any:
     """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2, precision="fast")`.
 
-    What it takes means what it means to `xlac.compile`; `precision` is "default", or "fast", which
-    docs/SPEC.md explains. The limits are those of each program, tracing too. Raises SourceError for
-    a precision that there is not, LimitError for a limit that is none.
+    The options are those of `xlac.compile`; `precision` is "default" or "fast" (docs/SPEC.md). The
+    limits apply to each program, with its tracing. Raises SourceError for an unknown precision,
+    LimitError for a limit that is not positive.
     """
     valid(max_compile_seconds, max_compile_memory)
     options: dict[str, Any] = {

@@ -21,8 +21,8 @@ from xlac_sdk.host.call_binding import Parameters, by_name
 
 
 class XlacRep(BackendRep):
-    """A prepared model: `run` takes a list of inputs in order, or a dict by name, and gives a named
-    tuple.
+    """A compiled model: `run` takes a list of inputs in order, or a dict by name, and returns a
+    named tuple.
     """
 
     def __init__(self, model: ModelProto, target: str, **options: Any) -> None:
@@ -42,21 +42,23 @@ class XlacRep(BackendRep):
 
 
 class XlacBackend(Backend):
-    """Runs models and nodes by compiling them; `device` is CPU, `target` any installed backend of
-    xlac.
+    """Runs models and nodes by compiling them. `device` must be CPU; `target` is any installed
+    backend of xlac.
     """
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether programs of this backend run there: on the CPU."""
+        """Whether programs of this backend run on a device: on CPU only."""
         try:
             return bool(Device(device).type == DeviceType.CPU)
-        except (AttributeError, ValueError):  # what ONNX has no such kind of device for
+        except (AttributeError, ValueError):  # ONNX has no such kind of device
             return False
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> XlacRep:
-        """Compiles a model. Other arguments are those of `xlac.compile`. Raises SourceError."""
+        """Compiles a model. `kwargs` are options of `xlac.compile`. Raises SourceError, and
+        ValueError for a device other than CPU.
+        """
         if not cls.supports_device(device):
             raise ValueError(f"xlac.onnx_backend runs on CPU, not on {device}")
         return XlacRep(model, kwargs.pop("target", "cpu"), **kwargs)
@@ -70,9 +72,7 @@ class XlacBackend(Backend):
         outputs_info: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Runs one node on a list of arrays, as the newest operator set, or `opset_version`, has
-        it.
-        """
+        """Runs one node on a list of arrays, by the newest operator set or `opset_version`."""
         version = kwargs.pop("opset_version", defs.onnx_opset_version())
         arrays = [np.asarray(value) for value in inputs]
         given = [
@@ -91,7 +91,9 @@ class XlacBackend(Backend):
 
 
 def _codes(value: Any) -> Any:
-    """Arrays of types that are held as codes as those codes."""
+    """Arrays of types that NumPy lacks (float8, int4, …) as arrays of their codes, which xlac
+    takes.
+    """
     if isinstance(value, list | tuple):
         return [_codes(part) for part in value]
     number = (
@@ -106,7 +108,7 @@ def _codes(value: Any) -> Any:
 
 
 def _numbers(value: Any, kind: TypeProto) -> Any:
-    """What a caller of ONNX expects: codes as an array of their type."""
+    """An array of codes as an array of the ONNX type, as callers expect."""
     number = kind.tensor_type.elem_type
     if number not in CODED or not isinstance(value, np.ndarray):
         return value

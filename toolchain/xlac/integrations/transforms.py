@@ -1,5 +1,5 @@
-"""`xlac.grad`, `xlac.value_and_grad`, `xlac.jvp`, `xlac.vjp`, `xlac.vmap`: functions made of
-functions. Inside of a function that is traced they are part of it; called with arrays they are
+"""Function transformations: `xlac.grad`, `xlac.value_and_grad`, `xlac.jvp`, `xlac.vjp`,
+`xlac.vmap`. While a function is traced they are inlined into it; called with arrays they are
 compiled as by `xlac.jit`.
 """
 
@@ -24,14 +24,12 @@ from xlac.ir.graph import Node
 from xlac.ops.walks import substituted
 from xlac.runtime.programs import Programs
 
-Change = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-"""What is traced in a function's place, given the function and a call's arguments."""
+Transformation = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""Computes the transformed function while tracing, given the original and a call's arguments."""
 
 
-class Subject:
-    """A function that is transformed; of a method, the function and the object that it belongs
-    to.
-    """
+class TransformedFunction:
+    """A function to be transformed: `plain`, without jit, and for a method its object, `owner`."""
 
     def __init__(self, transform: str, function: Callable[..., Any]) -> None:
         if not callable(function):
@@ -48,72 +46,73 @@ class Subject:
 
     @property
     def key(self) -> tuple[int, bool, str]:
-        """What tells this function from others as long as it lives."""
+        """A cache key, unique among functions that are alive."""
         return id(self.plain), self.owner is None, repr(self._options)
 
     def arguments(self) -> Arguments:
-        """What it takes, without its object."""
+        """The function's parameters, without the object of a method."""
         innermost = inspect.unwrap(self.plain)
         return Arguments(innermost if self.owner is None else MethodType(innermost, self.owner))
 
-    def made(self, change: Change, alike: bool = True) -> Any:
-        """The transformed function, which is compiled when it is called with arrays. It takes the
-        same arguments if it is `alike`, and has the options of a function that is jitted already.
+    def made(self, transformation: Transformation, same_arguments: bool = True) -> Any:
+        """The transformed function, compiled when it is called with arrays, with the options of a
+        function that is jitted already. `same_arguments`: it has the parameters of the original.
         """
-        return self.bound(self.compiled(change, alike))
+        return self.bound(self.compiled(transformation, same_arguments))
 
     def bound(self, jitted: Jitted) -> Any:
-        """A transformed function as a method of the object."""
+        """A transformed function, as a method of the object if it is one."""
         return jitted if self.owner is None else jitted.__get__(self.owner)
 
-    def compiled(self, change: Change, alike: bool) -> Jitted:
-        """The transformed function, which takes the object first."""
+    def compiled(self, transformation: Transformation, same_arguments: bool) -> Jitted:
+        """The transformed function; that of a method takes the object first."""
         plain, method = self.plain, self.owner is not None
 
         def traced(*args: Any, **named: Any) -> Any:
             if method:
-                return change(plain.__get__(args[0]), args[1:], named)
-            return change(plain, args, named)
+                return transformation(plain.__get__(args[0]), args[1:], named)
+            return transformation(plain, args, named)
 
-        if alike:
+        if same_arguments:
             functools.update_wrapper(traced, plain, updated=())
         return self.jitted(traced)
 
     def jitted(self, traced: Callable[..., Any]) -> Jitted:
-        """What is traced in the function's place, with its name and options."""
+        """A jitted function with the name of the transform and the options of the original."""
         traced.__name__ = f"{self.transform}_{self.name}"
         return jit(traced) if self._options is None else Jitted(traced, self._options)
 
 
 def grad(function: Callable[..., Any], wrt: by.Wrt = 0, has_aux: bool = False) -> Any:
-    """The function that gives the gradient of `function`, which gives one float, by its arguments
-    `wrt`: a name or the number of a place, or several of them, for which it gives a tuple.
+    """The gradient of `function`, which returns a float scalar, with respect to its arguments
+    `wrt`: a name or a position, or several of them, for which the result is a tuple.
 
-    Arguments are arrays, numbers and nests of these, and a gradient is a nest like its argument,
-    zero where the value does not depend on it. With `has_aux` the function gives a pair, the value
-    and something beside it, and its gradient another, the gradient and what was beside.
+    Arguments are arrays, numbers and pytrees of these. A gradient has the structure, shapes and
+    dtypes of its argument; it is zero where the value does not depend on the argument. With
+    `has_aux` the function returns a pair (value, auxiliary), and its gradient (gradient,
+    auxiliary).
 
-    Raises SourceError for a `wrt` that there is not, that is no float, a value that is no scalar
-    and an operation that has no derivative: some at once, some when it is called.
+    Raises SourceError for an unknown `wrt` at once; and, when called, for an argument that is no
+    float, a value that is no scalar, and an operation without a derivative.
     """
     return _gradient("grad", function, wrt, has_aux, value=False)
 
 
 def value_and_grad(function: Callable[..., Any], wrt: by.Wrt = 0, has_aux: bool = False) -> Any:
-    """As `grad`, but gives the pair of the value and the gradient; with `has_aux` the value is
-    itself a pair.
-    """
+    """As `grad`, but returns (value, gradient); with `has_aux`, ((value, auxiliary), gradient)."""
     return _gradient("value_and_grad", function, wrt, has_aux, value=True)
 
 
 def _gradient(
     transform: str, function: Callable[..., Any], wrt: by.Wrt, has_aux: bool, value: bool
 ) -> Any:
-    subject = Subject(transform, function)
-    arguments, name = subject.arguments(), subject.name
+    transformed = TransformedFunction(transform, function)
+    arguments, name = transformed.arguments(), transformed.name
     by.checked(name, arguments, wrt)
 
-    def change(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def transformation(
+        call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
         leaves = by.Leaves(name, arguments, wrt, args, named)
         of, aux, found = gradient(
             name, functools.partial(leaves.called, call), leaves.tensors, has_aux
@@ -124,38 +123,42 @@ def _gradient(
             return ((of, aux) if has_aux else of), gradients
         return (gradients, aux) if has_aux else gradients
 
-    return subject.made(change)
+    return transformed.made(transformation)
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Any:
-    """The function that does for many examples, side by side, what `function` does for one.
+    """Vectorizes a function of one example over a batch axis.
 
-    `in_axes` says which axis of its arguments counts the examples: a number for all, a tuple with
-    one for each argument by position, None for one that all share; for a nest of arrays one number
-    for all of it, or a nest like it. Arguments by name have it first. `out_axes` says so of
-    results: where the examples go, or None for what does not differ between them.
+    `in_axes` is the batch axis of the arguments: a number for all, or a tuple with one for each
+    positional argument; None for an argument that all examples share; for a pytree, one number, or
+    a pytree of numbers. Keyword arguments have batch axis 0. `out_axes` is the same for results;
+    None for a result that is equal for all examples.
 
-    Raises SourceError for axes that do not fit, when it is called.
+    Raises SourceError, when called, for axes that do not fit the arguments.
     """
-    subject = Subject("vmap", function)
-    arguments, name = subject.arguments(), subject.name
+    transformed = TransformedFunction("vmap", function)
+    arguments, name = transformed.arguments(), transformed.name
 
-    def change(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def transformation(
+        call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
         return mapped(name, arguments, call, args, named, in_axes, out_axes)
 
-    return subject.made(change)
+    return transformed.made(transformation)
 
 
-_COMPILED: Programs[tuple[Subject, Jitted]] = Programs()
-"""What `jvp` and `vjp` made of the functions that they met last; a subject is kept with it, so that
-its identity is not another's.
+_COMPILED: Programs[tuple[TransformedFunction, Jitted]] = Programs()
+"""The compiled functions of `jvp` and `vjp` for the latest functions. The original is kept with
+them, since the key contains its `id`, which could otherwise be reused.
 """
 
 
-def _kept(subject: Subject, has_aux: bool, change: Change) -> Any:
-    key = subject.transform, subject.key, has_aux
-    made = _COMPILED.get(key, lambda: (subject, subject.compiled(change, alike=False)))
-    return subject.bound(made[1])
+def _cached(transformed: TransformedFunction, has_aux: bool, transformation: Transformation) -> Any:
+    key = transformed.transform, transformed.key, has_aux
+    made = _COMPILED.get(
+        key, lambda: (transformed, transformed.compiled(transformation, same_arguments=False))
+    )
+    return transformed.bound(made[1])
 
 
 def jvp(
@@ -164,67 +167,73 @@ def jvp(
     tangents: Sequence[Any],
     has_aux: bool = False,
 ) -> Any:
-    """The value of `function(*primals)` and how it changes when the primals change by `tangents`,
-    nests like them: None for what does not change, as integers do not. With `has_aux` the function
-    gives a pair, and what is beside the value comes third.
+    """Forward mode: (value, tangent) of `function(*primals)`, given the tangents of the primals,
+    pytrees of their structure, shapes and dtypes; None where zero, and for integers. With `has_aux`
+    the function returns a pair, and the auxiliary result comes third.
 
-    Programs are kept for the 64 functions met last: a lambda written in the call is compiled by
-    each. Raises SourceError for tangents that do not fit, and for an operation without a
-    derivative.
+    Programs are cached for the 64 functions used last, by identity: a lambda written in the call is
+    compiled by each. Raises SourceError for tangents that do not fit, and for an operation without
+    a derivative.
     """
-    subject = Subject("jvp", function)
-    name = subject.name
+    transformed = TransformedFunction("jvp", function)
+    name = transformed.name
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise TypeError(f"the primals and tangents of {name}() are tuples of its arguments")
 
-    def change(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        subject.arguments().checked(args[0], {})
+    def transformation(
+        call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        transformed.arguments().checked(args[0], {})
         value, moved, aux = pushed(name, call, args[0], args[1], has_aux)
         return (value, moved, aux) if has_aux else (value, moved)
 
     if is_tracing():
-        return change(function, (inlined(tuple(primals)), inlined(tuple(tangents))), {})
-    return _kept(subject, has_aux, change)(tuple(primals), tuple(tangents))
+        return transformation(function, (inlined(tuple(primals)), inlined(tuple(tangents))), {})
+    return _cached(transformed, has_aux, transformation)(tuple(primals), tuple(tangents))
 
 
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of `function(*primals)`, and a function from a cotangent of the value, a nest like
-    it, to those of the primals, a tuple: None for integers. With `has_aux` the function gives a
-    pair, and what is beside the value comes third.
+    """Reverse mode: the value of `function(*primals)`, and a function from the value's cotangent
+    (of its structure, shapes and dtypes) to a tuple of the primals' cotangents, None for integers.
+    With `has_aux` the function returns a pair, and the auxiliary result comes third.
 
-    The value is computed once, with what the second function needs of it, which may be called
-    several times. Programs are kept as by `jvp`. Raises SourceError for an operation without a
-    derivative, and, from the second function, for cotangents that do not fit.
+    The value and the residuals of the second function are computed once; that function may be
+    called several times. Programs are cached as by `jvp`. Raises SourceError for an operation
+    without a derivative, and, from the second function, for cotangents that do not fit.
     """
-    subject = Subject("vjp", function)
-    name = subject.name
+    transformed = TransformedFunction("vjp", function)
+    name = transformed.name
 
-    def change(call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        subject.arguments().checked(args, {})
+    def transformation(
+        call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        transformed.arguments().checked(args, {})
         back = PullBack(name, call, args, has_aux)
         value, aux = back.value()
         changes = [c for c in back.linear.tangents if c is not None]
         known = residuals(changes, back.linear.sources)
         kept = [Tensor(node) for node in substituted(known, back.values())]
-        return value, aux, kept, _Pulled(subject, back, known)
+        return value, aux, kept, _CompiledPullBack(transformed, back, known)
 
     if is_tracing():
         here = PullBack(name, function, inlined(primals), has_aux)
         value, aux = here.value()
         pull: Any = functools.partial(here.pulled, values=here.values())
     else:
-        value, aux, kept, pulled = _kept(subject, has_aux, change)(*primals)
+        value, aux, kept, pulled = _cached(transformed, has_aux, transformation)(*primals)
         pull = functools.partial(pulled.program, kept)
     return (value, pull, aux) if has_aux else (value, pull)
 
 
-class _Pulled(Static):
-    """The way back from cotangents, compiled by itself: it takes what the way forward kept."""
+class _CompiledPullBack(Static):
+    """The reverse pass as a program of its own, from residuals and cotangents."""
 
-    def __init__(self, subject: Subject, back: PullBack, known: Sequence[Node]) -> None:
+    def __init__(
+        self, transformed: TransformedFunction, back: PullBack, known: Sequence[Node]
+    ) -> None:
         self._back, self._known = back, known
-        self.program = subject.jitted(lambda kept, cotangent: self._pulled(kept, cotangent))
+        self.program = transformed.jitted(lambda kept, cotangent: self._pull_back(kept, cotangent))
 
-    def _pulled(self, kept: Sequence[Tensor], cotangent: Any) -> Any:
+    def _pull_back(self, kept: Sequence[Tensor], cotangent: Any) -> Any:
         values = {node: one.node for node, one in zip(self._known, kept, strict=True)}
         return self._back.pulled(cotangent, values)

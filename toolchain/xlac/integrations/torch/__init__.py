@@ -1,1 +1,3 @@
-"""PyTorch models in PyTorch programs: `xlac.from_torch`, and the backend of `torch.compile`."""
+"""Compiles PyTorch models for PyTorch programs: `xlac.from_torch`, `xlac.torch_step`, and the
+backend of `torch.compile`.
+"""

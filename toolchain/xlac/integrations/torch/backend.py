@@ -1,4 +1,4 @@
-"""`torch.compile(model, backend="xlac")`: what PyTorch calls with each graph that it captured."""
+"""`torch.compile(model, backend="xlac")`: PyTorch calls `backend` with each captured graph."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def backend(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """A captured graph as a function. The backward pass, if one is needed, is compiled when it is
-    first asked for.
+    """Compiles a captured graph to a function of its inputs. The backward pass, if one is needed,
+    is compiled at its first call. Raises SourceError for unknown options.
     """
     chosen = replace(options_of(options), name=f"graph_{next(_numbers)}")
 
@@ -38,7 +38,7 @@ def backend(
         return compiled(graph, chosen)
 
     def forward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compiled(graph, replace(chosen, visible=_returned()))
+        return compiled(graph, replace(chosen, visible=_user_results()))
 
     def backward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         return compiled(graph, replace(chosen, name=f"{chosen.name}_backward", visible=frozenset()))
@@ -54,9 +54,9 @@ def backend(
     return made
 
 
-def _returned() -> frozenset[int]:
-    """Which results of the forward graph being compiled are the user's; behind them is what the
-    backward pass needs.
+def _user_results() -> frozenset[int]:
+    """The numbers of those results of the forward graph being compiled that the user gets; the
+    others are residuals for the backward pass.
     """
     context = torch._guards.TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
@@ -64,7 +64,9 @@ def _returned() -> frozenset[int]:
 
 
 def options_of(given: Mapping[str, Any] | None) -> Options:
-    """The options of `torch.compile`. Threads are PyTorch's own number unless given."""
+    """The `options` of `torch.compile`. `threads` is PyTorch's number unless given. Raises
+    SourceError for unknown names and values, LimitError for a limit that is not positive.
+    """
     known = {f.name for f in fields(Options)} - {"name", "visible"}
     unknown = sorted(set(given or {}) - known)
     if unknown:

@@ -1,5 +1,5 @@
-"""A program's state in the memory of PyTorch's tensors: read and written in place where the backend
-can, else copied there and back with each call.
+"""Binds a program's state to PyTorch's tensors: in place where the backend can, else copied in and
+out at each call.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from xlac_sdk.dtypes import Array
 from xlac_sdk.programs.program import Role, Slot
 from xlac_sdk.source import Diagnostic, SourceError
 
-ALIGNMENT = 64  # bytes: what a program's state is placed at multiples of
+ALIGNMENT = 64  # bytes, of each state tensor of a program
 
 
 class BoundState:
-    """The state of one program. `bind` is told the tensors before each call, `written` comes after.
+    """The state of one program. Call `bind` with the tensors before each run, `copy_back` after it.
 
-    A tensor whose memory has gaps, or begins elsewhere than at a multiple of 64 bytes, is copied.
+    A tensor that is not dense or not aligned to ALIGNMENT is copied even where the backend works in
+    place.
     """
 
     def __init__(self, compiled: Compiled, state: Sequence[SharedTensor]) -> None:
@@ -37,46 +38,46 @@ class BoundState:
         self._copies: dict[int, torch.Tensor] = {}
 
     def bind(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Makes these tensors the state. Raises SourceError for those of another type or shape, or
-        that share memory.
+        """Makes these tensors the state. Raises SourceError for another dtype, shape or device than
+        the program was made for, and for tensors that share memory.
         """
         pointers = [t.data_ptr() for t in tensors]
         if pointers != self._pointers:
-            self._placed(tensors)
+            self._bind_in_place(tensors)
             self._pointers = pointers
         for at, copy in self._copies.items():
-            copy.copy_(self._laid(at, tensors[at]))
+            copy.copy_(self._permuted(at, tensors[at]))
         if self._in_place is None and self._slots:
             self._executable.write_state(self._block(tensors))
 
-    def written(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Takes what the program wrote to where it is not yet."""
+    def copy_back(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Copies what the program wrote to those tensors that are not bound in place."""
         if self._in_place is None and self._slots:
             block = self._executable.read_state()
             for slot, at in self._slots:
                 part = _part(block, slot)
-                self._laid(at, tensors[at]).copy_(
+                self._permuted(at, tensors[at]).copy_(
                     torch.from_numpy(part).view(tensors[at].dtype).view(slot.extents({}))
                 )
         for at, copy in self._copies.items():
-            self._laid(at, tensors[at]).copy_(copy)
+            self._permuted(at, tensors[at]).copy_(copy)
 
-    def _laid(self, at: int, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor with its axes as the program has them."""
+    def _permuted(self, at: int, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor with its axes in the order in which the program has them."""
         perm = self._state[at].perm
         found = tensor.detach()
         return found if perm is None else found.permute(perm)
 
-    def _placed(self, tensors: Sequence[torch.Tensor]) -> None:
+    def _bind_in_place(self, tensors: Sequence[torch.Tensor]) -> None:
         for kept, tensor in zip(self._state, tensors, strict=True):
-            _check(kept, tensor)
+            _check_unchanged(kept, tensor)
         _check_apart(self._state, tensors)
         self._copies = {}
         if self._in_place is None:
             return
         addresses = []
         for _, at in self._slots:
-            laid = self._laid(at, tensors[at])
+            laid = self._permuted(at, tensors[at])
             if not laid.is_contiguous() or laid.data_ptr() % ALIGNMENT:
                 self._copies[at] = laid = torch.empty(laid.shape, dtype=laid.dtype)
             addresses.append(laid.data_ptr())
@@ -85,7 +86,7 @@ class BoundState:
     def _block(self, tensors: Sequence[torch.Tensor]) -> Array:
         block = np.zeros(self._bytes, np.uint8)
         for slot, at in self._slots:
-            laid = self._laid(at, tensors[at]).contiguous()
+            laid = self._permuted(at, tensors[at]).contiguous()
             _part(block, slot)[:] = laid.view(-1).view(torch.uint8).numpy()
         return block
 
@@ -94,13 +95,15 @@ def _part(block: Array, slot: Slot) -> Array:
     return block[slot.offset : slot.offset + slot.nbytes]
 
 
-def _check(kept: SharedTensor, tensor: torch.Tensor) -> None:
-    """Raises SourceError for a tensor that is no longer what the step was made for."""
+def _check_unchanged(kept: SharedTensor, tensor: torch.Tensor) -> None:
+    """Raises SourceError where a tensor's dtype, shape, device or memory order has changed since
+    the step was made.
+    """
     made = kept.tensor
     if (tensor.dtype, tensor.shape, tensor.device) != (made.dtype, made.shape, made.device):
-        told = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
+        now = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
         was = f"{str(made.dtype).removeprefix('torch.')}{list(made.shape)} on {made.device}"
-        raise _changed(f"'{kept.name}' is {told} now, and was {was} when the step was made")
+        raise _changed(f"'{kept.name}' is {now} now, and was {was} when the step was made")
     if kept.perm is not None and order(tensor) not in (None, kept.perm):
         raise _changed(f"'{kept.name}' lies in memory in another order than when the step was made")
 
@@ -110,7 +113,7 @@ def _changed(problem: str) -> SourceError:
 
 
 def _check_apart(state: Sequence[SharedTensor], tensors: Sequence[torch.Tensor]) -> None:
-    """Raises SourceError for two of dense tensors on the same memory."""
+    """Raises SourceError where two dense tensors overlap in memory."""
     rooms = sorted(
         (t.data_ptr(), t.numel() * t.element_size(), kept.name)
         for kept, t in zip(state, tensors, strict=True)

@@ -1,5 +1,5 @@
-"""Asks PyTorch to export a module, and says in one error what it refuses: not in its logs, warnings
-and tracebacks.
+"""Exports modules by torch.export, and reports its failures as one error, without PyTorch's logs,
+warnings and tracebacks.
 """
 
 from __future__ import annotations
@@ -26,25 +26,23 @@ def exported(
     strict: bool,
     named: dict[str, Any] | None = None,
 ) -> Any:
-    """A program of torch.export. Raises SourceError, at the line of Python at which PyTorch gave
-    up.
-    """
-    said = io.StringIO()
+    """A program of torch.export. Raises SourceError, at the line of Python where it fails."""
+    printed = io.StringIO()
     try:
-        # where it writes a graph of its own before it gives up
-        with quiet(), redirect_stderr(said):
+        # on failure, PyTorch prints its graph to stderr
+        with quiet(), redirect_stderr(printed):
             found = torch.export.export(
                 module, args, named, dynamic_shapes=dynamic_shapes, strict=strict
             )
-        sys.stderr.write(said.getvalue())
+        sys.stderr.write(printed.getvalue())
         return found
     except XlacError:
         raise
     except Exception as error:
-        told = [line.strip() for line in str(error).splitlines() if line.strip()]
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         problem = (
             f"PyTorch cannot export {type(module).__name__}: "
-            f"{told[0] if told else type(error).__name__}"
+            f"{lines[0] if lines else type(error).__name__}"
         )
         hint = (
             "what depends on the values of tensors needs torch.where or torch.cond"
@@ -56,9 +54,7 @@ def exported(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps PyTorch's warnings about itself, and what it logs before it raises the same, from the
-    user.
-    """
+    """Suppresses PyTorch's deprecation warnings, and errors that it logs before it raises them."""
     handlers = list(logging.getLogger("torch").handlers)
     for handler in handlers:
         handler.addFilter(_below_warning)
@@ -66,7 +62,7 @@ def quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning)
             warnings.filterwarnings("ignore", category=DeprecationWarning)
-            # of its own recurrent layers, whose list of weights is such an attribute
+            # torch.nn's recurrent layers cause this warning themselves
             warnings.filterwarnings("ignore", message=".*were assigned during export")
             yield
     finally:
@@ -79,7 +75,7 @@ def _below_warning(record: logging.LogRecord) -> bool:
 
 
 def _place(error: BaseException) -> Span | None:
-    """The innermost line that is neither PyTorch's nor ours."""
+    """The innermost line of a traceback that is in neither PyTorch nor xlac."""
     own = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]), "<")
     frames = [
         f

@@ -1,5 +1,5 @@
-"""Graphs that xlac has only in part: what it has becomes subgraphs of their own, the rest stays
-with PyTorch.
+"""Partitions graphs that xlac supports only in part: supported subgraphs are compiled, the rest
+runs in PyTorch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from xlac.frontends.torch.errors import UnsupportedNode, refused
 from xlac.frontends.torch.fx_nodes import output_of
 from xlac.frontends.torch.table import BUILDERS
-from xlac.integrations.torch.resizing import Resizing
+from xlac.integrations.torch.per_size import PerSizePrograms
 from xlac.integrations.torch.subgraph import Options, Subgraph
 from xlac.integrations.torch.views import only_views
 from xlac.support.failures import CheckFailed
@@ -30,7 +30,7 @@ Run = Callable[[list[Any]], Any]
 
 
 class FallbackWarning(UserWarning):
-    """Part of a model runs in PyTorch itself, because xlac cannot say it."""
+    """Part of a model runs in PyTorch, because xlac does not support it."""
 
 
 class _Supported(OperatorSupportBase):
@@ -44,24 +44,24 @@ class _Supported(OperatorSupportBase):
 
 
 def compiled(module: GraphModule, options: Options) -> Run:
-    """A graph as a function of the list of its arguments. Raises SourceError where falling back is
-    not allowed.
+    """Compiles a graph to a function of the list of its arguments; what is unsupported runs in
+    PyTorch, with a warning. Raises SourceError where `options.fallback` is false.
     """
     if not _computes(module) or only_views(module):
         return _boxed(_eager(module))
     whole = Subgraph(module, options)
-    if not whole.unsupported and not whole.untold:
+    if not whole.unsupported and not whole.undetermined_sizes:
         return _boxed(_guarded(module, options, whole.program))
-    resizing = Resizing(module, options)
-    whole = resizing.example()
+    by_size = PerSizePrograms(module, options)
+    whole = by_size.example()
     if not whole.unsupported:
-        return _boxed(_guarded(module, options, lambda: resizing))
-    _tell(refused(whole.unsupported, sorted(BUILDERS)), options)
+        return _boxed(_guarded(module, options, lambda: by_size))
+    _warn_or_raise(refused(whole.unsupported, sorted(BUILDERS)), options)
     return _boxed(_eager(_split(module, whole.unsupported, options)))
 
 
-def _tell(error: XlacError, options: Options) -> None:
-    """Warns that PyTorch takes over, or raises the error where that is not allowed."""
+def _warn_or_raise(error: XlacError, options: Options) -> None:
+    """Warns that PyTorch runs part of the model, or raises `error` if fallback is not allowed."""
     if not options.fallback:
         raise error
     warnings.warn(
@@ -70,23 +70,23 @@ def _tell(error: XlacError, options: Options) -> None:
 
 
 def _guarded(module: GraphModule, options: Options, make: Callable[[], Run]) -> Run:
-    """A program, or where compiling it fails, at once or when sizes are known, the graph in
-    PyTorch.
+    """A program; or the graph in PyTorch, where compilation fails, now or at a call (for new
+    sizes).
     """
     eager = _eager(module)
     try:
         program = make()
     except XlacError as error:
-        _tell(error, options)
+        _warn_or_raise(error, options)
         return eager
 
     def run(args: list[Any]) -> Any:
         try:
             return program(args)
-        except CheckFailed:  # that is an answer
+        except CheckFailed:  # a result of the program, not a failure to compile it
             raise
         except XlacError as error:
-            _tell(error, options)
+            _warn_or_raise(error, options)
             return eager(args)
 
     return run
@@ -96,7 +96,7 @@ def _split(
     module: GraphModule, unsupported: list[UnsupportedNode], options: Options
 ) -> GraphModule:
     bad = {u.node for u in unsupported}
-    for node in module.graph.nodes:  # in order, so that parts of parts follow
+    for node in module.graph.nodes:  # in topological order: items of items are marked too
         if node.target is operator.getitem and node.args[0] in bad:
             bad.add(node)
     partitioner = CapabilityBasedPartitioner(
@@ -108,14 +108,16 @@ def _split(
         if node.op == "call_module" and str(node.target).startswith(PREFIX):
             inner = split.get_submodule(str(node.target))
             assert isinstance(inner, GraphModule)
-            part = replace(options, visible=_visible(split, node, options.visible))
+            part = replace(options, visible=_visible_results(split, node, options.visible))
             setattr(split, str(node.target), _Module(compiled(inner, part), _single(inner)))
     split.recompile()
     return split
 
 
-def _visible(module: GraphModule, part: FxNode, visible: frozenset[int] | None) -> frozenset[int]:
-    """Which of the results of a part are results of the whole that the user sees."""
+def _visible_results(
+    module: GraphModule, part: FxNode, visible: frozenset[int] | None
+) -> frozenset[int]:
+    """The numbers of those results of a part that are results of the whole graph and visible."""
     seen = {
         fx for number, fx in enumerate(output_of(module)) if visible is None or number in visible
     }
@@ -127,7 +129,7 @@ def _visible(module: GraphModule, part: FxNode, visible: frozenset[int] | None) 
 
 
 class _Module(torch.nn.Module):
-    """A program in the place of a submodule."""
+    """A program as a submodule of the partitioned graph."""
 
     def __init__(self, program: Run, single: bool) -> None:
         super().__init__()
@@ -139,7 +141,7 @@ class _Module(torch.nn.Module):
 
 
 def _single(module: GraphModule) -> bool:
-    """Whether a graph gives one value and not a tuple."""
+    """Whether a graph returns one value and not a tuple."""
     (last,) = (n for n in module.graph.nodes if n.op == "output")
     return not isinstance(last.args[0], tuple | list)
 
@@ -149,12 +151,12 @@ def _computes(module: GraphModule) -> bool:
 
 
 def _eager(module: GraphModule) -> Run:
-    """A graph in PyTorch. Its results are a sequence, as a program's are."""
+    """A graph run by PyTorch, with its results in a sequence, as a program's are."""
     return (lambda args: (module(*args),)) if _single(module) else lambda args: module(*args)
 
 
 def _boxed(run: Run) -> Run:
-    """Marks a function as taking its arguments in one list, as AOTAutograd wants."""
+    """Marks a function as taking its arguments in one list, the convention of AOTAutograd."""
 
     def boxed(args: list[Any]) -> Any:
         return run(args)

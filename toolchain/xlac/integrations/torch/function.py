@@ -24,11 +24,11 @@ from xlac_sdk.host.array_values import wrong
 from xlac_sdk.support.limits import checkpoint, within
 
 
-class Torched:
-    """A compiled program of `torch.export`, called as the module was.
+class TorchFunction:
+    """A compiled program of `torch.export`, called like the module.
 
-    Parameters are taken as they were when it was compiled. Buffers that the program changes are
-    kept here, in `buffers`, and change from call to call as they would in the module.
+    Parameters are constants with their values at compilation. Buffers that the program updates are
+    copied to `buffers`, and each call updates them there.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Torched:
             if name not in exported.inputs
         }
         self._types = {param(n).name: n.type for n in self.model.inputs}
-        self._asked = [
+        self._user_inputs = [
             (s.arg.name, s.arg)
             for s in program.graph_signature.input_specs
             if s.kind is InputKind.USER_INPUT
@@ -65,7 +65,7 @@ class Torched:
             for name in map(str, self._exported.outputs)
         }
         return shown(
-            "Torched",
+            "TorchFunction",
             self._name,
             given,
             gives,
@@ -92,11 +92,11 @@ class Torched:
         if set(names or ()) == set(named):
             named = {name: named[name] for name in names or ()}
         ordered, nest = pytree.tree_flatten((tuple(args), dict(named)))
-        if nest != wanted or len(ordered) != len(self._asked):
-            told = f"{_nested(nest)}, and the program takes {_nested(wanted)}"
-            raise wrong("XL6001", f"the arguments are not nested as the examples were: {told}")
+        if nest != wanted or len(ordered) != len(self._user_inputs):
+            both = f"{_nested(nest)}, and the program takes {_nested(wanted)}"
+            raise wrong("XL6001", f"the arguments are not nested as the examples were: {both}")
         found: dict[str, torch.Tensor] = {}
-        for value, (name, expected) in zip(ordered, self._asked, strict=True):
+        for value, (name, expected) in zip(ordered, self._user_inputs, strict=True):
             if name in self._types and name in self._exported.inputs:
                 if not isinstance(value, torch.Tensor):
                     raise wrong(
@@ -132,7 +132,7 @@ class Torched:
 
 
 def _nested(nest: Any) -> str:
-    """A nest of arguments in short: `((*, [*, *]), {})`."""
+    """The structure of a pytree of arguments: `((*, [*, *]), {})`."""
     args, named = pytree.tree_unflatten(["*"] * nest.num_leaves, nest)
     return f"({', '.join(map(str, args))}), {named}".replace("'*'", "*")[:300]
 
@@ -152,13 +152,13 @@ def from_torch(
     checked: Asked = None,
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
-) -> Torched:
-    """A module (exported with these example arguments), or a program of `torch.export`, compiled.
+) -> TorchFunction:
+    """Compiles a module (exported with these example arguments), or a program of `torch.export`, to
+    a function of tensors that is called like the module.
 
-    `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the size in the
-    model. Called like the module, with tensors; `checked` and the limits are those of
-    `xlac.compile`; PyTorch itself is not interrupted. `.model` is the model. Raises SourceError,
-    which lists everything that xlac cannot say, or LimitError.
+    `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the open size in
+    the model. `checked` and the limits are those of `xlac.compile`; PyTorch's export is not
+    interrupted. Raises SourceError, which lists all unsupported operations, or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
     options = {
@@ -178,7 +178,7 @@ def _made(
     dynamic_shapes: Any,
     strict: bool,
     options: dict[str, Any],
-) -> Torched:
+) -> TorchFunction:
     program, names, arguments = source, {}, None
     if isinstance(source, torch.nn.Module):
         arguments = Arguments(source.forward)
@@ -189,13 +189,13 @@ def _made(
         raise TypeError("a program of torch.export needs no example arguments")
     with exporting.quiet():
         exported = imported(program, names=names)
-    made = Torched(program, exported, options, arguments)
+    made = TorchFunction(program, exported, options, arguments)
     made._name = type(source).__name__
     return made
 
 
 def _names(program: Any, dynamic_shapes: Any, example_args: tuple[Any, ...]) -> dict[str, str]:
-    """What the user calls each size, by PyTorch's own name for it."""
+    """The user's names of open sizes, by PyTorch's names of their symbols."""
     if dynamic_shapes is None:
         return {}
     given = (

@@ -1,5 +1,5 @@
-"""A module and its loss as one program of torch.export, on its way to be differentiated: what
-PyTorch's autograd would not go through is marked, and what only autograd knows is refused.
+"""Exports a module with its loss for differentiation: values computed under torch.no_grad are
+marked as constants, and what only PyTorch's autograd can run (hooks, autograd.Function) is refused.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 
 
 class LossModule(torch.nn.Module):
-    """`loss(model(*inputs), *targets)`, the last `targets` arguments being the loss's; without a
-    loss what the model gives: a scalar, or something with one as `.loss`.
+    """`loss(model(*inputs), *targets)`, where the last `targets` arguments are the loss's. Without
+    a loss, the model returns it: a scalar, or an object with one as `.loss`.
     """
 
     def __init__(self, model: torch.nn.Module, loss: Loss | None, targets: int) -> None:
@@ -29,7 +29,7 @@ class LossModule(torch.nn.Module):
         self.model, self.loss, self.targets = model, loss, targets
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """The loss. Raises SourceError for what is none."""
+        """The loss, a float scalar. Raises SourceError for any other value."""
         if self.loss is None:
             found = self.model(*args, **named)
             found = getattr(found, "loss", found)
@@ -59,7 +59,7 @@ class LossModule(torch.nn.Module):
 
 
 def refuse_hooks(module: torch.nn.Module) -> None:
-    """Raises SourceError for functions of the user's that only PyTorch's backward pass calls."""
+    """Raises SourceError for hooks on the backward pass, which only PyTorch's autograd calls."""
     for name, part in module.named_modules():
         if any(getattr(part, kind, None) for kind in _HOOKS):
             raise refuse(
@@ -73,11 +73,11 @@ def refuse_hooks(module: torch.nn.Module) -> None:
 
 
 def loss_program(module: LossModule, args: tuple[Any, ...], named: Mapping[str, Any]) -> Exported:
-    """The loss as a graph of ATen operations. Raises SourceError."""
+    """Exports the loss as a graph of ATen operations. Raises SourceError."""
     refuse_hooks(module)
-    with torch.enable_grad(), _no_functions():
+    with torch.enable_grad(), _no_autograd_functions():
         program = exporting.exported(module, args, None, False, dict(named))
-    _mark(program.graph_module)
+    _mark_no_grad(program.graph_module)
     with exporting.quiet():
         return imported(program, "step")
 
@@ -87,8 +87,8 @@ def _own(name: str) -> str:
 
 
 @contextmanager
-def _no_functions() -> Iterator[None]:
-    """Refuses functions with a backward of their own, which tracing would go through."""
+def _no_autograd_functions() -> Iterator[None]:
+    """Refuses autograd.Functions, whose own backward tracing would ignore."""
     before = torch.autograd.Function.__dict__["apply"]
 
     def apply(cls: type, *args: Any, **named: Any) -> Any:
@@ -102,9 +102,9 @@ def _no_functions() -> Iterator[None]:
         torch.autograd.Function.apply = before
 
 
-def _mark(module: GraphModule) -> None:
-    """Makes constants of what is computed under torch.no_grad: those parts are inlined later, and
-    nothing says then what they were.
+def _mark_no_grad(module: GraphModule) -> None:
+    """Detaches what is computed under torch.no_grad. The import inlines those regions, so that
+    nothing else would stop gradients there.
     """
     for node in list(module.graph.nodes):
         if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
@@ -119,5 +119,5 @@ def _mark(module: GraphModule) -> None:
                 )
     for inner in module.children():
         if isinstance(inner, GraphModule):
-            _mark(inner)
+            _mark_no_grad(inner)
     module.recompile()

@@ -1,4 +1,4 @@
-"""The tensors of a call, checked against what a program takes: their memory is read by address."""
+"""Checks the tensors of a call against a program's inputs, which are read by address."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from xlac_sdk.host.call_binding import check_apart, fits, other_shape, other_typ
 
 
 def checked(name: str, wanted: Type, tensor: torch.Tensor) -> torch.Tensor:
-    """A dense tensor in the processor's memory, of a type. Raises SourceError for any other, and
-    for one without memory.
+    """The tensor itself, if it is strided, on the CPU, and has the wanted dtype and shape. Raises
+    SourceError otherwise, and for a tensor without memory (meta, fake).
     """
     if tensor.device.type != "cpu":
         raise on_device(name, str(tensor.device))
@@ -43,21 +43,21 @@ def checked(name: str, wanted: Type, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def check_written(written: Iterable[str], tensors: Mapping[str, torch.Tensor]) -> None:
-    """Raises SourceError where an input that the program changes shares memory with another one."""
+    """Raises SourceError where an input that the program writes to overlaps another in memory."""
     changed = [name for name in written if name in tensors]
     if changed:
-        rooms = {
-            name: (f"input '{name}', which is changed,", *_room(tensor))
+        extents = {
+            name: (f"input '{name}', which is changed,", *_extent(tensor))
             for name, tensor in tensors.items()
         }
         check_apart(
-            [rooms[n] for n in changed],
-            [(f"input '{n}'", *rooms[n][1:]) for n in tensors if n not in changed],
+            [extents[n] for n in changed],
+            [(f"input '{n}'", *extents[n][1:]) for n in tensors if n not in changed],
         )
 
 
-def _room(tensor: torch.Tensor) -> tuple[int, int]:
-    """Where the elements of a tensor lie, and the bytes from the first to the last."""
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """The address of a tensor's first element, and the bytes from there to the end of its last."""
     if not tensor.numel():
         return 0, 0
     reach = sum(
@@ -67,9 +67,7 @@ def _room(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def constant(name: str, wanted: Any, given: Any) -> None:
-    """Raises SourceError for an argument that is no tensor and not what the program was made
-    for.
-    """
+    """Raises SourceError where an argument that is a constant of the program has another value."""
     same = type(given) is type(wanted) and (
         given is wanted or repr(given) == repr(wanted)
         if isinstance(given, float)

@@ -1,5 +1,5 @@
-"""PyTorch's optimizers as xlac's: which of the built-in ones each is, with which parameters, and
-where PyTorch keeps what it keeps.
+"""Maps PyTorch's optimizers to xlac's built-in ones, with their hyperparameters and the names of
+their state.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from xlac.spec.weights.stored import Stored
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError
 
-COUNT = "step"  # of PyTorch's state: how many steps a parameter has taken, as a tensor
+COUNT = "step"  # PyTorch's name of a parameter's number of steps, a tensor
 Group = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class OptimizerRule:
-    """One of PyTorch's classes: the built-in optimizer of a group, the options that are its
-    parameters by the same names, and what it keeps by PyTorch's.
+    """How a class of PyTorch is mapped: `name` gives the built-in optimizer of a parameter group,
+    `options` are hyperparameters of the same name in both, `slots` PyTorch's names of its state.
     """
 
     name: Callable[[Group], str]
     options: tuple[str, ...]
     slots: Mapping[str, str]
-    counts: bool = True  # whether PyTorch counts the steps; else there is a first one and others
+    counts: bool = True  # PyTorch counts steps; else only the first step is told from others
     refused: Mapping[str, str] = field(default_factory=dict)  # option -> why
 
 
@@ -84,9 +84,7 @@ RULES: dict[type[TorchOptimizer], OptimizerRule] = {
 
 @dataclass(frozen=True, eq=False)
 class GroupOptimizer:
-    """A group of parameters: its optimizer, whether it climbs instead, and what PyTorch calls what
-    is kept.
-    """
+    """A parameter group's optimizer, whether it maximizes, and PyTorch's names of its state."""
 
     optimizer: Optimizer
     maximize: bool
@@ -94,12 +92,12 @@ class GroupOptimizer:
 
 
 def refuse(problem: str, hint: str = "") -> SourceError:
-    """An error about what a step cannot train."""
+    """The error for a model, loss or optimizer that a step does not support."""
     return SourceError(Diagnostic("XL7311", problem, hint=hint))
 
 
 def rule_of(given: Any) -> OptimizerRule:
-    """How an optimizer of PyTorch's is said. Raises SourceError for one that is not."""
+    """The rule for an optimizer of PyTorch. Raises SourceError for one without a counterpart."""
     if not isinstance(given, TorchOptimizer):
         raise refuse(f"the optimizer must be one of torch.optim, not {type(given).__name__}")
     rule = RULES.get(type(given))
@@ -113,14 +111,16 @@ def rule_of(given: Any) -> OptimizerRule:
 
 
 def options_of(rule: OptimizerRule, group: Group) -> tuple[Any, ...]:
-    """All that decides how a group's parameters change, but for the rate: it may be compared."""
+    """A group's hyperparameters except the learning rate, as a key: a program is made for each."""
     chosen = [rule.name(group), bool(group.get("maximize")), bool(group.get("differentiable"))]
     chosen += [bool(group.get(name)) for name in rule.refused]
     return (*chosen, *(_plain(group[name]) for name in rule.options))
 
 
 def group_optimizer(rule: OptimizerRule, group: Group, number: int) -> GroupOptimizer:
-    """The optimizer of a group. Raises SourceError for an option that it has not."""
+    """The built-in optimizer for parameter group `number`. Raises SourceError for an option that it
+    does not have.
+    """
     for name, why in {**rule.refused, "differentiable": "a step is not differentiated"}.items():
         if group.get(name):
             raise refuse(f"parameter group {number}: {name}=True is not supported: {why}")
@@ -136,16 +136,18 @@ def group_optimizer(rule: OptimizerRule, group: Group, number: int) -> GroupOpti
 
 
 def elaboration() -> Elaboration:
-    """What expressions of the built-in optimizers are elaborated in."""
+    """A context in which expressions of the built-in optimizers are elaborated."""
     return Elaboration(
         Report(), {}, built_in().ops, Frame(), Stored(None, Report(), Path(), False), HANDLERS
     )
 
 
-def begin(
+def ensure_state(
     rule: OptimizerRule, group: GroupOptimizer, kept: dict[str, Any], p: torch.Tensor
 ) -> None:
-    """Makes what PyTorch keeps for a parameter where it is not there yet, as PyTorch does."""
+    """Creates PyTorch's optimizer state for a parameter where it is missing, as PyTorch does at the
+    first step: zeros, and a count of 0.
+    """
     if rule.counts and COUNT not in kept:
         kept[COUNT] = torch.tensor(0.0, dtype=_get_scalar_dtype())
     for name in group.slots.values():
@@ -154,14 +156,14 @@ def begin(
 
 
 def steps_taken(rule: OptimizerRule, kept: Mapping[str, Any], slots: Sequence[str]) -> float:
-    """How many steps a parameter has taken; of an optimizer that does not count, whether any."""
+    """The steps done for a parameter; 0 or 1 (any) where the optimizer does not count them."""
     if rule.counts:
         return float(kept[COUNT]) if COUNT in kept else 0.0
     return float(all(kept.get(name) is not None for name in slots))
 
 
 def _plain(value: Any) -> Any:
-    """A number of PyTorch's as Python's."""
+    """Tensors of one number as Python floats, in tuples too."""
     if isinstance(value, tuple | list):
         return tuple(_plain(v) for v in value)
     if isinstance(value, torch.Tensor):

@@ -1,4 +1,4 @@
-"""A compiled model called with tensors: nothing is copied on the way in or out."""
+"""Calls a compiled model with PyTorch's tensors, without copies of dense inputs and results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from xlac.runtime.programs import Programs
 from xlac.runtime.specialization import Specializing, solve
 from xlac_sdk.dtypes import DType
 
-SEED = 3  # words of the state that random operations start from
+SEED = 3  # u64 words of the state of random operations
 
 
 @dataclass(frozen=True, slots=True)
 class TorchInput:
-    """A tensor argument: its position, the input of the model that takes it, and the order of its
-    axes there.
+    """A tensor argument: its position, the model's input that takes it, the order of its axes
+    there, and whether it has open sizes.
     """
 
     position: int
@@ -35,7 +35,9 @@ class TorchInput:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor that the model computes: its output, and the order that gives back its axes."""
+    """A result computed by the model: the output's name, dtype and shape, and the permutation
+    `back` to PyTorch's order of axes.
+    """
 
     name: str
     dtype: DType
@@ -45,29 +47,29 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """An argument that is a result as it is."""
+class PassedArgument:
+    """A result that is an argument itself."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class ViewOfMemory:
-    """A result on the memory of an output, or of an argument whose strides are as expected."""
+    """A result that is a view of an output or of an argument with the given strides."""
 
-    base: Output | Passed
+    base: Output | PassedArgument
     strides: tuple[Dim, ...]  # of the base
     geometry: ViewGeometry
 
 
-Result = Output | Passed | ViewOfMemory | Dim | float | bool | None
+Result = Output | PassedArgument | ViewOfMemory | Dim | float | bool | None
 
 
 class TensorProgram:
-    """Takes the arguments of a graph as a list of tensors and numbers, gives its results as a
-    tuple.
+    """A function from the list of a graph's arguments, tensors and numbers, to the tuple of its
+    results.
 
-    The results of a model with open sizes are found for each set of shapes that is met.
+    For a model with open sizes, a FixedSizeProgram is made and cached for each set of shapes.
     """
 
     def __init__(
@@ -80,12 +82,12 @@ class TensorProgram:
     ) -> None:
         self.model, self.compiled = model, compiled
         self.inputs, self.results, self.seed = tuple(inputs), tuple(results), seed
-        self._programs: Programs[Prepared] = Programs()
+        self._programs: Programs[FixedSizeProgram] = Programs()
         self._open = tuple(i for i in self.inputs if i.symbolic)
         self._fixed = (
             None
             if self._open or isinstance(compiled, Specializing)
-            else self._prepared(compiled, {})
+            else self._at_sizes(compiled, {})
         )
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
@@ -94,24 +96,24 @@ class TensorProgram:
         shapes = tuple(tuple(args[i.position].shape) for i in self._open)
         return self._programs.get(shapes, lambda: self._specialized(args))(args)
 
-    def _specialized(self, args: list[Any]) -> Prepared:
-        given = {i.name: array_of(_laid(args[i.position], i.perm)) for i in self.inputs}
+    def _specialized(self, args: list[Any]) -> FixedSizeProgram:
+        given = {i.name: array_of(_permuted(args[i.position], i.perm)) for i in self.inputs}
         if self.seed:
             given[self.seed] = array_of(seed_tensor())
         sizes = solve(self.model.inputs, {name: array.shape for name, array in given.items()})
         open_ = self.compiled
-        return self._prepared(
+        return self._at_sizes(
             open_.specialize(given) if isinstance(open_, Specializing) else open_, sizes
         )
 
-    def _prepared(self, compiled: Compiled, sizes: dict[str, int]) -> Prepared:
+    def _at_sizes(self, compiled: Compiled, sizes: dict[str, int]) -> FixedSizeProgram:
         made: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
         for result in self.results:
             output = result.base if isinstance(result, ViewOfMemory) else result
             if isinstance(output, Output):
                 made[output.name] = _extents(output.shape, sizes), TORCH[output.dtype]
         results = [_fixed(r, sizes) for r in self.results]
-        return Prepared(compiled, sizes, self.inputs, made, results, self.seed)
+        return FixedSizeProgram(compiled, sizes, self.inputs, made, results, self.seed)
 
 
 def _fixed(result: Result, sizes: dict[str, int]) -> Result:
@@ -132,9 +134,9 @@ def _extents(shape: Shape, sizes: dict[str, int]) -> tuple[int, ...]:
     return static(tuple(substitute(d, sizes) for d in shape))
 
 
-class Prepared:
-    """A program at fixed sizes. What a call does is all here: inputs in place, outputs allocated,
-    one call by address.
+class FixedSizeProgram:
+    """A program at fixed sizes. A call passes the addresses of inputs and of newly allocated
+    outputs, and does nothing else that could be done before.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ class Prepared:
         self._outputs = [(slot.name, *outputs[slot.name]) for slot in compiled.program.outputs]
         self._sizes = [sizes[symbol.name] for symbol in compiled.program.sizes]
         numbers = {name: number for number, (name, *_) in enumerate(self._outputs)}
-        self._results = [_finished(r, numbers) for r in results]
+        self._results = [_result_maker(r, numbers) for r in results]
         self._compiled, self._at = compiled, compiled.at
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
@@ -170,8 +172,8 @@ class Prepared:
 
 
 def _dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
-    """A tensor whose elements lie as the program reads them; a copy when it came in another order
-    than the example.
+    """A tensor in the memory order that the program reads; a copy where it differs from the
+    example's order, or is a negative view.
     """
     laid = tensor if perm is None else tensor.permute(perm)
     if laid.is_contiguous() and not laid.is_neg():
@@ -179,13 +181,13 @@ def _dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
     return laid.detach().resolve_neg().contiguous()
 
 
-def _laid(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
+def _permuted(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
     return tensor if perm is None else tensor.permute(perm)
 
 
-def _finished(result: Any, numbers: dict[str, int]) -> Any:
-    """A result as a call makes it: the number of an output with the order of its axes, or a
-    function of outputs and arguments.
+def _result_maker(result: Any, numbers: dict[str, int]) -> Any:
+    """How a call makes a result: the number of an output and the order of its axes, a function of
+    outputs and arguments, or a constant.
     """
     match result:
         case Output(name, back=back, place=None):
@@ -194,10 +196,10 @@ def _finished(result: Any, numbers: dict[str, int]) -> Any:
             return lambda made, args: place.copied(made[numbers[name]])
         case ViewOfMemory(Output(name), _, geometry):
             return lambda made, args: geometry.of(made[numbers[name]])
-        case ViewOfMemory(Passed(position), strides, geometry):
+        case ViewOfMemory(PassedArgument(position), strides, geometry):
             expected = static(strides)
-            return lambda made, args: geometry.of(_placed(args[position], expected))
-        case Passed(position):
+            return lambda made, args: geometry.of(_with_strides(args[position], expected))
+        case PassedArgument(position):
             return lambda made, args: args[position]
     return result
 
@@ -209,15 +211,15 @@ def _result(result: Any, made: list[torch.Tensor], args: list[Any]) -> Any:
     return result(made, args) if callable(result) else result
 
 
-def _placed(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
-    """An argument as the example lay in memory: a copy where this one does not."""
+def _with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """An argument with the example's strides: a copy where it has others."""
     if tensor.stride() == strides:
         return tensor
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
 def seed_tensor() -> torch.Tensor:
-    """A fresh seed from PyTorch's default generator, so that `torch.manual_seed` decides all that
-    is drawn.
+    """A seed, u64[3], from PyTorch's default generator, so that `torch.manual_seed` decides all
+    random numbers.
     """
     return torch.randint(-(1 << 63), (1 << 63) - 1, (SEED,), dtype=torch.int64).view(torch.uint64)

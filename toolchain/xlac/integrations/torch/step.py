@@ -30,7 +30,7 @@ VARIANTS = 8  # of options of the optimizer, for which programs are made
 
 @dataclass(eq=False)
 class StepProgram:
-    """The step at one set of shapes: its program, and where its state lies."""
+    """A step compiled for one set of shapes, with the binding of its state."""
 
     graph: StepGraph
     program: TensorProgram
@@ -39,12 +39,13 @@ class StepProgram:
 
 
 class TorchStep:
-    """A training step. Called as the module is, with what the loss takes behind; gives the loss, of
-    before the step, as a tensor without a gradient.
+    """A training step. It is called with the module's arguments followed by those of the loss, and
+    returns the loss before the update, a scalar tensor without a gradient.
 
-    Parameters, buffers and what the optimizer keeps are PyTorch's own tensors, changed in place:
-    `state_dict` of both, schedules of the rate and checkpoints go on as without xlac. For each set
-    of shapes, of training modes and of the optimizer's options but the rate a program is made.
+    Parameters, buffers and optimizer state are PyTorch's own tensors, updated in place:
+    `state_dict` of both, learning-rate schedules and checkpoints work as without xlac. A program is
+    compiled for each set of shapes, of training modes, and of hyperparameters other than the
+    learning rate.
     """
 
     def __init__(
@@ -73,13 +74,13 @@ class TorchStep:
         groups = self.optimizer.param_groups
         pairs, numbers = self._pairs(groups)
         options = tuple(optimizers.options_of(self._rule, group) for group in groups)
-        self._bound_variants(options)
+        self._limit_variants(options)
         key = (
-            nest, tuple([_told(leaf) for leaf in leaves]), tuple([m.training for m in self._modules]), options, tuple(pairs),
+            nest, tuple([_argument_key(leaf) for leaf in leaves]), tuple([m.training for m in self._modules]), options, tuple(pairs),
             tuple([p.requires_grad for g in groups for p in g["params"]]),
         )  # fmt: skip
-        made = self._programs.find(key) or self._programs.get(key, lambda: self._made(args, named, pairs))  # fmt: skip
-        self._begin(made)
+        made = self._programs.find(key) or self._programs.get(key, lambda: self._make_program(args, named, pairs))  # fmt: skip
+        self._ensure_state(made)
         return self._run(made, tensors, numbers)
 
     # ---- a call ------------------------------------------------------------------------------
@@ -90,26 +91,30 @@ class TorchStep:
         memory = {t.untyped_storage().data_ptr() for t in state}
         args = [t.clone() if t.untyped_storage().data_ptr() in memory else t for t in tensors]
         (loss,) = made.program([*args, torch.tensor(numbers, dtype=torch.float64)])
-        made.state.written(state)
+        made.state.copy_back(state)
         torch.autograd.graph.increment_version(state)
         if self._rule.counts:
             counts = [self.optimizer.state[p.tensor][COUNT] for p in made.graph.learns]
             torch._foreach_add_(counts, 1)
-        self.optimizer._opt_called = True  # schedules of the rate ask
+        self.optimizer._opt_called = True  # learning-rate schedules warn without it
         found: torch.Tensor = loss
         return found
 
     def _tensor(self, kept: Any) -> torch.Tensor:
-        """Where a tensor of the state is now: `load_state_dict` of an optimizer makes new ones."""
+        """The present tensor of a part of the state: an optimizer's `load_state_dict` replaces
+        them.
+        """
         found: torch.Tensor = self.optimizer.state[kept.tensor][kept.slot] if kept.slot else kept.tensor  # fmt: skip
         return found
 
-    def _begin(self, made: StepProgram) -> None:
+    def _ensure_state(self, made: StepProgram) -> None:
         for learned in made.graph.learns:
-            optimizers.begin(self._rule, learned.group, self.optimizer.state[learned.tensor], learned.tensor)  # fmt: skip
+            optimizers.ensure_state(self._rule, learned.group, self.optimizer.state[learned.tensor], learned.tensor)  # fmt: skip
 
     def _pairs(self, groups: Sequence[dict[str, Any]]) -> tuple[list[int], list[float]]:
-        """For each parameter which pair of a rate and a number of steps is its own, and the pairs."""
+        """The distinct pairs (learning rate, number of steps) of parameters, flat; and by parameter
+        the number of its pair.
+        """
         rule, state = self._rule, self.optimizer.state
         known: dict[tuple[int, float], int] = {}
         pairs, numbers = [], list[float]()
@@ -124,7 +129,7 @@ class TorchStep:
                 pairs.append(known[n, steps])
         return pairs, numbers
 
-    def _bound_variants(self, options: Any) -> None:
+    def _limit_variants(self, options: Any) -> None:
         self._variants.add(options)
         if len(self._variants) > VARIANTS:
             self._variants.discard(options)
@@ -133,7 +138,7 @@ class TorchStep:
 
     # ---- a program ---------------------------------------------------------------------------
 
-    def _made(self, args: tuple[Any, ...], named: dict[str, Any], pairs: Sequence[int]) -> StepProgram:  # fmt: skip
+    def _make_program(self, args: tuple[Any, ...], named: dict[str, Any], pairs: Sequence[int]) -> StepProgram:  # fmt: skip
         limits = {k: self._options[k] for k in ("max_compile_seconds", "max_compile_memory")}
         with within(*limits.values()):
             checkpoint("reading the model")
@@ -175,8 +180,8 @@ class TorchStep:
         return StepProgram(graph, program, BoundState(compiled, graph.state), exported)
 
     def _check_parameters(self) -> None:
-        """Raises SourceError for parameters of the optimizer that the model has not, or that are not
-        in the processor's memory.
+        """Raises SourceError for parameters of the optimizer that are not the model's, or not on
+        the CPU.
         """
         own = {id(p) for p in self._module.parameters()}
         for n, group in enumerate(self.optimizer.param_groups):
@@ -189,8 +194,8 @@ class TorchStep:
             optimizers.group_optimizer(self._rule, group, n)
 
 
-def _told(leaf: Any) -> Any:
-    """What of an argument a program is made for."""
+def _argument_key(leaf: Any) -> Any:
+    """The part of an argument that a program is compiled for."""
     if isinstance(leaf, torch.Tensor):
         return leaf.dtype, leaf.shape, leaf.device, leaf.layout, leaf.requires_grad
     return type(leaf), leaf if isinstance(leaf, int | float | bool | str | None) else repr(leaf)
@@ -210,13 +215,13 @@ def torch_step(
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
 ) -> TorchStep:
-    """A whole training step of a module: `step(*inputs, target)` computes `loss(model(*inputs),
-    target)`, its gradients and the optimizer's update, and gives the loss.
+    """A whole training step of a module as one program: `step(*inputs, target)` computes
+    `loss(model(*inputs), target)`, its gradients and the optimizer's update, and returns the loss.
 
-    The last `targets` arguments by place are the loss's. Without a loss (None) the model gives it:
-    a scalar, or something that has it as `.loss`. `clip_norm` bounds the length of all gradients
-    together. Other options are those of `xlac.compile`. Raises SourceError and UnsupportedError, at
-    once for the optimizer and at a call for the model.
+    The last `targets` positional arguments are the loss's. Without a loss (None) the model returns
+    it: a scalar, or an object with one as `.loss`. `clip_norm` bounds the global norm of gradients.
+    Other options are those of `xlac.compile`. Raises SourceError and UnsupportedError: at once for
+    the optimizer, at a call for the model.
     """
     chosen("precision", precision, PRECISIONS)
     if targets < 0 or (clip_norm is not None and not 0 < clip_norm < float("inf")):

@@ -1,5 +1,5 @@
-"""The graph of a training step of PyTorch's: the loss, its gradients, and the next value of each tensor
-that changes, over a state that is PyTorch's own tensors.
+"""The graph of a PyTorch training step: the loss, its gradients, and the next value of each tensor
+of the state, which consists of PyTorch's own tensors.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
 LOSS, RATES = "loss", "rates"
-EPSILON = 1e-6  # added to the length of gradients that are clipped, as PyTorch does
+EPSILON = 1e-6  # added to the norm of gradients when clipping, as PyTorch does
 
 Slots = Callable[[torch.Tensor], Mapping[str, torch.Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedParameter:
-    """A parameter that learns: its optimizer, and which pair of `rates` holds its rate and how many
-    steps it has taken.
+    """A parameter that learns: its optimizer, and the number of its pair (learning rate, number of
+    steps) in the input `rates`.
     """
 
     tensor: torch.Tensor
@@ -43,8 +43,8 @@ class LearnedParameter:
 
 @dataclass(frozen=True, eq=False)
 class SharedTensor:
-    """A tensor of PyTorch's that the step reads, and perhaps changes, by its name as state; of what an
-    optimizer keeps, `slot` of the parameter `tensor`, by PyTorch's name.
+    """A tensor of PyTorch that is part of the state: a parameter or buffer, or with `slot` the
+    optimizer state of that name for the parameter `tensor`.
     """
 
     name: str
@@ -55,7 +55,7 @@ class SharedTensor:
 
 @dataclass(frozen=True, eq=False)
 class StepGraph:
-    """The model of a step, with what lies behind its state and which parameters learn."""
+    """The model of a step, the tensors of its state, and the parameters that learn."""
 
     model: Model
     state: tuple[SharedTensor, ...]
@@ -63,8 +63,8 @@ class StepGraph:
 
 
 class StepBuilder:
-    """Makes the graph of a step from the program of a loss. `owned` are the module's tensors by name,
-    `learns` the parameters of the optimizer.
+    """Builds the graph of a step from the exported loss. `owned` are the module's tensors by name,
+    `learns` the parameters of the optimizer, `clip` the bound of the gradients' global norm.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class StepBuilder:
         self.pairs = max((p.pair for p in learns), default=-1) + 1
 
     def graph(self) -> StepGraph:
-        """The graph. Raises UnsupportedError where there is no derivative, SourceError for a loss
-        that reaches no parameter.
+        """Builds the graph. Raises UnsupportedError where there is no derivative, and SourceError
+        for a loss that depends on no parameter of the optimizer.
         """
         model = self.exported.model
         known: dict[Node, Node] = {}
         for node in model.graph.order:
             if node.op.mnemonic == "param" and param(node).name in self.owned:
-                known[node] = self._owned(param(node).name)
+                known[node] = self._state_node(param(node).name)
         named = model.graph.outputs
         moved = dict(zip(named, substituted(list(named.values()), known), strict=True))
         loss = moved.pop(str(self.exported.outputs[0]))
@@ -99,14 +99,14 @@ class StepBuilder:
 
     # ---- state -------------------------------------------------------------------------------
 
-    def _owned(self, name: str) -> Node:
-        """A parameter or buffer as state; those that share a tensor are one."""
+    def _state_node(self, name: str) -> Node:
+        """The node of a parameter or buffer; names of the same tensor share one."""
         tensor = self.owned[name]
         if id(tensor) not in self.views:
-            self.views[id(tensor)] = self._added(name.removeprefix("model."), tensor)
+            self.views[id(tensor)] = self._add_state(name.removeprefix("model."), tensor)
         return self.views[id(tensor)]
 
-    def _added(self, name: str, tensor: torch.Tensor, slot: str = "") -> Node:
+    def _add_state(self, name: str, tensor: torch.Tensor, slot: str = "") -> Node:
         perm, dtype = order(tensor), dtype_of(tensor)
         shape = tuple(tensor.shape if perm is None else (tensor.shape[a] for a in perm))
         self.state.append(SharedTensor(name, tensor, perm, slot))
@@ -121,8 +121,8 @@ class StepBuilder:
     def _learn(
         self, loss: Node, beside: Sequence[Node]
     ) -> tuple[Node, dict[SharedTensor, Node], list[LearnedParameter]]:
-        """The loss, the next values of what learns, and which parameters do: those that the loss
-        depends on.
+        """The loss, the next values of parameters and optimizer state, and the parameters that
+        learn: those that the loss depends on.
         """
         asked = [p for key, p in self.learns.items() if key in self.views]
         try:
@@ -138,7 +138,7 @@ class StepBuilder:
             hint = "look for requires_grad=False, torch.no_grad and detach"
             raise refuse("the loss depends on no parameter of the optimizer", hint)
         if self.clip is not None:
-            pairs = _clipped(pairs, self.clip)
+            pairs = _clipped_by_norm(pairs, self.clip)
         self.rates = build.param(RATES, DType.F64, (2 * self.pairs,), origin=Origin(RATES))
         updates: dict[SharedTensor, Node] = {}
         context = elaboration()
@@ -147,21 +147,21 @@ class StepBuilder:
         return found.values[0], updates, [p for p, _ in pairs]
 
     def _update(self, context: object, learned: LearnedParameter, gradient: Node) -> dict[SharedTensor, Node]:  # fmt: skip
-        """The next value of a parameter and of what is kept for it."""
+        """The next values of a parameter and of the optimizer state for it."""
         weight, group = self.views[id(learned.tensor)], learned.group
         name = self._state_of(learned.tensor).name
         kept, places = {}, {}
         for slot, called in group.slots.items():
-            kept[slot] = self._added(f"optimizer.{called}.{name}", learned.tensor, called)
+            kept[slot] = self._add_state(f"optimizer.{called}.{name}", learned.tensor, called)
             places[slot] = self.state[-1]
-        rate, steps = (self._number(2 * learned.pair + n) for n in (0, 1))
+        rate, steps = (self._rate_element(2 * learned.pair + n) for n in (0, 1))
         if group.maximize:
             gradient = build.apply1("neg", gradient)
         made = group.optimizer.update(context, weight, gradient, rate, steps, kept)  # type: ignore[arg-type]
         found = {places[slot]: node for slot, node in made.items() if slot != "w"}
         return {self._state_of(learned.tensor): made["w"], **found}
 
-    def _number(self, at: int) -> Node:
+    def _rate_element(self, at: int) -> Node:
         return build.reshape(build.cut(self.rates, 0, at, at + 1), ())
 
     def _finished(
@@ -182,19 +182,19 @@ class StepBuilder:
         return StepGraph(made, tuple(self.state), tuple(learned))
 
 
-def _clipped(pairs: Sequence[tuple[LearnedParameter, Node]], most: float) -> list[tuple[LearnedParameter, Node]]:  # fmt: skip
-    """Gradients that are at most so long together, as torch.nn.utils.clip_grad_norm_ makes them."""
+def _clipped_by_norm(pairs: Sequence[tuple[LearnedParameter, Node]], most: float) -> list[tuple[LearnedParameter, Node]]:  # fmt: skip
+    """Gradients scaled to a global L2 norm of at most `most`, as torch.nn.utils.clip_grad_norm_."""
     total: Node | None = None
     for _, gradient in pairs:
         wide = build.compute(gradient)
         part = build.cast(build.reduce(build.mul(wide, wide), "add"), DType.F64 if gradient.type.dtype is DType.F64 else DType.F32)  # fmt: skip
-        total = part if total is None else build.add(*_alike(total, part))
+        total = part if total is None else build.add(*_promoted(total, part))
     assert total is not None
     share = build.minimum(build.div(most, build.add(build.sqrt(total), EPSILON)), 1.0)
     return [(p, build.cast(build.mul(build.compute(g), build.cast(share, g.type.dtype.compute)), g.type.dtype)) for p, g in pairs]  # fmt: skip
 
 
-def _alike(x: Node, y: Node) -> tuple[Node, Node]:
+def _promoted(x: Node, y: Node) -> tuple[Node, Node]:
     wide = build.promote(x.type.dtype, y.type.dtype)
     return build.cast(x, wide), build.cast(y, wide)
 

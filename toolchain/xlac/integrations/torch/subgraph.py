@@ -1,6 +1,4 @@
-"""A graph of ATen operations, all of which xlac has, compiled into something called with
-tensors.
-"""
+"""Compiles a graph of supported ATen operations to a function of tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from xlac.frontends.torch.layout import inverse, is_dense, order, usual
 from xlac.frontends.torch.sizes import Sizes
 from xlac.integrations.torch.program import (
     Output,
-    Passed,
+    PassedArgument,
     Result,
     TensorProgram,
     TorchInput,
@@ -38,7 +36,7 @@ from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `torch.compile(…, options={…})` may say."""
+    """The options of `torch.compile(…, backend="xlac", options={…})`, and what `backend` adds."""
 
     target: str = "cpu"
     threads: int | None = None
@@ -48,12 +46,12 @@ class Options:
     max_compile_seconds: float | None = None
     max_compile_memory: int | None = None
     name: str = "graph"
-    visible: frozenset[int] | None = None  # which of the results the user sees; None: all
+    visible: frozenset[int] | None = None  # numbers of the results that the user gets; None: all
 
 
 class Subgraph:
-    """A graph on its way to a program. `unsupported` lists what stands in the way; `sizes` fixes
-    symbols of them.
+    """An imported graph. `unsupported` lists the nodes that cannot be compiled; `sizes` fixes the
+    values of open sizes, by PyTorch's symbol.
     """
 
     def __init__(
@@ -76,7 +74,7 @@ class Subgraph:
             return None
         try:
             type = self.importer.type_of(meta)
-        except NotExpressible:  # whoever reads it will say so
+        except NotExpressible:  # reported at the nodes that read it
             return None
         perm = order(meta)
         name = f"{place.name}"
@@ -87,15 +85,13 @@ class Subgraph:
         return node if perm is None else build.transpose(node, inverse(perm))
 
     @property
-    def untold(self) -> list[str]:
-        """The open sizes that the shapes of no tensor argument tell: those of numbers that are
-        arguments themselves.
-        """
-        told = determined(node.shape for node in self.params)
-        return [name for name in self.importer.sizes.symbols if name not in told]
+    def undetermined_sizes(self) -> list[str]:
+        """The open sizes that no tensor argument's shape determines: arguments that are numbers."""
+        known = determined(node.shape for node in self.params)
+        return [name for name in self.importer.sizes.symbols if name not in known]
 
     def results(self) -> tuple[dict[str, Node], list[Result]]:
-        """The outputs of the model by name, and what the graph returns in terms of them."""
+        """The outputs of the model by name, and the graph's results in terms of these."""
         outputs: dict[str, Node] = {}
         every, visible = output_of(self.module), self.options.visible
         seen = [fx for number, fx in enumerate(every) if visible is None or number in visible]
@@ -113,13 +109,13 @@ class Subgraph:
         ]
 
     def program(self) -> TensorProgram:
-        """Compiled. There must be nothing unsupported. Raises UnsupportedError where no argument
-        tells a size.
+        """Compiles the graph, which must have nothing unsupported. Raises UnsupportedError where no
+        argument determines an open size.
         """
         outputs, results = self.results()
-        if self.untold:
+        if self.undetermined_sizes:
             raise UnsupportedError(
-                Diagnostic("XL5010", f"size {self.untold[0]} is told by no argument")
+                Diagnostic("XL5010", f"size {self.undetermined_sizes[0]} is told by no argument")
             )
         seed = self.importer.random.seed
         used = set(Graph("", (), outputs).nodes())
@@ -149,12 +145,14 @@ class Subgraph:
         return any(symbols(d) for d in node.shape)
 
     def _view(self, fx: FxNode, base: FxNode, outputs: dict[str, Node]) -> Result:
-        """A result as a view of another, or by itself where PyTorch's strides cannot be said."""
+        """A result as a view of another; computed by itself where the strides are no expressions of
+        open sizes.
+        """
         geometry, strides = self._geometry(fx.meta["val"]), self._geometry(base.meta["val"])
         of = self._result(base, outputs) if geometry and strides else None
-        if geometry is None or strides is None or not isinstance(of, Output | Passed):
+        if geometry is None or strides is None or not isinstance(of, Output | PassedArgument):
             return self._result(fx, outputs)
-        if isinstance(of, Passed):  # relative to where the argument begins
+        if isinstance(of, PassedArgument):  # relative to where the argument begins
             geometry = replace(geometry, offset=geometry.offset - strides.offset)
         return ViewOfMemory(of, strides.strides, geometry)
 
@@ -173,7 +171,7 @@ class Subgraph:
         if not isinstance(fx, FxNode):
             return fx  # type: ignore[no-any-return]
         if fx in self.places:
-            return Passed(self.places.index(fx))
+            return PassedArgument(self.places.index(fx))
         value = self.values[fx]
         if not isinstance(value, Node):
             return value  # type: ignore[no-any-return]

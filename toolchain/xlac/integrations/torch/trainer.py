@@ -1,5 +1,5 @@
-"""`xlac.torch_trainer`: a PyTorch module, its loss and its optimizer as what `xlac.train` and
-`xlac train --from-torch` train: steps by `xlac.torch_step`, over PyTorch's own tensors.
+"""`xlac.torch_trainer`: a PyTorch module with its loss and optimizer, for `xlac.train` and
+`xlac train --from-torch`. Its steps are those of `xlac.torch_step`, over PyTorch's own tensors.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ MOST_ROWS = 2**31 - 1
 
 
 class TorchTrainer:
-    """What the loop of `xlac.train` calls. Losses and metrics weigh by the rows of a batch; metrics are
-    those of evaluations, which PyTorch does, in the mode of `model.eval()`.
+    """Implements `TrainingSteps` for a PyTorch module. Losses and metrics are means over the rows
+    of a batch. Evaluations, which alone have metrics, run in PyTorch under `model.eval()`.
     """
 
     batch, losses, averages = BATCH, ("loss",), False
@@ -56,7 +56,7 @@ class TorchTrainer:
 
     @property
     def inputs(self) -> Mapping[str, Type]:
-        """The types of what a step takes, the loss's last."""
+        """The types of a step's inputs by name, those of the loss last."""
         return self._types
 
     @property
@@ -65,8 +65,8 @@ class TorchTrainer:
         raise no_averages()
 
     def run_step(self, arrays: Mapping[str, Any]) -> Sums:
-        """Learns from a batch; its loss as a sum and a count."""
-        given = self._given(arrays)
+        """Updates the parameters from a batch; returns its loss as sum and count."""
+        given = self._tensors_of(arrays)
         value = float(self._step(*given))
         if self._schedule is not None:
             self._schedule.step()
@@ -74,22 +74,23 @@ class TorchTrainer:
         return {"loss": (value * len(given[0]), float(len(given[0])))}
 
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Sums:
-        """The loss and metrics of a batch in the mode of inference."""
-        given = self._given(arrays)
+        """The loss and metrics of a batch in inference mode, as sums and counts."""
+        given = self._tensors_of(arrays)
         ends = len(given) - self._targets
         with _inference(self.model), torch.no_grad():
             made = self.model(*given[:ends])
             found = {name: float(mean(made, *given[ends:])) for name, mean in self._means.items()}
         return {name: (value * len(given[0]), float(len(given[0]))) for name, value in found.items()}  # fmt: skip
 
-    def _given(self, arrays: Mapping[str, Any]) -> list[torch.Tensor]:
+    def _tensors_of(self, arrays: Mapping[str, Any]) -> list[torch.Tensor]:
         return [tensor_of(np.ascontiguousarray(arrays[name])) for name in self._types]
 
-    # ---- what is kept ------------------------------------------------------------------------
+    # ---- state -------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        """Copies of the module's tensors and the optimizer's, and as bytes what else decides how the
-        run goes on: options, the schedule, PyTorch's random numbers.
+        """Copies of the module's and the optimizer's tensors by name, and as bytes (`rest`) all
+        else that a run needs to resume: hyperparameters, the schedule, PyTorch's random state.
+        Raises SourceError where these contain tensors.
         """
         found = {name: np.array(array_of(t.detach())) for name, t in self._tensors().items()}
         own = self.optimizer.state_dict()
@@ -100,24 +101,24 @@ class TorchTrainer:
             "schedule": self._schedule.state_dict() if self._schedule is not None else None,
             "random": torch.get_rng_state().numpy().tobytes(), "steps": self.steps_done,
         }  # fmt: skip
-        told = LoaderState.of(rest)
-        if told.arrays:
+        encoded = LoaderState.of(rest)
+        if encoded.arrays:
             raise refuse("options of the optimizer or the schedule are tensors, which a checkpoint has not", "numbers in their place")  # fmt: skip
         found |= {name: np.array(array_of(t)) for name, t in tensors.items()}
-        return {**found, REST: np.frombuffer(told.text.encode(), np.uint8)}
+        return {**found, REST: np.frombuffer(encoded.text.encode(), np.uint8)}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Takes such a state, in place. Raises SourceError for that of another model."""
+        """Sets such a state, in place. Raises SourceError for the state of another model."""
         try:
             rest = LoaderState(np.asarray(state[REST]).tobytes().decode()).value()
             plain, groups, bits = dict(rest["plain"]), rest["groups"], rest["random"]
             steps, schedule = int(rest["steps"]), rest["schedule"]
         except (KeyError, ValueError, TypeError) as error:
-            raise _other(f"it has no place of a run: {error}") from None
+            raise _other_model(f"it has no place of a run: {error}") from None
         own = self._tensors()
         for name, kept in own.items():
             if name not in state or (state[name].shape, state[name].dtype) != (tuple(kept.shape), dtype_of(kept).numpy):  # fmt: skip
-                raise _other(f"'{name}' is {list(kept.shape)} here")
+                raise _other_model(f"'{name}' is {list(kept.shape)} here")
         held: dict[int, dict[str, Any]] = {}
         for name, value in {
             **{n: tensor_of(np.array(a)) for n, a in state.items()},
@@ -132,7 +133,7 @@ class TorchTrainer:
                 self._schedule.load_state_dict(schedule)
             torch.set_rng_state(torch.from_numpy(np.frombuffer(bits, np.uint8).copy()))
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            raise _other(str(error)) from None
+            raise _other_model(str(error)) from None
         with torch.no_grad():
             for name, kept in own.items():
                 kept.copy_(tensor_of(np.array(state[name])))
@@ -142,10 +143,10 @@ class TorchTrainer:
         return {f"model.{name}": t for name, t in self.model.state_dict(keep_vars=True).items() if isinstance(t, torch.Tensor)}  # fmt: skip
 
     def set_length(self, steps: int) -> None:
-        """Nothing: a schedule of PyTorch's says its length itself."""
+        """Does nothing: PyTorch's schedules know their length."""
 
     def save_weights(self, path: Path) -> None:
-        """Writes the module's `state_dict` as safetensors."""
+        """Writes the module's `state_dict` as safetensors. Raises OSError."""
         found = {n.removeprefix("model."): np.array(array_of(t.detach())) for n, t in self._tensors().items()}  # fmt: skip
         write_tensors(path, {n: TensorSource(Type(DType.of(a.dtype), a.shape), lambda a=a: a) for n, a in found.items()})  # type: ignore[misc]  # fmt: skip
 
@@ -162,7 +163,9 @@ def _inference(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _input_types(inputs: Mapping[str, torch.Tensor]) -> dict[str, Type]:
-    """The types of examples, their first axis counting the rows."""
+    """The types of the inputs from examples, with the open size BATCH as their first axis. Raises
+    SourceError for an example that is no tensor with a first axis.
+    """
     found: dict[str, Type] = {}
     for name, example in inputs.items():
         if not isinstance(name, str) or not isinstance(example, torch.Tensor) or not example.dim():
@@ -174,7 +177,7 @@ def _input_types(inputs: Mapping[str, torch.Tensor]) -> dict[str, Type]:
     return found
 
 
-def _other(what: str) -> SourceError:
+def _other_model(what: str) -> SourceError:
     return SourceError(Diagnostic("XL3020", f"this is the state of another model: {what}"))
 
 
@@ -189,10 +192,10 @@ def torch_trainer(
     schedule: Any = None,
     **options: Any,
 ) -> TorchTrainer:
-    """A module for `xlac.train`: `inputs` has an example of each by name, those of the model and then
-    the loss's `targets`, whose first axis counts the rows. `metrics` are means over rows, called as
-    the loss is; `schedule` is stepped after each step. `options` are those of `xlac.torch_step`.
-    Raises SourceError.
+    """A PyTorch module for `xlac.train`. `inputs` are example tensors by name, those of the model
+    and then the loss's `targets`, whose first axis is the batch. `metrics` are means over rows,
+    called like the loss; `schedule.step()` is called after each step. `options` are those of
+    `xlac.torch_step`. Raises SourceError.
     """
     if not callable(loss):
         raise refuse(f"the loss must be a function, not {type(loss).__name__}")

@@ -1,6 +1,4 @@
-"""Results that are views, of one value or of an argument: they come back as PyTorch's own would, on
-memory that they share.
-"""
+"""Results that are views of a common value or of an argument: they share memory, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -18,31 +16,29 @@ from xlac.frontends.torch.fx_nodes import output_of
 from xlac.frontends.torch.layout import is_dense, number
 from xlac.ir.dims import Dim, Shape
 
-# a view that is alone on its value is computed by itself where it has at most one of so many of the
-# elements
+# a view that is the only result on its value is computed by itself (not as a view) where it has at
+# most 1 / SHARE of the value's elements, since a view would keep the whole value alive
 SHARE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ViewGeometry:
-    """Where the elements of a view lie in the memory of what it is a view of: PyTorch's sizes,
-    strides and offset.
-    """
+    """The sizes, strides and offset (in elements) of a view in the memory of its base."""
 
     shape: Shape
     strides: tuple[Dim, ...]
     offset: Dim
 
     def fixed(self, static: Callable[[Shape], tuple[int, ...]]) -> ViewGeometry:
-        """The same at the sizes of a call."""
+        """The geometry at the sizes of a call."""
         return ViewGeometry(static(self.shape), static(self.strides), static((self.offset,))[0])
 
     def of(self, base: torch.Tensor) -> torch.Tensor:
-        """The view; sizes are known."""
+        """The view of a base tensor. Sizes must be fixed."""
         return base.as_strided(self.shape, self.strides, base.storage_offset() + self.offset)
 
     def copied(self, value: torch.Tensor) -> torch.Tensor:
-        """A dense tensor's elements in memory of this geometry, of which nobody else has a view."""
+        """A copy of a dense tensor in new memory of this geometry."""
         if not value.numel():
             return value.as_strided(self.shape, self.strides)
         room = (
@@ -57,7 +53,7 @@ class ViewGeometry:
 
 
 def only_views(module: GraphModule) -> bool:
-    """Whether a graph computes nothing: its results are arguments and views of them."""
+    """Whether a graph computes nothing: its results are arguments and views of these."""
     results = [
         fx
         for fx in output_of(module)
@@ -67,8 +63,8 @@ def only_views(module: GraphModule) -> bool:
 
 
 def shared(results: Sequence[Any]) -> dict[FxNode, FxNode]:
-    """Of the results of a graph, those that come back as views, and of what: not those that are
-    cheaper by themselves.
+    """The results of a graph that are returned as views, with their bases. A view that is cheaper
+    to compute by itself is not among them.
     """
     nodes = [
         fx
@@ -80,13 +76,13 @@ def shared(results: Sequence[Any]) -> dict[FxNode, FxNode]:
     return {
         fx: base
         for fx, base in roots.items()
-        if base is not fx and is_dense(base.meta["val"]) and _pays(fx, base, counts[base])
+        if base is not fx and is_dense(base.meta["val"]) and _worth_sharing(fx, base, counts[base])
     }
 
 
 def overlaps(tensor: torch.Tensor) -> bool:
-    """Whether some elements may lie at one place, as those of an expanded tensor do. Sizes count as
-    the example has them.
+    """Whether elements of a tensor may share memory, as in an expanded one. Open sizes are taken
+    from the example.
     """
     axes = sorted(
         (number(step), number(size))
@@ -101,7 +97,7 @@ def overlaps(tensor: torch.Tensor) -> bool:
     return False
 
 
-def _pays(fx: FxNode, base: FxNode, count: int) -> bool:
+def _worth_sharing(fx: FxNode, base: FxNode, count: int) -> bool:
     if base.op == "placeholder" or count > 1:
         return True
     value = fx.meta["val"]

@@ -1,5 +1,5 @@
-"""Graphs whose sizes cannot stay open: imported and compiled again for each set of sizes that a
-call brings.
+"""Graphs whose sizes cannot stay open: imported and compiled for each set of sizes at its first
+call.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from xlac.integrations.torch.subgraph import Options, Subgraph
 from xlac.runtime.programs import Programs
 
 
-class Resizing:
-    """A graph with symbolic sizes, as a function of the list of its arguments."""
+class PerSizePrograms:
+    """A graph with symbolic sizes as a function of the list of its arguments, with a program for
+    each set of sizes.
+    """
 
     def __init__(self, module: GraphModule, options: Options) -> None:
         self._module, self._options = module, options
@@ -28,20 +30,20 @@ class Resizing:
         sizes = tuple(
             args[at] if axis is None else args[at].shape[axis] for at, axis, _ in self._symbols
         )
-        return self._programs.get(sizes, lambda: self._made(sizes))(args)
+        return self._programs.get(sizes, lambda: self._compile(sizes))(args)
 
     def example(self) -> Subgraph:
-        """The graph at the sizes of the example that it was captured with."""
+        """The graph at the sizes of the example with which it was captured."""
         return Subgraph(self._module, self._options, dict(_hints(self._module)))
 
-    def _made(self, sizes: tuple[int, ...]) -> TensorProgram:
+    def _compile(self, sizes: tuple[int, ...]) -> TensorProgram:
         values = {symbol: size for (_, _, symbol), size in zip(self._symbols, sizes, strict=True)}
         return Subgraph(self._module, self._options, values).program()
 
 
 def _symbols(metas: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
-    """Where each symbol can be read: the number of an argument, and its axis unless it is a size
-    itself.
+    """Where each symbol can be read: the number of an argument, an axis of it (None if the argument
+    is the size itself), and the symbol.
     """
     seen = set()
     for at, meta in enumerate(metas):
