@@ -1,1 +1,1 @@
-"""The section `train`: what is minimised, and how weights change."""
+"""The section `train` of a spec: losses, optimizers, learning rates, and options of a step."""

@@ -1,4 +1,4 @@
-"""How many numbers a loss or metric is the mean of: what batches of different sizes weigh by."""
+"""The count of elements that a loss or metric is the mean of: the weight of a batch in averages."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from xlac.ops.reduction.statistics import Mean, count
 from xlac.ops.tensor.leaf import Const, Param, param
 from xlac.spec.report import Fault, Place
 
-LARGEST_COUNT = 2**53  # beyond, numbers are not counted one by one
+LARGEST_COUNT = 2**53  # beyond it, f64 does not hold every integer
 FACTORS = ("mul", "div")
 LINEAR = ("cast", "add", "sub", "neg", *FACTORS)
 
 
 @dataclass(frozen=True, eq=False)
 class BatchMean:
-    """A mean over examples: a scalar, and how many numbers it is the mean of: by the sizes of a
-    batch, or a scalar of the graph. A sum of means of different numbers has them as `parts`.
+    """A mean over a batch: a scalar, and the count of elements that it averages over, which is a
+    size or a scalar of the graph. A sum of means with different counts has these as `parts`.
     """
 
     value: Node
@@ -32,34 +32,34 @@ class BatchMean:
 
     @property
     def means(self) -> tuple[BatchMean, ...]:
-        """The means of which this is the sum: itself, unless it has parts."""
+        """The means whose sum this is: its parts, or itself if it has none."""
         return self.parts or (self,)
 
     def nodes(self) -> list[Node]:
-        """Its scalars: the value, the count where the data decide it, and those of its parts."""
+        """Its nodes: the value, the count where the data decide it, and those of its parts."""
         own = [self.value, self.count] if isinstance(self.count, Node) else [self.value]
         return [*own, *(node for part in self.parts for node in part.nodes())]
 
     def names(self, name: str) -> list[str]:
-        """What outputs of these scalars are called, of a mean called `name`."""
+        """The names of outputs for `nodes`, of a mean called `name`."""
         own = [name, f"{name}.count"] if isinstance(self.count, Node) else [name]
         more = (part.names(f"{name}.{n}") for n, part in enumerate(self.parts, 1))
         return [*own, *(one for names in more for one in names)]
 
     def over(self, nodes: Iterator[Node]) -> BatchMean:
-        """The same mean of other scalars, given in the order of `nodes`."""
+        """The same mean with other nodes, given in the order of `nodes`."""
         value = next(nodes)
         number = next(nodes) if isinstance(self.count, Node) else self.count
         return BatchMean(value, number, tuple(part.over(nodes) for part in self.parts))
 
 
 def batch_mean(value: Node, batch: Dim) -> BatchMean:
-    """A scalar as a mean: of the numbers under `mean`; of what a loss of classes divides by, where
-    labels or class weights decide it; else of the examples of the batch.
+    """A scalar as a mean. Its count is that of the elements under a `mean`; the denominator of a
+    classification loss, where labels or class weights decide it; else the examples of the batch.
 
-    Terms and factors beside one such loss that no data reach (a regulariser) do not change what it
-    is the mean of. Several that divide by different numbers, or one beside another mean, are parts
-    that weigh each by its own; one that has nothing to count is 0 then.
+    Terms and factors that do not depend on data, such as a regularizer, do not change the count of
+    such a loss. Several losses with different denominators, or one with another mean added, become
+    parts, each divided by its own count; a part whose count is 0 is 0.
     """
     node = value
     while node.op.mnemonic == "cast":
@@ -81,12 +81,12 @@ def batch_mean(value: Node, batch: Dim) -> BatchMean:
 
 
 Key = tuple[object, ...] | None
-"""What tells the numbers of rows that losses divide by from one another; None for no such loss."""
+"""Identifies a denominator of classification losses; None: terms without one."""
 
 
 def _terms(value: Node) -> tuple[dict[Key, Node], dict[Key, Node]]:
-    """The numbers that a scalar's losses of classes divide by, and the scalar as a sum: of what
-    divides by each of them, and of the rest.
+    """The denominators of the classification losses in a scalar, and the scalar as a sum of terms:
+    one for each denominator, and one for the rest.
     """
     numbers: dict[Key, Node] = {}
     known: dict[Node, dict[Key, Node]] = {}
@@ -111,7 +111,7 @@ def _terms(value: Node) -> tuple[dict[Key, Node], dict[Key, Node]]:
 
 
 def _split(node: Node, operands: list[dict[Key, Node]]) -> dict[Key, Node]:
-    """The terms of a scalar from those of its operands."""
+    """The terms (see `_terms`) of a scalar, from those of its operands."""
     if all(list(terms) == [None] for terms in operands):
         return {None: node}
     first, *others = operands
@@ -143,19 +143,19 @@ def _reads_data(value: Node) -> bool:
 
 
 def _guarded(value: Node, number: Node) -> Node:
-    """A mean that is 0 where there is nothing to count."""
+    """A mean, or 0 where its count is 0."""
     return build.select(build.compare(number, "eq", 0.0), build.like(0.0, value), value)
 
 
 def _constant(node: Node) -> Any:
-    """The number that a scalar always is; None for one that depends on something."""
+    """The value of a constant scalar, else None."""
     while node.op.mnemonic == "cast":
         node = node.inputs[0]
     return node.op.value.item() if isinstance(node.op, Const) else None
 
 
 def check_count(number: Node, place: Place) -> None:
-    """Raises Fault for a count that is no number of anything, whatever the data are."""
+    """Raises Fault for a constant count that is not a number in 0 < count <= LARGEST_COUNT."""
     value = _constant(number)
     if value is not None and (isinstance(value, bool) or not 0 < value <= LARGEST_COUNT):
         shown = str(value).lower() if isinstance(value, bool) else value
@@ -166,7 +166,7 @@ def check_count(number: Node, place: Place) -> None:
 
 
 def check_finite(value: Node, place: Place) -> None:
-    """Raises Fault for what is not finite, whatever the data are."""
+    """Raises Fault for a constant that is not finite."""
     number = _constant(value)
     if isinstance(number, float) and not isfinite(number):
         raise Fault("XL1012", f"this is {number} for any data", place.span)

@@ -1,4 +1,4 @@
-"""Averages of weights over steps: how fast they follow, and from when."""
+"""Exponential moving averages of weights: `train: {ema: …}`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from xlac.spec.training.needs import ANY, check_steps
 from xlac_sdk.dtypes import DType
 
 PREFIX = "ema."
-"""What the names of averages begin with; those of the weights follow."""
+"""The prefix of the names of averages, before the weight's name."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExponentialAverage:
-    """An exponential moving average of every weight that learns or is measured."""
+    """An exponential moving average of every weight that learns or is a running statistic."""
 
     decay: float | str  # a number, or an expression of `step`
     spec: EmaSpec
@@ -31,8 +31,8 @@ class ExponentialAverage:
     place: Place
 
     def share(self, context: Elaboration, step: Node) -> Node:
-        """How much of a weight goes into its average after a step, a scalar of the type of `step`,
-        which counts the steps before. Raises Fault, or Poisoned.
+        """1 - decay: the share of the weight in its average after a step; a scalar of the dtype of
+        `step`, the number of steps done. Raises Fault, or Poisoned.
         """
         before = build.maximum(build.sub(step, float(self.spec.after)), 0.0)
         decay: Node = (
@@ -49,14 +49,16 @@ class ExponentialAverage:
         text, at = self.decay, self.place.at("decay")
         value = expression(context, scope, text, "ema", at)
         if isinstance(value, int | float):
-            _check(value, at)
+            _check_decay(value, at)
         node = as_node(context, value, text, "ema", at, step.type)
         if node.shape:
             raise Fault("XL2009", f"a decay is a scalar, and this is {node.type}", at.span)
         return build.cast(node, step.type.dtype)
 
     def check(self, context: Elaboration) -> None:
-        """Sees that a decay is one at any step. Raises Fault, or Poisoned."""
+        """Checks that a decay given as an expression is in 0..1 at every step. Raises Fault, or
+        Poisoned.
+        """
         if isinstance(self.decay, str):
             problem = "a decay is from 0 to 1"
             hint = "decay: min((1 + step) / (10 + step), 0.999)"
@@ -70,8 +72,8 @@ class ExponentialAverage:
             )
 
     def following(self, average: Node, weight: Node, share: Node, count: Node) -> Node:
-        """The next value of an average from that of the weight; `count` is the number of steps
-        before, an integer.
+        """The next value of an average, given the next value of the weight; `count` is the number
+        of steps done, i64.
         """
         new = build.cast(weight, average.type.dtype)
         moved = build.mul(build.sub(new, average), build.cast(share, average.type.dtype))
@@ -85,8 +87,8 @@ class ExponentialAverage:
         return found
 
 
-def _check(decay: Any, at: Place) -> None:
-    """Raises Fault."""
+def _check_decay(decay: Any, at: Place) -> None:
+    """Raises Fault unless a decay is a number in 0 <= decay < 1."""
     if isinstance(decay, bool) or not isinstance(decay, int | float) or not 0 <= decay < 1:
         problem = f"a decay is at least 0 and less than 1, and this is {decay}"
         raise Fault("XL1012", problem, at.span, "ema: {decay: 0.999}")
@@ -95,16 +97,16 @@ def _check(decay: Any, at: Place) -> None:
 def read_average(
     spec: EmaSpec, context: Elaboration, constants: Constants, place: Place
 ) -> ExponentialAverage | None:
-    """What a spec says under `ema`; what is wrong goes to the report."""
+    """Reads `ema`. Mistakes go to the report, and give None."""
     at = place.at("decay")
     try:
         decay: Any = arithmetic.value(spec.decay, constants, at)
         if not isinstance(decay, str):
-            _check(decay, at)
+            _check_decay(decay, at)
         found = ExponentialAverage(
             decay if isinstance(decay, str) else float(decay), spec, constants, place
         )
-        found.share(context, build.param("step", DType.F32))  # for what is wrong in an expression
+        found.share(context, build.param("step", DType.F32))  # raises for mistakes in an expression
         found.check(context)
         return found
     except Fault as fault:

@@ -1,8 +1,8 @@
-"""Low-rank factors of weights (LoRA: Hu and others, 2021): what learns in their place.
+"""Low-rank adaptation (LoRA; Hu and others, 2021): factors that learn in place of weights.
 
-A weight W of [out, in] stays as it is, and W + alpha / rank * B A takes its place, with B of
-[out, rank] and A of [rank, in]. Products, lookups and convolutions with W become those with W and,
-beside them, with A and then B; what else reads W reads the sum.
+A weight W of [out, in] is frozen, and the model uses W + alpha / rank * B A, with B of [out, rank]
+and A of [rank, in]. Products, lookups and convolutions with W add a branch with A and then B; any
+other operation reads the sum.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from xlac_sdk.source import Origin
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """The factors of one weight, `weight`. `a` is [rank, in] and `b` [out, rank], with the window of
-    a convolution in `a`; `flipped` says that the weight has its inputs first: its change is the
-    transpose of their product. Of an embedding `in` counts the rows of the table.
+    """The factors of one weight: `a`, [rank, in], with the window of a convolution in it, and `b`,
+    [out, rank]. `flipped`: the weight is [in, out], so the product of factors is transposed. For an
+    embedding (`looked_up`), `in` is the number of rows of the table.
     """
 
     weight: Node
@@ -44,13 +44,15 @@ class LowRank:
 
     @property
     def scale(self) -> float:
-        """What the product of the factors is multiplied by."""
+        """The factor of the product: alpha / rank."""
         return (self.spec.rank if self.spec.alpha is None else self.spec.alpha) / self.spec.rank
 
     def sides(self) -> tuple[Node, Node]:
-        """The matrices whose product has the axes of the weight, flattened to two."""
+        """The matrices whose product is the weight's change, with the weight's axes flattened to
+        two.
+        """
         b = build.reshape(self.b, self.b.shape[:2])
-        a = build.reshape(self.a, (self.spec.rank, _known(self.a.shape[1:])))
+        a = build.reshape(self.a, (self.spec.rank, _fixed_volume(self.a.shape[1:])))
         return (transposed(a), transposed(b)) if self.flipped else (b, a)
 
     def summed(self) -> Node:
@@ -64,10 +66,11 @@ class LowRank:
         return merged(weight, a, b, self.scale, self.flipped)
 
     def initial(self, seed: int) -> dict[str, Callable[[], Array]]:
-        """The first values, as Hugging Face's PEFT has them: `a` uniform within 1 / sqrt(in) and `b`
-        zeros; of an embedding `a` zeros and `b` normal. The change is zero.
+        """Functions that make the initial values by name, as in Hugging Face's PEFT: `a` uniform
+        within 1 / sqrt(in) and `b` zero; for an embedding `a` zero and `b` normal. So the change is
+        zero at first.
         """
-        most = 1 / sqrt(_known(self.a.shape[1:]))
+        most = 1 / sqrt(_fixed_volume(self.a.shape[1:]))
         uniform = TensorInit(scheme="uniform", low=-most, high=most)
         zeros, normal = TensorInit(scheme="zeros"), TensorInit(scheme="normal", std=1.0)
         how = {self.a: zeros if self.looked_up else uniform, self.b: normal if self.looked_up else zeros}  # fmt: skip
@@ -77,8 +80,8 @@ class LowRank:
         }
 
 
-def _known(shape: Sequence[Dim]) -> int:
-    """How many elements there are in axes whose sizes are known."""
+def _fixed_volume(shape: Sequence[Dim]) -> int:
+    """The number of elements in axes of fixed size."""
     return prod(n for n in shape if isinstance(n, int))
 
 
@@ -88,7 +91,7 @@ def product(x: Node, y: Node) -> Node:
 
 
 def transposed(matrix: Node) -> Node:
-    """Rows as columns."""
+    """The transpose of a matrix."""
     return build.transpose(matrix, (1, 0))
 
 
@@ -99,8 +102,8 @@ def low_rank(
     place: Place,
     context: Elaboration,
 ) -> dict[str, LowRank]:
-    """The factors that patterns ask for, by weight; the first that fits decides. `weights` are those
-    that can learn, `roots` what needs them. What is wrong goes to the report.
+    """The factors of weights whose names match a pattern of `specs`; the first match decides.
+    `weights` are those that can learn, `roots` the nodes that use them. Mistakes go to the report.
     """
     report = context.report
     uses: dict[Node, list[Node]] = {}
@@ -128,17 +131,19 @@ def low_rank(
 
 
 def _factors(weight: Node, spec: LoraSpec, uses: Sequence[Node], at: Place) -> LowRank:
-    """The factors of a weight. Raises Fault for one that is no matrix and no kernel."""
+    """The factors of a weight. Raises Fault for one that is neither a matrix nor the kernel of a
+    convolution.
+    """
     shape = weight.shape
     kernel = bool(uses) and all(isinstance(node.op, ForwardConvolution) for node in uses)
     if not all(isinstance(n, int) for n in shape) or not (len(shape) == 2 or (kernel and len(shape) > 2)):  # fmt: skip
         problem = f"{weight.name} is {weight.type}: low rank is of matrices, and of kernels of convolutions"  # fmt: skip
         raise Fault("XL2059", problem, at.key, "a pattern that fits these only; wrt lets others learn")  # fmt: skip
-    rows, columns = _known(shape[:1]), _known(shape[1:])
+    rows, columns = _fixed_volume(shape[:1]), _fixed_volume(shape[1:])
     if spec.rank > min(rows, columns):
         problem = f"{weight.name} is {weight.type}, whose rank is at most {min(rows, columns)}"
         raise Fault("XL2059", problem, at.at("rank").span)
-    if spec.dropout and (other := [n for n in uses if _beside(n, weight) in (None, _of_table)]):
+    if spec.dropout and (other := [n for n in uses if _branch_of(n, weight) in (None, _of_table)]):
         problem = f"{weight.name} is read by {other[0].op.mnemonic}, which has no input to drop"
         raise Fault("XL2059", problem, at.at("dropout").span, "dropout: 0.0")
     looked_up = any(isinstance(node.op, Embedding) for node in uses)
@@ -165,12 +170,12 @@ def _factors(weight: Node, spec: LoraSpec, uses: Sequence[Node], at: Place) -> L
 def with_factors(
     roots: Sequence[Node], factors: Mapping[str, LowRank], context: Elaboration
 ) -> list[Node]:
-    """The roots with factors beside their weights. Raises Fault for too many operations."""
+    """The roots with the factors applied to their weights. Raises Fault for too many operations."""
     by_weight = {one.weight: one for one in factors.values()}
     sums: dict[Node, Node] = {}
     new: dict[Node, Node] = {}
     for node in walk(roots):
-        beside = {i: _beside(node, i) for i in node.inputs if i in by_weight}
+        beside = {i: _branch_of(node, i) for i in node.inputs if i in by_weight}
         for weight, change in beside.items():
             if change is None and weight not in sums:
                 sums[weight] = _stamped(by_weight[weight].summed(), by_weight[weight], context)
@@ -188,15 +193,15 @@ def with_factors(
 
 
 def _stamped(node: Node, one: LowRank, context: Elaboration) -> Node:
-    """A node, new ones that it needs named after the weight, such as h1.lora."""
+    """A node, with new nodes that it needs named after the weight, such as h1.lora."""
     path = one.a.name.rpartition(".lora")[0] + ".lora"
     context.stamp([node], Origin(path, one.a.origin.span if one.a.origin else None))
     return node
 
 
-def _beside(node: Node, weight: Node) -> Callable[[LowRank, Node], Node] | None:
-    """What a use of a weight adds, from its factors and the use: a product of its inputs with one
-    and then the other. None where it is no use that has such.
+def _branch_of(node: Node, weight: Node) -> Callable[[LowRank, Node], Node] | None:
+    """A function that builds the low-rank branch for a use of a weight, from the factors and the
+    use. None where the use has none: it reads the sum instead.
     """
     op, inputs = node.op, node.inputs
     places = [n for n, i in enumerate(inputs) if i is weight]
@@ -220,7 +225,7 @@ def _dropped(one: LowRank, x: Node) -> Node:
 
 
 def _of_rows(place: int) -> Callable[[LowRank, Node], Node]:
-    """Rows of the input at a place, multiplied by the weight as matmul has it, or linear."""
+    """The branch for input `place`, whose rows are multiplied by the weight (matmul, linear)."""
 
     def made(one: LowRank, use: Node) -> Node:
         left, right = one.sides()
@@ -238,9 +243,9 @@ def _of_columns(one: LowRank, use: Node) -> Node:
 
 
 def _of_table(one: LowRank, use: Node) -> Node:
-    """Rows of a table; as in PEFT, no indices are dropped."""
+    """The branch of an embedding; as in PEFT, without dropout."""
     left, right = one.sides()
-    table = Embedding(count=_known(left.shape[:1]), dim=one.spec.rank, dtype=left.type.dtype)
+    table = Embedding(count=_fixed_volume(left.shape[:1]), dim=one.spec.rank, dtype=left.type.dtype)
     return product(Node.of(table, use.inputs[0], left), right)
 
 

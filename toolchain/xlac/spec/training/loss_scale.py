@@ -1,4 +1,4 @@
-"""What a loss is multiplied by, so that its gradients in f16 are not too small for it."""
+"""Loss scaling: a factor of the loss that keeps gradients in f16 from underflowing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from xlac.spec.schema.training import LossScaleSpec, TrainSpec
 
 @dataclass(frozen=True, slots=True)
 class LossScale:
-    """The first factor; where it is `dynamic`, what becomes of it as torch.amp.GradScaler has it."""
+    """The initial factor; if `dynamic`, the parameters by which it changes, as in
+    torch.amp.GradScaler.
+    """
 
     initial: float
     dynamic: bool = False
@@ -19,7 +21,7 @@ class LossScale:
 
 
 def loss_scale(spec: TrainSpec) -> LossScale | None:
-    """What a section says of it; f16 has a dynamic one unless told."""
+    """Reads `loss_scale`. By default f16 has a dynamic one, other types none."""
     given = spec.loss_scale
     if isinstance(given, float | int):
         return LossScale(float(given))

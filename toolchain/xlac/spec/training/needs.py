@@ -1,4 +1,4 @@
-"""What must hold of the parameters of optimizers and rates, and of the rates that come of them."""
+"""Checks of the hyperparameters of optimizers and schedules, and of the resulting rates."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from xlac.spec.schema.fields import LARGEST
 from xlac_sdk.dtypes import DType
 
 FIRST = range(10)
-"""The steps whose rates are looked at before there is a run, which nearly every run takes."""
+"""The steps at which a learning-rate expression is checked."""
 ANY = (*range(17), *(n for k in range(5, 41) for n in (2**k - 1, 2**k, 3 * 2**k)))
-"""Steps of runs of any length."""
+"""A sample of steps of runs of any length."""
 
 
 def unmet(
@@ -30,8 +30,9 @@ def unmet(
     declared: Place,
     asked: Place,
 ) -> tuple[str, str, Place] | None:
-    """The first of the `needs`, arithmetic and what is wrong where it does not hold, that is not
-    met: both, and where the spec says the one parameter that it is about. Raises Fault.
+    """The first condition of `needs` (expression -> problem) that does not hold: the expression,
+    the problem, and the place of the parameter at fault, if there is one, else `asked`. Raises
+    Fault for a mistake in an expression.
     """
     for text, problem in needs.items():
         expression = parsed(text, declared.at("needs", text))
@@ -47,7 +48,7 @@ def unmet(
 
 
 def finite(value: Any) -> bool:
-    """Whether all numbers of a parameter are finite, in f32 too."""
+    """Whether all numbers of a parameter are finite in f32."""
     if isinstance(value, list):
         return all(map(finite, value))
     return not isinstance(value, int | float) or -LARGEST <= value <= LARGEST
@@ -61,8 +62,8 @@ def check_steps(
     place: Place,
     hint: str = "",
 ) -> None:
-    """Sees that a scalar made of `step` is from 0 to `most` at each of some steps. Raises Fault,
-    and what `made` raises.
+    """Checks, by interpreting it, that a scalar `made` from `step` is in 0..`most` at some steps.
+    Raises Fault, and what `made` raises.
     """
     step = build.param("step", DType.F64)
     graph = Graph("at a step", (step,), {"found": made(step)})

@@ -1,4 +1,4 @@
-"""What is minimised, and by which optimizer each weight that learns from it changes."""
+"""Objectives: the losses, and the optimizer of each weight that learns from one."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema.document import Merged
 from xlac.spec.schema.training import ClipSpec, LossSpec, TrainSpec
 from xlac.spec.training.counts import BatchMean
-from xlac.spec.training.optimizer import Optimizer, another, optimizer
+from xlac.spec.training.optimizer import Optimizer, optimizer, replacement
 
 IN_TURN, TOGETHER = "in_turn", "together"
-OWN = ("loss", "optimizer", "clip", "groups", "wrt")  # what each of several losses says itself
+OWN = ("loss", "optimizer", "clip", "groups", "wrt")  # keys that each of several losses has itself
 
 REPORTED = frozenset({"epoch", "step", "seconds", "finite", "loss_scale"})
-"""What a step or a row of metrics.csv tells beside losses and metrics."""
+"""Names that a step or a row of metrics.csv reports beside losses and metrics."""
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What a section needs of the graph: the model's outputs, losses and metrics; None for what is
-    wrong.
+    """The nodes that a section needs: the model's outputs, losses and metrics; None in place of one
+    with a mistake.
     """
 
     outputs: Mapping[str, Node]
@@ -34,7 +34,7 @@ class Values:
     metrics: Mapping[str, BatchMean | None]
 
     def nodes(self) -> list[Node]:
-        """All of them."""
+        """All these nodes, in a fixed order."""
         found = list(self.outputs.values())
         for mean in (*self.losses, *self.metrics.values()):
             if mean is not None:
@@ -42,12 +42,12 @@ class Values:
         return found
 
     def graph(self, name: str) -> Graph:
-        """Outputs and losses as a graph."""
+        """A graph of the outputs and losses."""
         ends = {f"loss {n}": one.value for n, one in enumerate(self.losses) if one is not None}
         return Graph(name, (), {**self.outputs, **ends})
 
     def replaced(self, change: Callable[[Sequence[Node]], Sequence[Node]]) -> Values:
-        """The values that a change of all nodes at once makes of them."""
+        """The same with all nodes rewritten at once by `change`."""
         nodes = self.nodes()
         new = dict(zip(nodes, change(nodes), strict=True))
 
@@ -63,9 +63,7 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """A loss, and the weights that learn from it, each with its optimizer. `name` is "" where there
-    is one loss only.
-    """
+    """A loss, and the optimizer of each weight that learns from it. The only one is called ""."""
 
     name: str
     loss: BatchMean
@@ -74,15 +72,15 @@ class Objective:
 
     @property
     def metric(self) -> str:
-        """What the loss is called where it is reported."""
+        """The name under which the loss is reported."""
         return self.name or "loss"
 
 
 def losses(
     spec: TrainSpec, place: Place, context: Elaboration
 ) -> list[tuple[str, Place, LossSpec | TrainSpec]]:
-    """What a section minimises, by name: one thing called "", or several. What is missing or too
-    much goes to the report.
+    """The losses of a section, as (name, place, spec): one called "", or several. Missing and
+    superfluous keys go to the report.
     """
     report, given = context.report, spec.model_fields_set
     if spec.losses is None:
@@ -113,8 +111,8 @@ def losses(
 
 
 def check_names(spec: TrainSpec, place: Place, report: Report) -> None:
-    """Reports losses and metrics that have the name of something else that is reported, such as
-    each of them over validation data.
+    """Reports losses and metrics whose name is taken by another number that runs report, such as a
+    metric on the validation data.
     """
     losses = list(spec.losses) if spec.losses else ["loss"]
     names = [*losses, *(name for name in spec.metrics if name not in losses)]
@@ -136,9 +134,10 @@ def learning(
     able: Mapping[str, Node],
     factors: Mapping[str, Node],
 ) -> dict[str, Optimizer]:
-    """The weights that learn of those that are `able`, each with its optimizer: that of the first
-    group that fits. Where there are `factors` of low rank these do, of several losses those that
-    `wrt` names, and of the others only what it names. What is wrong goes to the report.
+    """The optimizer of each weight that learns from a loss, out of those that are `able` to: that
+    of the first group whose pattern matches, else the loss's own. With LoRA `factors`, these learn,
+    and other weights only if `wrt` names them; of several losses, the one whose `wrt` names a
+    factor has it. Mistakes go to the report.
     """
     report, said = context.report, "wrt" in spec.model_fields_set
     known = {**able, **factors}
@@ -159,7 +158,7 @@ def learning(
     if not named:
         return {}
     base = place.at("optimizer", named)
-    made = {"": _made(merged, context, named, given, constants, base)}
+    made = {"": _optimizer_or_none(merged, context, named, given, constants, base)}
     for pattern, own in spec.groups.items():
         at = place.at("groups", pattern)
         if not any(fnmatchcase(name, pattern) for name in chosen) and not report.found:
@@ -169,14 +168,16 @@ def learning(
                 at.key,
                 nearest(pattern, chosen),
             )
-        other = another(merged, named, own)
+        other = replacement(merged, named, own)
         if other:
-            made[pattern] = _made(
+            made[pattern] = _optimizer_or_none(
                 merged, context, other, own[other], constants, at.at(other), pattern
             )
             continue
         group = GroupPlace(at.source, at.path, base, frozenset(own))
-        made[pattern] = _made(merged, context, named, {**given, **own}, constants, group, pattern)
+        made[pattern] = _optimizer_or_none(
+            merged, context, named, {**given, **own}, constants, group, pattern
+        )
     found: dict[str, Optimizer] = {}
     for name in chosen:
         first = next((p for p in spec.groups if fnmatchcase(name, p)), "")
@@ -186,7 +187,7 @@ def learning(
     return found
 
 
-def _made(
+def _optimizer_or_none(
     merged: Merged,
     context: Elaboration,
     name: str,
@@ -195,7 +196,7 @@ def _made(
     place: Place,
     group: str = "",
 ) -> Optimizer | None:
-    """An optimizer; what is wrong goes to the report."""
+    """An optimizer; mistakes go to the report, and give None."""
     try:
         return optimizer(merged, name, given, constants, place, group)
     except Fault as fault:
@@ -207,7 +208,7 @@ def _made(
 
 @dataclass(frozen=True)
 class GroupPlace(Place):
-    """The parameters of a group: its own, and those of the optimizer's place that it has not."""
+    """The place of a group's parameters: for those that it does not set, the optimizer's place."""
 
     base: Place | None = None
     own: frozenset[str] = frozenset()
@@ -225,8 +226,8 @@ def check_objectives(
     context: Elaboration,
     places: list[Place],
 ) -> None:
-    """What is wrong of losses that are scalars: one that reaches no weight that learns from it, and
-    weights that learn from two at once.
+    """Reports losses that depend on no weight that learns from them, and weights that learn from
+    two losses at once.
     """
     taken: dict[str, str] = {}
     for one, place in zip(objectives, places, strict=True):

@@ -1,4 +1,4 @@
-"""An optimizer that a spec names: what it keeps for a weight, and how the weight changes."""
+"""Optimizers as specs declare them: their state for a weight, and its update."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from xlac_sdk.dtypes import DType
 
 @cache
 def built_in() -> Merged:
-    """The optimizers and rates that every spec may name."""
+    """The built-in optimizers and schedules."""
     report = Report()
     found = read_document(Path(__file__).with_name("optimizers.yaml"), report)
     report.finish()
@@ -37,7 +37,7 @@ def built_in() -> Merged:
 
 @dataclass(frozen=True, eq=False)
 class Rate:
-    """A learning rate: `base`, which may be set while a run goes on, times a factor of `step`."""
+    """A learning rate: `base`, which callers may set between steps, times a factor of `step`."""
 
     base: float
     entry: SpecEntry[RateSpec] | None  # none: the factor is an expression of the user's
@@ -47,18 +47,18 @@ class Rate:
 
     @property
     def covers_run(self) -> bool:
-        """Whether it depends on how many steps the whole run takes."""
+        """Whether the schedule spans the whole run, so that it depends on the number of steps."""
         return self.entry is not None and self.params.get("steps") == 0
 
     def check(self, context: Elaboration) -> None:
-        """Sees that the first steps have a rate. Raises Fault, or Poisoned."""
+        """Checks that an expression is >= 0 at the first steps. Raises Fault, or Poisoned."""
         if self.entry is None:
             problem = "a learning rate is a number of at least 0"
             made = lambda step: self.factor(context, step, build.like(1000.0, step))
             check_steps(made, FIRST, LARGEST, problem, self.place, "max(…, 0.0); step counts the steps before")  # fmt: skip
 
     def factor(self, context: Elaboration, step: Node, steps: Node) -> Node:
-        """The factor at a step, of the type of `step`. Raises Fault, or Poisoned."""
+        """The factor after `step` of the run's `steps`, in their dtype. Raises Fault, or Poisoned."""
         values = {"step": step, "steps": steps}
         text, place = self.text, self.place
         if self.entry is not None:
@@ -72,7 +72,7 @@ class Rate:
 
 @dataclass(frozen=True, eq=False)
 class Optimizer:
-    """An optimizer with its parameters. `place` is where the spec asked for it."""
+    """An optimizer with its hyperparameters. `place` is where the spec names it."""
 
     name: str
     entry: SpecEntry[OptimizerSpec]
@@ -83,7 +83,7 @@ class Optimizer:
     group: str = ""  # the pattern of the weights that it is for, where it is not for all
 
     def _constants(self, weight: Type) -> Constants:
-        """What arithmetic of the declaration sees, for a weight of a type."""
+        """The constants that expressions of the declaration see, for a weight of a type."""
         own = {
             "shape": list(weight.shape),
             "rank": weight.rank,
@@ -92,9 +92,7 @@ class Optimizer:
         return Constants({**own, **self.params}, {})
 
     def check(self, name: str, weight: Type) -> None:
-        """Raises Fault for a weight that the optimizer does not change, or not with these
-        parameters.
-        """
+        """Raises Fault where the weight's type or the hyperparameters violate `needs`."""
         constants = self._constants(weight)
         wrong = unmet(self.entry.spec.needs, constants, self.params, self.entry.place, self.place)
         if wrong is None:
@@ -107,7 +105,7 @@ class Optimizer:
         raise Fault("XL2048", f"{problem}, and {name!r} is {weight}", self.place.key, hint)
 
     def slots(self, weight: Type) -> dict[str, tuple[Type, float]]:
-        """What is kept for a weight of a type: types and first values. Raises Fault."""
+        """The optimizer state for a weight: types and initial values by name. Raises Fault."""
         found: dict[str, tuple[Type, float]] = {}
         constants = self._constants(weight)
         for name, slot in self.entry.spec.state.items():
@@ -126,7 +124,7 @@ class Optimizer:
     def update(
         self, context: Elaboration, weight: Node, gradient: Node, rate: Node, step: Node, kept: Mapping[str, Node]
     ) -> dict[str, Node]:  # fmt: skip
-        """The next values of the weight, `w`, and of what is kept. Raises Fault, or Poisoned."""
+        """The next values of the weight (`w`) and of its state `kept`. Raises Fault, or Poisoned."""
         spec, place = self.entry.spec, self.entry.place
         path = f"{weight.name}.{self.name}"
         wide = weight.type.dtype.compute
@@ -160,12 +158,12 @@ class Optimizer:
 
 
 def resolution(dtype: DType) -> float:
-    """The distance from 1 to the next number of a type."""
+    """The machine epsilon of a float type: the distance from 1 to the next number."""
     return {DType.F64: 2.0**-52, DType.F32: 2.0**-23, DType.F16: 2.0**-10, DType.BF16: 2.0**-7}[dtype]  # fmt: skip
 
 
 def computed(text: Any, constants: Constants, place: Place) -> Any:
-    """Arithmetic at build time over parameters, also in each part of a list. Raises Fault."""
+    """The value of an expression over hyperparameters, or of each element of a list. Raises Fault."""
     if isinstance(text, list):
         return [computed(part, constants, place.at(i)) for i, part in enumerate(text)]
     if not isinstance(text, str):
@@ -198,13 +196,13 @@ def optimizer(
 
 
 def optimizers(merged: Merged) -> dict[str, SpecEntry[OptimizerSpec]]:
-    """The optimizers that a spec may name."""
+    """The optimizers that a spec may name: built-in ones and its own, which take precedence."""
     return {**built_in().optimizers, **merged.optimizers}
 
 
-def another(merged: Merged, named: str, own: Mapping[str, Any]) -> str:
-    """The optimizer that a group asks for in place of the one `named`; "" where what it gives are
-    parameters of that.
+def replacement(merged: Merged, named: str, own: Mapping[str, Any]) -> str:
+    """The optimizer that a group sets in place of the one `named`; "" where the group sets only
+    hyperparameters.
     """
     if len(own) != 1:
         return ""
@@ -222,7 +220,9 @@ def filled(
     place: Place,
     apart: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Parameters with their defaults, but for those that are read `apart`. Raises Fault."""
+    """Hyperparameters with their defaults, without those in `apart`. Raises Fault for unknown,
+    missing and wrong ones; `owner` names the declaration in messages.
+    """
     params: dict[str, Any] = {}
     for key in given:
         if key not in defaults and key not in apart:
@@ -234,7 +234,7 @@ def filled(
         value = arithmetic.value(given[key], constants, place.at(key)) if key in given else default
         if value is None:
             raise Fault("XL2007", f"{owner} needs {key!r}", place.key)
-        if not _alike(value, default):
+        if not _same_kind(value, default):
             kind = _KINDS[type(default)]
             if isinstance(default, list):
                 kind = f"a list of {len(default)} numbers"
@@ -249,21 +249,21 @@ def filled(
 _KINDS = {bool: "true or false", float: "a number", int: "a whole number", list: "a list", str: "text"}  # fmt: skip
 
 
-def _alike(value: Any, default: Any) -> bool:
-    """Whether a value is of the kind of the default, which may be unknown; whole numbers are
-    numbers, and a list is as long as the default.
+def _same_kind(value: Any, default: Any) -> bool:
+    """Whether a value has the type of the default (any, if that is None): an integer passes for a
+    float, and a list has the default's length.
     """
     if isinstance(default, list) and default:
         if not isinstance(value, list) or len(value) != len(default):
             return False
-        return all(_alike(*pair) for pair in zip(value, default, strict=True))
+        return all(_same_kind(*pair) for pair in zip(value, default, strict=True))
     if default is None or type(value) is type(default):
         return True
     return isinstance(default, float) and type(value) is int
 
 
 def rate_of(merged: Merged, asked: Any, constants: Constants, place: Place) -> Rate:
-    """A number, an expression of `step`, or a schedule with its parameters. Raises Fault."""
+    """Reads a number, an expression of `step`, or a schedule with parameters. Raises Fault."""
     known = {**built_in().rates, **merged.rates}
     if isinstance(asked, dict):
         if len(asked) != 1:
@@ -293,7 +293,7 @@ def rate_of(merged: Merged, asked: Any, constants: Constants, place: Place) -> R
 
 
 def positive(value: Any, place: Place) -> float:
-    """A rate as a number. Raises Fault for any other value, and for less than 0."""
+    """A learning rate as a float. Raises Fault for anything but a finite number >= 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:  # fmt: skip
         raise Fault("XL1012", f"a learning rate is a number of at least 0, found {value!r}", place.span)  # fmt: skip
     return float(value)

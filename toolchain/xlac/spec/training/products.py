@@ -1,4 +1,4 @@
-"""Which operations are products: what halves are worth it for."""
+"""The operations that are matrix products or convolutions, which half precision makes faster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRODUCTS = frozenset(
 
 
 def multiplies(root: Node, dtype: DType) -> bool:
-    """Whether a value needs a product of an element type, be it in a loop or a branch."""
+    """Whether a value depends on a product of a dtype, also inside loops and branches."""
     return any(is_product(node, dtype) for node in walk([root])) or any(
         multiplies(end, dtype)
         for node in walk([root])
@@ -23,7 +23,7 @@ def multiplies(root: Node, dtype: DType) -> bool:
 
 
 def is_product(node: Node, dtype: DType) -> bool:
-    """Whether a node multiplies floats of one type."""
+    """Whether a node is a product whose float operands all have a dtype."""
     if node.op.mnemonic not in PRODUCTS:
         return False
     return {i.type.dtype for i in node.inputs if i.type.dtype.is_float} == {dtype}

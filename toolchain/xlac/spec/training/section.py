@@ -1,4 +1,6 @@
-"""The section `train` of a spec: its expressions as nodes of the model's graph, all else checked."""
+"""Reads the section `train` of a spec: elaborates its expressions to nodes of the model's graph,
+and checks everything else.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ from xlac_sdk.source import Origin
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a spec says of training. Of several objectives each begins with the weights that those
-    before it have left, where they learn `in_turn`; else all with the same.
+    """The section `train`. With several objectives, each updates the weights as the ones before it
+    have left them, if `in_turn`; else all gradients are taken at the same weights.
     """
 
     graph: Graph  # the whole model, with its inputs
@@ -52,21 +54,21 @@ class Training:
     weights: Mapping[str, Node]  # every weight of the graph, by name
     batch: str
     seed: int
-    frozen_mode: tuple[str, ...]  # patterns of nodes that stay as they are in inference
-    initial: Mapping[str, Callable[[], Any]]  # draws weights anew, by name; none go on from theirs
+    frozen_mode: tuple[str, ...]  # patterns of nodes that stay in inference mode
+    initial: Mapping[str, Callable[[], Any]]  # random initial values by weight; others are loaded
     elaboration: Callable[[], Elaboration]
     report: Report
     place: Place = field(repr=False)
-    compute: DType = DType.F32  # of products in a step
+    compute: DType = DType.F32  # of matrix products in a step
     accumulate: int = 1  # micro-batches of a step
-    factors: Mapping[str, LowRank] = field(default_factory=dict)  # by the weight that stays
+    factors: Mapping[str, LowRank] = field(default_factory=dict)  # LoRA, by the frozen weight
     ema: ExponentialAverage | None = None
     scale: LossScale | None = None  # of the loss, for its gradients
-    finite: bool = False  # whether gradients have to be
+    finite: bool = False  # whether gradients are checked to be finite
 
     @property
     def learns(self) -> dict[str, Optimizer]:
-        """The weights that learn, each with the first optimizer that changes it."""
+        """The weights that learn, each with the first optimizer that updates it."""
         found: dict[str, Optimizer] = {}
         for objective in self.objectives:
             for name, one in objective.learns.items():
@@ -84,8 +86,8 @@ def read_training(
     symbols: Mapping[str, Symbol],
     fixed: Mapping[str, DimValue],
 ) -> Training | None:
-    """What a spec says of training, some of whose sizes the caller has `fixed`; None where that
-    goes to the report.
+    """Reads the section. `fixed` are open sizes that the caller has fixed. Mistakes go to the
+    report, and give None.
     """
     spec, place, report = entry.spec, entry.place, context.report
     before = len(report.found)
@@ -137,7 +139,7 @@ def read_training(
 
 
 def _with_factors(values: Values, factors: Mapping[str, LowRank], context: Elaboration) -> Values:
-    """Values with factors beside their weights; too many operations go to the report."""
+    """The values with LoRA factors applied to their weights; mistakes go to the report."""
     if not factors:
         return values
     try:
@@ -150,7 +152,7 @@ def _with_factors(values: Values, factors: Mapping[str, LowRank], context: Elabo
 def _check_compute(
     spec: TrainSpec, objectives: list[Objective], place: Place, report: Report
 ) -> None:
-    """Reports a precision of products where there are none."""
+    """Reports a `compute` type where the losses have no product that would use it."""
     if spec.compute != "f32" and not any(
         multiplies(one.loss.value, DType.F32) for one in objectives
     ):
@@ -158,7 +160,7 @@ def _check_compute(
 
 
 def _check_frozen(spec: TrainSpec, graph: Graph, context: Elaboration, place: Place) -> None:
-    """Reports patterns of `frozen_mode` that fit no node."""
+    """Reports patterns of `frozen_mode` that match no node."""
     named = {node.name for node in graph.order}
     for i, pattern in enumerate(spec.frozen_mode):
         if not any(fnmatchcase(name, pattern) for name in named) and not context.report.found:
@@ -166,7 +168,7 @@ def _check_frozen(spec: TrainSpec, graph: Graph, context: Elaboration, place: Pl
 
 
 def _with_weights(context: Elaboration, scope: Scope) -> Scope:
-    """What expressions of the section see: the graph's names, and weights by theirs."""
+    """The scope of the section's expressions: names of the graph, and of weights."""
     inner = Scope(scope.frame, scope.constants, "train.", parent=scope)
     inner.values.update({n: node for n, node in context.weights.items() if not scope.values.get(n)})
     return inner
@@ -174,7 +176,7 @@ def _with_weights(context: Elaboration, scope: Scope) -> Scope:
 
 @dataclass
 class _Section:
-    """Reads the means of a section."""
+    """Elaborates the losses and metrics of a section."""
 
     context: Elaboration
     scope: Scope
@@ -185,7 +187,7 @@ class _Section:
     def values(
         self, spec: TrainSpec, asked: Sequence[tuple[str, Place, Any]], outputs: Mapping[str, Node]
     ) -> Values:
-        """The losses and metrics beside the outputs; what is wrong goes to the report."""
+        """The losses and metrics; mistakes go to the report, and give None for that one."""
         found = [
             self.mean(one.loss, name or "loss", at.at("loss")) if one.loss is not None else None
             for name, at, one in asked
@@ -198,7 +200,7 @@ class _Section:
         return Values(outputs, found, metrics)
 
     def mean(self, text: Any, name: str, at: Place) -> BatchMean | None:
-        """The mean that an expression is, or that `sum` and `count` make."""
+        """The mean given by an expression, or by `sum` and `count`; mistakes go to the report."""
         try:
             if isinstance(text, MeanSpec):
                 total, number = (
@@ -232,7 +234,7 @@ class _Section:
 
 
 def _initial(spec: TrainSpec, context: Elaboration, place: Place) -> dict[str, Callable[[], Any]]:
-    """How weights are drawn anew, by name."""
+    """Functions that make random initial values, by weight, where `init` asks for them."""
     init = spec.init
     if init is None:
         return {}
@@ -247,7 +249,7 @@ def _initial(spec: TrainSpec, context: Elaboration, place: Place) -> dict[str, C
 
 
 def _check_optimizers(training: Training) -> None:
-    """Elaborates each optimizer once for each rank of weights that it has."""
+    """Elaborates each optimizer once for each rank of its weights, to report mistakes in it."""
     seen: set[tuple[Optimizer, int]] = set()
     wrong: set[Optimizer] = set()
     pairs = [pair for objective in training.objectives for pair in objective.learns.items()]
@@ -272,14 +274,14 @@ def _check_optimizers(training: Training) -> None:
             gradient = build.param("g", weight.type.dtype, weight.shape)
             one.update(context, weight, gradient, rate, step, kept)
         except Fault as fault:
-            training.report.fault(_asked(fault, one))
+            training.report.fault(_at_spec(fault, one))
             wrong.add(one)
         except Poisoned:
             wrong.add(one)
 
 
-def _asked(fault: Fault, one: Optimizer) -> Fault:
-    """A fault in what is built in, for numbers of the spec, where the spec asks for it."""
+def _at_spec(fault: Fault, one: Optimizer) -> Fault:
+    """A fault inside a built-in optimizer, moved to the place where the spec names it."""
     found = fault.diagnostic
     if found.span is None or found.span.file != built_in().place.span.file:
         return fault
@@ -287,6 +289,6 @@ def _asked(fault: Fault, one: Optimizer) -> Fault:
 
 
 def scalar_type(training: Training) -> DType:
-    """The type of rates: f64 where a weight is f64, else f32."""
+    """The dtype of learning rates and other scalars: f64 where a weight is f64, else f32."""
     wide = any(training.weights[name].type.dtype is DType.F64 for name in training.learns)
     return DType.F64 if wide else DType.F32
