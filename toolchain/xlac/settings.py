@@ -25,7 +25,7 @@ class Settings(NamedTuple):
 
 
 def settings() -> Settings:
-    """The settings now. Raises SourceError for a value that makes no sense."""
+    """The present settings. Raises SourceError for a variable with an invalid value."""
     return Settings(
         _number("XLAC_THREADS", 1, 1, 1024),
         _cache(),

@@ -74,7 +74,7 @@ def with_factors(found: Found, file: TensorFile) -> Found:
     """
     assert isinstance(file, SafetensorsFile)
     changed, parts = dict(found), set[str]()
-    for name, (scale, transposed) in _told(file).items():
+    for name, (scale, transposed) in _factor_metadata(file).items():
         head = name.removesuffix(".weight")
         names = next(
             (pair for pair in _pairs(head) if all(part in file.tensors for part in pair)), None
@@ -101,32 +101,32 @@ def _pairs(head: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _told(file: SafetensorsFile) -> dict[str, tuple[float, bool | None]]:
-    """What a file says of each weight: the scale of its factors, and whether it has inputs first."""
+def _factor_metadata(file: SafetensorsFile) -> dict[str, tuple[float, bool | None]]:
+    """By weight: the scale of its factors, and whether the weight is [in, out], if the file says so."""
     try:
-        told = json.loads(file.metadata[METADATA])
-        found = {str(n): (float(one["scale"]), one.get("transposed")) for n, one in told.items()}
+        entries = json.loads(file.metadata[METADATA])
+        found = {str(n): (float(one["scale"]), one.get("transposed")) for n, one in entries.items()}
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise BadFile("what it says of its factors is not as written") from None
     for name, (scale, transposed) in found.items():
         if not isfinite(scale) or not isinstance(transposed, bool | None):
-            raise BadFile(f"what it says of the factors of {name!r} makes no sense")
+            raise BadFile(f"its metadata of the factors of {name!r} are invalid")
     return found
 
 
 def _transposed(
-    name: str, weight: StoredTensor, a: StoredTensor, b: StoredTensor, said: bool | None
+    name: str, weight: StoredTensor, a: StoredTensor, b: StoredTensor, known: bool | None
 ) -> bool:
-    """Whether the product of factors is to be transposed; shapes say it where the file does not."""
+    """Whether the product of factors is transposed; decided by the shapes if the file does not say."""
     if any(not isinstance(t.dtype, DType) or not t.dtype.is_float for t in (weight, a, b)):
         raise BadFile(f"{name!r} and its factors are no floats")
     product = (*b.shape[:1], prod(a.shape[1:]))
     fits = [way for way in (False, True) if len(a.shape) > 1 and len(b.shape) > 1 and a.shape[0] == b.shape[1]
             and _flat(weight, way) == (product[::-1] if way else product) and prod(b.shape[2:]) == 1]  # fmt: skip
-    if not fits or (said is not None and said not in fits):
+    if not fits or (known is not None and known not in fits):
         shown = " and ".join(str(list(t.shape)) for t in (a, b))
         raise BadFile(f"factors of {shown} do not fit {name!r}, {list(weight.shape)}")
-    return fits[0] if said is None else said
+    return fits[0] if known is None else known
 
 
 def _flat(weight: StoredTensor, turned: bool) -> tuple[int, int]:
