@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +44,16 @@ def run(module: str, arrays: list[Array]) -> list[Array]:
         ]
 
 
-def read_back(module: str, model: Model, given: Mapping[str, Array], folder: Path) -> None:
-    """What our importer makes of a module computes what the model does."""
+def read_back(
+    module: str,
+    model: Model,
+    given: Mapping[str, Array],
+    folder: Path,
+    bounds: Sequence[Array | None] = (),
+) -> None:
+    """What our importer makes of a module computes what the model does; `bounds` of the results are
+    those of `difference`.
+    """
     (folder / "m.mlir").write_text(module)
     found = load(folder / "m.mlir")
     arrays = [given[n.op.name] for n in model.graph.inputs]  # type: ignore[attr-defined]
@@ -53,8 +61,9 @@ def read_back(module: str, model: Model, given: Mapping[str, Array], folder: Pat
     with np.errstate(all="ignore"):
         results = interpret(found.graph, dict(zip(names, arrays, strict=True)), found.weights)
         wanted = interpret(model.graph, given, model.weights)
-    for got, want in zip(results.values(), wanted.values(), strict=True):
-        assert not (wrong := difference(np.asarray(got), np.asarray(want))), wrong
+    every = bounds or [None] * len(wanted)
+    for got, want, bound in zip(results.values(), wanted.values(), every, strict=True):
+        assert not (wrong := difference(np.asarray(got), np.asarray(want), bound)), wrong
 
 
 def inputs_of(model: Model) -> dict[str, Array]:

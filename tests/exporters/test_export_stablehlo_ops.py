@@ -48,7 +48,8 @@ def compared(chosen: list[OperationCase], again: Path | None = None) -> None:
         case = chosen[int(name[3:].split("_")[0])]
         assert not (wrong := difference(got, want, case.bound)), f"{case.name}: {wrong}"
     if again is not None:
-        read_back(module, model, given, again)
+        bounds = [chosen[int(name[3:].split("_")[0])].bound for name in expected]
+        read_back(module, model, given, again, bounds)
 
 
 @pytest.mark.parametrize("name", sorted(set(OPS) - {"custom_call"}))

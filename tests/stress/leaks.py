@@ -23,7 +23,7 @@ from statistics import median
 from kinds_of_work import WORK
 
 NOTES, WARM = 30, 0.25  # the warm-up is this share of the time,
-WARM_TURNS = 80  # and so many turns: more than the programs that a model keeps for its sizes
+WARM_TURNS = 150  # and so many turns: twice the programs that a model keeps for its sizes
 LARGEST_GROWTH = 2 << 20  # bytes
 BYTES_A_TURN = 64
 COUNTS = {"files open": 2, "threads": 1, "maps": 24, "objects": 400, "temporary files": 2}
