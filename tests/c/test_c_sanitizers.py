@@ -117,7 +117,7 @@ def test_sanitizers_are_silent(
 
 
 @pytest.mark.parametrize("spec", MODELS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_valgrind_is_silent(spec: str, tmp_path: Path) -> None:
     needs("valgrind", "gcc")
     folder = build(spec, tmp_path / spec, *MODELS[spec])

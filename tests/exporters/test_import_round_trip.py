@@ -24,7 +24,7 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.source import Origin, SourceError
 from xlac_sdk.target import Request
 
-STRIDE = 2 if os.environ.get("XLAC_EXPORT_ALL") else 60  # of ONNX's own node tests, one in so many
+STRIDE = 2 if os.environ.get("XLAC_EXPORT_ALL") else 120  # of ONNX's own node tests, one in so many
 
 
 def sources(model: Model, target: str) -> dict[str, str]:
@@ -48,7 +48,7 @@ def test_onnx_through_yaml_is_onnx_directly(tmp_path: Path) -> None:
         for target in ("c", "cpu") if built % 10 == 0 else ("c",):
             assert sources(found, target) == sources(model, target), case.name
         built += 1
-    assert built >= 18
+    assert built >= 9
 
 
 def test_every_node_of_an_import_can_be_named() -> None:

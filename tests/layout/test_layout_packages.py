@@ -24,7 +24,7 @@ DISTRIBUTIONS = {
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_wheel_holds_what_it_should(folder: str, tmp_path: Path) -> None:
     package, source = DISTRIBUTIONS[folder]
     command = [

@@ -142,6 +142,7 @@ def test_work_counts_multiplications_and_additions_of_the_whole_product():
 
 
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)])
+@pytest.mark.sampled(3)
 def test_on_this_machine(turned):
     target = cpu(threads=2)
     for m, n, k, dtype in (

@@ -127,6 +127,7 @@ def test_channels_first_and_a_kernel_that_lies_otherwise(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.sampled(2)
 def test_on_this_machine(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forced(monkeypatch, 4)
     agree(group(Kind.CONV, conv((2, 29, 30, 64), 96)), replace(cpu(threads), fast=True))
