@@ -4,6 +4,9 @@ interrupted is ended.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 
 import xlac
 from xlac.cli import status
+from xlac_sdk.host import tool
 from xlac_sdk.source import LimitError
 from xlac_sdk.support import limits
 
@@ -90,6 +94,21 @@ def test_llvm_is_ended_in_time_and_gets_no_more_memory_than_is_left(
     with pytest.raises(LimitError, match="XL4032"):
         monkeypatch.setattr(limits, "room", lambda: 1 << 20)
         xlac.compile(SPEC, max_compile_memory=8 << 30)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no groups of processes here")
+def test_a_tool_that_is_ended_takes_along_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a compiler's driver, which waits for the compiler itself."""
+    monkeypatch.setattr(limits, "left", lambda: 0.5)
+    os.mkfifo(tmp_path / "held")
+    end = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(subprocess.TimeoutExpired):
+        tool.run(["sh", "-c", "sleep 9999 > held & wait"], tmp_path)
+    with os.fdopen(end, "rb", buffering=0) as pipe:
+        while pipe.read(1) is None:  # somebody holds its other end; the test's limit ends this
+            time.sleep(0.01)
 
 
 def test_programs_are_kept_and_found_whatever_the_limits(

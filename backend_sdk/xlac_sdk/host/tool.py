@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from xlac_sdk.support import limits
 
+GRACE = 5.0  # seconds in which a command that is told to end may tidy up
 FULL = os.strerror(errno.ENOSPC)
 
 
@@ -18,21 +21,47 @@ def run(command: Sequence[str], folder: Path | None = None) -> str:
     told.
 
     Raises OSError where it says that the disk is full, which is nothing that its user could correct
-    in the input.
+    in the input. Whatever ends the wait for it (a limit, ctrl-C) ends what it started too.
     """
     plain = {**os.environ, "LC_ALL": "C"}
     with limits.ended_in_time():
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=plain,
-            timeout=limits.left(),
-        )
-    if not done.returncode:
+        returncode, told = _finished(command, folder, plain)
+    if not returncode:
         return ""
-    if FULL in done.stderr:
+    if FULL in told:
         raise OSError(errno.ENOSPC, FULL)
-    return done.stderr.strip() or f"it ended with {done.returncode}"
+    return told.strip() or f"it ended with {returncode}"
+
+
+def _finished(
+    command: Sequence[str], folder: Path | None, environment: Mapping[str, str]
+) -> tuple[int, str]:
+    """What a command returned, and its complaints."""
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as process:
+        try:
+            told = process.communicate(timeout=limits.left())[1]
+        except BaseException:
+            _end(process)
+            raise
+    return process.returncode, told
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a command and its parts: a compiler's would go on without it, and leave their files."""
+    if not hasattr(os, "killpg"):
+        process.kill()
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+            return
