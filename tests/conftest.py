@@ -116,7 +116,7 @@ def _skipping(init: Callable[..., None]) -> Callable[..., None]:
 
 @pytest.fixture
 def some(request: pytest.FixtureRequest) -> Some:
-    """`some(cases, n)`: every n-th of the cases that one test walks through; with --all, every one."""
+    """`some(cases, n)`: every n-th of the cases of one test; with --all, every one."""
     return lambda cases, n: cases[:: 1 if request.config.getoption("--all") else n]
 
 

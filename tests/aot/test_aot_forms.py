@@ -133,7 +133,8 @@ int main(void) {
     if (digits_init(&context, memory, sizeof memory) != DIGITS_OK) return 8;
     if (digits_run(&context, 0, probs) != DIGITS_NULL_POINTER) return 9;
     if (digits_status_text(DIGITS_OK)[0] != 'd' || digits_status_text(99)[0] != 'n') return 10;
-    if (digits_run(&context, image, probs) != DIGITS_OK || digits_reset(&context) != DIGITS_OK) return 11;
+    if (digits_run(&context, image, probs) != DIGITS_OK || digits_reset(&context) != DIGITS_OK)
+        return 11;
     return fwrite(probs, sizeof probs, 1, stdout) != 1;
 }
 """

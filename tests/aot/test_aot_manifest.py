@@ -160,7 +160,8 @@ import xlac
 model = xlac.load(sys.argv[1])
 print(repr(model(np.ones((4, 64), np.float32)).tobytes()))
 wrong = [n for n in sys.modules if n.startswith(("llvmlite", "jinja2", "yaml", "ruamel"))]
-rooms = ("ir", "ops", "passes", "fusion", "codegen", "memory", "spec", "frontends", "exporters", "driver", "cache", "model", "debug", "cli")
+rooms = ("ir", "ops", "passes", "fusion", "codegen", "memory", "spec",
+         "frontends", "exporters", "driver", "cache", "model", "debug", "cli")
 mine = [n for n in sys.modules if n.startswith("xlac.") and n.split(".")[1] in rooms]
 assert not wrong and not mine, (wrong, mine)
 """
@@ -213,8 +214,16 @@ def test_artefacts_are_the_same_bytes_everywhere(tmp_path: Path) -> None:
         (home / "digits.yaml").write_bytes((SPECS / "digits.yaml").read_bytes())
         (home / "digits.safetensors").write_bytes((SPECS / "digits.safetensors").read_bytes())
         folders.append(home / "out" if number else home / "deep" / "er")
-        environment = {**os.environ, "HOME": str(home), "USER": f"user{number}", "LOGNAME": f"user{number}", "TZ": f"UTC{number}",
-                       "PYTHONHASHSEED": str(number), "LANG": ("C", "en_US.UTF-8")[number], "XLAC_CACHE": str(home / "cache")}  # fmt: skip
+        environment = {
+            **os.environ,
+            "HOME": str(home),
+            "USER": f"user{number}",
+            "LOGNAME": f"user{number}",
+            "TZ": f"UTC{number}",
+            "PYTHONHASHSEED": str(number),
+            "LANG": ("C", "en_US.UTF-8")[number],
+            "XLAC_CACHE": str(home / "cache"),
+        }
         options = [
             "--emit",
             "h,o,a,so,exe,s,ll",

@@ -80,7 +80,8 @@ VALGRIND = """\
 #include "@name.h"
 extern const size_t bytes[];
 static void *call(void *unused) {
-    void *memory = aligned_alloc(@upper_ALIGN, (@upper_MEMORY_BYTES + @upper_ALIGN - 1) / @upper_ALIGN * @upper_ALIGN), *a[@count];
+    void *memory = aligned_alloc(@upper_ALIGN,
+        (@upper_MEMORY_BYTES + @upper_ALIGN - 1) / @upper_ALIGN * @upper_ALIGN), *a[@count];
     @name_context *context = malloc(sizeof *context);
     (void)unused;
     for (int i = 0; i < @count; ++i) {
@@ -141,9 +142,8 @@ def test_valgrind_finds_nothing(spec: str, tool: str, tmp_path: Path) -> None:
     for word, value in words.items():
         text = text.replace(f"@{word}", value)
     (tmp_path / "main.c").write_text(text)
-    subprocess.run(["cc", "-std=c11", "-g", "-pthread", "-I", str(folder), "main.c",
-                    str(folder / f"{facts.name}.o"), "-o", "main"],
-                   cwd=tmp_path, check=True)  # fmt: skip
+    compiler = ["cc", *"-std=c11 -g -pthread main.c -o main -I".split(), str(folder)]
+    subprocess.run([*compiler, str(folder / f"{facts.name}.o")], cwd=tmp_path, check=True)
     command = ["valgrind", f"--tool={tool}", "-q", "--error-exitcode=9", "./main"]
     if tool == "memcheck":
         command[3:3] = ["--leak-check=full"]

@@ -66,8 +66,12 @@ def evaluated(
 
 
 def compare(
-    params: Sequence[Node], outputs: Sequence[Node], values: Mapping[str, Array], seed: int = 0, tolerance: float = 2e-6
-) -> None:  # fmt: skip
+    params: Sequence[Node],
+    outputs: Sequence[Node],
+    values: Mapping[str, Array],
+    seed: int = 0,
+    tolerance: float = 2e-6,
+) -> None:
     """Asserts that the change forwards, its transpose and differences in f64 agree, in two random
     directions.
     """
@@ -102,15 +106,20 @@ def differ(
     changes: Sequence[Array],
     tolerance: float,
 ) -> None:
-    """Asserts that the changes of a function along a direction are those of central differences in f64.
+    """Asserts that the changes of a function along a direction are those of central differences in
+    f64.
 
-    Two steps are taken: together they are exact to the fourth order, and where they differ much there
-    is a corner or a pole between, about which they say nothing. That may be so of few elements. No
-    ratio of small integers is near that of the steps, so neither is a count of corners within them.
+    Two steps are taken: together they are exact to the fourth order, and where they differ much
+    there is a corner or a pole between, about which they say nothing. That may be so of few
+    elements. No ratio of small integers is near that of the steps, so neither is a count of corners
+    within them.
     """
 
     def slopes(step: float) -> list[Array]:
-        up, down = (function({**values, **{n: values[n] + k * step * t for n, t in moves.items()}}) for k in (1, -1))  # fmt: skip
+        up, down = (
+            function({**values, **{n: values[n] + k * step * t for n, t in moves.items()}})
+            for k in (1, -1)
+        )
         return [(u - d) / (2 * step) for u, d in zip(up, down, strict=True)]
 
     with np.errstate(all="ignore"):
@@ -122,12 +131,17 @@ def differ(
         assert np.sum(~smooth) <= 0.1 * smooth.size, f"result {k} has corners everywhere"
         slope = ((WIDER**2 * near - far) / (WIDER**2 - 1))[smooth]
         size = np.abs(slope).max(initial=1.0)
-        np.testing.assert_allclose(change[smooth], slope, tolerance, tolerance * size, err_msg=f"result {k}")  # fmt: skip
+        np.testing.assert_allclose(
+            change[smooth], slope, tolerance, tolerance * size, err_msg=f"result {k}"
+        )
 
 
 def paired(
-    forwards: Sequence[Array], weights: Sequence[Array], backwards: Sequence[Array], moves: Sequence[Array]
-) -> None:  # fmt: skip
+    forwards: Sequence[Array],
+    weights: Sequence[Array],
+    backwards: Sequence[Array],
+    moves: Sequence[Array],
+) -> None:
     """Asserts that one is the transpose of the other, where all is finite."""
     if not all(np.all(np.isfinite(a)) for a in (*forwards, *backwards)):
         return

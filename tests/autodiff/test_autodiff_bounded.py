@@ -32,7 +32,7 @@ def params(types: Sequence[Type]) -> list[Node]:
 
 
 def loop(max: int, yields: bool = False) -> BoundedWhile:
-    """Multiplies a row by a matrix until a bound that the data say; the matrix is the same always."""
+    """Multiplies a row by one matrix until a bound that the data say."""
     types = [ROW, SQUARE, SCALAR, COUNT]
     test = build.graph(
         "test", types, lambda x, w, b, n: build.compare(build.reduce(x, "add"), "lt", b)
@@ -144,7 +144,8 @@ def until_zero(x: Node, count: Node) -> Node:
 
 
 def counted(x: Node, count: Node) -> Node:
-    return results(Node.of(CountedScan(build.graph("step", [SCALAR], inverse), 4, 1, 0), count, x))[0]  # fmt: skip
+    op = CountedScan(build.graph("step", [SCALAR], inverse), 4, 1, 0)
+    return results(Node.of(op, count, x))[0]
 
 
 @pytest.mark.parametrize("made", [until_zero, counted])

@@ -27,7 +27,9 @@ def step(h: Node, n: Node, x: Node, w: Node) -> tuple[Node, ...]:
     return build.mul(new, new), build.add(n, 1), build.mul(new, build.cast(n, F))
 
 
-def scan(length: int, every: int, reverse: bool = False) -> tuple[list[Node], list[Node], dict[str, Any]]:  # fmt: skip
+def scan(
+    length: int, every: int, reverse: bool = False
+) -> tuple[list[Node], list[Node], dict[str, Any]]:
     body = build.graph("step", [ROW, COUNT, ROW, SQUARE], step)
     types = [ROW, COUNT, Type(F, (length, 3)), SQUARE]
     given = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(types)]

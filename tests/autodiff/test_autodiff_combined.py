@@ -59,9 +59,11 @@ def given(kinds: list[Type], shape: tuple[int, ...]) -> tuple[list[Node], dict[s
     params = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(types)]
     rng = np.random.default_rng(3)
     values: dict[str, Any] = {
-        f"x{n}": rng.uniform(0.4, 1.4, t.shape) if t.dtype is F else rng.integers(0, 9, t.shape).astype(np.int32)  # type: ignore[arg-type]
+        f"x{n}": rng.uniform(0.4, 1.4, t.shape)
+        if t.dtype is F
+        else rng.integers(0, 9, t.shape).astype(np.int32)  # type: ignore[arg-type]
         for n, t in enumerate(types)
-    }  # fmt: skip
+    }
     return params, values
 
 
@@ -101,7 +103,9 @@ def test_reduce_of_an_open_count() -> None:
     params = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(types)]
     node = Node.of(Reduce((0,), "body", BODIES["log_sum"][0]), *params)
     (back,) = linearize([node], params[:1]).transposed([build.like(1.0, node)])
-    model = Model(Graph("open", tuple(params), {"y": back}), {}, {"rows": next(iter(symbols(size)))})  # fmt: skip
+    model = Model(
+        Graph("open", tuple(params), {"y": back}), {}, {"rows": next(iter(symbols(size)))}
+    )
     compiled = xlac.compile(model, "reference")
     for rows in (4, 1):
         x = np.random.default_rng(rows).normal(size=(rows, 3))
@@ -109,7 +113,12 @@ def test_reduce_of_an_open_count() -> None:
         np.testing.assert_allclose(compiled(x, np.asarray(0.3)), weights, rtol=1e-12)
 
 
-ROWS = {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}  # fmt: skip
+ROWS = {
+    "update_window_dims": (1,),
+    "inserted_window_dims": (0,),
+    "scatter_dims_to_operand_dims": (0,),
+    "index_vector_dim": 1,
+}
 
 
 @pytest.mark.parametrize("unique", [False, True])
@@ -132,7 +141,11 @@ def test_scatter_in_an_order_that_matters() -> None:
     body = build.graph("decay", [S, S], lambda a, b: build.add(build.mul(a, 0.5), build.mul(b, b)))
     types = [Type(F, (4,)), Type(I, (5, 1)), Type(F, (5,))]
     params = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(types)]
-    values = {"x0": np.arange(4.0), "x1": np.int32([[1], [1], [0], [1], [9]]), "x2": np.arange(1.0, 6)}  # fmt: skip
+    values = {
+        "x0": np.arange(4.0),
+        "x1": np.int32([[1], [1], [0], [1], [9]]),
+        "x2": np.arange(1.0, 6),
+    }
     op = Scatter((), (0,), (), (), (0,), 1, "body", body)
     node = Node.of(op, *params)
     compare(params, [node], values)

@@ -20,18 +20,26 @@ def _sample(
     layout: tuple[str, str, str], x: tuple[int, ...], kernel: tuple[int, ...], **given: object
 ) -> Sample:
     attributes = {
-        "layout": layout, "strides": (1, 1), "low": (1, 1), "high": (1, 1), "lhs_dilation": (1, 1),
-        "rhs_dilation": (1, 1), "feature_groups": 4,
-    } | given  # fmt: skip
+        "layout": layout,
+        "strides": (1, 1),
+        "low": (1, 1),
+        "high": (1, 1),
+        "lhs_dilation": (1, 1),
+        "rhs_dilation": (1, 1),
+        "feature_groups": 4,
+    } | given
     return widened(Sample((Type(DType.F32, x), Type(DType.F32, kernel)), attributes))
 
 
-@pytest.mark.parametrize("sample", [
-    _sample(PLANES, (2, 4, 6, 5), (4, 1, 3, 3)),
-    _sample(LAST, (2, 6, 5, 4), (3, 2, 1, 4), strides=(2, 3), high=(0, 2)),
-    _sample(LAST, (1, 7, 8, 4), (3, 3, 1, 4), rhs_dilation=(2, 1), low=(-1, 2)),
-    _sample(("CNHW", "HOWI", "HWNC"), (4, 2, 5, 6), (2, 4, 3, 1), low=(0, 3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "sample",
+    [
+        _sample(PLANES, (2, 4, 6, 5), (4, 1, 3, 3)),
+        _sample(LAST, (2, 6, 5, 4), (3, 2, 1, 4), strides=(2, 3), high=(0, 2)),
+        _sample(LAST, (1, 7, 8, 4), (3, 3, 1, 4), rhs_dilation=(2, 1), low=(-1, 2)),
+        _sample(("CNHW", "HOWI", "HWNC"), (4, 2, 5, 6), (2, 4, 3, 1), low=(0, 3)),
+    ],
+)
 def test_sums_over_taps(sample: Sample) -> None:
     params, outputs = applied("conv", sample)
     compare(params, outputs, drawn(sample))

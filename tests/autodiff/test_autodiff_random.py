@@ -1,6 +1,7 @@
 """Random graphs: changes that are pushed forwards are the transpose of those that are pulled back.
 
-There are 500 graphs, of which `make test` runs a tenth; `make fuzz` makes 2,000. All is computed in float64, whatever the types.
+There are 500 graphs, of which `make test` runs a tenth; `make fuzz` makes 2,000. All is computed in
+float64, whatever the types.
 """
 
 from __future__ import annotations
@@ -43,9 +44,14 @@ def check(case: Case, seed: int) -> None:
     backwards = evaluated([*inputs, *weights], back, {**case.inputs, **w}, case.weights, True)
     if not all(np.all(np.isfinite(a)) for a in (*forwards, *backwards)):
         return
-    pairs = [*((f, w[f"w{n}"]) for n, f in enumerate(forwards))], [*((b, t[f"t{n}"]) for n, b in enumerate(backwards))]  # fmt: skip
+    pairs = (
+        [*((f, w[f"w{n}"]) for n, f in enumerate(forwards))],
+        [*((b, t[f"t{n}"]) for n, b in enumerate(backwards))],
+    )
     left, right = (sum(float(np.sum(a * b.astype(np.float64))) for a, b in part) for part in pairs)
-    scale = 1 + sum(float(np.sum(np.abs(a * b.astype(np.float64)))) for part in pairs for a, b in part)  # fmt: skip
+    scale = 1 + sum(
+        float(np.sum(np.abs(a * b.astype(np.float64)))) for part in pairs for a, b in part
+    )
     assert abs(left - right) <= 1e-9 * scale, f"forwards {left}, backwards {right}"
 
 

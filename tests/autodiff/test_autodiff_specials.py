@@ -1,5 +1,5 @@
-"""Elementwise operations where they have corners, poles and ends: the way back says what the way forwards
-does, and a cotangent of 0 stays 0.
+"""Elementwise operations where they have corners, poles and ends: the way back says what the way
+forwards does, and a cotangent of 0 stays 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xlac.ops.scalar.primitive import Scalar
 from xlac_sdk.dtypes import DType
 
 POINTS = [0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, 8.0, 1e300, -1e300, 1e-300, np.inf, -np.inf, np.nan]
-OTHERS = {"bitcast", "reduce_precision", "stop_gradient", "shl", "shr", "and", "or", "xor", "not", "popcnt", "clz"}  # fmt: skip
+OTHERS = set("bitcast reduce_precision stop_gradient shl shr and or xor not popcnt clz".split())
 
 
 def elementwise() -> list[str]:

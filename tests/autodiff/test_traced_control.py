@@ -48,7 +48,12 @@ def test_straight_through(rounded: Any) -> None:
 
     def run(x: Any) -> Any:
         f = lambda x: xlac.sum(rounded(x) ** 2)
-        return f(x), xlac.grad(f)(x), xlac.jvp(f, (x,), (x,))[1], xlac.vmap(xlac.grad(f))(x.reshape(2, 1))  # fmt: skip
+        return (
+            f(x),
+            xlac.grad(f)(x),
+            xlac.jvp(f, (x,), (x,))[1],
+            xlac.vmap(xlac.grad(f))(x.reshape(2, 1)),
+        )
 
     value, slope, change, each = xlac.jit(run, target="reference")(x)
     assert value == 0.25**2 + 1.25**2
@@ -94,20 +99,50 @@ def test_a_gradient_that_is_not_linear_has_only_the_way_back() -> None:
 MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no pair": (lambda x: xlac.scan(lambda c, r: c, x[0], x), "no pair.*XL2035"),
     "no length": (lambda x: xlac.scan(lambda c, r: (c, c), x[0]), "how many steps.*XL2035"),
-    "two lengths": (lambda x: xlac.scan(lambda c, r: (c, c), x[0], x, length=3), "2 and 3 steps.*XL2035"),
+    "two lengths": (
+        lambda x: xlac.scan(lambda c, r: (c, c), x[0], x, length=3),
+        "2 and 3 steps.*XL2035",
+    ),
     "a number scanned": (lambda x: xlac.scan(lambda c, r: (c, c), x, 3.0), "no slices.*XL2035"),
-    "another type": (lambda x: xlac.scan(lambda c, r: (r, None), x[0, 0], x), r"carry is f64\[\], and a step makes it f64\[2\].*XL2035"),
-    "another nest": (lambda x: xlac.while_loop(lambda c: c[0] > 0, lambda c: c[0], (x[0, 0],)), "another nest.*XL2035"),
-    "no bool": (lambda x: xlac.while_loop(lambda c: c, lambda c: c, x[0, 0]), "no bool scalar.*XL2035"),
-    "no end": (lambda x: xlac.while_loop(lambda c: x[0, 0] > 0, lambda c: c * 0.5, x[0, 0]), "XL2018"),
-    "branches differ": (lambda x: xlac.cond(x[0, 0] > 0, lambda: x, lambda: x[0]), r"f64\[2\] and f64\[2, 2\].*XL2035"),
-    "nests differ": (lambda x: xlac.cond(x[0, 0] > 0, lambda: (x, x), lambda: x), "nests that differ.*XL2035"),
-    "a row of bools": (lambda x: xlac.cond(x[0] > 0, lambda: x, lambda: x), "a bool scalar.*XL2035"),
+    "another type": (
+        lambda x: xlac.scan(lambda c, r: (r, None), x[0, 0], x),
+        r"carry is f64\[\], and a step makes it f64\[2\].*XL2035",
+    ),
+    "another nest": (
+        lambda x: xlac.while_loop(lambda c: c[0] > 0, lambda c: c[0], (x[0, 0],)),
+        "another nest.*XL2035",
+    ),
+    "no bool": (
+        lambda x: xlac.while_loop(lambda c: c, lambda c: c, x[0, 0]),
+        "no bool scalar.*XL2035",
+    ),
+    "no end": (
+        lambda x: xlac.while_loop(lambda c: x[0, 0] > 0, lambda c: c * 0.5, x[0, 0]),
+        "XL2018",
+    ),
+    "branches differ": (
+        lambda x: xlac.cond(x[0, 0] > 0, lambda: x, lambda: x[0]),
+        r"f64\[2\] and f64\[2, 2\].*XL2035",
+    ),
+    "nests differ": (
+        lambda x: xlac.cond(x[0, 0] > 0, lambda: (x, x), lambda: x),
+        "nests that differ.*XL2035",
+    ),
+    "a row of bools": (
+        lambda x: xlac.cond(x[0] > 0, lambda: x, lambda: x),
+        "a bool scalar.*XL2035",
+    ),
     "a float index": (lambda x: xlac.switch(x[0, 0], [lambda: x]), "an integer scalar.*XL2035"),
     "no branch": (lambda x: xlac.switch(0, []), "no branch.*XL2035"),
-    "one cotangent of two": (lambda x: xlac.custom_gradient(lambda a, b: a * b, lambda ct, y, a, b: (ct,))(x, x), "XL2043"),
-    "another cotangent": (lambda x: xlac.custom_gradient(lambda a: a * 1.0, lambda ct, y, a: (ct[0],))(x), r"XL2043"),
-}  # fmt: skip
+    "one cotangent of two": (
+        lambda x: xlac.custom_gradient(lambda a, b: a * b, lambda ct, y, a, b: (ct,))(x, x),
+        "XL2043",
+    ),
+    "another cotangent": (
+        lambda x: xlac.custom_gradient(lambda a: a * 1.0, lambda ct, y, a: (ct[0],))(x),
+        r"XL2043",
+    ),
+}
 
 
 @pytest.mark.sampled(3)

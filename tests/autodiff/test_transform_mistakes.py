@@ -47,21 +47,36 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "no sequence": (lambda: xlac.grad(f, wrt={"x"}), "XL2041"),  # type: ignore[arg-type]
     "nothing": (lambda: xlac.grad(f, wrt=()), "XL2041"),
     "twice": (lambda: xlac.grad(f, wrt=(0, "x"))(X, W), "'x' of f\\(\\) twice .XL2041"),
-    "not given": (lambda: xlac.grad(lambda x, y=2.0: x.sum(), wrt="y")(X), "without the argument 'y'.*XL2041"),
-    "integers": (lambda: xlac.grad(f)(np.int32([1, 2, 3]), W), "x of f\\(\\) is i32\\[3\\].*XL2041"),
-    "integers in a nest": (lambda: xlac.grad(lambda p: p["a"][0])({"a": [np.int8(3)]}), r"p\['a'\]\[0\].*XL2041"),
+    "not given": (
+        lambda: xlac.grad(lambda x, y=2.0: x.sum(), wrt="y")(X),
+        "without the argument 'y'.*XL2041",
+    ),
+    "integers": (
+        lambda: xlac.grad(f)(np.int32([1, 2, 3]), W),
+        "x of f\\(\\) is i32\\[3\\].*XL2041",
+    ),
+    "integers in a nest": (
+        lambda: xlac.grad(lambda p: p["a"][0])({"a": [np.int8(3)]}),
+        r"p\['a'\]\[0\].*XL2041",
+    ),
     "a whole number": (lambda: xlac.grad(lambda x: x * x)(3), "an integer.*XL2041.*\n.*3.0"),
     "a bool": (lambda: xlac.grad(lambda x: x)(True), "no array or number.*XL2041"),
     "an object": (lambda: Layer().loss(X), "'?self.*XL2041"),
-    "no derivative": (lambda: xlac.grad(lambda x: xlac.sum(xlac.polygamma(x, x)))(X), "polygamma has no derivative.*XL2042"),
+    "no derivative": (
+        lambda: xlac.grad(lambda x: xlac.sum(xlac.polygamma(x, x)))(X),
+        "polygamma has no derivative.*XL2042",
+    ),
     "another nest": (lambda: xlac.jvp(f, (X, W), (X,)), "XL2043"),
     "another shape": (lambda: xlac.jvp(f, (X, W), (X, X)), r"tangent\[1\] is f64\[3\].*XL2043"),
-    "a change of integers": (lambda: xlac.jvp(lambda n: n, (np.int32(1),), (np.int32(1),)), "XL2043.*\n.*None"),
+    "a change of integers": (
+        lambda: xlac.jvp(lambda n: n, (np.int32(1),), (np.int32(1),)),
+        "XL2043.*\n.*None",
+    ),
     "another cotangent": (lambda: xlac.vjp(lambda x: {"a": x}, X)[1](X), "dict.*XL2043"),
     "another key": (lambda: xlac.vjp(lambda x: {"a": x}, X)[1]({"b": X}), "dict.*XL2043"),
     "another type": (lambda: xlac.vjp(lambda x: x, X)[1](np.float32([1, 2, 3])), "f32.*XL2043"),
     "kept": (lambda: xlac.jit(leaking)(X), "XL2044"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -39,7 +39,10 @@ def close(found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(found, wanted, 1e-12, 1e-12)
 
 
-@pytest.mark.parametrize(("wrt", "places"), [(0, 0), ("w", 1), (-1, 1), ((0,), (0,)), (("w", 0), (1, 0)), (["x", "w"], (0, 1))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrt", "places"),
+    [(0, 0), ("w", 1), (-1, 1), ((0,), (0,)), (("w", 0), (1, 0)), (["x", "w"], (0, 1))],
+)
 @pytest.mark.parametrize("named", [False, True])
 def test_wrt(wrt: Any, places: Any, named: bool) -> None:
     """By name and by number, one or several, whichever way the arguments are given."""
@@ -87,7 +90,12 @@ def test_nests_are_kept() -> None:
 
 def test_what_is_beside_the_value() -> None:
     def both(x: Any) -> Any:
-        return xlac.sum(x * x), {"largest": xlac.max(x), "count": xlac.argmax(x), "text": "as it is", "two": 2}  # fmt: skip
+        return xlac.sum(x * x), {
+            "largest": xlac.max(x),
+            "count": xlac.argmax(x),
+            "text": "as it is",
+            "two": 2,
+        }
 
     slope, beside = jit(xlac.grad(both, has_aux=True))(X)
     close(slope, 2 * X)
@@ -171,7 +179,9 @@ def test_forwards() -> None:
     value, moved = jit(lambda x, w, t: xlac.jvp(f, (x, w), (t, None)))(X, W, t)
     close(value, np.sum(np.tanh(X @ W) * X))
     close(moved, np.sum(slopes()[0] * t))
-    value, moved = xlac.jvp(jit(lambda x, n: {"a": x * 2, "n": n + 1, "flat": x * 0.0 + n}), (X, np.int32(3)), (t, None))  # fmt: skip
+    value, moved = xlac.jvp(
+        jit(lambda x, n: {"a": x * 2, "n": n + 1, "flat": x * 0.0 + n}), (X, np.int32(3)), (t, None)
+    )
     close(moved["a"], 2 * t)
     assert moved["n"] is None and value["n"] == 4
     assert xlac.jvp(jit(lambda x: x * x), (3.0,), (2.0,))[1] == 12.0
@@ -218,14 +228,20 @@ def test_programs_of_functions_met_again_are_kept() -> None:
     assert backs[0] is backs[1]
 
 
-@pytest.mark.parametrize(("make", "wanted"), [
-    (lambda h: xlac.grad(lambda x: xlac.sum(xlac.grad(h)(x))), 6 * X),
-    (lambda h: lambda x: xlac.jvp(xlac.grad(h), (x,), (x,))[1], 6 * X * X),
-    (lambda h: xlac.grad(lambda x: xlac.jvp(h, (x,), (x,))[1]), 9 * X * X),
-    (lambda h: lambda x: xlac.vjp(xlac.grad(h), x)[1](x)[0], 6 * X * X),
-    (lambda h: lambda x: xlac.jvp(lambda y: xlac.jvp(h, (y,), (x,))[1], (x,), (x,))[1], np.sum(6 * X**3)),
-    (lambda h: xlac.grad(lambda x: xlac.vjp(h, x)[1](2.0)[0].sum()), 12 * X),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (lambda h: xlac.grad(lambda x: xlac.sum(xlac.grad(h)(x))), 6 * X),
+        (lambda h: lambda x: xlac.jvp(xlac.grad(h), (x,), (x,))[1], 6 * X * X),
+        (lambda h: xlac.grad(lambda x: xlac.jvp(h, (x,), (x,))[1]), 9 * X * X),
+        (lambda h: lambda x: xlac.vjp(xlac.grad(h), x)[1](x)[0], 6 * X * X),
+        (
+            lambda h: lambda x: xlac.jvp(lambda y: xlac.jvp(h, (y,), (x,))[1], (x,), (x,))[1],
+            np.sum(6 * X**3),
+        ),
+        (lambda h: xlac.grad(lambda x: xlac.vjp(h, x)[1](2.0)[0].sum()), 12 * X),
+    ],
+)
 def test_of_each_other(make: Callable[..., Any], wanted: Any) -> None:
     close(jit(make(lambda x: xlac.sum(x * x * x)))(X), wanted)
 

@@ -19,7 +19,9 @@ Array = NDArray[Any]
 SIZE = 3
 
 
-def evaluated(params: Sequence[Node], nodes: Sequence[Node], values: Mapping[str, Array]) -> list[Array]:  # fmt: skip
+def evaluated(
+    params: Sequence[Node], nodes: Sequence[Node], values: Mapping[str, Array]
+) -> list[Array]:
     """The values of nodes over parameters, interpreted."""
     graph = Graph("batched", tuple(params), {str(n): node for n, node in enumerate(nodes)})
     verify(graph)
@@ -28,7 +30,13 @@ def evaluated(params: Sequence[Node], nodes: Sequence[Node], values: Mapping[str
     return [found[str(n)] for n in range(len(nodes))]
 
 
-def compare(params: Sequence[Node], outputs: Sequence[Node], values: Mapping[str, Array], mapped: Sequence[bool], tolerance: float = 0.0) -> list[bool]:  # fmt: skip
+def compare(
+    params: Sequence[Node],
+    outputs: Sequence[Node],
+    values: Mapping[str, Array],
+    mapped: Sequence[bool],
+    tolerance: float = 0.0,
+) -> list[bool]:
     """Asserts that outputs along an axis are those of each place of it, stacked. `values` have the
     axis where `mapped` says so. Gives which outputs have it.
     """

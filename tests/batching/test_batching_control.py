@@ -44,7 +44,11 @@ def values(types: Sequence[Type], mapped: Sequence[bool]) -> dict[str, Any]:
     found = {}
     for n, (t, on) in enumerate(zip(types, mapped, strict=True)):
         shape: Any = (SIZE, *t.shape) if on else t.shape
-        found[f"x{n}"] = rng.uniform(0.2, 0.9, shape) if t.dtype is F else rng.integers(-1, 4, shape).astype(t.dtype.numpy)  # fmt: skip
+        found[f"x{n}"] = (
+            rng.uniform(0.2, 0.9, shape)
+            if t.dtype is F
+            else rng.integers(-1, 4, shape).astype(t.dtype.numpy)
+        )
     return found
 
 
@@ -72,7 +76,7 @@ SCANS = [
     (late, typed(Type(I), (), (), ()), 2, 1, typed(Type(I), (), (4,), ())),
     (lambda a, b, x: (b, build.mul(a, b), x), typed((), (), ()), 2, 1, typed((), (), (4,))),
     (lambda x, w: build.mul(x, w), typed((), ()), 0, 1, typed((0,), ())),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", range(len(SCANS)))
@@ -100,19 +104,29 @@ def test_cond(mapped: tuple[bool, ...]) -> None:
     branches = (
         build.graph("a", typed((3,), (3,)), lambda x, y: (build.mul(build.exp(x), y), x)),
         build.graph("b", typed((3,), (3,)), lambda x, y: (build.mul(x, x), build.like(2.0, x))),
-        build.graph("c", typed((3,), (3,)), lambda x, y: (build.like(1.0, x), build.apply1("sigmoid", y))),
-    )  # fmt: skip
+        build.graph(
+            "c", typed((3,), (3,)), lambda x, y: (build.like(1.0, x), build.apply1("sigmoid", y))
+        ),
+    )
     types = typed(Type(I), (3,), (3,))
     given = params(types)
     for number in (0, 1, 2, 7, -1):
         index = np.int32([number, 0, 2]) if mapped[0] else np.asarray(number, np.int32)
-        compare(given, results(Node.of(Cond(branches), *given)), values(types, mapped) | {"x0": index}, mapped, 1e-12)  # fmt: skip
+        compare(
+            given,
+            results(Node.of(Cond(branches), *given)),
+            values(types, mapped) | {"x0": index},
+            mapped,
+            1e-12,
+        )
 
 
 @pytest.mark.parametrize("mapped", sets(2))
 def test_call(mapped: tuple[bool, ...]) -> None:
     body = build.graph("f", typed((3,), (3,)), lambda x, y: (build.mul(build.exp(x), y), y))
-    found = check(typed((3,), (3,)), mapped, lambda given: results(Node.of(Call(body, "f"), *given)))  # fmt: skip
+    found = check(
+        typed((3,), (3,)), mapped, lambda given: results(Node.of(Call(body, "f"), *given))
+    )
     assert found == [True, mapped[1]]
 
 
@@ -141,7 +155,9 @@ def test_while_that_no_example_begins() -> None:
 
 
 def sums(*scalars: Type) -> Graph:
-    return build.graph("sum", [*scalars, *scalars], lambda a, i, b, j: (build.add(a, b), build.maximum(i, j)))  # fmt: skip
+    return build.graph(
+        "sum", [*scalars, *scalars], lambda a, i, b, j: (build.add(a, b), build.maximum(i, j))
+    )
 
 
 @pytest.mark.parametrize("mapped", [*sets(4)[::2], (True, False, False, True)])
@@ -150,9 +166,11 @@ def test_bodies_of_reductions(op: str, mapped: tuple[bool, ...]) -> None:
     """Also with a value to begin with for each example."""
     types = typed((4, 5), Type(I, (4, 5)), (), Type(I))
     body = sums(Type(F), Type(I))
-    made = Reduce((1,), "body", body) if op == "reduce" else Window(
-        "body", body, (2, 1), (1, 2), (0, 1), (1, 0), (1, 1), (1, 1)
-    )  # fmt: skip
+    made = (
+        Reduce((1,), "body", body)
+        if op == "reduce"
+        else Window("body", body, (2, 1), (1, 2), (0, 1), (1, 0), (1, 1), (1, 1))
+    )
     check(types, mapped, lambda given: results(Node.of(made, *given)))
 
 
@@ -230,12 +248,20 @@ def test_bounded_while(mapped: tuple[bool, ...], most: int) -> None:
 @pytest.mark.parametrize("case", range(len(SCANS)))
 def test_counted_scan(case: int, reverse: bool) -> None:
     make, takes, carries, scanned, types = SCANS[case]
-    op = CountedScan(build.graph("step", takes, make), types[carries].shape[0], carries, scanned, reverse)  # fmt: skip
+    op = CountedScan(
+        build.graph("step", takes, make), types[carries].shape[0], carries, scanned, reverse
+    )
     types = [Type(I), *types]
     given = params(types)
     for mapped in sets(len(types)):
         count = np.int32([2, 0, 9]) if mapped[0] else np.asarray(2, np.int32)
-        compare(given, results(Node.of(op, *given)), values(types, mapped) | {"x0": count}, mapped, 1e-12)  # fmt: skip
+        compare(
+            given,
+            results(Node.of(op, *given)),
+            values(types, mapped) | {"x0": count},
+            mapped,
+            1e-12,
+        )
 
 
 def test_gradients_of_loops_that_differ() -> None:

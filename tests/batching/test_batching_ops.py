@@ -27,7 +27,7 @@ NAMES = [name for name in sorted(OPS) if OPS[name].operands and OPS[name].sample
 
 
 def small(name: str) -> list[Sample]:
-    """The samples of an operation of moderate size, floats as f64: sums differ by rounding alone."""
+    """Samples of an operation of moderate size, floats as f64: sums differ by rounding."""
     found = []
     for sample in OPS[name].samples():
         types = tuple(t.with_dtype(DType.F64) if t.dtype is DType.F32 else t for t in sample.inputs)
@@ -67,7 +67,13 @@ def test_samples(name: str, some: Any) -> None:
             continue
         floats = any(t.dtype.is_float for t in sample.inputs)
         wide = floats and all(t.dtype is DType.F64 for t in sample.inputs if t.dtype.is_float)
-        compare(params, outputs, values(sample, mapped), mapped, 1e-12 if wide else 2e-3 if floats else 0.0)  # fmt: skip
+        compare(
+            params,
+            outputs,
+            values(sample, mapped),
+            mapped,
+            1e-12 if wide else 2e-3 if floats else 0.0,
+        )
 
 
 def test_every_primitive_says_something() -> None:
@@ -75,16 +81,21 @@ def test_every_primitive_says_something() -> None:
     silent = [
         name
         for name, op in OPS.items()
-        if op.operands and not issubclass(op, Composite) and op is not Pick
-        and not is_control(object.__new__(op)) and op.leading is None and op.batched is Op.batched
-    ]  # fmt: skip
+        if op.operands
+        and not issubclass(op, Composite)
+        and op is not Pick
+        and not is_control(object.__new__(op))
+        and op.leading is None
+        and op.batched is Op.batched
+    ]
     assert not silent, f"give them `leading` or `batched`: {silent}"
 
 
 KEPT: dict[str, tuple[bool, ...]] = {
-    "softmax": (True,), "logsumexp": (True,), "mean": (True,), "argmax": (True,), "topk": (True,), "cumsum": (True,),
-    "layer_norm": (True, False, False), "rms_norm": (True, False), "linear": (True, False, False), "matmul": (True, False),
-    "conv2d": (True, False, False), "conv_transpose2d": (True, False, False), "max_pool2d": (True,), "global_avg_pool": (True,),
+    "softmax": (True,), "logsumexp": (True,), "mean": (True,), "argmax": (True,), "topk": (True,),
+    "cumsum": (True,), "layer_norm": (True, False, False), "rms_norm": (True, False),
+    "linear": (True, False, False), "matmul": (True, False), "conv2d": (True, False, False),
+    "conv_transpose2d": (True, False, False), "max_pool2d": (True,), "global_avg_pool": (True,),
     "attention": (True, True, True), "gelu": (True,), "clip": (True,),
 }  # fmt: skip
 """Composites that backends take whole, and the operands that usually have the axis."""
@@ -93,7 +104,11 @@ KEPT: dict[str, tuple[bool, ...]] = {
 @pytest.mark.parametrize("name", KEPT)
 def test_composites_stay_whole(name: str) -> None:
     mapped = KEPT[name]
-    sample = next(s for s in OPS[name].samples() if len(s.inputs) == len(mapped) and s.attributes.get("axis", 0) is not None)  # fmt: skip
+    sample = next(
+        s
+        for s in OPS[name].samples()
+        if len(s.inputs) == len(mapped) and s.attributes.get("axis", 0) is not None
+    )
     params = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs)]
     outputs = results(Node.of(OPS[name](**sample.attributes), *params))
     given = {

@@ -154,18 +154,39 @@ def test_methods() -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "a number": (lambda: xlac.vmap(lambda x, s: x * s)(X, 2.0), "argument s, which is a number.*\n.*None"),
-    "no such axis": (lambda: xlac.vmap(lambda x: x, in_axes=2)(X), r"axis 2 of the argument x, which is f64\[4, 3\]"),
-    "no such axis in a nest": (lambda: xlac.vmap(lambda p: p["a"])({"a": np.float64(1)}), r"p\['a'\]"),
-    "other sizes": (lambda: xlac.vmap(lambda x, y: x)(X, X[:3]), r"x of .* has 4 examples, and y has 3"),
+    "a number": (
+        lambda: xlac.vmap(lambda x, s: x * s)(X, 2.0),
+        "argument s, which is a number.*\n.*None",
+    ),
+    "no such axis": (
+        lambda: xlac.vmap(lambda x: x, in_axes=2)(X),
+        r"axis 2 of the argument x, which is f64\[4, 3\]",
+    ),
+    "no such axis in a nest": (
+        lambda: xlac.vmap(lambda p: p["a"])({"a": np.float64(1)}),
+        r"p\['a'\]",
+    ),
+    "other sizes": (
+        lambda: xlac.vmap(lambda x, y: x)(X, X[:3]),
+        r"x of .* has 4 examples, and y has 3",
+    ),
     "no examples": (lambda: xlac.vmap(lambda x: x, in_axes=None)(X), "no argument"),
-    "too few axes": (lambda: xlac.vmap(lambda x, y: x, in_axes=(0,))(X, X), "in_axes is .* does not fit the arguments"),
-    "another nest": (lambda: xlac.vmap(lambda p: p["a"], in_axes=({"b": 0},))({"a": X}), r"in_axes\[0\] is"),
+    "too few axes": (
+        lambda: xlac.vmap(lambda x, y: x, in_axes=(0,))(X, X),
+        "in_axes is .* does not fit the arguments",
+    ),
+    "another nest": (
+        lambda: xlac.vmap(lambda p: p["a"], in_axes=({"b": 0},))({"a": X}),
+        r"in_axes\[0\] is",
+    ),
     "a text": (lambda: xlac.vmap(lambda x: x, in_axes=("x",))(X), r"in_axes\[0\] is 'x'"),  # type: ignore[arg-type]
-    "no such result axis": (lambda: xlac.vmap(lambda x: x, out_axes=3)(X), "out_axes says axis 3 of the result"),
+    "no such result axis": (
+        lambda: xlac.vmap(lambda x: x, out_axes=3)(X),
+        "out_axes says axis 3 of the result",
+    ),
     "results that differ": (lambda: xlac.vmap(lambda x: x, out_axes=None)(X), "out_axes says None"),
     "other results": (lambda: xlac.vmap(lambda x: x, out_axes=(0, 0))(X), r"out_axes is \(0, 0\)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -1,4 +1,4 @@
-"""State that a model carries from call to call: in the context's memory, zero after init and reset."""
+"""State that a model carries between calls: in the context's memory, zero after init and reset."""
 
 from __future__ import annotations
 

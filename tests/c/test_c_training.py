@@ -1,5 +1,5 @@
-"""A spec that trains as one C file, and as a native library: a step, an evaluation and the model over
-one state, equal to xlac.trainer to the bit.
+"""A spec that trains as one C file, and as a native library: a step, an evaluation and the model
+over one state, equal to xlac.trainer to the bit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def learner(target: str, request: pytest.FixtureRequest) -> Learner:
 def batches() -> list[tuple[np.ndarray, np.ndarray]]:
     with np.load(SPECS / "data" / "digits_train.npz") as data:
         image, label = data["image"].astype(np.float32), data["label"].astype(np.int32)
-    return [(image[n * BATCH :][:BATCH].copy(), label[n * BATCH :][:BATCH].copy()) for n in range(STEPS)]  # fmt: skip
+    return [
+        (image[n * BATCH :][:BATCH].copy(), label[n * BATCH :][:BATCH].copy()) for n in range(STEPS)
+    ]
 
 
 def test_steps_are_those_of_the_trainer(learner: Learner, target: str, batches: Any) -> None:
@@ -56,12 +58,18 @@ def test_steps_are_those_of_the_trainer(learner: Learner, target: str, batches: 
     assert learner("set_length", ctypes.c_double(STEPS)) == 0
     image, label = batches[0]
     for image, label in batches[: STEPS // 2]:
-        assert learner.batch("step", image, label) == (0, *trainer.step(image=image, label=label).values())  # fmt: skip
+        assert learner.batch("step", image, label) == (
+            0,
+            *trainer.step(image=image, label=label).values(),
+        )
     rate = 0.1 / 7  # as no float32 has it
     trainer.set_rate(rate)
     assert learner("set_lr", ctypes.c_double(rate)) == 0
     for image, label in batches[STEPS // 2 :]:
-        assert learner.batch("step", image, label) == (0, *trainer.step(image=image, label=label).values())  # fmt: skip
+        assert learner.batch("step", image, label) == (
+            0,
+            *trainer.step(image=image, label=label).values(),
+        )
     assert flat(learner.state()) == flat(trainer.state())
     told = trainer.evaluate(image=image, label=label)
     assert learner.batch("evaluate", image, label) == (0, *told.values())
@@ -129,7 +137,18 @@ def test_sanitizers_find_nothing(folder: Path, tmp_path: Path) -> None:
     needs("cc")
     flags = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     made = tmp_path / "train"
-    run("cc", "-std=c99", *WARNINGS, *flags, f"-I{folder}", EXAMPLES / "c" / "train.c", folder / "digits_train.c", "-lm", "-o", made)  # fmt: skip
+    run(
+        "cc",
+        "-std=c99",
+        *WARNINGS,
+        *flags,
+        f"-I{folder}",
+        EXAMPLES / "c" / "train.c",
+        folder / "digits_train.c",
+        "-lm",
+        "-o",
+        made,
+    )
     assert "then: loss" in run(made)
 
 
@@ -154,11 +173,15 @@ def test_an_open_batch_is_chosen_by_each_call(target: str, batches: Any, tmp_pat
     model = xlac.load(made)  # what was built runs as the model, with the first weights
     trainer.reset()
     image = batches[0][0][:3]
-    np.testing.assert_allclose(np.asarray(model(image=image)), np.asarray(trainer(image=image)), rtol=1e-5, atol=1e-7)  # fmt: skip
+    np.testing.assert_allclose(
+        np.asarray(model(image=image)), np.asarray(trainer(image=image)), rtol=1e-5, atol=1e-7
+    )
 
 
 @pytest.mark.sampled(2)
-def test_weights_beside_the_code_and_weights_that_do_not_learn(target: str, batches: Any, tmp_path: Path) -> None:  # fmt: skip
+def test_weights_beside_the_code_and_weights_that_do_not_learn(
+    target: str, batches: Any, tmp_path: Path
+) -> None:
     spec = tmp_path / "digits_train.yaml"
     for file in ("digits.yaml", "digits.safetensors"):
         (tmp_path / file).symlink_to(SPECS / file)
@@ -196,7 +219,9 @@ def test_a_library_for_several_processors_learns(batches: Any, tmp_path: Path) -
     for image, label in batches[:5]:
         answer, *found = learner.batch("step", image, label)
         assert answer == 0
-        np.testing.assert_allclose(found, list(trainer.step(image=image, label=label).values()), rtol=1e-4)  # fmt: skip
+        np.testing.assert_allclose(
+            found, list(trainer.step(image=image, label=label).values()), rtol=1e-4
+        )
 
 
 def test_micro_batches_are_called_one_by_one(batches: Any, tmp_path: Path) -> None:

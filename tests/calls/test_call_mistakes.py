@@ -144,9 +144,12 @@ def test_a_tensor_without_memory_is_refused(way: tuple[str, Way]) -> None:
 
 
 OTHERS = {
-    "text": lambda: ["a", "b", "c", "d"], "object": object, "ragged": lambda: [[1.0], [1.0, 2.0]],
-    "complex": lambda: [1j, 0, 0, 0], "masked": lambda: np.ma.masked_array(Y, [0, 1, 0, 0]),
-}  # fmt: skip
+    "text": lambda: ["a", "b", "c", "d"],
+    "object": object,
+    "ragged": lambda: [[1.0], [1.0, 2.0]],
+    "complex": lambda: [1j, 0, 0, 0],
+    "masked": lambda: np.ma.masked_array(Y, [0, 1, 0, 0]),
+}
 
 
 @pytest.mark.parametrize("what", OTHERS)

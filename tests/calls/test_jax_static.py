@@ -33,9 +33,13 @@ def test_every_value_has_its_own_program(way: str) -> None:
     f = xlac.from_jax(power, X, 3, jit=WAYS[way])
     wanted = jax.jit(power, **WAYS[way])
     calls: list[Callable[[Any], Any]] = [
-        lambda g: g(X, 3), lambda g: g(X, 2), lambda g: g(X, n=2), lambda g: g(X, 3),
-        lambda g: g(X, n=1, sign="-"), lambda g: g(X, 2, sign="-"),
-    ]  # fmt: skip
+        lambda g: g(X, 3),
+        lambda g: g(X, 2),
+        lambda g: g(X, n=2),
+        lambda g: g(X, 3),
+        lambda g: g(X, n=1, sign="-"),
+        lambda g: g(X, 2, sign="-"),
+    ]
     for call in (*calls, *reversed(calls)):
         np.testing.assert_allclose(call(f), call(wanted), rtol=1e-6)
 

@@ -37,7 +37,8 @@ int main(void)
     int32_t ids[3] = {1, 2, 3}, calls;
     float x[3] = {1, 4, 9}, y[12], r[3];
     int64_t position = -7, value = -7;
-    unsigned char *start = memory.bytes + (ROWS_ALIGN - (uintptr_t)memory.bytes % ROWS_ALIGN) % ROWS_ALIGN;
+    unsigned char *start = memory.bytes +
+        (ROWS_ALIGN - (uintptr_t)memory.bytes % ROWS_ALIGN) % ROWS_ALIGN;
     const char *text;
     if (rows_init(&context, start, ROWS_MEMORY_BYTES) != ROWS_OK) return 1;
     printf("%d", rows_failure(&context, NULL, NULL) == NULL);
@@ -47,7 +48,8 @@ int main(void)
         x[1] = i == 2 ? -4.0f : 4.0f;
         status = rows_run(&context, &sizes, ids, x, y, r, &calls);
         text = rows_failure(&context, &position, &value);
-        printf("\n%d %d %s %d %d %s", status, calls, text == NULL ? "-" : text, (int)position, (int)value, rows_status_text(status));
+        printf("\n%d %d %s %d %d %s", status, calls, text == NULL ? "-" : text,
+               (int)position, (int)value, rows_status_text(status));
     }
     printf("\n%d", rows_failure(NULL, NULL, NULL) == NULL);
     return 0;

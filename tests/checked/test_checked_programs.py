@@ -20,7 +20,8 @@ xlac: 1
 model: lost
 weights: {init: {seed: 0}}
 dims: {T: {min: 1, max: 32, opt: 4}}
-inputs: {ids: "i64[T]", x: "f32[T, 4]", n: "i32[T]", labels: "u8[T]", k: "i32[]", w: "f32[]", flag: "bool[]", way: "i32[]"}
+inputs: {ids: "i64[T]", x: "f32[T, 4]", n: "i32[T]", labels: "u8[T]",
+         k: "i32[]", w: "f32[]", flag: "bool[]", way: "i32[]"}
 state:
   total: {type: "f32[]", next: total + w}
 graph:
@@ -52,10 +53,15 @@ outputs: {y: y, q: q, loss: loss, h: rnn.h, either: either.y, one: one, sum: tot
 
 def good(T: int = 5) -> dict[str, Any]:
     return {
-        "ids": np.arange(T) % 10, "x": np.ones((T, 4), np.float32),
-        "n": np.arange(1, T + 1, dtype=np.int32), "labels": np.arange(T, dtype=np.uint8) % 4,
-        "k": np.int32(60), "w": np.float32(0.5), "flag": np.bool_(True), "way": np.int32(0),
-    }  # fmt: skip
+        "ids": np.arange(T) % 10,
+        "x": np.ones((T, 4), np.float32),
+        "n": np.arange(1, T + 1, dtype=np.int32),
+        "labels": np.arange(T, dtype=np.uint8) % 4,
+        "k": np.int32(60),
+        "w": np.float32(0.5),
+        "flag": np.bool_(True),
+        "way": np.int32(0),
+    }
 
 
 def put(array: Any, at: Any, value: Any) -> Any:

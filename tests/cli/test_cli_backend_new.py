@@ -1,4 +1,4 @@
-"""`xlac backend new` writes a package that pip installs, the registry finds and conformance passes."""
+"""`xlac backend new`: pip installs the package, the registry finds it, conformance passes."""
 
 from __future__ import annotations
 

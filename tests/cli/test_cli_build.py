@@ -109,7 +109,7 @@ def test_build_is_deterministic(tmp_path: Path) -> None:
 def test_names_that_no_c_compiler_likes(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """C keywords, quotes, templates and other scripts as names of everything, through all targets."""
+    """C keywords, quotes, templates and other scripts as names, through all targets."""
     spec = tmp_path / "spec.yaml"
     quoted = [json.dumps(name + tail, ensure_ascii=False) for tail in ("", "1", "2", "3")]
     spec.write_text(

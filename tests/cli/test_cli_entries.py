@@ -101,7 +101,7 @@ def test_gradients_are_told_of_by_the_nodes_that_they_are_of(
 def test_a_micro_batch_is_run_where_steps_have_several(
     spec: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Its loss is that of a step that begins as it does; without micro-batches it says what to do."""
+    """Its loss is that of a step from there; without micro-batches it says what to do."""
     part = ("run", spec, "--entry", "accumulate", "-i", "y=zeros")
     assert status([*part]) == 2
     assert "train: {accumulate: 4}" in capsys.readouterr().err

@@ -27,26 +27,36 @@ for name in sys.argv[1].split(','): sys.modules[name] = None
 from xlac.cli import status
 import xlac
 found = {}
+def failed(error): return 2 if isinstance(error, xlac.SourceError) else 70, str(error)
 for line in json.loads(sys.argv[2]):
     told = io.StringIO()
-    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()): code = status(line)
+    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
+        code = status(line)
     found[' '.join(line)] = code, told.getvalue()
 for name in ('from_torch', 'from_jax'):
     try: getattr(xlac, name)(abs); found[name] = 0, ''
-    except Exception as error: found[name] = 2 if isinstance(error, xlac.SourceError) else 70, str(error)
+    except Exception as error: found[name] = failed(error)
 try: import xlac.integrations.onnx_backend; found['onnx_backend'] = 0, ''
-except Exception as error: found['onnx_backend'] = 2 if isinstance(error, xlac.SourceError) else 70, str(error)
+except Exception as error: found['onnx_backend'] = failed(error)
 print(json.dumps(found))
 """
 NEEDING = {
-    "onnx": {"check m.onnx", "export m.yaml --to onnx -o o.onnx", "import m.onnx -o i.yaml",
-             "onnx_backend"},
+    "onnx": {
+        "check m.onnx",
+        "export m.yaml --to onnx -o o.onnx",
+        "import m.onnx -o i.yaml",
+        "onnx_backend",
+    },
     "torch": {"check m.pt2", "import m.pt2 -o j.yaml", "from_torch"},
     "jax,jaxlib": {"from_jax"},
     "PIL": set(),
-    "ml_dtypes": {"export m.yaml --to onnx -o o.onnx", "import m.onnx -o i.yaml", "onnx_backend",
-                  "from_jax"},
-}  # fmt: skip
+    "ml_dtypes": {
+        "export m.yaml --to onnx -o o.onnx",
+        "import m.onnx -o i.yaml",
+        "onnx_backend",
+        "from_jax",
+    },
+}
 """What needs a package: everything else has to work without it."""
 
 
@@ -73,10 +83,19 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("package", NEEDING)
 def test_a_missing_package_is_one_line(package: str, models: Path) -> None:
-    lines = ["check m.onnx", "check m.mlir", "check m.pt2", "check m.yaml", ("run m.yaml --target "
-                                                                             "reference"), "import m.onnx -o i.yaml",
-             "import m.pt2 -o j.yaml", "export m.yaml --to onnx -o o.onnx", ("export m.yaml --to "
-                                                                             "stablehlo -o o.mlir"), "ops relu", "doctor"]  # fmt: skip
+    lines = [
+        "check m.onnx",
+        "check m.mlir",
+        "check m.pt2",
+        "check m.yaml",
+        ("run m.yaml --target reference"),
+        "import m.onnx -o i.yaml",
+        "import m.pt2 -o j.yaml",
+        "export m.yaml --to onnx -o o.onnx",
+        ("export m.yaml --to stablehlo -o o.mlir"),
+        "ops relu",
+        "doctor",
+    ]
     for made in ("i.yaml", "i.safetensors", "j.yaml", "o.onnx", "o.mlir"):
         (models / made).unlink(missing_ok=True)
     ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""Schedules one group made by hand and compares what its kernels compute with the graph's meaning."""
+"""Schedules one group made by hand and compares its kernels' results with the graph's meaning."""
 
 from __future__ import annotations
 

@@ -152,9 +152,14 @@ def part(loops: list[list[int]], vector: int, lanes: int, combine: bool) -> Mapp
 def pooled() -> Group:
     """Windows along rows, whose results are vectors across them."""
     op = Window(
-        combine="max", window=(2, 3, 1), strides=(1, 2, 1), low=(0, 1, 0), high=(0, 1, 0),
-        base_dilation=(1, 1, 1), window_dilation=(1, 1, 1),
-    )  # fmt: skip
+        combine="max",
+        window=(2, 3, 1),
+        strides=(1, 2, 1),
+        low=(0, 1, 0),
+        high=(0, 1, 0),
+        base_dilation=(1, 1, 1),
+        window_dilation=(1, 1, 1),
+    )
     return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 16)))
 
 

@@ -95,9 +95,14 @@ def running_sums() -> Group:
 def pooled() -> Group:
     """Windows that hang over the edges of rows, and are wholly inside of them."""
     op = Window(
-        combine="max", window=(1, 3, 2), strides=(1, 1, 2), low=(0, 1, 0), high=(0, 1, 0),
-        base_dilation=(1, 1, 1), window_dilation=(1, 1, 1),
-    )  # fmt: skip
+        combine="max",
+        window=(1, 3, 2),
+        strides=(1, 1, 2),
+        low=(0, 1, 0),
+        high=(0, 1, 0),
+        base_dilation=(1, 1, 1),
+        window_dilation=(1, 1, 1),
+    )
     return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 90)))
 
 

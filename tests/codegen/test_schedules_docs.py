@@ -1,4 +1,4 @@
-"""docs/SCHEDULES.md: its example does what it says, and its reference has every template and field."""
+"""docs/SCHEDULES.md: its example runs, and its reference has every template and field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules as documents: what is written is read back, what makes no sense is said with its place."""
+"""Schedules as documents: what is written is read back, a mistake is said with its place."""
 
 from __future__ import annotations
 

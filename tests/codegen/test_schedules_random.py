@@ -257,7 +257,7 @@ def starts(name: str, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def heeded(made: Group, target: Target, part: str, start: Schedule, left: set[Field]) -> None:
-    """Takes the fields, one of which alone changes the kernels beside a schedule, from those left."""
+    """Takes those fields away of which one alone changes the kernels beside a schedule."""
     beside = lowered(made, target, {part: start}) if left else None
     if beside is None:
         return

@@ -201,7 +201,7 @@ def test_times_count_only_since_the_machine_was_booted(
 
 
 def test_only_our_own_rooms_are_swept(tmp_path: Path) -> None:
-    """Folders that look like those of another program, or of somebody, stay however old they are."""
+    """Folders that look like another program's, or somebody's, stay however old they are."""
     cache = Cache(tmp_path, 0)
     theirs = [
         tmp_path / name

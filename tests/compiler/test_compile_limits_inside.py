@@ -128,17 +128,20 @@ def test_the_memory_plan_ends_inside(name: str, monkeypatch: pytest.MonkeyPatch)
     )
 
 
-@pytest.mark.parametrize(("target", "home", "name", "most"), [
-    ("cpu", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
-    ("cpu", "xlac_cpu.emit.function", "write", 1),
-    ("cpu", "xlac_cpu.emit.driver._Body", "launch", 64),
-    ("c", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
-    ("c", "xlac_sdk.emit.ctext._StatementWriter", "block", 10),
-    ("c", "xlac_c.steps.Steps", "begins", 64),
-    ("reference", "xlac_sdk.kernel_ir.verify._Verifier", "run", 1),
-    ("cuda", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
-    ("cuda", "xlac_sdk.emit.ctext._StatementWriter", "block", 40),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "home", "name", "most"),
+    [
+        ("cpu", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
+        ("cpu", "xlac_cpu.emit.function", "write", 1),
+        ("cpu", "xlac_cpu.emit.driver._Body", "launch", 64),
+        ("c", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
+        ("c", "xlac_sdk.emit.ctext._StatementWriter", "block", 10),
+        ("c", "xlac_c.steps.Steps", "begins", 64),
+        ("reference", "xlac_sdk.kernel_ir.verify._Verifier", "run", 1),
+        ("cuda", "xlac_sdk.lowering.legalize._Legalizer", "run", 1),
+        ("cuda", "xlac_sdk.emit.ctext._StatementWriter", "block", 40),
+    ],
+)
 @pytest.mark.sampled(2)
 def test_emission_ends_with_the_kernel_that_is_begun(
     target: str, home: str, name: str, most: int, monkeypatch: pytest.MonkeyPatch

@@ -152,11 +152,12 @@ def samples(dtype: DType, count: int, seed: int = 0) -> Array:
         spread >>= rng.integers(0, dtype.bits, count).astype(dtype.numpy)
         values = np.concatenate([np.array(corners, dtype.numpy), spread])
     else:
-        corners = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 65504.0,
-                   65520.0, 1e-40, -1e-45,
-                   6.1e-5, 5.96e-8, 2.98e-8, 3e-8, 3.4e38, 1e300, 255.5, -128.7, 2147483647.0,
-                   2147483648.0, -2147483649.0,
-                   9.3e18, 1.9e19, 1.00390625, 1.01171875, 2049.0, 2051.0]  # fmt: skip
+        corners = [
+            0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 65504.0, 65520.0,
+            1e-40, -1e-45, 6.1e-5, 5.96e-8, 2.98e-8, 3e-8, 3.4e38, 1e300, 255.5, -128.7,
+            2147483647.0, 2147483648.0, -2147483649.0, 9.3e18, 1.9e19, 1.00390625, 1.01171875,
+            2049.0, 2051.0,
+        ]  # fmt: skip
         spread = rng.normal(size=count) * np.exp2(rng.uniform(-20, 20, count))
         with np.errstate(all="ignore"):
             values = np.concatenate([np.array(corners), spread]).astype(dtype.numpy)

@@ -161,10 +161,16 @@ def test_convolutions(cpu: str) -> None:
     layouts = (("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"))
     for number, (channels, out, groups, stride, pad, dilation) in enumerate(
         (
-            (8, 20, 1, 1, 1, 1), (3, 16, 1, 2, 1, 1), (5, 7, 1, 1, 0, 2), (16, 16, 2, 1, 1, 1),
-            (6, 6, 6, 1, 1, 1), (6, 4, 2, 1, 1, 1), (12, 33, 1, 1, 2, 1), (1, 3, 1, 1, 1, 1),
+            (8, 20, 1, 1, 1, 1),
+            (3, 16, 1, 2, 1, 1),
+            (5, 7, 1, 1, 0, 2),
+            (16, 16, 2, 1, 1, 1),
+            (6, 6, 6, 1, 1, 1),
+            (6, 4, 2, 1, 1, 1),
+            (12, 33, 1, 1, 2, 1),
+            (1, 3, 1, 1, 1, 1),
         )
-    ):  # fmt: skip
+    ):
         a, b, layout = SIGNS[number % 2], SIGNS[number // 2 % 2], layouts[number % 3 == 2]
         x = case.bytes(a, (2, 9, 10, channels))
         w = case.bytes(b, (3, 3, channels // groups, out))
@@ -183,9 +189,16 @@ def test_convolutions(cpu: str) -> None:
             )
             ones = (1, 1)
             op = Conv(
-                layout, (stride,) * 2, (pad,) * 2, (pad,) * 2, ones, (dilation,) * 2, groups, 1,
+                layout,
+                (stride,) * 2,
+                (pad,) * 2,
+                (pad,) * 2,
+                ones,
+                (dilation,) * 2,
+                groups,
+                1,
                 DType.I32,
-            )  # fmt: skip
+            )
             exact = convolved(
                 given.astype(np.int32) - (0 if x_zero is None else int(x_zero)),
                 taps.astype(np.int32) - (0 if w_zero is None else int(w_zero)),

@@ -15,9 +15,13 @@ from xlac_sdk.kernel_ir.primitives import operand_dtypes
 
 COUNT = 192
 PROCESSORS = {  # and what computes dot products of bytes there
-    "": "", "x86-64": "pmaddwd", "x86-64-v3": "pmaddwd", "x86-64-v4": "pmaddwd",
-    "alderlake": "vpdpbusd", "cascadelake": "vpdpbusd",
-}  # fmt: skip
+    "": "",
+    "x86-64": "pmaddwd",
+    "x86-64-v3": "pmaddwd",
+    "x86-64-v4": "pmaddwd",
+    "alderlake": "vpdpbusd",
+    "cascadelake": "vpdpbusd",
+}
 
 
 @pytest.mark.parametrize("kind", [DType.U32, DType.I32])

@@ -97,10 +97,9 @@ def test_it_declines_what_needs_conversion() -> None:
     wide = np.zeros((4, 32), "f4")
     shifted = np.frombuffer(b"\0" * 257, np.uint8)[1:].view("f4").reshape(4, 16)
     big_endian, subclass = A.astype(">f4"), A.view(np.recarray)
-    declined = [A.astype("f8"), A.T, wide[:, ::2], A.reshape(16, 4), A.reshape(64), A.tolist(), 1.0,
-                None, shifted, big_endian,
-                subclass, np.float32(1), A[:3], np.array(1.0, "f4")]  # fmt: skip
-    for value in declined:
+    declined = [A.astype("f8"), A.T, wide[:, ::2], A.reshape(16, 4), A.reshape(64), A.tolist()]
+    declined += [shifted, big_endian, subclass, np.float32(1), A[:3], np.array(1.0, "f4")]
+    for value in (*declined, 1.0, None):
         assert fast(value, B) is NotImplemented and fast(A, value) is NotImplemented
     assert (
         fast() is NotImplemented and fast(A) is NotImplemented and fast(A, B, A) is NotImplemented

@@ -254,7 +254,7 @@ def test_without_futexes_threads_wait_on_a_condition() -> None:
     not hasattr(os, "sched_getaffinity"), reason="the system does not tell where threads may run"
 )
 def test_a_thread_that_wakes_beside_its_caller_goes_elsewhere_and_stays_free() -> None:
-    """What Linux is asked for: every processor of before but that one, then those of before again."""
+    """What Linux is asked for: every processor but that one, then those of before."""
     from xlac_cpu.llvm import link, objects
     from xlac_cpu.llvm.host import host
 

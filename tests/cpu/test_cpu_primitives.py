@@ -28,7 +28,7 @@ EXACT = [
 
 
 def everything(dtype: DType, lanes: int) -> tuple[Kernel, dict[str, DType]]:
-    """One kernel that applies every exact primitive to three inputs, each to an output of its own."""
+    """One kernel that applies every exact primitive to three inputs, with an output for each."""
     chosen = [p for p in EXACT if applies(p, dtype)]
     kinds = {p.value: DType.BOOL if p.is_comparison else dtype for p in chosen}
 

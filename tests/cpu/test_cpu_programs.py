@@ -81,14 +81,20 @@ def test_loops_branches_and_moving_arguments() -> None:
         Repeat("t", 4, (Launch(one, (Argument(x, 0, moved), Argument(y, 0, moved))),)),
         Copy(Argument(rows), Argument(c), 16),
         Launch(start, (Argument(count),)),
-        While((Launch(test, (Argument(count), Argument(flag))),), Argument(flag),
-              (Launch(go, (Argument(count), Argument(rows))),)),
-        Branch(Argument(which), (
-            (Launch(plus(10.0), (Argument(rows), Argument(z))),),
-            (Launch(plus(20.0), (Argument(rows), Argument(z))),),
-            (Copy(Argument(z), Argument(x, 48), 16),),
-        )),
-    )  # fmt: skip
+        While(
+            (Launch(test, (Argument(count), Argument(flag))),),
+            Argument(flag),
+            (Launch(go, (Argument(count), Argument(rows))),),
+        ),
+        Branch(
+            Argument(which),
+            (
+                (Launch(plus(10.0), (Argument(rows), Argument(z))),),
+                (Launch(plus(20.0), (Argument(rows), Argument(z))),),
+                (Copy(Argument(z), Argument(x, 48), 16),),
+            ),
+        ),
+    )
     program = Program(
         "p",
         (x, which),

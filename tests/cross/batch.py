@@ -80,7 +80,7 @@ class Batch:
         return [*found, {"end": end}]
 
     def driver(self) -> str:
-        """LLVM text of `batch`, which returns 0, or 1 and the number of the task that was refused."""
+        """LLVM text of `batch`, which returns 0, or 1 and the number of the refused task."""
         word = f"i{self.machine.pointer_bits}"
         lines = [
             f"; xlac {json.dumps(self.machine.settings, sort_keys=True)}",

@@ -56,11 +56,13 @@ int batch(unsigned char *block)
     for (volatile unsigned char *p = stack_end; p < here; ++p) *p = PAINT;
     for (int i = 0; i < IMAGES && status == DIGITS_OK; ++i) {
         const float *const image = (const float *)block + i * DIGITS_IMAGE_COUNT;
-        status = digits_run(&context, image, (float *)block + IMAGES * DIGITS_IMAGE_COUNT + i * DIGITS_PROBS_COUNT);
+        status = digits_run(&context, image,
+            (float *)block + IMAGES * DIGITS_IMAGE_COUNT + i * DIGITS_PROBS_COUNT);
     }
     while (used < here && *used == PAINT) ++used;
     const uint32_t depth = (uint32_t)(stack_top - used);
-    memcpy(block + sizeof(float) * IMAGES * (DIGITS_IMAGE_COUNT + DIGITS_PROBS_COUNT), &depth, sizeof depth);
+    memcpy(block + sizeof(float) * IMAGES * (DIGITS_IMAGE_COUNT + DIGITS_PROBS_COUNT),
+    &depth, sizeof depth);
     return status;
 }
 """

@@ -29,8 +29,8 @@ train:
   metrics: {accuracy: "mean(f32(argmax(logits, axis=-1) == label))"}
   optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
 """
-WHOLE = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off",
-         f"-DEPOCHS={EPOCHS}", f"-DTEST={TEST}")  # fmt: skip
+FLAGS = "-std=c99 -Wall -Wextra -Werror -O2 -ffp-contract=off"
+WHOLE = (*FLAGS.split(), f"-DEPOCHS={EPOCHS}", f"-DTEST={TEST}")
 # `bare.c` hands over a block and takes it back: what was learned, and what was used of the stack
 ON_THE_BOARD = """
 #include <stdint.h>
@@ -105,9 +105,11 @@ def built(folder: Path, options: tuple[str, ...]) -> None:
     assert status([*given, "--max-memory", "128K", "-o", str(folder / "out"), *options]) == 0
     parts = [
         (data["image"][:most], data["label"][:most])
-        for data, most in ((np.load(SPECS / "data" / f"digits_{kind}.npz"), most) for kind,
-                           most in (("train", TRAIN), ("test", TEST)))
-    ]  # fmt: skip
+        for data, most in (
+            (np.load(SPECS / "data" / f"digits_{kind}.npz"), most)
+            for kind, most in (("train", TRAIN), ("test", TEST))
+        )
+    ]
     images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
     pixels = np.rint(images * 16).astype(np.uint8)
     assert (pixels / np.float32(16) == images).all()

@@ -1,4 +1,4 @@
-"""The variant that an artefact chooses, seen from outside: the instructions that an emulator met."""
+"""The variant that an artefact chooses, told by the instructions that an emulator met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shipped models on other machines: what the objects, programs and modules of `xlac build` compute."""
+"""Shipped models on other machines: objects, programs and modules of `xlac build`."""
 
 from __future__ import annotations
 
@@ -125,9 +125,11 @@ static union { unsigned char bytes[SOFTMAX_MEMORY_BYTES + SOFTMAX_ALIGN]; double
 int main(void) {
     static float x[SOFTMAX_X_COUNT], y[SOFTMAX_Y_COUNT];
     softmax_context context;
-    unsigned char *memory = room.bytes + (SOFTMAX_ALIGN - (uintptr_t)room.bytes % SOFTMAX_ALIGN) % SOFTMAX_ALIGN;
+    unsigned char *memory = room.bytes +
+        (SOFTMAX_ALIGN - (uintptr_t)room.bytes % SOFTMAX_ALIGN) % SOFTMAX_ALIGN;
     if (fread(x, sizeof x, 1, stdin) != 1) return 1;
-    if (softmax_init(&context, memory, SOFTMAX_MEMORY_BYTES) || softmax_run(&context, x, y)) return 2;
+    if (softmax_init(&context, memory, SOFTMAX_MEMORY_BYTES) ||
+        softmax_run(&context, x, y)) return 2;
     return fwrite(y, sizeof y, 1, stdout) != 1;
 }
 """
@@ -206,10 +208,12 @@ JAVASCRIPT = """\
 import { readFileSync, writeFileSync } from "node:fs";
 const { instance } = await WebAssembly.instantiate(readFileSync(process.argv[2]), {});
 const { memory, digits_size, digits_init, digits_run, __heap_base } = instance.exports;
-const context = (__heap_base.value + 63) & ~63, block = context + 64, image = (block + digits_size() + 63) & ~63;
+const context = (__heap_base.value + 63) & ~63, block = context + 64,
+      image = (block + digits_size() + 63) & ~63;
 const probs = image + 2 * 64 * 4;
 memory.grow(2);
 new Uint8Array(memory.buffer).set(readFileSync(0), image);
-if (digits_init(context, block, digits_size()) || digits_run(context, image, probs)) process.exit(1);
+if (digits_init(context, block, digits_size()) || digits_run(context, image, probs))
+  process.exit(1);
 writeFileSync(1, new Uint8Array(memory.buffer, probs, 2 * 10 * 4));
 """

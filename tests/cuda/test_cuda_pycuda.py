@@ -1,4 +1,4 @@
-"""The same runtime through the real pycuda, where it is installed (`make pycuda`), on the stand-in."""
+"""The runtime through the real pycuda, where it is installed (`make pycuda`), on the stand-in."""
 
 from __future__ import annotations
 

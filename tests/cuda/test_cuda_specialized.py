@@ -45,26 +45,53 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 FAULTS = {
-    "tiles that are not waited for": (r"barrier_wait\(&full[^;]*;", "",
-                                      "read before it is written"),
-    "places that are filled before they are free": (r"barrier_wait\(&empty[^;]*;", "",
-                                                    "more arrive at a barrier in shared memory"),
-    "places handed back while they are read": (r"settle_groups<1>\(\);", "settle_groups<2>();",
-                                               "a race in shared memory"),
-    "places that are not handed back": (r"barrier_done\(&empty\[slot_1\]\);", "",
-                                        "for a phase that never ends"),
+    "tiles that are not waited for": (
+        r"barrier_wait\(&full[^;]*;",
+        "",
+        "read before it is written",
+    ),
+    "places that are filled before they are free": (
+        r"barrier_wait\(&empty[^;]*;",
+        "",
+        "more arrive at a barrier in shared memory",
+    ),
+    "places handed back while they are read": (
+        r"settle_groups<1>\(\);",
+        "settle_groups<2>();",
+        "a race in shared memory",
+    ),
+    "places that are not handed back": (
+        r"barrier_done\(&empty\[slot_1\]\);",
+        "",
+        "for a phase that never ends",
+    ),
     "sums that nobody waits for": (r"settle_groups<0>\(\);", "", "a race in shared memory"),
-    "more bytes than come": (r"barrier_expect\(([^;]*), 40960\);", r"barrier_expect(\1, 40976);",
-                             "for a phase that never ends"),
-    "fewer bytes than come": (r"barrier_expect\(([^;]*), 40960\);", r"barrier_expect(\1, 40944);",
-                              "for a phase that never ends"),
-    "a phase that is not next": (r"barrier_wait\(&full([^;]*)\);", r"barrier_wait(&full\1 + 1);",
-                                 "more than one ahead"),
-    "a barrier that has not begun": (r"barrier_begin\(&full\[INT64_C\(1\)\][^;]*;", "",
-                                     "has not begun"),
-    "a box beside its place": (r"copy_box\(&left([^;]*);", r"copy_box(8 + &left\1;",
-                               "not aligned to 128 bytes"),
-}  # fmt: skip
+    "more bytes than come": (
+        r"barrier_expect\(([^;]*), 40960\);",
+        r"barrier_expect(\1, 40976);",
+        "for a phase that never ends",
+    ),
+    "fewer bytes than come": (
+        r"barrier_expect\(([^;]*), 40960\);",
+        r"barrier_expect(\1, 40944);",
+        "for a phase that never ends",
+    ),
+    "a phase that is not next": (
+        r"barrier_wait\(&full([^;]*)\);",
+        r"barrier_wait(&full\1 + 1);",
+        "more than one ahead",
+    ),
+    "a barrier that has not begun": (
+        r"barrier_begin\(&full\[INT64_C\(1\)\][^;]*;",
+        "",
+        "has not begun",
+    ),
+    "a box beside its place": (
+        r"copy_box\(&left([^;]*);",
+        r"copy_box(8 + &left\1;",
+        "not aligned to 128 bytes",
+    ),
+}
 PLANTED = (
     'static const int planted = std::getenv("PLANTED") ? std::atoi(std::getenv("PLANTED")) : 0;\n'
 )
@@ -222,7 +249,7 @@ def test_the_standin_is_strict_about_tensor_maps(counts: Counts, name: str) -> N
 
 @compiles
 def test_the_code_is_hoppers_own(tmp_path: Path) -> None:
-    """No GPU has run this; what is known is that it compiles to the instructions, without spills."""
+    """No GPU has run this; it compiles to the instructions, without spills."""
     target = CudaBackend().target(Request(arch="sm_90a+wgmma"))
     (text,) = (
         CudaBackend()

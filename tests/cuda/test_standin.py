@@ -103,28 +103,41 @@ def test_dynamic_shared_memory_and_atomics(counts: Counts) -> None:
 
 
 FAULTS = {
-    "a barrier that some threads pass by": ("if (threadIdx.x < 40) __syncthreads();",
-                                            "never reached by thread"),
+    "a barrier that some threads pass by": (
+        "if (threadIdx.x < 40) __syncthreads();",
+        "never reached by thread",
+    ),
     "two barriers for one": (
         "if (threadIdx.x < 32) { __syncthreads(); }\n else { __syncthreads(); }",
-        "different barriers"),
+        "different barriers",
+    ),
     "a shuffle that names a lane which has left": (
-        ("if (threadIdx.x == 5) return; y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, "
-         "x[threadIdx.x], 1);"), "names lane 5, which has exited",
+        (
+            "if (threadIdx.x == 5) return; y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, "
+            "x[threadIdx.x], 1);"
+        ),
+        "names lane 5, which has exited",
     ),
     "a shuffle whose mask leaves out who calls": (
-        "y[threadIdx.x] = __shfl_xor_sync(0xfu, x[threadIdx.x], 1);", "does not name it"),
+        "y[threadIdx.x] = __shfl_xor_sync(0xfu, x[threadIdx.x], 1);",
+        "does not name it",
+    ),
     "a shuffle beside a barrier": (
-        "if (threadIdx.x == 3) __syncthreads();\n else __syncwarp();", "waits at the barrier",
+        "if (threadIdx.x == 3) __syncthreads();\n else __syncwarp();",
+        "waits at the barrier",
     ),
     "a write far outside": ("y[n + 4096] = 1.0f;", "address"),
     "a write before the start": ("y[-2000] = 1.0f;", "address"),
     "a stack that is too small": (
-        "volatile float held[1 << 17]; held[threadIdx.x] = 1.0f; y[0] = held[0];", "local memory"),
-    "a misaligned access": ("*(float4 *)(y + 1 + 4 * threadIdx.x) = make_float4(1, 2, 3, 4);",
-                            "a misaligned access"),
+        "volatile float held[1 << 17]; held[threadIdx.x] = 1.0f; y[0] = held[0];",
+        "local memory",
+    ),
+    "a misaligned access": (
+        "*(float4 *)(y + 1 + 4 * threadIdx.x) = make_float4(1, 2, 3, 4);",
+        "a misaligned access",
+    ),
     "an integer divided by zero": ("y[0] = 7 / (n - 256);", "division by zero"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -144,7 +157,13 @@ TICKET = """
     __syncthreads();
     if (threadIdx.x == 32) last = atomicInc((unsigned *)x, gridDim.x - 1) == gridDim.x - 1;
     __syncthreads();
-    if (last) { __threadfence(); if (threadIdx.x == 5) { float sum = 0.0f; for (int i = 0; i < gridDim.x; ++i) sum += y[i + 1]; y[9] = sum; } }
+    if (!last) return;
+    __threadfence();
+    if (threadIdx.x == 5) {
+        float sum = 0.0f;
+        for (int i = 0; i < gridDim.x; ++i) sum += y[i + 1];
+        y[9] = sum;
+    }
 """
 """The last of several blocks adds what they found; x begins with a zero."""
 
@@ -192,11 +211,11 @@ WATCHED = {
         "a race in global memory",
     ),
     "parts read without a fence": (
-        TICKET.replace("if (last) { __threadfence();", "if (last) {"),
+        TICKET.replace("return;\n    __threadfence();", "return;"),
         "a race in global memory",
     ),
     "parts read before all are there": (
-        TICKET.replace("if (last)", "if (b == 0 || last)"),
+        TICKET.replace("if (!last)", "if (b != 0 && !last)"),
         "a race in global memory",
     ),
     "a sum that is not atomic": (

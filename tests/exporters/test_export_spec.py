@@ -1,4 +1,4 @@
-"""A model written as a spec loads to the same graph, to the letter, and builds to the same bytes."""
+"""A model written as a spec loads to the same graph and builds to the same bytes."""
 
 from __future__ import annotations
 

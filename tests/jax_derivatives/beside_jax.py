@@ -1,5 +1,5 @@
-"""Derivatives of a function of JAX beside JAX's: imported as `from_jax` does, differentiated by us and interpreted,
-all in f64.
+"""Derivatives of a function of JAX beside JAX's: imported as `from_jax` does, differentiated by us
+and interpreted, all in f64.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ class Nothing(Exception):
     """No float goes in, or none comes out."""
 
 
-def compare(function: Callable[..., Any], args: Sequence[Any], smooth: bool, second: bool = True) -> None:  # fmt: skip
-    """The value, its change along a direction, the gradient by a cotangent, and how that changes along the
-    direction, are JAX's; of a `smooth` function the change is that of central differences, too.
+def compare(
+    function: Callable[..., Any], args: Sequence[Any], smooth: bool, second: bool = True
+) -> None:
+    """The value, its change along a direction, the gradient by a cotangent, and how that changes
+    along the direction, are JAX's; of a `smooth` function the change is that of central
+    differences, too.
 
     Raises Nothing where there is nothing to differentiate, AssertionError where they differ, and
     whatever stands in the way.
@@ -57,10 +60,14 @@ def compare(function: Callable[..., Any], args: Sequence[Any], smooth: bool, sec
         for n, (a, b) in enumerate(zip(ours, wanted[part], strict=True)):
             b = np.asarray(b)
             size = float(np.max(np.abs(b), where=np.isfinite(b), initial=1e-3))
-            np.testing.assert_allclose(np.broadcast_to(a, b.shape), b, TOLERANCE, TOLERANCE * size, err_msg=f"{part} {n}")  # fmt: skip
+            np.testing.assert_allclose(
+                np.broadcast_to(a, b.shape), b, TOLERANCE, TOLERANCE * size, err_msg=f"{part} {n}"
+            )
     if smooth:
         run = jax.jit(real)
-        up, down = (run(*(p + s * STEP * t for p, t in zip(primals, moves, strict=True))) for s in (1, -1))  # fmt: skip
+        up, down = (
+            run(*(p + s * STEP * t for p, t in zip(primals, moves, strict=True))) for s in (1, -1)
+        )
         for n, (a, u, d) in enumerate(zip(found["change"], up, down, strict=True)):
             with np.errstate(invalid="ignore"):
                 slope = (np.asarray(u) - np.asarray(d)) / (2 * STEP)
@@ -68,7 +75,13 @@ def compare(function: Callable[..., Any], args: Sequence[Any], smooth: bool, sec
                 np.isfinite(u), slope, 0.0
             )  # a window in padding alone is infinite, and stays so
             size = float(np.max(np.abs(slope), initial=1.0))
-            np.testing.assert_allclose(np.broadcast_to(a, slope.shape), slope, OF_DIFFERENCES, OF_DIFFERENCES * size, err_msg=f"differences {n}")  # fmt: skip
+            np.testing.assert_allclose(
+                np.broadcast_to(a, slope.shape),
+                slope,
+                OF_DIFFERENCES,
+                OF_DIFFERENCES * size,
+                err_msg=f"differences {n}",
+            )
 
 
 def _leaves(function: Callable[..., Any], given: Sequence[Any]) -> list[Any]:
@@ -124,7 +137,9 @@ def _ours(
     values |= {param(s).name: t for s, t in zip(linear.sources, directions, strict=True)}
     values |= {param(w).name: c for w, c in zip(weights, cotangents, strict=True)}
     with np.errstate(all="ignore"):
-        found = interpret(Graph("derivatives", tuple(dict.fromkeys(params)), nodes), values, lowered.model.weights)  # fmt: skip
+        found = interpret(
+            Graph("derivatives", tuple(dict.fromkeys(params)), nodes), values, lowered.model.weights
+        )
     made = {part: [found[f"{part} {n}"] for n in range(count)] for part, count in place.items()}
     for part in made.keys() - {"value", "change"}:
         each = dict(zip(read, made[part], strict=True))

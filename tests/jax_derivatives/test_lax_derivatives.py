@@ -1,5 +1,6 @@
-"""First and second derivatives of jax.lax, jax.numpy and jax.nn: the cases of JAX's own `check_grads` beside JAX's,
-and beside differences; what differs is in left_out.yaml, which may only become shorter.
+"""First and second derivatives of jax.lax, jax.numpy and jax.nn: the cases of JAX's own
+`check_grads` beside JAX's, and beside differences; what differs is in left_out.yaml, which may only
+become shorter.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ jax = pytest.importorskip("jax")
 from beside_jax import compare
 from lax_cases import CASES
 
-LEFT_OUT: dict[str, str] = yaml.safe_load((Path(__file__).parent / "left_out.yaml").read_text("utf-8"))  # fmt: skip
+LEFT_OUT: dict[str, str] = yaml.safe_load(
+    (Path(__file__).parent / "left_out.yaml").read_text("utf-8")
+)
 
 
 @pytest.fixture(autouse=True)

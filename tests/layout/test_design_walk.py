@@ -37,7 +37,7 @@ class Stop:
 
 
 def walk() -> list[Stop]:
-    """The stops in the order of the page. The first one of an item calls those of the items inside."""
+    """The stops in the order of the page. The first of an item calls those of the items inside."""
     text = prose(DESIGN).partition("## A walk")[2].partition("\n## ")[0]
     found: list[Stop] = []
     above: list[tuple[int, int]] = []  # indentation and number of the items around

@@ -36,7 +36,7 @@ def members(body: list[ast.stmt]) -> Iterator[Public]:
 
 @cache
 def described() -> dict[str, set[str]]:
-    """By the name of each class of the tree: its methods with a docstring, those of its bases too."""
+    """By each class's name: its methods with a docstring, those of its bases too."""
     found: dict[str, set[str]] = {}
     above: dict[str, set[str]] = {}
     for folder in WITHOUT:

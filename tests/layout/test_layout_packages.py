@@ -61,7 +61,7 @@ def test_versions_have_one_place() -> None:
 
 
 def test_nothing_reads_the_environment_but_the_settings() -> None:
-    """`os.environ` is read in one file of the toolchain; the command's options name their variable."""
+    """One file of the toolchain reads `os.environ`; the command's options name their variable."""
     readers = [
         p.relative_to(ROOT).as_posix()
         for p in (ROOT / "toolchain").rglob("*.py")

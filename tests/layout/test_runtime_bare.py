@@ -81,7 +81,8 @@ for wrong in ((), (y, y, y), (y.astype("f8"),)):
     else:
         raise AssertionError(wrong)
 import xlac_sdk
-assert not {"llvmlite", "pydantic", "jinja2", "ml_dtypes", "xlac"} & {n.partition(".")[0] for n in sys.modules}
+others = {"llvmlite", "pydantic", "jinja2", "ml_dtypes", "xlac"}
+assert not others & {n.partition(".")[0] for n in sys.modules}
 np.save(sys.argv[2] + ".npy", y)
 """
 

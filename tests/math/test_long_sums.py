@@ -91,7 +91,7 @@ def test_every_term_counts_once(facts: str, length: int) -> None:
         "columns": Node.of(Reduce(axes=(0,), combine="add"), columns),
         "product": Node.of(Dot((), (), (1,), (0,)), rows, columns),
         "turned": Node.of(Dot((), (), (1,), (1,)), rows, rows),
-    }  # fmt: skip
+    }
     program = lower(Model(Graph("sums", (rows, columns), made), {}), FACTS[facts]).program
     outputs = {s.name: np.zeros(s.extents({}), np.float32) for s in program.outputs}
     Interpreter(program).run({"x": x, "y": np.ascontiguousarray(x.T)}, outputs)

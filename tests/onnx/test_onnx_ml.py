@@ -1,4 +1,4 @@
-"""ai.onnx.ml and other operators that ONNX's suite leaves out, beside ONNX's reference evaluator."""
+"""ai.onnx.ml and others that ONNX's suite leaves out, beside ONNX's reference evaluator."""
 
 from __future__ import annotations
 

@@ -23,11 +23,15 @@ COORDINATES = [
 
 @SETTINGS
 @given(
-    st.sampled_from(["nearest", "linear", "cubic"]), st.sampled_from(COORDINATES),
-    st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]), st.booleans(),
-    st.booleans(), st.booleans(), st.sampled_from(["stretch", "not_larger", "not_smaller"]),
+    st.sampled_from(["nearest", "linear", "cubic"]),
+    st.sampled_from(COORDINATES),
+    st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["stretch", "not_larger", "not_smaller"]),
     st.lists(st.tuples(st.integers(1, 6), st.integers(1, 9)), min_size=1, max_size=2),
-)  # fmt: skip
+)
 def test_resize(
     mode: str,
     coordinates: str,

@@ -82,10 +82,17 @@ def test_python_indexing() -> None:
     x = build.param("x", I64, (3, 4, 5))
     picks = np.array([[0, -1], [2, 1]])
     keys: list[Any] = [
-        0, -1, (1, 2, 3), slice(1, None), (slice(None, None, -1),), (Ellipsis, -2),
-        (slice(1, 9, 2), None, 2), (None, Ellipsis, None), slice(2, 1),
+        0,
+        -1,
+        (1, 2, 3),
+        slice(1, None),
+        (slice(None, None, -1),),
+        (Ellipsis, -2),
+        (slice(1, 9, 2), None, 2),
+        (None, Ellipsis, None),
+        slice(2, 1),
         (slice(-2, -1), slice(None, None, -2)),
-    ]  # fmt: skip
+    ]
     for key in keys:
         np.testing.assert_array_equal(value(build.index(x, key), x=array), array[key])
     for position in range(3):

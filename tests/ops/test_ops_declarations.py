@@ -1,4 +1,4 @@
-"""Every declaration is consistent in itself: types, meaning, expansion, samples and symbolic sizes."""
+"""Every declaration agrees with itself: types, meaning, expansion, samples, symbolic sizes."""
 
 from __future__ import annotations
 

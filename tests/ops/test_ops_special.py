@@ -72,7 +72,7 @@ def test_it_agrees_with_scipy(name: str, dtype: type) -> None:
 
 
 def test_zeta_below_zero() -> None:
-    """It is what SciPy has above zero, and the terms on the way there; between poles far below too."""
+    """It is what SciPy has above zero, and the terms on the way there; far below zero too."""
     q = np.concatenate([np.linspace(-30.4, -0.1, 61), [-0.99999, -7.000001]])
     q = q[q != np.floor(q)]
     x = np.repeat([2.0, 3.0, 6.0], ORDERS.size // 3)  # as long as above: the same program

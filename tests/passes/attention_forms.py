@@ -146,30 +146,43 @@ SAID: dict[str, tuple[Form, dict[str, object]]] = {
     "softmax from its parts": (lambda: simple(weights=by_hand), {"scale": 0.5}),
     "no scale": (sequence_first, {"scale": 1.0}),
     "weights on the right": (weights_last, {}),
-    "an added mask": (lambda: simple(lambda s: build.add(p("m", B, 1, 1, S), s)),
-                      {"causal": False}),
+    "an added mask": (
+        lambda: simple(lambda s: build.add(p("m", B, 1, 1, S), s)),
+        {"causal": False},
+    ),
     "a subtracted penalty": (lambda: simple(lambda s: build.sub(s, build.mul(p("m", S), 9.0))), {}),
-    "a mask of choices": (lambda: simple(hidden(p("m", B, 1, T, S, dtype=BOOL), -1e4)),
-                          {"hidden": -1e4}),
-    "nothing to see": (lambda: simple(hidden(p("m", B, 1, 1, S, dtype=BOOL), -math.inf)),
-                       {"hidden": -math.inf}),
-    "two masks": (lambda: simple(lambda s: hidden(causal(),
-                                                  LOWEST)(hidden(p("m", T, S, dtype=BOOL),
-                                                                 LOWEST)(s))), {"causal": True}),
-    "a mask before causality": (lambda: simple(lambda s: hidden(causal(),
-                                                                LOWEST)(build.add(s,
-                                                                                  p("m", H, T,
-                                                                                    S)))),
-                                                                                    {"causal": True,
-                                                                                     "hidden": None}),
-    "causality compared": (lambda: simple(hidden(causal(), LOWEST)),
-                           {"causal": True, "hidden": None}),
-    "causality tabled": (lambda: simple(hidden(table(), -math.inf)),
-                         {"causal": True, "hidden": -math.inf}),
+    "a mask of choices": (
+        lambda: simple(hidden(p("m", B, 1, T, S, dtype=BOOL), -1e4)),
+        {"hidden": -1e4},
+    ),
+    "nothing to see": (
+        lambda: simple(hidden(p("m", B, 1, 1, S, dtype=BOOL), -math.inf)),
+        {"hidden": -math.inf},
+    ),
+    "two masks": (
+        lambda: simple(
+            lambda s: hidden(causal(), LOWEST)(hidden(p("m", T, S, dtype=BOOL), LOWEST)(s))
+        ),
+        {"causal": True},
+    ),
+    "a mask before causality": (
+        lambda: simple(lambda s: hidden(causal(), LOWEST)(build.add(s, p("m", H, T, S)))),
+        {"causal": True, "hidden": None},
+    ),
+    "causality compared": (
+        lambda: simple(hidden(causal(), LOWEST)),
+        {"causal": True, "hidden": None},
+    ),
+    "causality tabled": (
+        lambda: simple(hidden(table(), -math.inf)),
+        {"causal": True, "hidden": -math.inf},
+    ),
     "another diagonal": (lambda: simple(hidden(causal(0), LOWEST)), {"causal": False}),
     "a table of another diagonal": (lambda: simple(hidden(table(1), LOWEST)), {"causal": False}),
-    "hidden keys that count": (lambda: simple(hidden(causal(), -2.0)),
-                               {"causal": False, "hidden": -2.0}),
+    "hidden keys that count": (
+        lambda: simple(hidden(causal(), -2.0)),
+        {"causal": False, "hidden": -2.0},
+    ),
     "repeated heads": (repeated_heads, {}),
     "grouped heads": (grouped_heads, {"causal": True}),
     "one head of keys": (shared_keys, {}),
@@ -178,7 +191,7 @@ SAID: dict[str, tuple[Form, dict[str, object]]] = {
     "learned queries": (learned_queries, {}),
     "a cache": (with_cache, {"scale": 0.5}),
     "halves": (lambda: halves(narrow=False), {}),
-}  # fmt: skip
+}
 
 
 def read_twice(what: str) -> Node:

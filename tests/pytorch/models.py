@@ -136,7 +136,7 @@ class Positional(torch.nn.Module):
 
 
 def build(name: str) -> tuple[Positional, list[torch.Tensor]]:
-    """A model in inference mode with statistics that are not those of a fresh one, and its inputs."""
+    """A model in inference mode, its statistics not those of a fresh one, and its inputs."""
     torch.manual_seed(0)
     inner, named = MODELS[name]()
     for part in inner.modules():

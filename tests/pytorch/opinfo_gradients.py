@@ -48,7 +48,11 @@ class GradientCase:
         leaves = [t.clone().requires_grad_(n in self.wrt) for n, t in enumerate(self.tensors)]
         found = self.outputs(leaves)
         cotangents = [torch.randn_like(t) for t in found]
-        wanted = torch.autograd.grad(found, [leaves[n] for n in self.wrt], cotangents, allow_unused=True) if found else ()  # fmt: skip
+        wanted = (
+            torch.autograd.grad(found, [leaves[n] for n in self.wrt], cotangents, allow_unused=True)
+            if found
+            else ()
+        )
         return [t.detach() for t in found], cotangents, list(wanted)
 
 
@@ -67,7 +71,9 @@ def cases(name: str, limit: int) -> Iterator[GradientCase]:
     """The first samples of an operator."""
     op = DIFFERENTIABLE[name]
     torch.manual_seed(0)
-    for sample in itertools.islice(op.sample_inputs("cpu", torch.float64, requires_grad=True), limit):  # fmt: skip
+    for sample in itertools.islice(
+        op.sample_inputs("cpu", torch.float64, requires_grad=True), limit
+    ):
         leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
         after = sample.output_process_fn_grad
 
@@ -88,7 +94,7 @@ def cases(name: str, limit: int) -> Iterator[GradientCase]:
 
 
 def check(case: GradientCase) -> None:
-    """Our gradients are PyTorch's. Raises what stands in the way, AssertionError where they differ."""
+    """Our gradients are PyTorch's: raises AssertionError where they differ, or what stopped it."""
     values, cotangents, wanted = case.expected()
     if not values:
         return
@@ -108,12 +114,19 @@ def check(case: GradientCase) -> None:
     gradients = linear.transposed(given)
     arrays = dict(zip(found.inputs, map(array_of, case.tensors), strict=True))
     arrays |= {param(p).name: array_of(ct) for p, ct in zip(given, cotangents, strict=True)}
-    compare(graph, [*linear.values, *gradients], [*values, *wanted], given, arrays, found.model.weights)  # fmt: skip
+    compare(
+        graph, [*linear.values, *gradients], [*values, *wanted], given, arrays, found.model.weights
+    )
 
 
 def compare(
-    graph: Graph, nodes: list[Node], wanted: list[torch.Tensor | None], given: list[Node], arrays: dict[str, Any], weights: Any
-) -> None:  # fmt: skip
+    graph: Graph,
+    nodes: list[Node],
+    wanted: list[torch.Tensor | None],
+    given: list[Node],
+    arrays: dict[str, Any],
+    weights: Any,
+) -> None:
     """The values of nodes beside PyTorch's; None stands for zeros."""
     outputs = {f"y{n}": node for n, node in enumerate(nodes)}
     found = interpret(Graph("gradients", (*graph.inputs, *given), outputs), arrays, weights)

@@ -1,5 +1,5 @@
-"""The backward graphs that AOTAutograd makes are written with the kernels of our own derivatives: as
-many groups of each kind, and no more arithmetic.
+"""The backward graphs that AOTAutograd makes are written with the kernels of our own derivatives:
+as many groups of each kind, and no more arithmetic.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Heads(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
-        found: torch.Tensor = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)  # fmt: skip
+        found: torch.Tensor = (
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        )
         return found
 
 
@@ -63,7 +65,11 @@ def own(module: LossModule, args: tuple[Any, ...]) -> Lowered:
     """The loss and its gradients by our derivatives, weights being inputs."""
     exported = loss_program(module, args, {})
     graph = exported.model.graph
-    leaves = {n: build.param(param(n).name, n.type.dtype, n.shape) for n in graph.order if n.op.mnemonic == "param" and param(n).kind == "weight"}  # fmt: skip
+    leaves = {
+        n: build.param(param(n).name, n.type.dtype, n.shape)
+        for n in graph.order
+        if n.op.mnemonic == "param" and param(n).kind == "weight"
+    }
     names = dict(module.named_parameters())
     named = dict(graph.outputs)
     first = named.pop(str(exported.outputs[0]))
@@ -76,7 +82,9 @@ def own(module: LossModule, args: tuple[Any, ...]) -> Lowered:
 
 def imported(module: LossModule, args: tuple[Any, ...]) -> Lowered:
     """The same by PyTorch's backward operations."""
-    graph, _ = aot_export_module(Joint(module), args, trace_joint=True, output_loss_index=0, decompositions=decompositions())  # fmt: skip
+    graph, _ = aot_export_module(
+        Joint(module), args, trace_joint=True, output_loss_index=0, decompositions=decompositions()
+    )
     subgraph = Subgraph(graph, Options(threads=1, fallback=False))
     assert not subgraph.unsupported
     return lowered(Model(Graph("joint", tuple(subgraph.params), subgraph.results()[0]), {}))
@@ -88,16 +96,36 @@ def counted(found: Lowered) -> Counter[str]:
 
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "max pool": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.MaxPool2d(3, 2, 1)), (2, 3, 18, 18)),
-    "average pool": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1)), (2, 3, 18, 18)),
-    "convolutions": (lambda: nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 16, 3, groups=16), nn.Conv2d(16, 8, 3, groups=2)), (2, 3, 17, 16)),
-    "batch norm": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()), (2, 3, 9, 9)),
-    "group norm": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.SiLU()), (2, 3, 9, 9)),
-    "layer norm": (lambda: nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.Linear(32, 8)), (6, 8)),
+    "average pool": (
+        lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1)),
+        (2, 3, 18, 18),
+    ),
+    "convolutions": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 16, 3, 2, 1),
+            nn.ReLU(),
+            nn.Conv2d(16, 16, 3, groups=16),
+            nn.Conv2d(16, 8, 3, groups=2),
+        ),
+        (2, 3, 17, 16),
+    ),
+    "batch norm": (
+        lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()),
+        (2, 3, 9, 9),
+    ),
+    "group norm": (
+        lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.SiLU()),
+        (2, 3, 9, 9),
+    ),
+    "layer norm": (
+        lambda: nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.Linear(32, 8)),
+        (6, 8),
+    ),
     "softmax": (lambda: nn.Sequential(nn.Linear(8, 10), nn.Softmax(-1)), (6, 8)),
     "log softmax": (lambda: nn.Sequential(nn.Linear(8, 10), nn.LogSoftmax(-1)), (6, 8)),
     "gelu": (lambda: nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 8)), (6, 8)),
     "attention": (Heads, (2, 12, 16)),
-}  # fmt: skip
+}
 FEW = 1  # how many groups without a sum may be more: where reshapes lie is PyTorch's choice
 
 

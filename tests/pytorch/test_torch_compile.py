@@ -154,10 +154,12 @@ def test_parts_of_one_result_that_pytorch_computes_itself(target: str) -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x, n: torch.zeros(n) + x.sum(), lambda x, n: x[:n] * 2, lambda x, n: ((x * 2).sum().expand(n) + 1, n + 1),
+        lambda x, n: torch.zeros(n) + x.sum(),
+        lambda x, n: x[:n] * 2,
+        lambda x, n: ((x * 2).sum().expand(n) + 1, n + 1),
         lambda x, n: torch.arange(n) * x.sum(),
     ],
-)  # fmt: skip
+)
 def test_sizes_that_only_a_number_tells(function: Callable[..., Any]) -> None:
     """A whole number among the arguments is a size that no tensor's shape has."""
     x = torch.randn(5, 3)

@@ -1,5 +1,5 @@
-"""Gradients of the operators of PyTorch's OpInfo database through `from_torch`, beside PyTorch's in f64.
-What differs is listed in underived.yaml, which may only become shorter.
+"""Gradients of the operators of PyTorch's OpInfo database through `from_torch`, beside PyTorch's in
+f64. What differs is listed in underived.yaml, which may only become shorter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Models of transformers, through torch.export and torch.compile, against eager PyTorch in float64."""
+"""Models of transformers, by torch.export and torch.compile, against eager PyTorch in float64."""
 
 from __future__ import annotations
 

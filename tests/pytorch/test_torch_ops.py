@@ -22,11 +22,16 @@ LISTED: dict[str, dict[str, str]] = yaml.safe_load(
     (Path(__file__).parent / "unsupported.yaml").read_text("utf-8")
 )
 SOME = (
-    "add mul div.floor_rounding where clamp pow remainder bitwise_and gt sum mean amax argmax var cumsum cummax softmax log_softmax"
-    " logsumexp matmul baddbmm linalg.vector_norm index_put index_select gather scatter scatter_add scatter_reduce.amax masked_fill"
-    " nn.functional.embedding cat stack roll flip slice_scatter as_strided diagonal expand nn.functional.pad.reflect"
-    " nn.functional.conv2d nn.functional.conv_transpose1d nn.functional.max_pool2d nn.functional.avg_pool2d nn.functional.adaptive_avg_pool2d"
-    " nn.functional.interpolate.bicubic nn.functional.batch_norm nn.functional.group_norm nn.functional.scaled_dot_product_attention"
+    "add mul div.floor_rounding where clamp pow remainder bitwise_and gt sum mean amax "
+    "argmax var cumsum cummax softmax log_softmax"
+    " logsumexp matmul baddbmm linalg.vector_norm index_put index_select gather scatter "
+    "scatter_add scatter_reduce.amax masked_fill"
+    " nn.functional.embedding cat stack roll flip slice_scatter as_strided diagonal "
+    "expand nn.functional.pad.reflect"
+    " nn.functional.conv2d nn.functional.conv_transpose1d nn.functional.max_pool2d "
+    "nn.functional.avg_pool2d nn.functional.adaptive_avg_pool2d"
+    " nn.functional.interpolate.bicubic nn.functional.batch_norm nn.functional.group_norm "
+    "nn.functional.scaled_dot_product_attention"
     " median searchsorted lgamma erfinv nextafter"
 ).split()
 

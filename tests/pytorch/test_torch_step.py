@@ -41,9 +41,15 @@ def adamw(parameters: Any) -> Any:
 
 
 def follow(
-    net: nn.Module, draw: Draw, make: Callable[[Any], Any] = sgd, loss: Any = F.cross_entropy, steps: int = 10,
-    between: Callable[[Any, int], None] = lambda optimizer, n: None, tolerance: float = 1e-9, **options: Any,
-) -> Any:  # fmt: skip
+    net: nn.Module,
+    draw: Draw,
+    make: Callable[[Any], Any] = sgd,
+    loss: Any = F.cross_entropy,
+    steps: int = 10,
+    between: Callable[[Any, int], None] = lambda optimizer, n: None,
+    tolerance: float = 1e-9,
+    **options: Any,
+) -> Any:
     """Steps of both, compared: losses, parameters, buffers and what the optimizers keep."""
     twin = copy.deepcopy(net)
     ours, theirs = make(net.parameters()), make(twin.parameters())
@@ -61,7 +67,9 @@ def follow(
         between(ours, n)
         between(theirs, n)
     for name, tensor in twin.state_dict().items():
-        torch.testing.assert_close(net.state_dict()[name], tensor, rtol=tolerance, atol=tolerance, msg=name)  # fmt: skip
+        torch.testing.assert_close(
+            net.state_dict()[name], tensor, rtol=tolerance, atol=tolerance, msg=name
+        )
     for p, q in zip(net.parameters(), twin.parameters(), strict=True):
         assert ours.state.get(p, {}).keys() == theirs.state.get(q, {}).keys()
         for name, kept in theirs.state.get(q, {}).items():
@@ -86,7 +94,9 @@ OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.sampled(6)
-@pytest.mark.parametrize(("name", "given"), OPTIMIZERS, ids=lambda v: v if isinstance(v, str) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "given"), OPTIMIZERS, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_optimizers(name: str, given: dict[str, Any]) -> None:
     follow(mlp(), rows, lambda p: getattr(torch.optim, name)(p, **given))
 
@@ -97,7 +107,9 @@ class Blocks(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.token = nn.Embedding(11, 8)
-        self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=True, activation="gelu")  # fmt: skip
+        self.block = nn.TransformerEncoderLayer(
+            8, 2, 16, dropout=0.0, batch_first=True, norm_first=True, activation="gelu"
+        )
         self.head = nn.Linear(8, 11, bias=False)
         self.head.weight = self.token.weight
 
@@ -154,10 +166,14 @@ def test_rates_groups_and_clipping() -> None:
 
     def make(parameters: Any) -> Any:
         first, *others = parameters
-        return torch.optim.AdamW([{"params": [first], "lr": 0.05, "weight_decay": 0.3}, {"params": others}], lr=0.01)  # fmt: skip
+        return torch.optim.AdamW(
+            [{"params": [first], "lr": 0.05, "weight_decay": 0.3}, {"params": others}], lr=0.01
+        )
 
     def between(optimizer: Any, n: int) -> None:
-        schedule = schedules.setdefault(id(optimizer), torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5))  # fmt: skip
+        schedule = schedules.setdefault(
+            id(optimizer), torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+        )
         if n:
             schedule.step()
 
@@ -212,13 +228,20 @@ class Partly(nn.Module):
 
 
 def test_what_has_no_gradient() -> None:
-    follow(Partly().double(), lambda: (torch.randn(4, 5).double(), torch.randn(4, 3).double()), adamw, F.mse_loss)  # fmt: skip
+    follow(
+        Partly().double(),
+        lambda: (torch.randn(4, 5).double(), torch.randn(4, 3).double()),
+        adamw,
+        F.mse_loss,
+    )
 
 
 def test_modes_and_dropout() -> None:
     """Dropout draws anew by PyTorch's seed; in inference mode there is another program."""
     net = nn.Sequential(nn.Linear(5, 64), nn.Dropout(0.5), nn.Linear(64, 3)).double()
-    step = xlac.torch_step(net, F.cross_entropy, torch.optim.SGD(net.parameters(), lr=0.0), target="reference")  # fmt: skip
+    step = xlac.torch_step(
+        net, F.cross_entropy, torch.optim.SGD(net.parameters(), lr=0.0), target="reference"
+    )
     x, y = rows()
     torch.manual_seed(1)
     first, second = step(x, y), step(x, y)

@@ -42,7 +42,13 @@ def test_mistakes() -> None:
     net = mlp()
     x, y = rows()
 
-    def said(loss: Any = F.cross_entropy, model: Any = net, optimizer: Any = None, args: Any = (x, y), **options: Any) -> str:  # fmt: skip
+    def said(
+        loss: Any = F.cross_entropy,
+        model: Any = net,
+        optimizer: Any = None,
+        args: Any = (x, y),
+        **options: Any,
+    ) -> str:
         with pytest.raises(SourceError) as raised:
             chosen = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
             xlac.torch_step(model, loss, chosen, target="reference", **options)(*args)
@@ -59,7 +65,9 @@ def test_mistakes() -> None:
     assert "is none of the model's" in said(optimizer=sgd(mlp().parameters()))
     assert "depends on no parameter" in said(lambda p, t: p.detach().sum())
     assert "requires a gradient" in said(args=(x.clone().requires_grad_(), y))
-    assert "only Adam and AdamW" in said(optimizer=torch.optim.RAdam(parameters, decoupled_weight_decay=True))  # fmt: skip
+    assert "only Adam and AdamW" in said(
+        optimizer=torch.optim.RAdam(parameters, decoupled_weight_decay=True)
+    )
     assert "Rounded is an autograd.Function" in said(model=Straight())
     assert "clip_norm is a positive number" in said(clip_norm=-1.0)
     assert "takes 3 of the arguments" in said(targets=3)

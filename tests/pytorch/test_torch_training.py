@@ -73,16 +73,17 @@ def test_a_convolutional_network() -> None:
     check(model, [torch.randn(4, 3, 16, 16)])
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        nn.Conv1d(4, 6, 3, stride=2, dilation=2, padding=3), nn.Conv1d(4, 4, 5, groups=4, padding=2),
-        nn.ConvTranspose1d(4, 6, 4, stride=3, groups=2, dilation=2), nn.LayerNorm(13), nn.BatchNorm1d(4), nn.InstanceNorm1d(4, affine=True),
-        nn.MultiheadAttention(13, 1), nn.PReLU(4), nn.Softplus(), nn.ELU(), nn.GELU("tanh"), nn.LogSoftmax(1), nn.Hardswish(),
-        nn.AdaptiveAvgPool1d(5), nn.AvgPool1d(3, 2, padding=1), nn.LocalResponseNorm(2), nn.Bilinear(13, 13, 3),
-    ],
-    ids=lambda layer: type(layer).__name__,
-)  # fmt: skip
+LAYERS = [
+    nn.Conv1d(4, 6, 3, stride=2, dilation=2, padding=3), nn.Conv1d(4, 4, 5, groups=4, padding=2),
+    nn.ConvTranspose1d(4, 6, 4, stride=3, groups=2, dilation=2), nn.LayerNorm(13),
+    nn.BatchNorm1d(4), nn.InstanceNorm1d(4, affine=True), nn.MultiheadAttention(13, 1),
+    nn.PReLU(4), nn.Softplus(), nn.ELU(), nn.GELU("tanh"), nn.LogSoftmax(1), nn.Hardswish(),
+    nn.AdaptiveAvgPool1d(5), nn.AvgPool1d(3, 2, padding=1), nn.LocalResponseNorm(2),
+    nn.Bilinear(13, 13, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: type(layer).__name__)
 def test_layers(layer: nn.Module) -> None:
     class Alone(nn.Module):
         def __init__(self) -> None:

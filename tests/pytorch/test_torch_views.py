@@ -18,9 +18,12 @@ from xlac.integrations.torch.fallback import FallbackWarning
 OPTIONS = {"threads": 1, "fallback": False}
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
-    "transpose": lambda t: t.transpose(0, -1), "row": lambda t: t[1:], "column": lambda t: t[..., ::2], "last": lambda t: t[..., -1],
-    "expand": lambda t: t.unsqueeze(0).expand(3, *t.shape), "flat": lambda t: t.reshape(-1), "unfold": lambda t: t.unfold(0, 2, 1),
-    "half": lambda t: t.chunk(2)[1], "diagonal": lambda t: t.diagonal(0, 0, -1), "narrow": lambda t: t.narrow(0, 0, 1), "self": lambda t: t,
+    "transpose": lambda t: t.transpose(0, -1), "row": lambda t: t[1:],
+    "column": lambda t: t[..., ::2], "last": lambda t: t[..., -1],
+    "expand": lambda t: t.unsqueeze(0).expand(3, *t.shape), "flat": lambda t: t.reshape(-1),
+    "unfold": lambda t: t.unfold(0, 2, 1), "half": lambda t: t.chunk(2)[1],
+    "diagonal": lambda t: t.diagonal(0, 0, -1), "narrow": lambda t: t.narrow(0, 0, 1),
+    "self": lambda t: t,
 }  # fmt: skip
 
 

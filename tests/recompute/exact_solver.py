@@ -1,5 +1,6 @@
-"""The least cost of staying within a limit, by OR-tools' CP-SAT: the formulation of MOCCASIN (Bartan
-et al., 2023), in which each value is in memory for a few intervals, one for each time it is computed.
+"""The least cost of staying within a limit, by OR-tools' CP-SAT: the formulation of MOCCASIN
+(Bartan et al., 2023), in which each value is in memory for a few intervals, one for each time it is
+computed.
 
     python tests/recompute/exact_solver.py > tests/recompute/optima.json
 
@@ -36,19 +37,18 @@ def solved(problem: Problem, limit: int, runs: int = 4, seconds: float = 120.0) 
     model = cp_model.CpModel()
     count = problem.required
     maker = {task.writes[0]: number for number, task in enumerate(problem.tasks)}
-    stages: list[list[Any]] = []
-    there: list[list[Any]] = []
-    starts: list[list[Any]] = []
-    ends: list[list[Any]] = []
+    stages: list[list[Any]] = [[] for _ in range(count)]
+    there, starts, ends = ([[] for _ in range(count)] for _ in range(3))
     intervals, demands = [], []
     for i in range(count):
-        stages.append([]), there.append([]), starts.append([]), ends.append([])
         for c in range(runs if i < count - 1 else 1):
             present = model.new_constant(1) if c == 0 else model.new_bool_var(f"p{i}_{c}")
-            stage = model.new_constant(i) if c == 0 else model.new_int_var(i + 1, count - 1, f"s{i}_{c}")  # fmt: skip
+            later = model.new_int_var(i + 1, count - 1, f"s{i}_{c}") if c else None
+            stage = model.new_constant(i) if later is None else later
             start, end = stage * count + i, model.new_int_var(0, count * count, f"e{i}_{c}")
             size = model.new_int_var(1, count * count + 1, f"d{i}_{c}")
-            intervals.append(model.new_optional_interval_var(start, size, end + 1, present, f"i{i}_{c}"))  # fmt: skip
+            given = (start, size, end + 1, present, f"i{i}_{c}")
+            intervals.append(model.new_optional_interval_var(*given))
             demands.append(problem.nbytes[problem.tasks[i].writes[0]] // 64)
             if c:
                 model.add_implication(present, there[i][-1])
@@ -66,10 +66,11 @@ def solved(problem: Problem, limit: int, runs: int = 4, seconds: float = 120.0) 
                     model.add(starts[j][d] < starts[i][c]).only_enforce_if(reads)
                     model.add(ends[j][d] >= starts[i][c]).only_enforce_if(reads)
     model.add_cumulative(intervals, demands, limit // 64)
-    model.minimize(sum(int(problem.tasks[i].cost) * p for i in range(count) for p in there[i]))
+    total = sum(int(problem.tasks[i].cost) * p for i in range(count) for p in there[i])
+    model.minimize(total)
     known = planned(problem, limit)
     if known.fits:
-        model.add(sum(int(problem.tasks[i].cost) * p for i in range(count) for p in there[i]) <= int(known.cost))  # fmt: skip
+        model.add(total <= int(known.cost))
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = 2

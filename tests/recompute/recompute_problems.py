@@ -89,7 +89,9 @@ def problems() -> dict[str, Problem]:
 
 
 def limited(problem: Problem, share: float) -> int:
-    """A limit: what the largest task needs, and a share of what the whole order takes beyond that."""
+    """A limit: the largest task's need, and a share of what the whole order takes beyond."""
     most = max(usage(problem, range(problem.required)))
-    least = max(sum(problem.nbytes[b] for b in (*task.reads, *task.writes)) for task in problem.tasks)  # fmt: skip
+    least = max(
+        sum(problem.nbytes[b] for b in (*task.reads, *task.writes)) for task in problem.tasks
+    )
     return int(least + (most - least) * share) // 64 * 64

@@ -64,7 +64,9 @@ def step(
     file.write_text(text)
     graphs = graphs_of(*load_training(file))
     memory = None if limit is None else MemoryLimit(limit)
-    return lower(specialized(graphs.step, {"batch": batch}), find(target).target(Request()), memory=memory)  # fmt: skip
+    return lower(
+        specialized(graphs.step, {"batch": batch}), find(target).target(Request()), memory=memory
+    )
 
 
 def limited_to(lowered: Lowered, share: float) -> int:

@@ -1,4 +1,4 @@
-"""The order in which groups run without a limit: less memory, the same kernels, and the same bits."""
+"""The order of groups without a limit: less memory, the same kernels, the same bits."""
 
 from __future__ import annotations
 
@@ -89,4 +89,6 @@ def test_where_little_is_gained_the_order_stays(monkeypatch: pytest.MonkeyPatch)
     made = driver.lower(model, machine)
     as_in_the_graph(monkeypatch)
     before = driver.lower(model, machine)
-    assert [g.anchor.name for g in made.partition.groups] == [g.anchor.name for g in before.partition.groups]  # fmt: skip
+    assert [g.anchor.name for g in made.partition.groups] == [
+        g.anchor.name for g in before.partition.groups
+    ]

@@ -161,7 +161,7 @@ def test_the_same_program_gives_the_same_bytes() -> None:
 
 
 def test_no_text_of_a_user_reaches_the_code() -> None:
-    """Names of arrays are in prototypes, as identifiers made of them; the code has not even those."""
+    """Names of arrays are in prototypes, as identifiers; the code has not even those."""
     for name, text in BACKEND.emit(hostile().program, TARGET).items():
         code = text.replace("/*", "\0/*").split("\0")
         outside = "".join(

@@ -1,4 +1,4 @@
-"""Programs with entries: verified, written and read, interpreted; what makes no sense is refused."""
+"""Programs with entries: verified, written and read, interpreted, or refused."""
 
 from __future__ import annotations
 

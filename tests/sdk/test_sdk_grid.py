@@ -63,31 +63,29 @@ def blocks(*body: Stmt) -> For:
 
 ALONE = "only some threads of a block may come"
 NO_GRID = "is no BLOCK loop around SHARED buffers and one THREAD loop of constant length"
+BIT = Var("c", DType.BOOL)
+SMALL = build.apply(P.LT, Load(TILE, THREAD), ONE)
+ONE_WAITS = If(build.apply(P.LT, V, ONE), (Barrier(),))
+INNER = replace(threads(), counter=Var("i", I64))
+EXCHANGED = Let(V, Exchange(ONE, 16))
 BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
     (NO_GRID, (threads(Store(Y, THREAD, ONE)),)),
     (NO_GRID, (blocks(threads()), blocks(threads()))),
     (NO_GRID, (blocks(threads(), Store(Y, ZERO, ONE)),)),
     (NO_GRID, (For(BLOCK, ZERO, Const(2, I64), (Allocate(TILE),)),)),
     ("loop 't' does not count from 0 by 1", (blocks(replace(threads(), step=2)),)),
-    ("does more in a block than allocate SHARED buffers",
-     (blocks(Let(V, ONE), threads(Barrier())),)),
-    ("loop 'i' is thread, inside the loop of threads",
-     (blocks(threads(replace(threads(), counter=Var("i", I64)))),)),
+    ("does more in a block than allocate SHARED", (blocks(Let(V, ONE), threads(Barrier())),)),
+    ("loop 'i' is thread, inside the loop of threads", (blocks(threads(INNER)),)),
     ("'tile' is SHARED but allocated by a thread", (blocks(threads(Allocate(TILE))),)),
     (ALONE, (blocks(threads(If(FEW, (Barrier(),)))),)),
     (ALONE, (blocks(threads(If(FEW, (), (Let(V, Exchange(ONE, 1)),)))),)),
     (ALONE, (blocks(threads(For(Var("i", I64), ZERO, THREAD, (Barrier(),)))),)),
-    (ALONE, (blocks(threads(Let(Var("c", DType.BOOL), FEW),
-                            If(Var("c", DType.BOOL), (Barrier(),)))),)),
-    (ALONE, (blocks(Allocate(TILE), threads(Store(TILE, THREAD, ONE),
-                                            If(build.apply(P.LT, Load(TILE, THREAD), ONE),
-                                               (Barrier(),)))),)),
-    (ALONE, (blocks(threads(Let(V, ONE, True), If(FEW, (Assign(V, ONE),)),
-                            If(build.apply(P.LT, V, ONE), (Barrier(),)))),)),
+    (ALONE, (blocks(threads(Let(BIT, FEW), If(BIT, (Barrier(),)))),)),
+    (ALONE, (blocks(Allocate(TILE), threads(Store(TILE, THREAD, ONE), If(SMALL, (Barrier(),)))),)),
+    (ALONE, (blocks(threads(Let(V, ONE, True), If(FEW, (Assign(V, ONE),)), ONE_WAITS)),)),
     (ALONE, (blocks(threads(If(FEW, (Instruction("any", (), (Barrier(),)),)))),)),
-    ("an exchange over 16 among 24 threads", (blocks(threads(Let(V, Exchange(ONE, 16)), count=24)),
-                                              )),
-]  # fmt: skip
+    ("an exchange over 16 among 24 threads", (blocks(threads(EXCHANGED, count=24)),)),
+]
 
 
 @pytest.mark.parametrize(

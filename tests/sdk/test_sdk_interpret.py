@@ -146,7 +146,7 @@ def test_a_name_keeps_its_value_when_the_buffer_changes() -> None:
 
 
 def test_threads_of_a_block_meet_at_barriers() -> None:
-    """Each thread writes its element of shared memory and reads its neighbour's after the barrier."""
+    """Each thread writes its element of shared memory; after the barrier it reads another's."""
     b = Builder()
     with b.loop("block", 0, 2, kind=LoopKind.BLOCK) as block:
         shared = b.local("tile", F32, 4, Space.SHARED)

@@ -119,7 +119,7 @@ def _open(value: Any, usual: int, size: Sym) -> Any:
 
 
 def difference(got: Array, want: Array) -> str:
-    """What is wrong with a result; empty when it is as near as its type and a few roundings allow."""
+    """What is wrong with a result; empty when its type and a few roundings explain the rest."""
     if got.shape != want.shape:
         return f"shape {got.shape}, not {want.shape}"
     relative, absolute = TOLERANCE.get(DType.of(want.dtype), (0.0, 0.0))

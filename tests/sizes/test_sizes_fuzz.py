@@ -1,4 +1,4 @@
-"""Random graphs over two open sizes: one program says what NumPy says, at their ends and between."""
+"""Random graphs over two open sizes: one program agrees with NumPy at all of them."""
 
 from __future__ import annotations
 

@@ -39,9 +39,10 @@ def wanted(algorithm: str, dtype: DType, shape: tuple[int, ...], state: Any) -> 
     return RngBits(algorithm, shape, dtype).evaluate(state)
 
 
-@pytest.mark.parametrize(("target", "options"),
-                         [("reference", {}), ("c", {}), ("cpu", {"threads": 1}),
-                          ("cpu", {"threads": 2})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [("reference", {}), ("c", {}), ("cpu", {"threads": 1}), ("cpu", {"threads": 2})],
+)
 @pytest.mark.parametrize(("algorithm", "dtype", "more"), CASES)
 def test_every_size_has_the_bits_of_its_elements(
     algorithm: str, dtype: DType, more: int, target: str, options: Any

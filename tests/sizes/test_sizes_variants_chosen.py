@@ -1,4 +1,4 @@
-"""Which variant of a program runs: the first with the sizes of a call, also in loops and branches."""
+"""Which variant of a program runs: the first with a call's sizes, also in loops and branches."""
 
 from __future__ import annotations
 

@@ -107,16 +107,27 @@ def test_places_of_mistakes(text: str, offset: int, width: int) -> None:
     assert (caught.value.offset, caught.value.width) == (offset, width)
 
 
-@pytest.mark.parametrize("text", ["(" * 250 + "x" + ")" * 250, "-" * 3000 + "x", "x" + "+1" * 1500, "f(" * 120 + "x" + ")" * 120,
-                                  "x" + "[0]" * 500, "9" * 3999])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 250 + "x" + ")" * 250,
+        "-" * 3000 + "x",
+        "x" + "+1" * 1500,
+        "f(" * 120 + "x" + ")" * 120,
+        "x" + "[0]" * 500,
+        "9" * 3999,
+    ],
+)
 def test_deep_expressions_are_refused(text: str) -> None:
     with pytest.raises(Malformed) as caught:
         parse(text)
     assert caught.value.code in ("XL4016", "XL4015")
 
 
-@pytest.mark.parametrize("text", ["x.__class__", "__import__('os')", "(x for x in y)", "f'{x}'", "x := 1", "await x", "open('a')",
-                                  "exec('1')", "x.y.z()", "print(x)", "b'1'", "1j * x", "x is x", "x in x"])  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "x.__class__", "__import__('os')", "(x for x in y)", "f'{x}'", "x := 1", "await x", "open('a')",
+    "exec('1')", "x.y.z()", "print(x)", "b'1'", "1j * x", "x is x", "x in x",
+])  # fmt: skip
 def test_python_is_never_run(text: str, tmp_path: Path) -> None:
     file = tmp_path / "e.yaml"
     file.write_text(SPEC.format(text=repr(text)))

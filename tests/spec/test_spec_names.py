@@ -114,9 +114,11 @@ def test_a_name_like_a_parameter_is_no_parameter(tmp_path: Path) -> None:
     assert found["y"].tolist() == [2, 4] and found["z"].tolist() == [30, 60]
 
 
-NAMES = """int class a_b a A ፐa _a n x X main NULL restrict t0 s0 buffer arena run inputs outputs weights state constants size sizes é e\u0301x fi 𝐱y _ __
-a__b bool float32 typeof uint8_t size_t inline static register asm y_ i j k p0 in out args INFINITY complex exp max relu array_int int_ a_2 a-b a.b
-x.0 h.weight 0 1x a/b .. %t0 ሀ @x array float32_t co_await self type loop""".split()
+NAMES = """int class a_b a A ፐa _a n x X main NULL restrict t0 s0 buffer arena run inputs outputs
+weights state constants size sizes é e\u0301x fi 𝐱y _ __ a__b bool float32 typeof uint8_t
+size_t inline static register asm y_ i j k p0 in out args INFINITY complex exp max relu
+array_int int_ a_2 a-b a.b x.0 h.weight 0 1x a/b .. %t0 ሀ @x array float32_t co_await self
+type loop""".split()
 
 
 def test_names_that_look_alike_in_other_languages_stay_apart(tmp_path: Path) -> None:

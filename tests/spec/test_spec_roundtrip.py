@@ -1,4 +1,4 @@
-"""What xlac writes loads again: expanded specs to equal graphs, formatted ones to equal documents."""
+"""What xlac writes loads again: expanded specs as equal graphs, formatted as equal documents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ weights: {init: {seed: 0}}
 inputs: {x: "f32[B, 8]", "a b": "f32[3]", flag: "bool[]", i: "i32[]"}
 state: {kept: {type: "f32[3]", next: kept + 1}}
 blocks:
-  b: {inputs: [v], graph: {h: {op: linear, in: v, units: 8}, "p, q": "split(h, parts=2, axis=-1)"}, outputs: {o: h, p: p}}
+  b: {inputs: [v], graph: {h: {op: linear, in: v, units: 8}, "p, q": "split(h, parts=2, axis=-1)"},
+      outputs: {o: h, p: p}}
 graph:
   s: {block: b, in: x, repeat: 2}
   w: {op: weight, type: "f32[8, 8]"}
@@ -44,20 +45,23 @@ graph:
   z: zeros([B, 2]) + 1
   n: select(flag, x, -x)
   e: linear(x, units=3) + 1
-  one: {scan: {r: e}, carry: {h: 0.0}, body: {m: {op: linear, in: r, units: 1, bias: false}, t: sum(m) + h}, next: {h: t}}
+  one: {scan: {r: e}, carry: {h: 0.0},
+        body: {m: {op: linear, in: r, units: 1, bias: false}, t: sum(m) + h}, next: {h: t}}
   l:
     while: k < i
     carry: {k: 0, v: shared2}
     body: {m: {op: linear, in: v, units: 8}}
     next: {k: k + 1, v: tanh(m)}
-  d: {cond: flag, then: {body: {t: {op: linear, in: x, units: 8}}, outputs: {a: t, b: x}}, else: {outputs: {a: x, b: l.v}}}
+  d: {cond: flag, then: {body: {t: {op: linear, in: x, units: 8}}, outputs: {a: t, b: x}},
+      else: {outputs: {a: x, b: l.v}}}
   sc:
     scan: {r: shared1}
     carry: {h: {init: "zeros([8])", copies: 2}}
     body: {g: h.0 + h.1 + r}
     next: {h: h}
     stack: {y: g}
-outputs: {"out 1": rev, c: c, half: half, z: z, n: n, l: l.v, a: d.a, b: d.b, y: sc.y, one: one.h, e: e, same: "a b"}
+outputs: {"out 1": rev, c: c, half: half, z: z, n: n, l: l.v,
+          a: d.a, b: d.b, y: sc.y, one: one.h, e: e, same: "a b"}
 """
 
 

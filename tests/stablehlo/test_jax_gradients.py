@@ -1,4 +1,4 @@
-"""Gradients that JAX makes, as programs: with its values, and the kernels of our own derivatives."""
+"""Gradients that JAX makes: its values, with the kernels of our own derivatives."""
 
 from __future__ import annotations
 

@@ -72,6 +72,5 @@ def test_every_pair_of_bits_agrees_with_xla(dtype: DType, part: int, target: str
             nan = np.isnan(want.astype(np.float64)) & np.isnan(np.asarray(got).astype(np.float64))
         wrong = ~nan & (np.asarray(got).view(bits.dtype) != want.view(bits.dtype))
         assert not wrong.any(), (
-            f"{name}: "
-            f"{[(hex(int(b)), g, w) for b, g, w in zip(bits[wrong], got[wrong], want[wrong], strict=True)][:5]}"
+            f"{name}: {list(zip(map(hex, bits[wrong]), got[wrong], want[wrong], strict=True))[:5]}"
         )

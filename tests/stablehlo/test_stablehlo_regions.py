@@ -42,7 +42,8 @@ def test_a_window_over_all_before_is_a_running_sum(reverse: bool) -> None:
     padding = "[[0, 0], [0, 5]]" if reverse else "[[0, 0], [5, 0]]"
     body = f"""
     %c = stablehlo.constant dense<0.0> : {S}
-    %0 = "stablehlo.reduce_window"(%arg0, %c) <{{padding = dense<{padding}> : tensor<2x2xi64>, window_dimensions = array<i64: 1, 6>}}> ({{
+    %0 = "stablehlo.reduce_window"(%arg0, %c) <{{padding = dense<{padding}> : tensor<2x2xi64>,
+      window_dimensions = array<i64: 1, 6>}}> ({{
     ^bb0(%a: {S}, %b: {S}):
       %1 = stablehlo.add %a, %b : {S}
       stablehlo.return %1 : {S}
@@ -57,7 +58,9 @@ def test_a_window_over_all_before_is_a_running_sum(reverse: bool) -> None:
 def test_select_and_scatter_is_the_derivative_of_a_window() -> None:
     body = f"""
     %c = stablehlo.constant dense<0.0> : {S}
-    %0 = "stablehlo.select_and_scatter"(%arg0, %arg1, %c) <{{padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>, window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>}}> ({{
+    %0 = "stablehlo.select_and_scatter"(%arg0, %arg1, %c) <{{
+      padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>,
+      window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>}}> ({{
     ^bb0(%a: {S}, %b: {S}):
       %1 = stablehlo.compare GE, %a, %b : ({S}, {S}) -> tensor<i1>
       stablehlo.return %1 : tensor<i1>
@@ -124,7 +127,8 @@ def test_tuples_tokens_barriers_and_calls() -> None:
     %1 = stablehlo.get_tuple_element %0[0] : (tuple<{V}, !stablehlo.token>) -> {V}
     %2:2 = stablehlo.optimization_barrier %1, %arg0 : {V}, {V}
     %3 = func.call @twice(%2#0) : ({V}) -> {V}
-    %4 = stablehlo.composite "my.op" %3 {{composite_attributes = {{k = 1 : i64}}, decomposition = @twice}} : ({V}) -> {V}
+    %4 = stablehlo.composite "my.op" %3
+      {{composite_attributes = {{k = 1 : i64}}, decomposition = @twice}} : ({V}) -> {V}
     %5 = stablehlo.custom_call @Sharding(%4) {{backend_config = ""}} : ({V}) -> {V}
     return %5 : {V}"""
     function = f"""  func.func private @twice(%x: {V}) -> {V} {{
@@ -167,8 +171,10 @@ def test_sorts_in_a_plain_order_have_no_body(comparator: str, plain: bool) -> No
 def test_random_numbers_are_spread_as_asked() -> None:
     body = """
     %shape = stablehlo.constant dense<[40, 50]> : tensor<2xi64>
-    %0 = stablehlo.rng %arg0, %arg1, %shape, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<40x50xf32>
-    %1 = stablehlo.rng %arg0, %arg1, %shape, distribution = NORMAL : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<40x50xf32>
+    %0 = stablehlo.rng %arg0, %arg1, %shape, distribution = UNIFORM :
+      (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<40x50xf32>
+    %1 = stablehlo.rng %arg0, %arg1, %shape, distribution = NORMAL :
+      (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<40x50xf32>
     return %0, %1 : tensor<40x50xf32>, tensor<40x50xf32>"""
     text = main([S, S], ["tensor<40x50xf32>"] * 2, body)
     uniform, normal = results(text, np.float32(2), np.float32(5))

@@ -52,7 +52,8 @@ def test_an_assertion_makes_sizes_equal() -> None:
     %2 = stablehlo.constant dense<2> : tensor<i32>
     %3 = stablehlo.multiply %0, %2 : tensor<i32>
     %4 = stablehlo.compare EQ, %1, %3 : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.custom_call @shape_assertion(%4) {{error_message = "one is twice the other"}} : (tensor<i1>) -> ()
+    stablehlo.custom_call @shape_assertion(%4) {{error_message = "one is twice the other"}} :
+      (tensor<i1>) -> ()
     return %arg1 : tensor<?xf32>"""
     text = main([OPEN, "tensor<?xf32>"], ["tensor<?xf32>"], body)
     assert str(load(text).inputs[1].shape) == "(2*arg0_0,)"
@@ -62,7 +63,8 @@ def test_an_assertion_makes_sizes_equal() -> None:
 
 def test_a_size_that_an_input_decides_needs_its_value() -> None:
     body = """
-    %0 = stablehlo.dynamic_broadcast_in_dim %arg0, %arg1, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32>
+    %0 = stablehlo.dynamic_broadcast_in_dim %arg0, %arg1, dims = [] :
+      (tensor<f32>, tensor<1xi32>) -> tensor<?xf32>
     return %0 : tensor<?xf32>"""
     text = main(["tensor<f32>", "tensor<1xi32>"], ["tensor<?xf32>"], body)
     with pytest.raises(SourceError, match="XL7212"):
@@ -88,10 +90,13 @@ def test_slices_pads_and_windows_with_sizes_as_operands() -> None:
     %1 = stablehlo.constant dense<[4, 3]> : tensor<2xi64>
     %2 = stablehlo.constant dense<[2, 1]> : tensor<2xi64>
     %z = stablehlo.constant dense<0.0> : tensor<f32>
-    %3 = stablehlo.real_dynamic_slice %arg0, %0, %1, %2 : (tensor<5x3xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<2x3xf32>
-    %4 = stablehlo.dynamic_pad %3, %z, %0, %2, %0 : (tensor<2x3xf32>, tensor<f32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<6x4xf32>
+    %3 = stablehlo.real_dynamic_slice %arg0, %0, %1, %2 :
+      (tensor<5x3xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<2x3xf32>
+    %4 = stablehlo.dynamic_pad %3, %z, %0, %2, %0 :
+      (tensor<2x3xf32>, tensor<f32>, tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<6x4xf32>
     %n = stablehlo.constant dense<4> : tensor<i32>
-    %5 = stablehlo.set_dimension_size %4, %n, dim = 0 : (tensor<6x4xf32>, tensor<i32>) -> tensor<4x4xf32>
+    %5 = stablehlo.set_dimension_size %4, %n, dim = 0 :
+      (tensor<6x4xf32>, tensor<i32>) -> tensor<4x4xf32>
     return %5 : tensor<4x4xf32>"""
     x = np.arange(15, dtype=np.float32).reshape(5, 3)
     found = np.asarray(

@@ -62,10 +62,14 @@ def test_complex_numbers_cross_everything_that_moves_them() -> None:
     %0 = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<complex<f32>>) -> {COMPLEX}
     %1 = stablehlo.add %arg0, %0 : {COMPLEX}
     %2 = stablehlo.transpose %1, dims = [1, 0] : ({COMPLEX}) -> tensor<3x4xcomplex<f32>>
-    %3 = stablehlo.dot_general %1, %2, contracting_dims = [1] x [0] : ({COMPLEX}, tensor<3x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>>
-    %4 = stablehlo.reduce(%3 init: %c) applies stablehlo.add across dimensions = [1] : (tensor<4x4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<4xcomplex<f32>>
-    %5 = stablehlo.reduce(%3 init: %c) applies stablehlo.multiply across dimensions = [0] : (tensor<4x4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<4xcomplex<f32>>
-    %6 = stablehlo.compare EQ, %4, %4 : (tensor<4xcomplex<f32>>, tensor<4xcomplex<f32>>) -> tensor<4xi1>
+    %3 = stablehlo.dot_general %1, %2, contracting_dims = [1] x [0] :
+      ({COMPLEX}, tensor<3x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>>
+    %4 = stablehlo.reduce(%3 init: %c) applies stablehlo.add across dimensions = [1] :
+      (tensor<4x4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<4xcomplex<f32>>
+    %5 = stablehlo.reduce(%3 init: %c) applies stablehlo.multiply across dimensions = [0] :
+      (tensor<4x4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<4xcomplex<f32>>
+    %6 = stablehlo.compare EQ, %4, %4 :
+      (tensor<4xcomplex<f32>>, tensor<4xcomplex<f32>>) -> tensor<4xi1>
     %7 = stablehlo.select %6, %4, %5 : tensor<4xi1>, tensor<4xcomplex<f32>>
     %8 = stablehlo.abs %7 : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
     return %7, %5, %8 : tensor<4xcomplex<f32>>, tensor<4xcomplex<f32>>, tensor<4xf32>"""
@@ -179,7 +183,8 @@ def test_scales_for_each_channel() -> None:
         "tensor<4x2x!quant.uniform<i32:f32, 0.125>>",
     )
     body = f"""
-    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<4x3x{QUANTISED}>, {weights}) -> {sums}
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] :
+      (tensor<4x3x{QUANTISED}>, {weights}) -> {sums}
     return %0 : {sums}"""
     x, w = (
         RNG.integers(-128, 128, (4, 3)).astype(np.int8),

@@ -39,7 +39,8 @@ int main(void)
     if (endless_run(&context, &n, &k) != ENDLESS_STOPPED) return 4;
     if (endless_run(&context, &n, &k) != ENDLESS_OK || k != -1) return 5;
     endless_stop(&context);
-    if (endless_reset(&context) != ENDLESS_OK || endless_run(&context, &n, &k) != ENDLESS_OK) return 6;
+    if (endless_reset(&context) != ENDLESS_OK ||
+        endless_run(&context, &n, &k) != ENDLESS_OK) return 6;
     endless_stop(NULL);
     if (strcmp(endless_status_text(ENDLESS_STOPPED), "the run was stopped") != 0) return 7;
     return 0;

@@ -128,7 +128,7 @@ def round_of(
 
 
 def quiet(folder: Path, values: dict[str, set[float]]) -> None:
-    """With nobody else there every program gives what its file says now, and every entry is whole."""
+    """With nobody else there every program gives what its file says, and every entry is whole."""
     from xlac.cache.store import Cache
 
     environment = {**os.environ, "XLAC_CACHE": str(folder / "cache")}

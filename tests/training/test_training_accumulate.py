@@ -56,7 +56,9 @@ train:
 """
 
 
-def made(folder: Path, text: str = DENSE, line: str = "", target: str = "reference", **more: Any) -> Trainer:  # fmt: skip
+def made(
+    folder: Path, text: str = DENSE, line: str = "", target: str = "reference", **more: Any
+) -> Trainer:
     file = folder / "m.yaml"
     file.write_text(f"{text}  {line}\n" if line else text)
     return xlac.trainer(file, target=target, **more)
@@ -104,9 +106,19 @@ def test_as_pytorch_has_it(tmp_path: Path) -> None:
     """Batch norm measures each micro-batch, one after another; the last has fewer rows."""
     torch = pytest.importorskip("torch")
     trainer = made(tmp_path, NORMED, "accumulate: 3")
-    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 1, 1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(100, 3)).double()  # fmt: skip
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, 1, 1),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(100, 3),
+    ).double()
     weights = trainer.weights()
-    held = {f"{name}.{end}": getattr(net[number], end) for number, name in ((0, "c"), (1, "n"), (4, "out")) for end in ("weight", "bias")}  # fmt: skip
+    held = {
+        f"{name}.{end}": getattr(net[number], end)
+        for number, name in ((0, "c"), (1, "n"), (4, "out"))
+        for end in ("weight", "bias")
+    }
     for name, tensor in held.items():
         tensor.data = torch.tensor(weights[name])
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
@@ -117,7 +129,12 @@ def test_as_pytorch_has_it(tmp_path: Path) -> None:
         optimizer.zero_grad()
         total = 0.0
         for rows in (slice(0, 3), slice(3, 6), slice(6, 8)):
-            loss = torch.nn.functional.cross_entropy(net(torch.tensor(x[rows])), torch.tensor(y[rows]), reduction="sum") / 8  # fmt: skip
+            loss = (
+                torch.nn.functional.cross_entropy(
+                    net(torch.tensor(x[rows])), torch.tensor(y[rows]), reduction="sum"
+                )
+                / 8
+            )
             loss.backward()
             total += float(loss.detach())
         optimizer.step()
@@ -155,7 +172,10 @@ def test_going_on_is_going_on_to_the_bit(tmp_path: Path) -> None:
     """
     text = NORMED.replace("f64", "f32")
     rng = np.random.default_rng(0)
-    data = [{"x": rng.normal(size=(7, 3, 5, 5)).astype(np.float32), "y": rng.integers(0, 3, 7)} for _ in range(4)]  # fmt: skip
+    data = [
+        {"x": rng.normal(size=(7, 3, 5, 5)).astype(np.float32), "y": rng.integers(0, 3, 7)}
+        for _ in range(4)
+    ]
     first = made(tmp_path, text, "accumulate: 3")
     for given in data[:2]:
         first.step(**given)
@@ -241,7 +261,23 @@ def test_a_run_of_micro_batches(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert status(["train", spec, *options, "--accumulate", "2", "--epochs", "2", "-o", whole]) == 0
     weights = [(Path(r) / "weights.safetensors").read_bytes() for r in (run, whole)]
     assert weights[0] == weights[1]
-    assert status(["train", spec, "--resume", run, "--target", "reference", "--epochs", "3", "--accumulate", "4"]) != 0  # fmt: skip
+    assert (
+        status(
+            [
+                "train",
+                spec,
+                "--resume",
+                run,
+                "--target",
+                "reference",
+                "--epochs",
+                "3",
+                "--accumulate",
+                "4",
+            ]
+        )
+        != 0
+    )
     assert "XL6334" in capsys.readouterr().err
 
 
@@ -261,7 +297,9 @@ def test_mistakes(tmp_path: Path) -> None:
             made(tmp_path, accumulate=number)
     with pytest.raises(SourceError, match="XL6045"):
         made(tmp_path, accumulate=2, dims={"batch": 4})
-    trainer = made(tmp_path, DENSE.replace("max: 64, opt: 8", "min: 3, max: 4, opt: 4"), accumulate=3)  # fmt: skip
+    trainer = made(
+        tmp_path, DENSE.replace("max: 64, opt: 8", "min: 3, max: 4, opt: 4"), accumulate=3
+    )
     before = trainer.state()
     for rows in (13, 7):
         with pytest.raises(SourceError, match="XL6045"):

@@ -1,5 +1,5 @@
-"""Dropout and batch_norm inside of loops and branches: drawn anew each turn and step, the same on every
-target; measured from turn to turn as PyTorch does.
+"""Dropout and batch_norm inside of loops and branches: drawn anew each turn and step, the same on
+every target; measured from turn to turn as PyTorch does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ graph:
     carry: {n: {init: 0.0, type: "f32[]"}}
     body:
       kept: dropout(x * w, p=0.5)
-      inner: {scan: {}, length: 2, carry: {k: {init: 0.0, type: "f32[]"}}, body: {again: dropout(x * w, p=0.5)}, next: {k: k}, stack: {r: again}}
+      inner: {scan: {}, length: 2, carry: {k: {init: 0.0, type: "f32[]"}},
+             body: {again: dropout(x * w, p=0.5)}, next: {k: k},
+             stack: {r: again}}
     next: {n: n}
     stack: {a: kept, b: inner.r}
   loop:
@@ -37,8 +39,11 @@ graph:
     carry: {n: {init: 0, type: "i32[]"}, last: {init: x, type: "f32[batch, 40]"}}
     body: {kept: dropout(x * w, p=0.5)}
     next: {n: n + 1, last: kept}
-  either: {cond: choice, branches: ["dropout(x * w, p=0.5)", "x * w", "x * w + dropout(x * w, p=0.25)"]}
-  all: concat(reshape(steps.a, shape=[-1]), reshape(steps.b, shape=[-1]), reshape(loop.last, shape=[-1]), reshape(either, shape=[-1]), axis=0)
+  either: {cond: choice,
+          branches: ["dropout(x * w, p=0.5)", "x * w", "x * w + dropout(x * w, p=0.25)"]}
+  all: >-
+    concat(reshape(steps.a, shape=[-1]), reshape(steps.b, shape=[-1]),
+    reshape(loop.last, shape=[-1]), reshape(either, shape=[-1]), axis=0)
 outputs: [all]
 train:
   batch: batch
@@ -49,7 +54,9 @@ train:
 """
 
 
-def made(folder: Path, text: str, target: str = "reference", more: str = "", **options: Any) -> Trainer:  # fmt: skip
+def made(
+    folder: Path, text: str, target: str = "reference", more: str = "", **options: Any
+) -> Trainer:
     file = folder / "m.yaml"
     file.write_text(text.replace("MORE", more))
     return xlac.trainer(file, target=target, **options)
@@ -109,7 +116,7 @@ def test_a_condition_that_draws_is_refused_with_its_place(tmp_path: Path) -> Non
     text = DROP.replace("while: n < 3", "while: (n < 3) & (sum(dropout(x, p=0.5)) > 0.0)")
     with pytest.raises(UnsupportedError, match="XL5033") as told:
         made(tmp_path, text)
-    assert "m.yaml:18:" in str(told.value) and "dropout" in str(told.value)
+    assert "m.yaml:20:" in str(told.value) and "dropout" in str(told.value)
 
 
 NORM = """\
@@ -141,14 +148,20 @@ train:
 def test_batch_norm_in_loops_beside_torch(target: str, choice: int, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     trainer = made(tmp_path, NORM, target)
-    state = {n: torch.tensor(np.array(a)) for n, a in trainer.state().items() if n.startswith(("w", "steps", "either"))}  # fmt: skip
+    state = {
+        n: torch.tensor(np.array(a))
+        for n, a in trainer.state().items()
+        if n.startswith(("w", "steps", "either"))
+    }
     x = np.random.default_rng(0).normal(size=(3, 6, 5))
     w = state["w"].requires_grad_()
     mean, variance = state["steps.y.mean"], state["steps.y.variance"]
     rows = [
-        torch.nn.functional.batch_norm(torch.tensor(row) * w, mean, variance, training=True, momentum=0.3)
+        torch.nn.functional.batch_norm(
+            torch.tensor(row) * w, mean, variance, training=True, momentum=0.3
+        )
         for row in x
-    ]  # fmt: skip
+    ]
     flat = torch.tensor(x.reshape(18, 5)) * w
     e_mean, e_variance = state["either.0.n.mean"], state["either.0.n.variance"]
     e = flat if choice else torch.nn.functional.batch_norm(flat, e_mean, e_variance, training=True)
@@ -158,7 +171,12 @@ def test_batch_norm_in_loops_beside_torch(target: str, choice: int, tmp_path: Pa
     assert told["loss"] == pytest.approx(loss.item(), rel=1e-12)
     after = trainer.state()
     np.testing.assert_allclose(after["w"], (w - w.grad).detach(), rtol=1e-9, atol=1e-12)
-    for name, wanted in {"steps.y.mean": mean, "steps.y.variance": variance, "either.0.n.mean": e_mean, "either.0.n.variance": e_variance}.items():  # fmt: skip
+    for name, wanted in {
+        "steps.y.mean": mean,
+        "steps.y.variance": variance,
+        "either.0.n.mean": e_mean,
+        "either.0.n.variance": e_variance,
+    }.items():
         np.testing.assert_allclose(after[name], wanted, rtol=1e-12, atol=1e-14)
 
 
@@ -203,5 +221,9 @@ def test_all_of_it_together(compute: str, tmp_path: Path) -> None:
     for target in ("reference", "c", "cpu"):
         trainer = made(tmp_path, LOOP, target, f"compute: {compute}")
         losses[target] = [trainer.step(**data)["loss"] for _ in range(3)]
-    assert losses["c"] == pytest.approx(losses["reference"], rel=1e-3 if compute == "bf16" else 1e-5)  # fmt: skip
-    assert losses["cpu"] == pytest.approx(losses["reference"], rel=1e-3 if compute == "bf16" else 1e-5)  # fmt: skip
+    assert losses["c"] == pytest.approx(
+        losses["reference"], rel=1e-3 if compute == "bf16" else 1e-5
+    )
+    assert losses["cpu"] == pytest.approx(
+        losses["reference"], rel=1e-3 if compute == "bf16" else 1e-5
+    )

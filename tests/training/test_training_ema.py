@@ -54,11 +54,21 @@ def test_averages_are_pytorchs(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     swa = torch.optim.swa_utils
     trainer = made(tmp_path, "ema: {decay: 0.9, after: 1}")
-    net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.BatchNorm1d(7), torch.nn.Tanh(), torch.nn.Linear(7, 3)).double()  # fmt: skip
+    net = torch.nn.Sequential(
+        torch.nn.Linear(5, 7), torch.nn.BatchNorm1d(7), torch.nn.Tanh(), torch.nn.Linear(7, 3)
+    ).double()
     weights = trainer.weights()
-    names = {"h.weight": "0.weight", "h.bias": "0.bias", "n.weight": "1.weight", "n.bias": "1.bias",
-             "out.weight": "3.weight", "out.bias": "3.bias"}  # fmt: skip
-    net.load_state_dict({theirs: torch.tensor(weights[ours]) for ours, theirs in names.items()}, strict=False)  # fmt: skip
+    names = {
+        "h.weight": "0.weight",
+        "h.bias": "0.bias",
+        "n.weight": "1.weight",
+        "n.bias": "1.bias",
+        "out.weight": "3.weight",
+        "out.bias": "3.bias",
+    }
+    net.load_state_dict(
+        {theirs: torch.tensor(weights[ours]) for ours, theirs in names.items()}, strict=False
+    )
     averaged = swa.AveragedModel(net, multi_avg_fn=swa.get_ema_multi_avg_fn(0.9))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.9)
     measured: Any = 0
@@ -79,13 +89,23 @@ def test_averages_are_pytorchs(tmp_path: Path) -> None:
     np.testing.assert_allclose(found["n.mean"], measured, 1e-9, 1e-11)
 
 
-@pytest.mark.parametrize(("ema", "decay", "after", "every"), [
-    ("{}", lambda n: 0.999, 0, 1),
-    ("{decay: 0.8, every: 3}", lambda n: 0.8, 0, 3),
-    ("{decay: 0.5, warmup: true, after: 2}", lambda n: min(0.5, (1 + max(n - 2, 0)) / (10 + max(n - 2, 0))), 2, 1),
-    ('{decay: "1 - 1 / (step + 1)"}', lambda n: n / (n + 1), 0, 1),
-])  # fmt: skip
-def test_what_decides_averages(ema: str, decay: Any, after: int, every: int, tmp_path: Path) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    ("ema", "decay", "after", "every"),
+    [
+        ("{}", lambda n: 0.999, 0, 1),
+        ("{decay: 0.8, every: 3}", lambda n: 0.8, 0, 3),
+        (
+            "{decay: 0.5, warmup: true, after: 2}",
+            lambda n: min(0.5, (1 + max(n - 2, 0)) / (10 + max(n - 2, 0))),
+            2,
+            1,
+        ),
+        ('{decay: "1 - 1 / (step + 1)"}', lambda n: n / (n + 1), 0, 1),
+    ],
+)
+def test_what_decides_averages(
+    ema: str, decay: Any, after: int, every: int, tmp_path: Path
+) -> None:
     trainer = made(tmp_path, f"ema: {ema}")
     wanted = trainer.weights()
     for n in range(7):
@@ -145,8 +165,15 @@ def test_a_run_validates_with_both_and_goes_on_to_the_same_bits(tmp_path: Path) 
     trainer = xlac.trainer(file)
     whole = xlac.train(trainer, data, tmp_path / "whole", epochs=3, **options)
     last = whole.metrics[-1]
-    assert [*last][4:8] == ["validate_loss", "validate_accuracy", "validate_ema_loss", "validate_ema_accuracy"]  # fmt: skip
-    assert last["validate_ema_loss"] == pytest.approx(trainer.ema.evaluate(**validate)["loss"], rel=1e-5)  # fmt: skip
+    assert [*last][4:8] == [
+        "validate_loss",
+        "validate_accuracy",
+        "validate_ema_loss",
+        "validate_ema_accuracy",
+    ]
+    assert last["validate_ema_loss"] == pytest.approx(
+        trainer.ema.evaluate(**validate)["loss"], rel=1e-5
+    )
     assert last["validate_ema_loss"] != last["validate_loss"]
     kept = SafetensorsFile(tmp_path / "whole" / "ema_weights.safetensors")
     assert all(np.array_equal(kept[n], a) for n, a in trainer.ema.weights().items())
@@ -184,8 +211,9 @@ def test_check_tells_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("ema: {decay: 1.0}", "XL1012", "less than 1"), ("ema: {decay: -0.1}", "XL1012", "at least 0"),
     ("ema: {decay: true}", "XL1012", "at least 0"), ("ema: {decay: nan}", "XL1012", "this is nan"),
     ("ema: {decay: steps * 2}", "XL2002", "steps"), ("ema: {decay: x * step}", "XL2", ""),
-    ("ema: {beta: 0.9}", "XL1010", "unknown key 'beta'"), ("ema: {every: 0}", "XL1012", "at least 1"),
-    ("ema: {after: -1}", "XL1012", "at least 0"), ("ema: 0.999", "XL1012", "a mapping"),
+    ("ema: {beta: 0.9}", "XL1010", "unknown key 'beta'"),
+    ("ema: {every: 0}", "XL1012", "at least 1"), ("ema: {after: -1}", "XL1012", "at least 0"),
+    ("ema: 0.999", "XL1012", "a mapping"),
 ])  # fmt: skip
 def test_mistakes(more: str, code: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError) as wrong:

@@ -65,7 +65,10 @@ def test_a_loss_that_is_not_finite_is_traced(target: str, accumulate: int, tmp_p
     trainer.step(**batch())
     before = trainer.state()
     for _ in range(2):
-        with pytest.raises(SourceError, match=r"(?s)step 2: the loss is not finite.*XL6031.*m\.yaml:8:.*'r'.*XL602[23]"):  # fmt: skip
+        with pytest.raises(
+            SourceError,
+            match=r"(?s)step 2: the loss is not finite.*XL6031.*m\.yaml:8:.*'r'.*XL602[23]",
+        ):
             trainer.step(**zeros())
         assert equal(before, trainer.state())
     trainer.step(**batch(2))
@@ -78,7 +81,9 @@ def test_gradients_that_are_not_finite_are_traced(line: str, tmp_path: Path) -> 
     """Only where they are looked at: clip, finite or a scale ask for it."""
     trainer = made(tmp_path, ROOT, line)
     before = trainer.state()
-    with pytest.raises(SourceError, match=r"(?s)the gradients are not finite.*m\.yaml:8:.*'r'.*XL602[23]"):  # fmt: skip
+    with pytest.raises(
+        SourceError, match=r"(?s)the gradients are not finite.*m\.yaml:8:.*'r'.*XL602[23]"
+    ):
         trainer.step(**zeros())
     assert equal(before, trainer.state())
 
@@ -96,7 +101,9 @@ def test_numbers_that_were_wrong_before_are_named(tmp_path: Path) -> None:
         trainer.step(**batch())
 
 
-def test_a_run_that_fails_names_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_a_run_that_fails_names_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "m.yaml").write_text(SPEC)
     given = zeros()
     np.savez(tmp_path / "d.npz", **given)
@@ -111,7 +118,9 @@ def test_the_scale_of_the_loss_is_that_of_pytorch(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     scaling = "loss_scale: {init: 1.0e+37, growth: 4.0, backoff: 0.25, interval: 3}"
     trainer = made(tmp_path, LARGE, scaling)
-    scaler = torch.amp.GradScaler("cpu", init_scale=1e37, growth_factor=4.0, backoff_factor=0.25, growth_interval=3)  # fmt: skip
+    scaler = torch.amp.GradScaler(
+        "cpu", init_scale=1e37, growth_factor=4.0, backoff_factor=0.25, growth_interval=3
+    )
     weights = trainer.weights()
     held = {n: torch.tensor(a, requires_grad=True) for n, a in weights.items()}
     optimizer = torch.optim.SGD(held.values(), lr=1e-9)
@@ -124,7 +133,7 @@ def test_the_scale_of_the_loss_is_that_of_pytorch(tmp_path: Path) -> None:
         found = trainer.step(**given)
         assert found["loss_scale"] == pytest.approx(scaler.get_scale(), rel=1e-6), seed
         optimizer.zero_grad()
-        h = torch.exp(torch.nn.functional.linear(torch.tensor(given["x"]), held["h.weight"]))  # fmt: skip
+        h = torch.exp(torch.nn.functional.linear(torch.tensor(given["x"]), held["h.weight"]))
         out = torch.nn.functional.linear(h, held["out.weight"], held["out.bias"])
         loss = torch.nn.functional.cross_entropy(out, torch.tensor(given["y"]))
         scaler.scale(loss).backward()
@@ -143,7 +152,10 @@ def test_the_scale_of_the_loss_is_that_of_pytorch(tmp_path: Path) -> None:
 
 def test_a_power_of_two_changes_no_bit_of_f32(tmp_path: Path) -> None:
     text = SPEC.replace("log(h * h)", "tanh(h)")
-    plain, fixed, dynamic = (made(tmp_path, text, *line) for line in ((), ("loss_scale: 1024",), ("loss_scale: dynamic",)))  # fmt: skip
+    plain, fixed, dynamic = (
+        made(tmp_path, text, *line)
+        for line in ((), ("loss_scale: 1024",), ("loss_scale: dynamic",))
+    )
     for seed in range(3):
         told = [t.step(**batch(seed)) for t in (plain, fixed, dynamic)]
         assert told[0] == told[1] == {n: v for n, v in told[2].items() if n != "loss_scale"}
@@ -155,7 +167,9 @@ def test_f16_has_a_scale_of_its_own_and_runs_show_it(tmp_path: Path) -> None:
     text = SPEC.replace("log(h * h)", "tanh(h)")
     trainer = made(tmp_path, text, "compute: f16")
     assert trainer.step(**batch())["loss_scale"] == 65536
-    assert "loss_scale" not in made(tmp_path, text, "compute: f16", "loss_scale: 1.0").step(**batch())  # fmt: skip
+    assert "loss_scale" not in made(tmp_path, text, "compute: f16", "loss_scale: 1.0").step(
+        **batch()
+    )
     assert "loss_scale" not in made(tmp_path, text, "compute: bf16").step(**batch())
     xlac.train(trainer, batch(0, 32), tmp_path / "run", epochs=2, batch=8)
     rows = list(csv.DictReader((tmp_path / "run" / "metrics.csv").open()))
@@ -163,7 +177,13 @@ def test_f16_has_a_scale_of_its_own_and_runs_show_it(tmp_path: Path) -> None:
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    for line in ("loss_scale: 0", "loss_scale: fixed", "loss_scale: {growth: 1.0}", "loss_scale: {backoff: 1.0}", "finite: 3"):  # fmt: skip
+    for line in (
+        "loss_scale: 0",
+        "loss_scale: fixed",
+        "loss_scale: {growth: 1.0}",
+        "loss_scale: {backoff: 1.0}",
+        "finite: 3",
+    ):
         with pytest.raises(SourceError, match=r"m\.yaml:15:"):
             made(tmp_path, SPEC, line)
 

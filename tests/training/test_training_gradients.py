@@ -69,7 +69,11 @@ X, COUNT = np.random.default_rng(0).uniform(-1, 1, (4, 3)), np.asarray(2, np.int
 def graph_of(folder: Path, gradient: str = DECLARED) -> tuple[list[Node], list[Node]]:
     """The inputs x, n and w of the model, and its result."""
     graph = load(written(folder, gradient)).graph
-    weight = next(n for n in walk(graph.outputs.values()) if n.op.mnemonic == "param" and n.op.kind == "weight")  # type: ignore[attr-defined]  # fmt: skip
+    weight = next(
+        n
+        for n in walk(graph.outputs.values())
+        if n.op.mnemonic == "param" and n.op.kind == "weight"
+    )  # type: ignore[attr-defined]
     return [*graph.inputs, weight], list(graph.outputs.values())
 
 
@@ -139,8 +143,12 @@ def test_gradient_of_the_gradient(tmp_path: Path) -> None:
     """What is declared is differentiated again, as it is written."""
     inputs, (y,) = graph_of(tmp_path)
     (first,) = linearize([y], [inputs[2]]).transposed([build.like(1.0, y)])
-    (second,) = linearize([build.reduce(first, "add")], [inputs[0]]).transposed([build.constant(1.0, y.type.dtype)])  # fmt: skip
-    assert np.isfinite(run(inputs, [second])[0]).all() and np.abs(run(inputs, [second])[0]).max() > 0.1  # fmt: skip
+    (second,) = linearize([build.reduce(first, "add")], [inputs[0]]).transposed(
+        [build.constant(1.0, y.type.dtype)]
+    )
+    assert (
+        np.isfinite(run(inputs, [second])[0]).all() and np.abs(run(inputs, [second])[0]).max() > 0.1
+    )
 
 
 NONLINEAR = """\
@@ -231,7 +239,7 @@ def test_many_examples(tmp_path: Path) -> None:
 
 
 def test_many_examples_that_share_a_result() -> None:
-    """exp(w) is the same for all: its cotangent, and what is constant, are those of each example."""
+    """exp(w) is the same for all: its cotangent, and constants, are those of each example."""
     x, w, y, z, d_y, d_z = (build.param(n, DType.F64, (3,)) for n in "x w y z d_y d_z".split())
     body = closed("body", [x, w], [build.mul(x, w), build.exp(w)])
     d_w = build.add(build.mul(d_y, x), build.mul(d_z, z))
@@ -248,11 +256,17 @@ def test_many_examples_that_share_a_result() -> None:
         np.testing.assert_allclose(ours, wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("gradient", "told"), [
-    ("gradient: {d_x: d_y}", "gradient does not say 'd_w' [XL1011]"),
-    ("gradient: {d_x: d_y, d_w: sum(d_y)}", "'d_w' is of the type of 'w', f64[4, 3], and this is f64[] [XL2013]"),
-    ("gradient: {d_x: d_q, d_w: d_y}", "unknown value 'd_q'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gradient", "told"),
+    [
+        ("gradient: {d_x: d_y}", "gradient does not say 'd_w' [XL1011]"),
+        (
+            "gradient: {d_x: d_y, d_w: sum(d_y)}",
+            "'d_w' is of the type of 'w', f64[4, 3], and this is f64[] [XL2013]",
+        ),
+        ("gradient: {d_x: d_q, d_w: d_y}", "unknown value 'd_q'"),
+    ],
+)
 def test_mistakes(gradient: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError) as error:
         load(written(tmp_path, gradient))

@@ -66,7 +66,7 @@ def trained(folder: Path, bound: str, target: str) -> Trainer:
 
 
 def theirs(w: Any, x: Any, y: Any, rounds: int) -> tuple[Any, Any]:
-    """The loss and its gradient by JAX: a scan whose steps do nothing once the condition is false."""
+    """The loss and its gradient by JAX: scans whose steps do nothing once a condition is false."""
     jax = pytest.importorskip("jax")
     jnp = jax.numpy
 
@@ -120,7 +120,9 @@ def test_a_loop_without_a_bound(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as told:
         trained(tmp_path, "", "reference")
     assert "m.yaml:8:3: error: while 'fixed' runs as often as its condition says" in str(told.value)
-    assert "give `max`, the most steps that it takes" in str(told.value) and "XL2042" in str(told.value)  # fmt: skip
+    assert "give `max`, the most steps that it takes" in str(told.value) and "XL2042" in str(
+        told.value
+    )
 
 
 @pytest.mark.parametrize("bound", ["max: 0", "max: -1", "max: 3000000000", "max: 1.5"])

@@ -94,7 +94,10 @@ def torch_gradients(loss: Any, weights: dict[str, Any], x: Any, y: Any, half: st
         value = loss(held, torch.tensor(x, dtype=dtype), torch.tensor(y))
     scale = 1024.0 if half == "float16" else 1.0
     (value * scale).backward()
-    grads = {n: (t.grad if t.grad is not None else torch.zeros_like(t)).double().numpy() / scale for n, t in held.items()}  # fmt: skip
+    grads = {
+        n: (t.grad if t.grad is not None else torch.zeros_like(t)).double().numpy() / scale
+        for n, t in held.items()
+    }
     return float(value.detach()), grads
 
 
@@ -105,15 +108,16 @@ def far(some: dict[str, Any], exact: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize(("name", "half", "target"), [
-    ("dense", "bf16", "reference"), ("conv", "bf16", "reference"), ("dense", "f16", "reference"), ("conv", "f16", "reference"),
-    ("dense", "bf16", "cpu"), ("conv", "bf16", "cpu"), ("dense", "bf16", "c"), ("conv", "f16", "c"),
+    ("dense", "bf16", "reference"), ("conv", "bf16", "reference"), ("dense", "f16", "reference"),
+    ("conv", "f16", "reference"), ("dense", "bf16", "cpu"), ("conv", "bf16", "cpu"),
+    ("dense", "bf16", "c"), ("conv", "f16", "c"),
 ])  # fmt: skip
 @pytest.mark.sampled(4)
 def test_gradients_are_as_near_as_autocasts(
     name: str, half: str, target: str, tmp_path: Path
 ) -> None:
-    """Within eight roundings to the half type of the f64 gradient, as many as values between an input
-    and the loss are rounded, and no farther than autocast's by half.
+    """Within eight roundings to the half type of the f64 gradient, as many as values between an
+    input and the loss are rounded, and no farther than autocast's by half.
     """
     text, shape, loss = MODELS[name]
     unit, called = HALVES[half]
@@ -144,7 +148,9 @@ def test_what_is_of_which_type(tmp_path: Path) -> None:
     assert loss.type.dtype is DType.F32
     found: dict[str, set[DType]] = {}
     for node in Graph("m", (), {"": loss}).order:
-        found.setdefault(node.op.mnemonic, set()).update(i.type.dtype for i in node.inputs if i.type.dtype.is_float)  # fmt: skip
+        found.setdefault(node.op.mnemonic, set()).update(
+            i.type.dtype for i in node.inputs if i.type.dtype.is_float
+        )
     assert found["linear"] == found["gelu"] == found["mul"] == {DType.BF16}
     assert found["layer_norm"] == found["cross_entropy"] == found["add"] == {DType.F32}
     weights = {n.name: n.type.dtype for n in walk([loss]) if n.op.mnemonic == "param"}
@@ -162,7 +168,8 @@ def test_evaluation_and_the_model_stay_as_the_spec_has_them(tmp_path: Path) -> N
 def test_loops_take_and_give_what_they_did(tmp_path: Path) -> None:
     text = DENSE.replace(
         "h: {op: linear, in: x, units: 32}",
-        'z: x[:, 0:4] * 0.0\n  r: {scan: {t: "transpose(reshape(x, shape=[-1, 6, 4]), perm=[1, 0, 2])"}, carry: {c: {init: z}},\n'
+        'z: x[:, 0:4] * 0.0\n  r: {scan: {t: "transpose(reshape(x, shape=[-1, 6, 4]), '
+        'perm=[1, 0, 2])"}, carry: {c: {init: z}},\n'
         "      body: {m: {op: linear, in: c, units: 4}, k: tanh(m) + t}, next: {c: k}}\n"
         "  h: {op: linear, in: r.c, units: 32}",
     )

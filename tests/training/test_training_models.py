@@ -1,5 +1,5 @@
-"""Whole models in f64, step for step beside PyTorch's: a transformer of blocks, a scanned LSTM, residual
-convolutions, an encoder and decoder with skips.
+"""Whole models in f64, step for step beside PyTorch's: a transformer of blocks, a scanned LSTM,
+residual convolutions, an encoder and decoder with skips.
 """
 
 from __future__ import annotations
@@ -85,12 +85,25 @@ def images(rng: np.random.Generator) -> dict[str, Any]:
 
 MODELS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "gpt": (GPT, gpt, ids, lambda p: torch.optim.AdamW(p, lr=0.01)),
-    "lstm": (LSTM, lstm, lambda r: {"x": r.normal(size=(4, 6, 4)), "y": r.normal(size=(4, 6, 3))},
-             lambda p: torch.optim.RMSprop(p, lr=0.01)),
-    "residual": (RESIDUAL, residual, images, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.01)),
-    "unet": (UNET, unet, lambda r: {"x": r.normal(size=(3, 2, 8, 8)), "y": r.normal(size=(3, 1, 8, 8))},
-             lambda p: torch.optim.Adam(p, lr=0.01)),
-}  # fmt: skip
+    "lstm": (
+        LSTM,
+        lstm,
+        lambda r: {"x": r.normal(size=(4, 6, 4)), "y": r.normal(size=(4, 6, 3))},
+        lambda p: torch.optim.RMSprop(p, lr=0.01),
+    ),
+    "residual": (
+        RESIDUAL,
+        residual,
+        images,
+        lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.01),
+    ),
+    "unet": (
+        UNET,
+        unet,
+        lambda r: {"x": r.normal(size=(3, 2, 8, 8)), "y": r.normal(size=(3, 1, 8, 8))},
+        lambda p: torch.optim.Adam(p, lr=0.01),
+    ),
+}
 
 
 @pytest.mark.sampled(4)

@@ -1,5 +1,5 @@
-"""Every optimizer learns, targets agree, rates of groups with another optimizer, and what a spec may
-declare: slots of any shape, blocks, what must hold.
+"""Every optimizer learns, targets agree, rates of groups with another optimizer, and what a spec
+may declare: slots of any shape, blocks, what must hold.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ train:
 MUON = '{"*.bias": {adamw: {lr: 0.02}}, "c.*": {sgd: {lr: 0.1, momentum: 0.9}}}'
 
 
-def made(folder: Path, optimizer: str, groups: str = "{}", target: str = "reference", dtype: str = "f64") -> Trainer:  # fmt: skip
+def made(
+    folder: Path, optimizer: str, groups: str = "{}", target: str = "reference", dtype: str = "f64"
+) -> Trainer:
     file = folder / "m.yaml"
     file.write_text(SPEC.format(optimizer=optimizer, groups=groups, dtype=dtype))
     return Trainer(file, target=target)
@@ -71,7 +73,7 @@ def test_the_rate_of_a_group_with_another_optimizer_is_set_in_proportion(tmp_pat
     trainer.set_rate(0.01)
     kept = trainer.state()
     assert kept["optimizer.lr"] == 0.01
-    assert sorted(float(kept[n]) for n in kept if n.startswith("optimizer.lr.")) == [0.01, 0.05]  # fmt: skip
+    assert sorted(float(kept[n]) for n in kept if n.startswith("optimizer.lr.")) == [0.01, 0.05]
 
 
 @pytest.mark.parametrize("rate", [-0.5, float("nan"), float("inf")])
@@ -91,7 +93,8 @@ optimizers:
     expr:
       s: {scan: {}, length: $turns, carry: {t: {init: total}}, next: {t: t * 1.5}}
       moved: {block: halved, in: g}
-    next: {w: w - lr * moved / (1 + sum(s.t)), total: s.t, rows: "rows + sum(g, axis=-1) if ${rank == 2} else rows"}
+    next: {w: w - lr * moved / (1 + sum(s.t)), total: s.t,
+           rows: "rows + sum(g, axis=-1) if ${rank == 2} else rows"}
 blocks:
   halved: {inputs: [v], graph: {half: v * 0.5}, outputs: [half]}
 """
@@ -115,19 +118,30 @@ def test_slots_of_their_own_shape_blocks_and_loops(tmp_path: Path) -> None:
     assert kept["optimizer.rows.h.weight"].shape == (7,)
 
 
-@pytest.mark.parametrize(("shape", "optimizer", "line", "code", "told"), [
-    ("[2]", "{muon: {lr: 0.1}}", 14, "XL2048", "muon learns matrices, and 'h.bias' is f64[7]"),
-    ("[2]", "{muon: {lr: 0.1, adjust_lr_fn: rms}}", 14, "XL2048", "original or match_rms_adamw"),
-    ("[2]", "{own: {turns: 9}}", 14, "XL2048", "own turns at most 8 times"),
-    ("[2]", "{adamw: {betas: [0.9]}}", 14, "XL1012", "a list of 2 numbers"),
-    ("[2]", "{adamw: {betas: [0.9, x]}}", 14, "XL1012", "a list of 2 numbers"),
-    ("rank", "{own: {}}", 20, "XL2006", "the sizes of 'total' are a list"),
-    ('["shape[9]"]', "{own: {}}", 20, "XL2017", "out of range"),
-    ('["rank - 3"]', "{own: {}}", 20, "XL2006", "a size is not negative"),
-    ('"shape[:1] + 1"', "{own: {}}", 20, "XL2017", "does not work"),
-    ('"rank[:1]"', "{own: {}}", 20, "XL2017", "does not work"),
-])  # fmt: skip
-def test_mistakes(shape: str, optimizer: str, line: int, code: str, told: str, tmp_path: Path) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "optimizer", "line", "code", "told"),
+    [
+        ("[2]", "{muon: {lr: 0.1}}", 14, "XL2048", "muon learns matrices, and 'h.bias' is f64[7]"),
+        (
+            "[2]",
+            "{muon: {lr: 0.1, adjust_lr_fn: rms}}",
+            14,
+            "XL2048",
+            "original or match_rms_adamw",
+        ),
+        ("[2]", "{own: {turns: 9}}", 14, "XL2048", "own turns at most 8 times"),
+        ("[2]", "{adamw: {betas: [0.9]}}", 14, "XL1012", "a list of 2 numbers"),
+        ("[2]", "{adamw: {betas: [0.9, x]}}", 14, "XL1012", "a list of 2 numbers"),
+        ("rank", "{own: {}}", 20, "XL2006", "the sizes of 'total' are a list"),
+        ('["shape[9]"]', "{own: {}}", 20, "XL2017", "out of range"),
+        ('["rank - 3"]', "{own: {}}", 20, "XL2006", "a size is not negative"),
+        ('"shape[:1] + 1"', "{own: {}}", 20, "XL2017", "does not work"),
+        ('"rank[:1]"', "{own: {}}", 20, "XL2017", "does not work"),
+    ],
+)
+def test_mistakes(
+    shape: str, optimizer: str, line: int, code: str, told: str, tmp_path: Path
+) -> None:
     with pytest.raises(SourceError) as wrong:
         load_training(with_own(tmp_path, shape, optimizer))
     assert f"m.yaml:{line}:" in str(wrong.value)

@@ -42,9 +42,11 @@ def steps(trainer: Trainer, optimizers: Any, count: int = 8) -> None:
         np.testing.assert_allclose(array, weights[name].detach(), 1e-9, 1e-11, err_msg=name)
 
 
-@pytest.mark.parametrize("given", [
-    {}, {"lr": 0.3, "beta2_decay": -0.5, "eps": (1e-8, 0.01), "d": 1.5, "weight_decay": 0.1},
-], ids=["defaults", "others"])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"lr": 0.3, "beta2_decay": -0.5, "eps": (1e-8, 0.01), "d": 1.5, "weight_decay": 0.1}],
+    ids=["defaults", "others"],
+)
 def test_adafactor(given: dict[str, Any], tmp_path: Path) -> None:
     """Of matrices, of stacks of matrices and of vectors."""
     told = {n: list(value) if isinstance(value, tuple) else value for n, value in given.items()}
@@ -95,11 +97,17 @@ class Muon:
         return x.T if g.shape[0] > g.shape[1] else x
 
 
-@pytest.mark.parametrize(("told", "given"), [
-    ("lr: 0.02", {}),
-    (f"{NO_NESTEROV}, ns_steps: 3, adjust_lr_fn: match_rms_adamw, momentum: 0.5",
-     {"nesterov": False, "decay": 0.0, "turns": 3, "rms": True, "momentum": 0.5}),
-], ids=["defaults", "others"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("told", "given"),
+    [
+        ("lr: 0.02", {}),
+        (
+            f"{NO_NESTEROV}, ns_steps: 3, adjust_lr_fn: match_rms_adamw, momentum: 0.5",
+            {"nesterov": False, "decay": 0.0, "turns": 3, "rms": True, "momentum": 0.5},
+        ),
+    ],
+    ids=["defaults", "others"],
+)
 def test_muon_beside_other_optimizers(told: str, given: dict[str, Any], tmp_path: Path) -> None:
     """Wide and tall matrices by Muon, biases by AdamW, a convolution by SGD."""
 
@@ -109,8 +117,9 @@ def test_muon_beside_other_optimizers(told: str, given: dict[str, Any], tmp_path
         biases.append(weights["c.bias"])
         return [
             Muon([weights["h.weight"], weights["out.weight"]], 0.02, **given),
-            torch.optim.AdamW(biases, lr=0.02), torch.optim.SGD(convolution, lr=0.1, momentum=0.9),
-        ]  # fmt: skip
+            torch.optim.AdamW(biases, lr=0.02),
+            torch.optim.SGD(convolution, lr=0.1, momentum=0.9),
+        ]
 
     steps(made(tmp_path, f"{{muon: {{{told}}}}}", MUON), optimizers)
 

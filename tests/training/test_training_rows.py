@@ -88,7 +88,9 @@ def test_the_table_is_neither_copied_nor_read_whole(
     step = specialized(graphs_of(*load_training(spec)).step)
     program = lower(step, find(target).target(Request(threads=1))).program
     steps = walk(program.steps)
-    copied = {s.slot.name for one in steps if isinstance(one, Copy) for s in (one.source, one.target)}  # fmt: skip
+    copied = {
+        s.slot.name for one in steps if isinstance(one, Copy) for s in (one.source, one.target)
+    }
     assert "e.weight" not in copied
     assert program.arena_bytes < 100_000 * 4 * 4  # a gradient as large as the table is nowhere
 

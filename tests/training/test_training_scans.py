@@ -46,7 +46,10 @@ def made(folder: Path, every: str, target: str) -> Trainer:
 
 def data(steps: int) -> dict[str, Any]:
     rng = np.random.default_rng(steps)
-    return {"x": rng.normal(size=(4, steps, 8)).astype(np.float32), "y": rng.normal(size=(4, 16)).astype(np.float32)}  # fmt: skip
+    return {
+        "x": rng.normal(size=(4, steps, 8)).astype(np.float32),
+        "y": rng.normal(size=(4, 16)).astype(np.float32),
+    }
 
 
 @pytest.mark.parametrize("target", ["reference", "c", "cpu"])

@@ -79,7 +79,8 @@ def test_programs_of_all_sizes_have_one_memory(
     file.write_text(
         "xlac: 1\nmodel: m\ndims: {batch: {max: 8}}\nweights: {init: {seed: 0}}\n"
         'inputs: {x: "f32[batch, 3]"}\ngraph:\n  h: {op: linear, in: x, units: 2}\noutputs: [h]\n'
-        "train:\n  batch: batch\n  loss: mean(h * h)\n  optimizer: {sgd: {lr: 0.1, momentum: 0.9}}\n"
+        "train:\n  batch: batch\n  loss: mean(h * h)\n  optimizer: {sgd: {lr: 0.1, "
+        "momentum: 0.9}}\n"
     )
     batches = [np.full((n, 3), n, np.float32) for n in (8, 3, 8, 5)]
     ends = []

@@ -1,4 +1,4 @@
-"""Steps in f64 beside PyTorch's, to its last digits: optimizers, clipping, groups, layers that measure."""
+"""Steps in f64 beside PyTorch's: optimizers, clipping, groups, layers that measure."""
 
 from __future__ import annotations
 
@@ -31,16 +31,31 @@ train:
 """
 OPTIMIZERS: list[tuple[str, Any, dict[str, Any]]] = [
     ("{sgd: {lr: 0.1}}", "SGD", {"lr": 0.1}),
-    ("{sgd: {lr: 0.1, momentum: 0.9, dampening: 0.5, weight_decay: 0.01}}", "SGD",
-     {"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.01}),
-    ("{sgd: {lr: 0.1, momentum: 0.9, nesterov: true}}", "SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    (
+        "{sgd: {lr: 0.1, momentum: 0.9, dampening: 0.5, weight_decay: 0.01}}",
+        "SGD",
+        {"lr": 0.1, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.01},
+    ),
+    (
+        "{sgd: {lr: 0.1, momentum: 0.9, nesterov: true}}",
+        "SGD",
+        {"lr": 0.1, "momentum": 0.9, "nesterov": True},
+    ),
     ("{momentum: {lr: 0.1}}", "SGD", {"lr": 0.1, "momentum": 0.9}),
     ("{adam: {lr: 0.01, weight_decay: 0.1}}", "Adam", {"lr": 0.01, "weight_decay": 0.1}),
-    ("{adamw: {lr: 0.01, betas: [0.8, 0.95], eps: 1.0e-6}}", "AdamW", {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6}),
-    ("{rmsprop: {lr: 0.01, centered: true, momentum: 0.5}}", "RMSprop", {"lr": 0.01, "centered": True, "momentum": 0.5}),
+    (
+        "{adamw: {lr: 0.01, betas: [0.8, 0.95], eps: 1.0e-6}}",
+        "AdamW",
+        {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6},
+    ),
+    (
+        "{rmsprop: {lr: 0.01, centered: true, momentum: 0.5}}",
+        "RMSprop",
+        {"lr": 0.01, "centered": True, "momentum": 0.5},
+    ),
     ("{rmsprop: {lr: 0.01, weight_decay: 0.1}}", "RMSprop", {"lr": 0.01, "weight_decay": 0.1}),
     ("{adagrad: {lr: 0.05, lr_decay: 0.1}}", "Adagrad", {"lr": 0.05, "lr_decay": 0.1}),
-]  # fmt: skip
+]
 
 
 def made(folder: Path, text: str, target: str = "reference") -> Trainer:
@@ -50,7 +65,9 @@ def made(folder: Path, text: str, target: str = "reference") -> Trainer:
 
 
 def module(trainer: Trainer) -> Any:
-    net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3)).double()  # fmt: skip
+    net = torch.nn.Sequential(
+        torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 3)
+    ).double()
     weights = trainer.weights()
     for layer, name in ((net[0], "h"), (net[2], "out")):
         layer.weight.data = torch.tensor(weights[f"{name}.weight"])
@@ -64,7 +81,9 @@ def batches(count: int = 10) -> list[tuple[Any, Any]]:
     return [(rng.normal(size=(n, 5)), rng.integers(0, 3, n)) for n in sizes]
 
 
-def trained(trainer: Trainer, net: Any, optimizer: Any, before: Any = None, after: Any = None) -> None:  # fmt: skip
+def trained(
+    trainer: Trainer, net: Any, optimizer: Any, before: Any = None, after: Any = None
+) -> None:
     """Ten steps of both, compared after each."""
     for x, y in batches():
         found = trainer.step(x=x, y=y)
@@ -83,7 +102,9 @@ def trained(trainer: Trainer, net: Any, optimizer: Any, before: Any = None, afte
         np.testing.assert_allclose(weights[f"{name}.bias"], layer.bias.detach(), 1e-9, 1e-11)
 
 
-@pytest.mark.parametrize(("spec", "name", "given"), OPTIMIZERS, ids=lambda v: v if isinstance(v, str) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "name", "given"), OPTIMIZERS, ids=lambda v: v if isinstance(v, str) else ""
+)
 @pytest.mark.sampled(3)
 def test_optimizers(spec: str, name: str, given: dict[str, Any], tmp_path: Path) -> None:
     trainer = made(tmp_path, MLP.format(optimizer=spec, more=""))
@@ -98,18 +119,41 @@ def test_clipping_and_groups(tmp_path: Path) -> None:
     net = module(trainer)
     biases = [p for n, p in net.named_parameters() if n.endswith("bias")]
     others = [p for n, p in net.named_parameters() if not n.endswith("bias")]
-    optimizer = torch.optim.AdamW([{"params": others, "weight_decay": 0.5}, {"params": biases, "weight_decay": 0.0, "lr": 0.02}], lr=0.01)  # fmt: skip
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": others, "weight_decay": 0.5},
+            {"params": biases, "weight_decay": 0.0, "lr": 0.02},
+        ],
+        lr=0.01,
+    )
     clip = lambda: torch.nn.utils.clip_grad_norm_(net.parameters(), 0.05)
     trained(trainer, net, optimizer, before=clip)
 
 
-@pytest.mark.parametrize(("rate", "schedule"), [
-    ("{step: {initial: 0.1, every: 3, factor: 0.5}}", lambda o: torch.optim.lr_scheduler.StepLR(o, 3, 0.5)),
-    ('"0.1 * exp(step * -0.1)"', lambda o: torch.optim.lr_scheduler.ExponentialLR(o, np.exp(-0.1))),
-    ("{cosine: {peak: 0.1}}", lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10)),
-    ("{linear: {peak: 0.1, end: 0.02}}", lambda o: torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.2, 10)),
-    ("{one_cycle: {peak: 0.1}}", lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=11, cycle_momentum=False)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rate", "schedule"),
+    [
+        (
+            "{step: {initial: 0.1, every: 3, factor: 0.5}}",
+            lambda o: torch.optim.lr_scheduler.StepLR(o, 3, 0.5),
+        ),
+        (
+            '"0.1 * exp(step * -0.1)"',
+            lambda o: torch.optim.lr_scheduler.ExponentialLR(o, np.exp(-0.1)),
+        ),
+        ("{cosine: {peak: 0.1}}", lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10)),
+        (
+            "{linear: {peak: 0.1, end: 0.02}}",
+            lambda o: torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.2, 10),
+        ),
+        (
+            "{one_cycle: {peak: 0.1}}",
+            lambda o: torch.optim.lr_scheduler.OneCycleLR(
+                o, 0.1, total_steps=11, cycle_momentum=False
+            ),
+        ),
+    ],
+)
 def test_rates(rate: str, schedule: Any, tmp_path: Path) -> None:
     trainer = made(tmp_path, MLP.format(optimizer=f"{{sgd: {{lr: {rate}}}}}", more=""))
     trainer.set_length(11 if "one_cycle" in rate else 10)
@@ -143,12 +187,22 @@ train:
 def test_layers_that_measure(tmp_path: Path) -> None:
     trainer = made(tmp_path, CONV)
     net = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.MaxPool2d(3, 2, 1),
-        torch.nn.Flatten(), torch.nn.Linear(36, 3),
-    ).double()  # fmt: skip
+        torch.nn.Conv2d(3, 4, 3, 2, 1),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(3, 2, 1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(36, 3),
+    ).double()
     weights = trainer.weights()
-    names = {"c.weight": net[0].weight, "c.bias": net[0].bias, "n.weight": net[1].weight, "n.bias": net[1].bias,
-             "out.weight": net[5].weight, "out.bias": net[5].bias}  # fmt: skip
+    names = {
+        "c.weight": net[0].weight,
+        "c.bias": net[0].bias,
+        "n.weight": net[1].weight,
+        "n.bias": net[1].bias,
+        "out.weight": net[5].weight,
+        "out.bias": net[5].bias,
+    }
     for name, tensor in names.items():
         tensor.data = torch.tensor(weights[name])
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)

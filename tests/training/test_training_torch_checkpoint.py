@@ -32,12 +32,18 @@ ADAMW = "{adamw: {lr: 0.02, betas: [0.8, 0.95], weight_decay: 0.1}}"
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ADAMW: ("AdamW", {"lr": 0.02, "betas": (0.8, 0.95), "weight_decay": 0.1}),
     "{adam: {lr: 0.02, amsgrad: true}}": ("Adam", {"lr": 0.02, "amsgrad": True}),
-    "{sgd: {lr: 0.1, momentum: 0.9, dampening: 0.5}}": ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.5}),
+    "{sgd: {lr: 0.1, momentum: 0.9, dampening: 0.5}}": (
+        "SGD",
+        {"lr": 0.1, "momentum": 0.9, "dampening": 0.5},
+    ),
     "{momentum: {lr: 0.1}}": ("SGD", {"lr": 0.1, "momentum": 0.9}),
     "{sgd: {lr: 0.1}}": ("SGD", {"lr": 0.1}),
-    "{rmsprop: {lr: 0.01, centered: true, momentum: 0.5}}": ("RMSprop", {"lr": 0.01, "centered": True, "momentum": 0.5}),
+    "{rmsprop: {lr: 0.01, centered: true, momentum: 0.5}}": (
+        "RMSprop",
+        {"lr": 0.01, "centered": True, "momentum": 0.5},
+    ),
     "{adagrad: {lr: 0.05, lr_decay: 0.1}}": ("Adagrad", {"lr": 0.05, "lr_decay": 0.1}),
-}  # fmt: skip
+}
 
 
 def trainer_of(folder: Path, optimizer: str = ADAMW) -> Trainer:
@@ -81,11 +87,15 @@ def test_steps_go_on_as_in_pytorch(spec: str, named: bool, tmp_path: Path) -> No
     optimizer = getattr(torch.optim, name)(parts, **given)
     for seed in range(4):
         learned(net, optimizer, seed)
-    torch.save({"net": net.state_dict(), "opt": optimizer.state_dict(), "epoch": 3}, tmp_path / "run.pt")  # fmt: skip
+    torch.save(
+        {"net": net.state_dict(), "opt": optimizer.state_dict(), "epoch": 3}, tmp_path / "run.pt"
+    )
     trainer = trainer_of(tmp_path, spec)
     trainer.load_torch(tmp_path / "run.pt")
     for seed in range(4, 10):
-        assert trainer.step(**batch(seed))["loss"] == pytest.approx(learned(net, optimizer, seed), rel=1e-10)  # fmt: skip
+        assert trainer.step(**batch(seed))["loss"] == pytest.approx(
+            learned(net, optimizer, seed), rel=1e-10
+        )
     for key, array in trainer.weights().items():
         np.testing.assert_allclose(array, net.state_dict()[key], 1e-9, 1e-11, err_msg=key)
 
@@ -93,7 +103,9 @@ def test_steps_go_on_as_in_pytorch(spec: str, named: bool, tmp_path: Path) -> No
 def saved(folder: Path, groups: bool = False, **given: Any) -> Path:
     net = Net()
     parts = [{"params": [p]} for p in net.parameters()] if groups else net.parameters()
-    optimizer = torch.optim.AdamW(parts, **{"lr": 0.02, "betas": (0.8, 0.95), "weight_decay": 0.1, **given})  # fmt: skip
+    optimizer = torch.optim.AdamW(
+        parts, **{"lr": 0.02, "betas": (0.8, 0.95), "weight_decay": 0.1, **given}
+    )
     learned(net, optimizer, 0)
     torch.save({"net": net.state_dict(), "opt": optimizer.state_dict()}, folder / "run.pt")
     return folder / "run.pt"
@@ -103,7 +115,9 @@ def test_safetensors_of_the_same_names(tmp_path: Path) -> None:
     save_file = pytest.importorskip("safetensors.torch").save_file
     found = torch.load(saved(tmp_path))
     flat = {f"net.{n}": t for n, t in found["net"].items()}
-    flat |= {f"opt.state.{k}.{n}": t for k, one in found["opt"]["state"].items() for n, t in one.items()}  # fmt: skip
+    flat |= {
+        f"opt.state.{k}.{n}": t for k, one in found["opt"]["state"].items() for n, t in one.items()
+    }
     save_file(flat, tmp_path / "run.safetensors")
     one, other = trainer_of(tmp_path), trainer_of(tmp_path)
     one.load_torch(tmp_path / "run.pt")

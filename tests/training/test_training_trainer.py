@@ -34,16 +34,20 @@ train:
   {more}
 """
 
+MOMENTUM = "{sgd: {lr: 0.1, momentum: 0.9}}"
 
-def made(folder: Path, optimizer: str = "{sgd: {lr: 0.1, momentum: 0.9}}", more: str = "", target: str = "reference", text: str = SPEC) -> Trainer:  # fmt: skip
+
+def made(folder: Path, optimizer: str = MOMENTUM, more: str = "", **given: str) -> Trainer:
+    """A trainer of SPEC, or of another `text`, for the reference or another `target`."""
     file = folder / "m.yaml"
-    file.write_text(text.format(optimizer=optimizer, more=more))
-    return xlac.trainer(file, target=target)
+    file.write_text(given.pop("text", SPEC).format(optimizer=optimizer, more=more))
+    return xlac.trainer(file, target=given.pop("target", "reference"))
 
 
 def batch(seed: int = 0, size: int = 6) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    return {"x": rng.normal(size=(size, 5)).astype(np.float32), "y": rng.integers(0, 3, size).astype(np.int32)}  # fmt: skip
+    x = rng.normal(size=(size, 5)).astype(np.float32)
+    return {"x": x, "y": rng.integers(0, 3, size).astype(np.int32)}
 
 
 def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -86,7 +90,8 @@ def test_a_state_of_another_model_is_refused_and_changes_nothing(tmp_path: Path)
     trainer = made(tmp_path)
     trainer.step(**batch())
     before = trainer.state()
-    for change in ({"h.weight": np.zeros((7, 4), np.float32)}, {"other": np.zeros(3)}, {"h.bias": np.zeros(7)}):  # fmt: skip
+    weight = np.zeros((7, 4), np.float32)
+    for change in ({"h.weight": weight}, {"other": np.zeros(3)}, {"h.bias": np.zeros(7)}):
         with pytest.raises(SourceError, match="XL3020"):
             trainer.restore({**before, **change})
     with pytest.raises(SourceError, match=r"h\.bias is missing"):
@@ -98,8 +103,7 @@ def test_evaluation_learns_nothing_and_drops_nothing(tmp_path: Path) -> None:
     trainer = made(tmp_path)
     trainer.step(**batch())
     before = trainer.state()
-    first, second = trainer.evaluate(**batch(1)), trainer.evaluate(**batch(1))
-    assert first == second
+    assert trainer.evaluate(**batch(1)) == trainer.evaluate(**batch(1))
     assert equal(before, trainer.state())
     kept = trainer.weights()
     x = batch(1)["x"]
@@ -131,9 +135,8 @@ def test_frozen_modes_and_weights_that_do_not_learn(tmp_path: Path) -> None:
     trainer = made(tmp_path, more='frozen_mode: [d]\n  wrt: ["out.*"]')
     before = trainer.weights()
     told = trainer.step(**batch())
-    assert told["loss"] == pytest.approx(
-        made(tmp_path, more="frozen_mode: [d]").evaluate(**batch())["loss"], rel=1e-6
-    )
+    wanted = made(tmp_path, more="frozen_mode: [d]").evaluate(**batch())["loss"]
+    assert told["loss"] == pytest.approx(wanted, rel=1e-6)
     after = trainer.weights()
     assert np.array_equal(before["h.weight"], after["h.weight"])
     assert not np.array_equal(before["out.weight"], after["out.weight"])
@@ -284,7 +287,8 @@ def test_check_says_what_learns_and_what_a_step_takes(
     assert told["bytes"]["weights"] == 24 * 4
     assert told["bytes"]["step"] > 0
     assert status(["check", "-q", str(file)]) == 0
-    assert "learns      24 parameters in 2 tensors by adamw; frozen: h.bias" in capsys.readouterr().out  # fmt: skip
+    learns = "learns      24 parameters in 2 tensors by adamw; frozen: h.bias"
+    assert learns in capsys.readouterr().out
 
 
 def test_files_outside_of_the_folder_need_permission(tmp_path: Path) -> None:

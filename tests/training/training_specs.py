@@ -1,5 +1,5 @@
-"""Specs that train: a transformer of two blocks, a scanned LSTM, residual convolutions, an encoder and decoder
-with skips.
+"""Specs that train: a transformer of two blocks, a scanned LSTM, residual convolutions, an encoder
+and decoder with skips.
 """
 
 GPT = """\

@@ -46,7 +46,7 @@ def cut_of(anchor: Node, kind: Kind, target: Target, monkeypatch: pytest.MonkeyP
 def test_threads_share_pieces_of_a_panel_that_one_block_of_rows_crosses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So that a large right operand is read from end to end once, however many threads there are."""
+    """A large right operand is read from end to end once, however many threads there are."""
     for threads in (1, 2, 4):
         target = replace(cpu(threads), l2_bytes=1 << 20)
         found = cut_of(

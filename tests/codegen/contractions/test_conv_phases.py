@@ -1,4 +1,4 @@
-"""Convolutions of inputs that are spread go phase by phase, and gradients for weights read lines."""
+"""Convolutions of spread inputs go phase by phase, and gradients for weights read lines."""
 
 from __future__ import annotations
 

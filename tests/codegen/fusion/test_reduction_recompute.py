@@ -1,4 +1,4 @@
-"""What a reduction's cluster computes on the way: computed again by others where that moves less."""
+"""What a reduction's cluster computes on the way: computed again where that moves less."""
 
 from __future__ import annotations
 

@@ -69,11 +69,12 @@ CASES = {
 }
 APART = {
     "outside altogether": choice((9, 20), window=(2, 1), low=(12, 0), high=(15, 0)),
-    "padding between places": choice((2, 9, 20), window=(1, 3, 1), window_dilation=(1, 2, 1),
-                                     low=(0, 2, 0)),
+    "padding between places": choice(
+        (2, 9, 20), window=(1, 3, 1), window_dilation=(1, 2, 1), low=(0, 2, 0)
+    ),
     "many places": choice((90, 4), window=(65, 1)),
     "of a half": choice((2, 8, 8, 4), DType.F16, window=(1, 2, 2, 1)),
-}  # fmt: skip
+}
 
 
 def values(node: Node) -> dict[str, Array]:

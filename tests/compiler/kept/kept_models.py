@@ -39,7 +39,7 @@ def weights(folder: Path, seed: int) -> None:
 
 
 def settle(spec: Path) -> None:
-    """Lets the clock of the file system go on, so that whoever writes to a file changes its times."""
+    """Lets the clock of the file system go on, so that a write changes a file's times."""
     while (
         time.time_ns() - (spec.parent / "weights.safetensors").stat().st_ctime_ns
         < dependencies.TICK

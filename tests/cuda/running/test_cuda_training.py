@@ -57,7 +57,8 @@ train:
   batch: batch
   init: {seed: 0}
   loss: mean(softmax_cross_entropy(out, label))
-  optimizer: {sgd: {lr: 0.1, momentum: 0.9}}  # Adam makes steps of the rounding where a gradient is 0: k.bias
+  # Adam makes steps of the rounding where a gradient is 0, as of k.bias
+  optimizer: {sgd: {lr: 0.1, momentum: 0.9}}
   clip: {norm: 1.0}
 """
 NORM = """

@@ -1,4 +1,4 @@
-"""What text is written and compiled for: architectures, their facts, and none where none is named."""
+"""What text is written and compiled for: architectures and their facts."""
 
 from __future__ import annotations
 

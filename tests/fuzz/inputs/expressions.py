@@ -22,8 +22,12 @@ AROUND = (
     '"i": "i32[4, 6]", "w": "f32[n, 6]"}, "graph": {"h": {"op": "sort", "in": "x"}, "y": %s}, '
     '"outputs": ["y"]}'
 )
-PIECES = ["x", "z", "i", "w", "h", "$k", "${k + 1}", "n", "[", "]", "(", ")", ",", ":", "**", "//", "@", "<<", "if", "else", "not", "and", "...", "None", "axis=", "'", "$",
-          "1e400", "0x10", "1_0", "-1", *map(str, NUMBERS), *OPS]  # fmt: skip
+PIECES = [
+    *"x z i w h $k n [ ] ( ) , : ** // @ << if else not and ... None axis= ' $".split(),
+    *("${k + 1}", "1e400", "0x10", "1_0", "-1"),
+    *map(str, NUMBERS),
+    *OPS,
+]
 WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 
 

@@ -123,22 +123,34 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     "spread": (lambda: primitive(lhs_dilation=(2, 2)), "neither dilated inputs"),
     "cropped": (lambda: primitive(low=(-1, 0)), "crops"),
     "sigmoid": (lambda: build.apply1("sigmoid", conv(1, 4, 5, 5)), "no epilogue for"),
-    "a number for each row": (lambda: build.add(conv(1, 5, 5, 4, channels_last=True, bias=False),
-                                                param("d", (1, 3, 3, 1))), "neither one number"),
+    "a number for each row": (
+        lambda: build.add(
+            conv(1, 5, 5, 4, channels_last=True, bias=False), param("d", (1, 3, 3, 1))
+        ),
+        "neither one number",
+    ),
     "a scale": (lambda: build.mul(conv(1, 4, 5, 5, bias=False), 0.3), "scales no convolution"),
     "two residuals": (lambda: residual(residual(conv(1, 4, 5, 5)), "d"), "one matrix and one row"),
-    "relu, channels first": (lambda: relu(conv(1, 4, 5, 5, bias=False)),
-                             "channels are not contiguous"),
-    "gelu, channels first": (lambda: build.apply1("gelu", conv(1, 4, 5, 5), approximate="tanh"),
-                             "channels are not contiguous"),
-    "a residual of a turned result": (
-        lambda: residual(build.transpose(conv(1, 5, 5, 4, channels_last=True, bias=False),
-                                         (0, 3, 1, 2))), "channels are not contiguous",
+    "relu, channels first": (
+        lambda: relu(conv(1, 4, 5, 5, bias=False)),
+        "channels are not contiguous",
     ),
-    "a part": (lambda: conv(1, 5, 5, 4, channels_last=True, of=param("whole", (1, 5, 9, 4))),
-               "a slice of a buffer"),
+    "gelu, channels first": (
+        lambda: build.apply1("gelu", conv(1, 4, 5, 5), approximate="tanh"),
+        "channels are not contiguous",
+    ),
+    "a residual of a turned result": (
+        lambda: residual(
+            build.transpose(conv(1, 5, 5, 4, channels_last=True, bias=False), (0, 3, 1, 2))
+        ),
+        "channels are not contiguous",
+    ),
+    "a part": (
+        lambda: conv(1, 5, 5, 4, channels_last=True, of=param("whole", (1, 5, 9, 4))),
+        "a slice of a buffer",
+    ),
     "integers": (lambda: primitive(DType.I8), "is not asked for"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", REFUSED)

@@ -92,11 +92,15 @@ def test_small_files_that_ask_for_much(operator: str, tmp_path: Path) -> None:
         "OneHot": node("OneHot", ["zero1", "end", "values"], ["z"]),
     }
     held = {
-        "huge": huge, "one": np.ones((1, 1), np.float32), "zero": np.asarray(0),
-        "end": np.asarray(1 << 50), "step": np.asarray(1),
-        "pads": np.asarray([0, 0, 1 << 40, 1 << 40]), "zero1": np.asarray([0]),
+        "huge": huge,
+        "one": np.ones((1, 1), np.float32),
+        "zero": np.asarray(0),
+        "end": np.asarray(1 << 50),
+        "step": np.asarray(1),
+        "pads": np.asarray([0, 0, 1 << 40, 1 << 40]),
+        "zero1": np.asarray([0]),
         "values": np.asarray([0, 1]),
-    }  # fmt: skip
+    }
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     message = refused(plain(nodes[operator], constants=held), "XL7004", tmp_path)
     assert "GiB" in message
@@ -165,7 +169,7 @@ def test_loops_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ceil_mode", [0, 1])
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"])
 def test_a_window_larger_than_its_input_is_refused(op: str, ceil_mode: int, tmp_path: Path) -> None:
-    """ONNX has no empty result for it: its formula gives a negative size, and ONNX Runtime refuses."""
+    """ONNX has no empty result: its formula gives a negative size, and ONNX Runtime refuses."""
     pool = op.endswith("Pool")
     given: dict[str, Any] = {"strides": [1, 1]} | (
         {"kernel_shape": [30, 2], "ceil_mode": ceil_mode} if pool else {"group": 1}

@@ -34,6 +34,7 @@ EDGES = np.array(
         np.nan,
     ]
 )
+SELU = (1.0507009873554805, 1.6732632423543772)
 UNARY: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative, "abs": np.abs, "sign": np.sign, "ceil": np.ceil, "floor": np.floor,
     "trunc": np.trunc, "round": np.rint, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
@@ -50,10 +51,9 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "silu": lambda x: x * scipy.special.expit(x), "mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
     "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
     "hardswish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
-    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x,
-                                                    1.6732632423543772 * np.expm1(np.minimum(x,
-                                                                                             0))),
-                                                                                             "celu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "selu": lambda x: SELU[0] * np.where(x > 0, x, SELU[1] * np.expm1(np.minimum(x, 0))),
+    "celu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), "isnan": np.isnan,
+    "isinf": np.isinf, "isfinite": np.isfinite,
 }  # fmt: skip
 
 

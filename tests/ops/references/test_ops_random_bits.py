@@ -7,7 +7,7 @@ from reference_runs import run
 
 
 def test_generators_give_the_published_numbers() -> None:
-    """Known answers of Random123 (Salmon et al., 2011), for key and counter of zeros and of ones."""
+    """Known answers of Random123 (Salmon et al., 2011): key and counter of zeros, of ones."""
     ones = 0xFFFFFFFFFFFFFFFF
     state, bits = run("rng_bits", np.zeros(2, np.uint64), algorithm="threefry", shape=(2,))
     assert [hex(v) for v in bits.tolist()] == ["0x6b200159", "0x99ba4efe"]

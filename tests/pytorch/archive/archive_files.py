@@ -1,5 +1,5 @@
-"""A file of torch.export of every kind, copies of it with other members, and code that would leave a
-mark where it ran.
+"""A file of torch.export of every kind, copies of it with other members, and code that would leave
+a mark where it ran.
 """
 
 from __future__ import annotations

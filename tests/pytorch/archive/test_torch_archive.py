@@ -34,10 +34,12 @@ PAYLOADS = {
     "writer": "torch.ops.aten.save.default",
     "library": "torch.ops.load_library",
     "inductor": "torch.ops.debugprims.load_tensor.default",
-    "nest": '[1, {"type": "builtins.dict", "context": "[{\\"__enum__\\": true, \\"fqn\\": \\"wicked:A\\", \\"name\\": \\"B\\"}]", "children_spec": []}]',
-    "factory": '[1, {"type": "collections.defaultdict", "context": "{\\"default_factory_module\\": \\"wicked\\", '
-               '\\"default_factory_name\\": \\"A\\", \\"dict_context\\": []}", "children_spec": []}]',
-}  # fmt: skip
+    "nest": '[1, {"type": "builtins.dict", "context": "[{\\"__enum__\\": true, \\"fqn\\": '
+    '\\"wicked:A\\", \\"name\\": \\"B\\"}]", "children_spec": []}]',
+    "factory": '[1, {"type": "collections.defaultdict", "context": "{\\"default_factory_module\\": '
+    '\\"wicked\\", '
+    '\\"default_factory_name\\": \\"A\\", \\"dict_context\\": []}", "children_spec": []}]',
+}
 
 
 def test_a_program_of_every_kind_is_read(rich: Path) -> None:
@@ -166,7 +168,7 @@ def test_a_library_in_an_archive_is_not_loaded(
 
 
 def test_the_payloads_would_run(rich: Path, trap: Callable[[Path], None]) -> None:
-    """PyTorch's own reader runs them, where it is not kept from it: the traps above are no dummies."""
+    """PyTorch's own reader, unguarded, runs them: the traps above are no dummies."""
 
     def model(n: str, d: bytes) -> bytes:
         return (

@@ -1,5 +1,5 @@
-"""Files of torch.export hold what they say: texts have a grammar, members their sizes, and operations
-are known.
+"""Files of torch.export hold what they say: texts have a grammar, members their sizes, and
+operations are known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UNSAID = {
 def fields(
     kind: Any, held: tuple[str, str], found: set[tuple[str, str, str]], seen: set[type]
 ) -> None:
-    """Every field of text that the schema has below a class: (class, field, whether it is a key)."""
+    """Every field of text below a class of the schema: (class, field, whether it is a key)."""
     kind = getattr(schema, kind.__forward_arg__) if isinstance(kind, typing.ForwardRef) else kind
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind is str:
@@ -147,9 +147,12 @@ def test_an_archive_holds_what_it_says(rich: Path, tmp_path: Path, change: str) 
 
 
 @pytest.mark.parametrize("text", [
-    "Symbol('s77', positive=True, integer=True)", "Add(Mul(Integer(-1), Symbol('s0')), Pow(Symbol('s1'), Integer(2)))", "2*s0 + s1//3",
-    "Max(Integer(1), FloorDiv(Symbol('u0', integer=True), Integer(2)))", "Float('0.5', precision=53)", "Pow(Symbol('s0'), Rational(1, 2))",
-    "StrictLessThan(Symbol('s0'), Integer(9))", "-s0 % 4", "OpaqueUnaryFn_sqrt(ToFloat(Symbol('s0')))",
+    "Symbol('s77', positive=True, integer=True)",
+    "Add(Mul(Integer(-1), Symbol('s0')), Pow(Symbol('s1'), Integer(2)))", "2*s0 + s1//3",
+    "Max(Integer(1), FloorDiv(Symbol('u0', integer=True), Integer(2)))",
+    "Float('0.5', precision=53)", "Pow(Symbol('s0'), Rational(1, 2))",
+    "StrictLessThan(Symbol('s0'), Integer(9))", "-s0 % 4",
+    "OpaqueUnaryFn_sqrt(ToFloat(Symbol('s0')))",
 ])  # fmt: skip
 def test_sizes_are_read(text: str) -> None:
     """Written anew, an expression means to sympy what it meant."""
@@ -159,8 +162,9 @@ def test_sizes_are_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    CODE, "().__class__", "Symbol('x')", "Symbol('s0', cls=type)", "eval('1')", "s0.args", "[s0]", "s0 if s0 else 1", "lambda: 0", "True",
-    "10**10**10", "Pow(Pow(Pow(9, 99), 99), 99)", "9" * 5000, "2**s0", "LShift(1, 99999)", "-" * 5000 + "s0", "(" * 4000 + "s0" + ")" * 4000,
+    CODE, "().__class__", "Symbol('x')", "Symbol('s0', cls=type)", "eval('1')", "s0.args", "[s0]",
+    "s0 if s0 else 1", "lambda: 0", "True", "10**10**10", "Pow(Pow(Pow(9, 99), 99), 99)",
+    "9" * 5000, "2**s0", "LShift(1, 99999)", "-" * 5000 + "s0", "(" * 4000 + "s0" + ")" * 4000,
     "s0" + " " * 9000, "ѕ0", "s0\n", "s0;s1", "Float('nan')", "Float('1e99999')", "f's0'", "",
 ])  # fmt: skip
 def test_what_is_no_size_is_refused(text: str) -> None:

@@ -62,9 +62,11 @@ def test_index_and_chain(tmp_path: Path) -> None:
     text = """\
 inputs: {x: "f32[4]", k: "f32[3, 4]"}
 blocks:
-  step: {params: {scale: 1}, inputs: [a, b, c], graph: {s: a * $scale + b, t: c - s}, outputs: {p: s, q: t}}
+  step: {params: {scale: 1}, inputs: [a, b, c],
+         graph: {s: a * $scale + b, t: c - s}, outputs: {p: s, q: t}}
 graph:
-  l: {block: step, in: [x, k, x], with: {scale: "${index + 1}"}, repeat: 3, index: [b], chain: {a: q, c: p}}
+  l: {block: step, in: [x, k, x], with: {scale: "${index + 1}"}, repeat: 3,
+      index: [b], chain: {a: q, c: p}}
 outputs: {p: l.p.last, q: l.q.last}
 """
     x, k = random(4), random(3, 4, seed=1)

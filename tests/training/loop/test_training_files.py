@@ -65,7 +65,10 @@ def npy(folder: Path) -> list[str]:
 
 def shards(folder: Path) -> list[str]:
     for number, at in enumerate((slice(0, 20), slice(20, 21), slice(21, 50))):
-        save_file({n: np.ascontiguousarray(a[at]) for n, a in DATA.items()}, folder / f"s{number}.safetensors")  # fmt: skip
+        save_file(
+            {n: np.ascontiguousarray(a[at]) for n, a in DATA.items()},
+            folder / f"s{number}.safetensors",
+        )
     return [str(folder / "s*.safetensors")]
 
 
@@ -85,7 +88,10 @@ def parquet(folder: Path) -> list[str]:
 
     columns = {"image": DATA["image"].tolist(), "label": DATA["label"], "name": ["a"] * 50}
     types = [arrow.list_(arrow.float32()), arrow.int64(), arrow.string()]
-    made = arrow.table([arrow.array(v, t) for v, t in zip(columns.values(), types, strict=True)], names=list(columns))  # fmt: skip
+    made = arrow.table(
+        [arrow.array(v, t) for v, t in zip(columns.values(), types, strict=True)],
+        names=list(columns),
+    )
     write_table(made, folder / "d.parquet", row_group_size=16)
     return [str(folder / "d.parquet")]
 
@@ -163,7 +169,9 @@ def test_folders_of_images(pictures: tuple[Path, Array]) -> None:
     np.testing.assert_array_equal(last["image"], made)
     grey = next(opened(ImageSteps(5, 4), str(folder)).batches(EpochOrder(6, 1), 0))
     assert grey["image"].shape == (6, 5, 4)
-    with pytest.raises(SourceError, match=r"0.png has 4 × 5 pixels, and input 'image' takes 8 × 8.*XL6311"):  # fmt: skip
+    with pytest.raises(
+        SourceError, match=r"0.png has 4 × 5 pixels, and input 'image' takes 8 × 8.*XL6311"
+    ):
         next(opened(ImageSteps(3, 8, 8), str(folder)).batches(EpochOrder(6), 0))
     scaled = next(opened(ImageSteps(3, 8, 8), str(folder), resize=True).batches(EpochOrder(6), 0))
     assert scaled["image"].shape == (6, 3, 8, 8)
@@ -208,38 +216,98 @@ ROW = "1,2,3,4,5,6,7,8,0\n"
 LABELS = DATA["label"].astype(np.int64)
 WRONG = {
     "a name": (changed(label=np.array(["a"])), r"XL6301|XL6303|XL6305"),
-    "missing": (lambda f: [np.savez(f / "d.npz", image=DATA["image"], target=DATA["label"]), str(f / "d.npz")][1:], r"there is no 'label' \(i32\[batch\]\) in .*d.npz, which has image, target \[XL6302\]\n.*--columns label=target"),
-    "f64": (changed(image=DATA["image"].astype(np.float64)), r"numbers for input 'image' are float64, and it takes f32 \[XL6303\]"),
+    "missing": (
+        lambda f: [
+            np.savez(f / "d.npz", image=DATA["image"], target=DATA["label"]),
+            str(f / "d.npz"),
+        ][1:],
+        (
+            r"there is no 'label' \(i32\[batch\]\) in .*d.npz, which has image, "
+            r"target \[XL6302\]\n.*--columns label=target"
+        ),
+    ),
+    "f64": (
+        changed(image=DATA["image"].astype(np.float64)),
+        r"numbers for input 'image' are float64, and it takes f32 \[XL6303\]",
+    ),
     "floats for labels": (changed(label=DATA["label"].astype(np.float32)), r"XL6303"),
-    "shape": (changed(image=DATA["image"][:, :7]), r"a row for input 'image' is \[7\], and it takes \[8\] \[XL6304\]"),
-    "rows": (changed(label=DATA["label"][:49]), r"input 'image' has 50 rows, and 'label' 49 \[XL6305\]"),
+    "shape": (
+        changed(image=DATA["image"][:, :7]),
+        r"a row for input 'image' is \[7\], and it takes \[8\] \[XL6304\]",
+    ),
+    "rows": (
+        changed(label=DATA["label"][:49]),
+        r"input 'image' has 50 rows, and 'label' 49 \[XL6305\]",
+    ),
     "no rows": (changed(image=DATA["image"][:0], label=DATA["label"][:0]), "XL6305"),
     "a number": (changed(label=np.int32(3)), "XL6304"),
     "NaN": (changed(image=bad_image()), r"d.npz, row 12: input 'image' is NaN at \[3\] \[XL6306\]"),
-    "label": (changed(label=np.where(np.arange(50) == 31, 4, DATA["label"])), r"d.npz, row 31: input 'label' is 4, and its range is 0..3 \[XL6307\]"),
-    "negative": (changed(label=np.where(np.arange(50) == 2, -1, LABELS)), r"row 2: input 'label' is -1, and its range is 0..3 \[XL6307\]"),
-    "large": (changed(label=np.where(np.arange(50) == 2, 1 << 40, LABELS)), r"row 2: input 'label' is 1099511627776, and i32 holds .*XL6307"),
-    "unsigned": (changed(label=np.where(np.arange(50) == 2, 1 << 63, LABELS.astype(np.uint64))), r"row 2: input 'label' is 9223372036854775808, and .*XL6307"),
+    "label": (
+        changed(label=np.where(np.arange(50) == 31, 4, DATA["label"])),
+        r"d.npz, row 31: input 'label' is 4, and its range is 0..3 \[XL6307\]",
+    ),
+    "negative": (
+        changed(label=np.where(np.arange(50) == 2, -1, LABELS)),
+        r"row 2: input 'label' is -1, and its range is 0..3 \[XL6307\]",
+    ),
+    "large": (
+        changed(label=np.where(np.arange(50) == 2, 1 << 40, LABELS)),
+        r"row 2: input 'label' is 1099511627776, and i32 holds .*XL6307",
+    ),
+    "unsigned": (
+        changed(label=np.where(np.arange(50) == 2, 1 << 63, LABELS.astype(np.uint64))),
+        r"row 2: input 'label' is 9223372036854775808, and .*XL6307",
+    ),
     "damaged": (damaged_member, r"its member 'image.npy' is damaged.*XL6301"),
     "no npz": (text("d.npz", b"PK\x03\x04 no"), "XL6301"),
-    "no npy": (text("image.npy", b"\x80\x04no"), r"image.npy: it is no .npy file of numbers \[XL6301\]"),
+    "no npy": (
+        text("image.npy", b"\x80\x04no"),
+        r"image.npy: it is no .npy file of numbers \[XL6301\]",
+    ),
     "no safetensors": (text("d.safetensors", struct.pack("<Q", 1 << 40) + b"{"), "XL6301"),
     "no parquet": (text("d.parquet", b"PAR1 no"), "XL6301|XL7010"),
     "kind": (text("d.pkl", b"\x80\x04"), r"d.pkl: files of this kind are not read \[XL6301\]"),
     "pattern": (lambda f: [str(f / "*.npz")], r"no file is named as .*XL6301"),
-    "cell": (text("d.csv", HEAD + ROW * 5000 + "1,2,x,4,5,6,7,8,0\n"), r"d.csv:5002:5: error: 'x' is no number, and input 'image' takes a number \(f32\) \[XL6308\]"),
-    "label of csv": (text("d.csv", HEAD + ROW + "1,2,3,4,5,6,7,8,1.5\n"), r"d.csv:3:17: error: '1.5' is no integer, and input 'label' takes an integer \(i32\) \[XL6308\]"),
-    "short line": (text("d.csv", HEAD + ROW + "1,2,3\n"), r"d.csv:3:1: error: there are 3 values, and the first line names 9 \[XL6308\]"),
-    "empty cell": (text("d.csv", HEAD + "1,2,3,4,5,6,7,8,\n"), r"d.csv:2:17: error: nothing is here.*XL6308"),
-    "csv NaN": (text("d.csv", HEAD + ROW + ROW.replace("4", "nan")), r"d.csv:3: input 'image' is NaN at \[3\] \[XL6306\]"),
-    "csv label": (text("d.csv", HEAD + ROW + ROW.replace(",0\n", ",9\n")), r"d.csv:3: input 'label' is 9, and its range is 0..3 \[XL6307\]"),
+    "cell": (
+        text("d.csv", HEAD + ROW * 5000 + "1,2,x,4,5,6,7,8,0\n"),
+        (
+            r"d.csv:5002:5: error: 'x' is no number, "
+            r"and input 'image' takes a number \(f32\) \[XL6308\]"
+        ),
+    ),
+    "label of csv": (
+        text("d.csv", HEAD + ROW + "1,2,3,4,5,6,7,8,1.5\n"),
+        (
+            r"d.csv:3:17: error: '1.5' is no integer, "
+            r"and input 'label' takes an integer \(i32\) \[XL6308\]"
+        ),
+    ),
+    "short line": (
+        text("d.csv", HEAD + ROW + "1,2,3\n"),
+        r"d.csv:3:1: error: there are 3 values, and the first line names 9 \[XL6308\]",
+    ),
+    "empty cell": (
+        text("d.csv", HEAD + "1,2,3,4,5,6,7,8,\n"),
+        r"d.csv:2:17: error: nothing is here.*XL6308",
+    ),
+    "csv NaN": (
+        text("d.csv", HEAD + ROW + ROW.replace("4", "nan")),
+        r"d.csv:3: input 'image' is NaN at \[3\] \[XL6306\]",
+    ),
+    "csv label": (
+        text("d.csv", HEAD + ROW + ROW.replace(",0\n", ",9\n")),
+        r"d.csv:3: input 'label' is 9, and its range is 0..3 \[XL6307\]",
+    ),
     "twice": (text("d.csv", "a,a\n1,2\n"), r"d.csv:1: two columns are named 'a' \[XL6301\]"),
     "names": (text("d.csv", HEAD), r"d.csv has no rows \[XL6305\]"),
     "empty": (text("d.csv", ""), r"XL6301"),
     "numbered": (text("d.csv", "image.0,image.2,label\n1,2,0\n"), "XL6312"),
-    "two files": (lambda f: [*npz(f), *compressed(f)], r"'image' is in .*d.npz and in .*c.npz \[XL6302\]"),
+    "two files": (
+        lambda f: [*npz(f), *compressed(f)],
+        r"'image' is in .*d.npz and in .*c.npz \[XL6302\]",
+    ),
     "folder": (lambda f: [str(f)], r"there are no images in folders in it \[XL6305\]"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -252,7 +320,9 @@ def test_what_is_wrong_is_said(case: str, tmp_path: Path) -> None:
 def test_shards_of_other_types(tmp_path: Path) -> None:
     for number, width in enumerate((8, 7)):
         np.savez(tmp_path / f"{number}.npz", image=DATA["image"][:, :width], label=DATA["label"])
-    with pytest.raises(SourceError, match=r"'image' is float32\[7\] in .*1.npz, and float32\[8\] .*XL6304"):  # fmt: skip
+    with pytest.raises(
+        SourceError, match=r"'image' is float32\[7\] in .*1.npz, and float32\[8\] .*XL6304"
+    ):
         opened(LogisticSteps(), str(tmp_path / "*.npz"))
     np.savez(tmp_path / "1.npz", image=DATA["image"])
     with pytest.raises(SourceError, match=r"1.npz has no 'label', and .*XL6302"):
@@ -271,7 +341,9 @@ def test_a_full_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(array_files, "MAX_IN_MEMORY", 100)
     monkeypatch.setattr(spill, "MAX_IN_MEMORY", 100)
     monkeypatch.setattr("shutil.disk_usage", lambda place: Usage)
-    with pytest.raises(LimitError, match=r"c.npz: .* has no room for its .* bytes decoded \[XL4002\]"):  # fmt: skip
+    with pytest.raises(
+        LimitError, match=r"c.npz: .* has no room for its .* bytes decoded \[XL4002\]"
+    ):
         opened(LogisticSteps(), compressed(tmp_path))
 
 
@@ -294,6 +366,9 @@ def test_a_missing_package_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "ant" / "a.png").write_bytes(b"")
     for package in ("pyarrow", "pyarrow.parquet", "PIL", "PIL.Image"):
         monkeypatch.setitem(sys.modules, package, None)
-    for place, told in (("d.parquet", r"pyarrow.*XL7010\]\n.*'xlac\[parquet\]'"), ("", r"PIL.*XL7010\]\n.*'xlac\[pictures\]'")):  # fmt: skip
+    for place, told in (
+        ("d.parquet", r"pyarrow.*XL7010\]\n.*'xlac\[parquet\]'"),
+        ("", r"PIL.*XL7010\]\n.*'xlac\[pictures\]'"),
+    ):
         with pytest.raises(SourceError, match=told):
             opened(ImageSteps(3, 5, 4), str(tmp_path / place))

@@ -35,7 +35,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def started(run: Path, folder: Path, resume: bool, hold: int) -> subprocess.Popen[str]:
     options = json.dumps({**OPTIONS, "resume": resume, "pause": 0.005, "hold": hold})
-    code = f"import signal, runpy, sys; signal.signal(2, signal.default_int_handler); sys.path.insert(0, {str(SCRIPT.parent)!r}); sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    code = (
+        "import signal, runpy, sys; signal.signal(2, signal.default_int_handler); "
+        f"sys.path.insert(0, {str(SCRIPT.parent)!r}); sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", code, str(SCRIPT), str(run), str(folder), options],
         stdin=subprocess.PIPE,
@@ -107,7 +111,9 @@ def test_a_signal_finishes_the_step(sent: signal.Signals, code: int, folder: Pat
 
 @pytest.mark.parametrize("step", [0, 7, 13, 26, 52])
 def test_killed_at_a_chosen_step(step: int, folder: Path, tmp_path: Path) -> None:
-    """As if the process ended in the middle of a step, of the row and of the checkpoint after it."""
+    """As if the process ended in the middle of a step, of the row and of the checkpoint after
+    it.
+    """
 
     class Killed(BaseException):
         pass

@@ -23,8 +23,8 @@ class Ended(BaseException):
 
 
 class Stateful:
-    """As torchdata's StatefulDataLoader: an order of its own each epoch, drawn by a generator that the
-    state holds.
+    """As torchdata's StatefulDataLoader: an order of its own each epoch, drawn by a generator that
+    the state holds.
     """
 
     batch_size = 16
@@ -111,9 +111,13 @@ def test_a_state_that_cannot_be_kept_is_said_and_batches_are_made_again(tmp_path
 def test_states_are_kept_as_they_are() -> None:
     torch = pytest.importorskip("torch")
     state = {
-        "a": [1, -(2**70), 2.5, float("inf"), True, None, "text"], 3: (), "b": {"c": b"\0\xff"},
-        "n": np.arange(6, dtype=np.uint8).reshape(2, 3), "s": np.float32(0.1), "t": torch.tensor([1, 2]),
-    }  # fmt: skip
+        "a": [1, -(2**70), 2.5, float("inf"), True, None, "text"],
+        3: (),
+        "b": {"c": b"\0\xff"},
+        "n": np.arange(6, dtype=np.uint8).reshape(2, 3),
+        "s": np.float32(0.1),
+        "t": torch.tensor([1, 2]),
+    }
     packed = LoaderState.of(state)
     found = LoaderState(packed.text, packed.arrays).value()
     assert found.keys() == state.keys() and found["a"] == state["a"] and found[3] == ()
@@ -127,7 +131,9 @@ def test_states_are_kept_as_they_are() -> None:
             LoaderState.of(value)
 
 
-@pytest.mark.parametrize("text", ["{}", '{"array": 7}', '{"what": 1}', "[", '{"map": [[1]]}', '{"bytes": "x"}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "text", ["{}", '{"array": 7}', '{"what": 1}', "[", '{"map": [[1]]}', '{"bytes": "x"}']
+)
 def test_a_text_that_is_no_state_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         LoaderState(text).value()

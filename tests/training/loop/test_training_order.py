@@ -35,7 +35,10 @@ def as_documented(position: int, rows: int, seed: int, epoch: int) -> int:
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 16, 17, 1000, 1437])
 def test_every_row_comes_once(rows: int) -> None:
-    orders = [shuffled(np.arange(rows), rows, seed, epoch) for seed, epoch in ((0, 1), (0, 2), (7, 1), (-1, 1))]  # fmt: skip
+    orders = [
+        shuffled(np.arange(rows), rows, seed, epoch)
+        for seed, epoch in ((0, 1), (0, 2), (7, 1), (-1, 1))
+    ]
     for order in orders:
         assert sorted(order) == list(range(rows))
     if rows > 16:

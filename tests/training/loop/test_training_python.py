@@ -100,7 +100,10 @@ class Stream:
     def __iter__(self) -> Iterator[dict[str, Array]]:
         turn = sum(self.epochs)
         for at in range(3):
-            yield {name: np.roll(array, turn, 0)[at * 16 : at * 16 + 16] for name, array in DATA.items()}  # fmt: skip
+            yield {
+                name: np.roll(array, turn, 0)[at * 16 : at * 16 + 16]
+                for name, array in DATA.items()
+            }
 
 
 def test_a_stream(tmp_path: Path) -> None:
@@ -121,19 +124,40 @@ def nan() -> Array:
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "names": ({"images": DATA["image"], "label": DATA["label"]}, r"the data: there is no 'image'; it has 'images', 'label' \[XL6302\]"),
-    "f64": ({**DATA, "image": DATA["image"].astype(float)}, r"'image', row 0: the numbers for input 'image' are float64.*XL6303"),
+    "names": (
+        {"images": DATA["image"], "label": DATA["label"]},
+        r"the data: there is no 'image'; it has 'images', 'label' \[XL6302\]",
+    ),
+    "f64": (
+        {**DATA, "image": DATA["image"].astype(float)},
+        r"'image', row 0: the numbers for input 'image' are float64.*XL6303",
+    ),
     "NaN": ({**DATA, "image": nan()}, r"'image', row 3: input 'image' is NaN at \[2\] \[XL6306\]"),
-    "sample": ([*rows()[:9], {"image": [1.0] * 8, "label": 7}], r"sample 9: input 'label' is 7, and its range is 0..3 \[XL6307\]"),
-    "ragged": ([*rows()[:9], {"image": [1.0] * 7, "label": 1}], r"sample 9: a row for input 'image' is \[7\], .*XL6304"),
-    "text": ([{"image": ["a"] * 8, "label": 7}], r"sample 0: input 'image' is list, which holds no numbers \[XL6303\]"),
-    "batch": ([{"image": DATA["image"][:4], "label": DATA["label"][:3]}], r"batch 0: inputs have different numbers of rows: 4 of 'image', 3 of 'label' \[XL6305\]"),
-    "batch NaN": ([{"image": nan(), "label": DATA["label"]}], r"batch 0, row 3: input 'image' is NaN at \[2\] \[XL6306\]"),
+    "sample": (
+        [*rows()[:9], {"image": [1.0] * 8, "label": 7}],
+        r"sample 9: input 'label' is 7, and its range is 0..3 \[XL6307\]",
+    ),
+    "ragged": (
+        [*rows()[:9], {"image": [1.0] * 7, "label": 1}],
+        r"sample 9: a row for input 'image' is \[7\], .*XL6304",
+    ),
+    "text": (
+        [{"image": ["a"] * 8, "label": 7}],
+        r"sample 0: input 'image' is list, which holds no numbers \[XL6303\]",
+    ),
+    "batch": (
+        [{"image": DATA["image"][:4], "label": DATA["label"][:3]}],
+        r"batch 0: inputs have different numbers of rows: 4 of 'image', 3 of 'label' \[XL6305\]",
+    ),
+    "batch NaN": (
+        [{"image": nan(), "label": DATA["label"]}],
+        r"batch 0, row 3: input 'image' is NaN at \[2\] \[XL6306\]",
+    ),
     "one": ([3], "XL6310"),
     "none": ([], "XL6305"),
     "number": (7, r"int cannot be trained on \[XL6310\]"),
     "nothing": (list, "there is no batch"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -160,8 +184,16 @@ class Sequences(LogisticSteps):
 
 def test_axes_of_rows_and_whole_inputs(tmp_path: Path) -> None:
     tokens = np.arange(30).reshape(6, 5)
-    np.savez(tmp_path / "d.npz", tokens=tokens.astype(np.uint8), weight=np.float32([1, 2, 3]), half=tokens)  # fmt: skip
-    for source in (str(tmp_path / "d.npz"), {"tokens": tokens, "weight": np.float32([1, 2, 3]), "half": tokens}):  # fmt: skip
+    np.savez(
+        tmp_path / "d.npz",
+        tokens=tokens.astype(np.uint8),
+        weight=np.float32([1, 2, 3]),
+        half=tokens,
+    )
+    for source in (
+        str(tmp_path / "d.npz"),
+        {"tokens": tokens, "weight": np.float32([1, 2, 3]), "half": tokens},
+    ):
         data = opened(Sequences(), source)
         first, second = data.batches(EpochOrder(4), 0)
         assert first["tokens"].flags.c_contiguous and first["tokens"].dtype == np.int64
@@ -172,11 +204,16 @@ def test_axes_of_rows_and_whole_inputs(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError, match=r"tokens' is \[7\], and it takes \[T in 1..6\] \[XL6304\]"
     ):
-        opened(Sequences(), {"tokens": np.zeros((6, 7), int), "weight": np.zeros(3, "f4"), "half": tokens})  # fmt: skip
+        opened(
+            Sequences(),
+            {"tokens": np.zeros((6, 7), int), "weight": np.zeros(3, "f4"), "half": tokens},
+        )
     with pytest.raises(
         SourceError, match=r"'half' is 2049 at \[4\], and f16 holds all of -2048..2048 \[XL6307\]"
     ):
-        opened(Sequences(), {"tokens": tokens, "weight": np.zeros(3, "f4"), "half": tokens + 2020}).verify(lambda *t: None)  # fmt: skip
+        opened(
+            Sequences(), {"tokens": tokens, "weight": np.zeros(3, "f4"), "half": tokens + 2020}
+        ).verify(lambda *t: None)
 
 
 def test_a_size_that_is_no_axis() -> None:

@@ -24,7 +24,9 @@ def damage(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("how", [damage, lambda p: p.write_bytes(p.read_bytes()[:-5]), lambda p: p.write_bytes(b"")])  # fmt: skip
+@pytest.mark.parametrize(
+    "how", [damage, lambda p: p.write_bytes(p.read_bytes()[:-5]), lambda p: p.write_bytes(b"")]
+)
 def test_a_damaged_checkpoint(how: Any, tmp_path: Path) -> None:
     """The one before is taken, and the end is the same; without one it is an error."""
     trained(tmp_path / "whole", epochs=5)
@@ -36,7 +38,10 @@ def test_a_damaged_checkpoint(how: Any, tmp_path: Path) -> None:
     assert [row["epoch"] for row in again.metrics] == [0, 1, 2, 3, 4, 5]
     assert told.lines[0].startswith(f"warning: {newest} is damaged and left out: ")
     assert told.lines[1:] == ["going on from step 16, epoch 4", "row 5"]
-    ends = [checkpoint.read(checkpoint.listed(tmp_path / n / "checkpoints")[0]) for n in ("run", "whole")]  # fmt: skip
+    ends = [
+        checkpoint.read(checkpoint.listed(tmp_path / n / "checkpoints")[0])
+        for n in ("run", "whole")
+    ]
     assert all(a.tobytes() == ends[1].state[n].tobytes() for n, a in ends[0].state.items())
     for path in checkpoint.listed(tmp_path / "run" / "checkpoints"):
         how(path)
@@ -74,7 +79,9 @@ def test_killed_in_the_middle_of_a_file(
     assert trained(tmp_path / "run", epochs=2, resume=True).steps == 8
     trained(tmp_path / "whole", epochs=1)
     whole = trained(tmp_path / "whole", epochs=2, resume=True)
-    assert (tmp_path / "run" / "weights.safetensors").read_bytes() == (whole.folder / "weights.safetensors").read_bytes()  # fmt: skip
+    assert (tmp_path / "run" / "weights.safetensors").read_bytes() == (
+        whole.folder / "weights.safetensors"
+    ).read_bytes()
 
 
 OTHERWISE: dict[str, tuple[dict[str, Any], str]] = {
@@ -176,11 +183,13 @@ def test_a_checkpoint_says_what_it_is(tmp_path: Path) -> None:
 
 
 HOSTILE: dict[str, Any] = {
-    "target": [7, "../c", "c\n"], "threads": [0, -1, 1e9, "2", True], "dim": ["batch=1", [3], ["a\0b"]],
-    "epochs": [-1, 2.5, "9", 2**63, True], "batch": [0, -3, 2**64], "keep": [0, None], "seed": [-1, "0"],
+    "target": [7, "../c", "c\n"], "threads": [0, -1, 1e9, "2", True],
+    "dim": ["batch=1", [3], ["a\0b"]], "epochs": [-1, 2.5, "9", 2**63, True],
+    "batch": [0, -3, 2**64], "keep": [0, None], "seed": [-1, "0"],
     "data": ["a", ["relative.npz"], ["x=../y.npy"], ["/a\0b"], [None], {}], "validate": [[7]],
-    "columns": [[[]]], "best": [3], "merge": ["yes", 1], "accumulate": [0, 2**40], "spec": ["m.yaml", 1],
-    "max_memory": [7, "a b"], "precision": ["wild"], "allow_outside": [True], "shell": ["rm"],
+    "columns": [[[]]], "best": [3], "merge": ["yes", 1], "accumulate": [0, 2**40],
+    "spec": ["m.yaml", 1], "max_memory": [7, "a b"], "precision": ["wild"], "allow_outside": [True],
+    "shell": ["rm"],
 }  # fmt: skip
 
 
@@ -197,8 +206,8 @@ def test_a_run_json_of_somebody_else(key: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "told"), [
     ("{", r"run\.json:1:2: error: this is no JSON"), ("[]", "expected a mapping"),
-    ('{"seed": NaN}', "NaN is no number"), ("[" * 10**5, "nested too deeply|no JSON"), ("é", "no JSON|cannot be read"),
-    (" " * (1 << 20) + "{}", "more than 1,048,576 bytes"),
+    ('{"seed": NaN}', "NaN is no number"), ("[" * 10**5, "nested too deeply|no JSON"),
+    ("é", "no JSON|cannot be read"), (" " * (1 << 20) + "{}", "more than 1,048,576 bytes"),
 ])  # fmt: skip
 def test_a_run_json_that_is_none(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
@@ -224,8 +233,8 @@ def test_a_position_of_somebody_else(change: dict[str, Any], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("options", [
-    {"epochs": 2.5}, {"epochs": True}, {"epochs": 2**63}, {"epochs": 1, "seed": -1}, {"epochs": 1, "seed": None},
-    {"epochs": 1, "keep": float("nan")}, {"epochs": 1, "batch": "3"},
+    {"epochs": 2.5}, {"epochs": True}, {"epochs": 2**63}, {"epochs": 1, "seed": -1},
+    {"epochs": 1, "seed": None}, {"epochs": 1, "keep": float("nan")}, {"epochs": 1, "batch": "3"},
 ])  # fmt: skip
 def test_options_that_are_none(options: dict[str, Any]) -> None:
     with pytest.raises(SourceError, match="XL6337"):

@@ -41,7 +41,10 @@ def test_metrics_are_those_of_the_steps(tmp_path: Path) -> None:
             for name, (total, count) in part.items():
                 assert row[prefix + name] == pytest.approx(total / count, rel=1e-6)
         assert (row["epoch"], row["step"]) == (epoch, 4 * epoch)
-    assert run.metrics[0]["loss"] == pytest.approx(np.log(4)) and run.metrics[0]["loss"] > run.metrics[3]["loss"]  # fmt: skip
+    assert (
+        run.metrics[0]["loss"] == pytest.approx(np.log(4))
+        and run.metrics[0]["loss"] > run.metrics[3]["loss"]
+    )
 
 
 def test_drop_last_and_the_order_of_epochs(tmp_path: Path) -> None:
@@ -109,7 +112,11 @@ def test_events_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (str(tmp_path / "run" / "tensorboard"), 9) in told
     for package in ("tensorboardX", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(SourceError, match=r"--tensorboard needs the package tensorboardX.*XL7010\]\n.*pip install 'xlac\[tensorboard\]'"):  # fmt: skip
+    with pytest.raises(
+        SourceError,
+        match=r"--tensorboard needs the package tensorboardX.*XL7010\]\n.*pip install "
+        r"'xlac\[tensorboard\]'",
+    ):
         trained(tmp_path / "other", tensorboard=True)
     assert not (tmp_path / "other").exists()
 
@@ -156,15 +163,27 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "how long": ({"epochs": None}, r"how long to train is not said \[XL6337\]"),
     "epochs": ({"epochs": -1}, r"epochs is -1, and at least 0 \[XL6337\]"),
     "keep": ({"keep": 0}, "XL6337"),
-    "metric": ({"best": "validate_acuracy:max"}, r"there is no metric 'validate_acuracy' \[XL6337\]"),
+    "metric": (
+        {"best": "validate_acuracy:max"},
+        r"there is no metric 'validate_acuracy' \[XL6337\]",
+    ),
     "direction": ({"best": "accuracy"}, r"whether 'accuracy' is to be small or large.*XL6337"),
     "batch": ({"batch": 513}, r"513 rows in a batch: the size 'batch' is 1..512 \[XL6309\]"),
-    "last": ({"made": least(4), "batch": 16}, r"the last batch of 50 rows has 2, and the size 'batch' is 4 or more \[XL6309\]"),
+    "last": (
+        {"made": least(4), "batch": 16},
+        r"the last batch of 50 rows has 2, and the size 'batch' is 4 or more \[XL6309\]",
+    ),
     "multiple": ({"made": least(1, 4), "batch": 16}, "XL6309"),
     "no batch": ({"batch": 64, "drop_last": True}, r"50 rows are no batch of 64 \[XL6309\]"),
-    "fixed": ({"made": fixed(10), "batch": 10}, r"the inputs have 10 rows, and no size to choose \[XL6309\]"),
-    "fixed rest": ({"made": fixed(16), "batch": None}, r"the last batch of 50 rows has 2, and every batch has 16 \[XL6309\]"),
-}  # fmt: skip
+    "fixed": (
+        {"made": fixed(10), "batch": 10},
+        r"the inputs have 10 rows, and no size to choose \[XL6309\]",
+    ),
+    "fixed rest": (
+        {"made": fixed(16), "batch": None},
+        r"the last batch of 50 rows has 2, and every batch has 16 \[XL6309\]",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -178,7 +197,9 @@ def test_options_that_make_no_sense(case: str, tmp_path: Path) -> None:
 def test_sizes_of_batches(tmp_path: Path) -> None:
     assert trained(tmp_path / "opt", batch=None, epochs=1).steps == 4
     assert trained(tmp_path / "fixed", fixed(10), batch=None, epochs=1).steps == 5
-    dropped = trained(tmp_path / "dropped", fixed(20), batch=None, epochs=1, drop_last=True, validate=None)  # fmt: skip
+    dropped = trained(
+        tmp_path / "dropped", fixed(20), batch=None, epochs=1, drop_last=True, validate=None
+    )
     assert dropped.steps == 2
 
 
@@ -188,6 +209,10 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
             sums = super().run_step(arrays)
             return {**sums, "loss": (float("nan"), 1.0)} if self.steps_done == 6 else sums
 
-    with pytest.raises(SourceError, match=r"the loss of step 6 \(epoch 2\) is nan \[XL6338\]\n.*checkpoint-0000000004.safetensors is from before"):  # fmt: skip
+    with pytest.raises(
+        SourceError,
+        match=r"the loss of step 6 \(epoch 2\) is nan "
+        r"\[XL6338\]\n.*checkpoint-0000000004.safetensors is from before",
+    ):
         trained(tmp_path / "run", Diverging())
     assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) == 3

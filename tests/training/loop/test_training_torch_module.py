@@ -21,7 +21,8 @@ from torch import nn
 
 def training():
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.1), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.1),
+        nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     return {
         "model": model, "loss": nn.functional.cross_entropy, "optimizer": optimizer,
@@ -56,7 +57,9 @@ def test_a_run_goes_on_to_the_same_bits(folder: Path) -> None:
     assert train(*more, "--epochs", "3", "-o", "whole") == 0
     assert train(*more, "--epochs", "3", "--max-steps", "6", "-o", "run") == 0
     assert train("--epochs", "3", "--resume", "run") == 0
-    whole, run = (SafetensorsFile(folder / name / "weights.safetensors") for name in ("whole", "run"))  # fmt: skip
+    whole, run = (
+        SafetensorsFile(folder / name / "weights.safetensors") for name in ("whole", "run")
+    )
     assert {"0.weight", "2.running_mean", "4.bias"} <= set(whole)
     assert all(whole[n].tobytes() == run[n].tobytes() for n in whole)
     rows = list(csv.DictReader((folder / "whole" / "metrics.csv").open()))
@@ -66,12 +69,15 @@ def test_a_run_goes_on_to_the_same_bits(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "told"), [
-    ("net.py:empty", "gives no 'loss'"), ("net.py:other", "gives function, and not"), ("net.py:broken", "net.py:18:22: error"),
-    ("net.py:nothing", "no function 'nothing'"), ("no.py:f", "FileNotFoundError"), ("net.py:wrong", "'losses'"), ("nomodule:f", "ModuleNotFoundError"),
-    ("net.py", "takes MODULE:FUNCTION"),
+    ("net.py:empty", "gives no 'loss'"), ("net.py:other", "gives function, and not"),
+    ("net.py:broken", "net.py:18:22: error"), ("net.py:nothing", "no function 'nothing'"),
+    ("no.py:f", "FileNotFoundError"), ("net.py:wrong", "'losses'"),
+    ("nomodule:f", "ModuleNotFoundError"), ("net.py", "takes MODULE:FUNCTION"),
 ])  # fmt: skip
 def test_what_is_no_module(name: str, told: str, folder: Path, capsys: Any) -> None:
-    assert status(["train", "--from-torch", name, "--data", "d.npz", "--epochs", "1", "-o", "r"]) == 2  # fmt: skip
+    assert (
+        status(["train", "--from-torch", name, "--data", "d.npz", "--epochs", "1", "-o", "r"]) == 2
+    )
     assert told in capsys.readouterr().err
 
 
@@ -103,4 +109,10 @@ def test_from_python_and_a_state_of_another_model(folder: Path) -> None:
     with pytest.raises(SourceError, match="XL3020"):
         before.restore(kept)
     with pytest.raises(SourceError, match="targets is 2"):
-        xlac.torch_trainer(trainer.model, torch.nn.functional.mse_loss, trainer.optimizer, {"x": torch.zeros(2, 6), "y": torch.zeros(2)}, targets=2)  # fmt: skip
+        xlac.torch_trainer(
+            trainer.model,
+            torch.nn.functional.mse_loss,
+            trainer.optimizer,
+            {"x": torch.zeros(2, 6), "y": torch.zeros(2)},
+            targets=2,
+        )

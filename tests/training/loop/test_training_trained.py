@@ -136,8 +136,22 @@ def test_the_command(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
         (["train", spec, "--data", data, "-o", f"{run}2"], "XL6337"),
         (["train", spec, "--data", data, "-o", f"{run}2", "--resume", run], "-o names another"),
         (["train", spec, "--data", f"{data}x", "-o", f"{run}2", "--epochs", "1"], "XL3001"),
-        (["train", spec, "--data", data, "--columns", "label=y", "-o", f"{run}2", "--epochs", "1"], "XL6312"),
-    ):  # fmt: skip
+        (
+            [
+                "train",
+                spec,
+                "--data",
+                data,
+                "--columns",
+                "label=y",
+                "-o",
+                f"{run}2",
+                "--epochs",
+                "1",
+            ],
+            "XL6312",
+        ),
+    ):
         assert status(wrong) == 2
         assert said in capsys.readouterr().err
     assert not (tmp_path / "run2").exists()
@@ -150,7 +164,20 @@ def test_digits_killed_at_random_moments(seed: int | None, tmp_path: Path) -> No
     if seed is None:
         return
     code = "from xlac.cli import main; main()"
-    given = ["train", str(DIGITS), "--data", str(TRAIN), "--validate", str(TEST), "--batch", "32", "--epochs", "10", "--checkpoint-every", "20"]  # fmt: skip
+    given = [
+        "train",
+        str(DIGITS),
+        "--data",
+        str(TRAIN),
+        "--validate",
+        str(TEST),
+        "--batch",
+        "32",
+        "--epochs",
+        "10",
+        "--checkpoint-every",
+        "20",
+    ]
 
     def started(*more: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", code, *given, *more]
@@ -171,14 +198,21 @@ def test_digits_killed_at_random_moments(seed: int | None, tmp_path: Path) -> No
             break
         assert process.returncode == -signal.SIGKILL, told
     ends = [checkpoint.read(checkpoint.listed(place / "checkpoints")[0]) for place in (whole, run)]
-    assert all(array.tobytes() == ends[1].state[name].tobytes() for name, array in ends[0].state.items())  # fmt: skip
-    rows = [[{**row, "seconds": ""} for row in csv.DictReader((place / "metrics.csv").open())] for place in (whole, run)]  # fmt: skip
+    assert all(
+        array.tobytes() == ends[1].state[name].tobytes() for name, array in ends[0].state.items()
+    )
+    rows = [
+        [{**row, "seconds": ""} for row in csv.DictReader((place / "metrics.csv").open())]
+        for place in (whole, run)
+    ]
     assert rows[0] == rows[1]
     first, last = float(rows[0][0]["validate_accuracy"]), float(rows[0][-1]["validate_accuracy"])
     assert first < 0.2 and last >= 0.96
 
 
-def test_a_run_goes_on_from_another_working_directory(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_a_run_goes_on_from_another_working_directory(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Files were named from where it was begun, one by a pattern, in a folder whose name is one."""
     folder, other = tmp_path / "a[b]", tmp_path / "other"
     for made in (folder, other):

@@ -60,4 +60,8 @@ def made(folder: Path, text: str = SPEC, target: str = "reference") -> Trainer:
 
 def batch(seed: int = 0, size: int = 4) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    return {"ids": rng.integers(0, 9, (size, 5)), "image": rng.normal(size=(size, 2, 6, 6)), "y": rng.integers(0, 3, size)}  # fmt: skip
+    return {
+        "ids": rng.integers(0, 9, (size, 5)),
+        "image": rng.normal(size=(size, 2, 6, 6)),
+        "y": rng.integers(0, 3, size),
+    }

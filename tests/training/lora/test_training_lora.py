@@ -16,14 +16,18 @@ def forward(torch: Any, w: dict[str, Any], ids: Any, image: Any) -> Any:
     a, b, s = ({name: one[n] for name, one in FACTORS.items()} for n in range(3))
 
     def linear(x: Any, name: str) -> Any:
-        return F.linear(x, w[f"{name}.weight"], w.get(f"{name}.bias")) + s[name] * F.linear(F.linear(x, w[a[name]]), w[b[name]])  # fmt: skip
+        return F.linear(x, w[f"{name}.weight"], w.get(f"{name}.bias")) + s[name] * F.linear(
+            F.linear(x, w[a[name]]), w[b[name]]
+        )
 
     x = F.embedding(ids, w["table.weight"]) + F.embedding(ids, w[a["table"]].T) @ w[b["table"]].T
     x = torch.tanh(linear(torch.tanh(linear(x, "query")), "key"))
     x = x @ w["mix"] + s["mix"] * (x @ w[a["mix"]].T) @ w[b["mix"]].T
     i = F.conv2d(image, w["conv.weight"], w["conv.bias"], 2, 1)
     i = i + F.conv2d(F.conv2d(image, w[a["conv"]], None, 2, 1), w[b["conv"]])
-    parted = w["parted.weight"] + (w[b["parted"]].flatten(1) @ w[a["parted"]].flatten(1)).reshape(4, 2, 2, 2)  # fmt: skip
+    parted = w["parted.weight"] + (w[b["parted"]].flatten(1) @ w[a["parted"]].flatten(1)).reshape(
+        4, 2, 2, 2
+    )
     i = torch.tanh(F.conv2d(torch.tanh(i), parted, None, groups=2)).mean((2, 3))
     scaled = torch.tanh(w["scaled"] + w[b["scaled"]] @ w[a["scaled"]])
     return linear(torch.tanh(x.mean(1) + i @ scaled), "head")
@@ -44,7 +48,9 @@ def test_factors_learn_as_in_pytorch(target: str, tmp_path: Path) -> None:
     ]
     for name in learn:
         w[name].requires_grad_()
-    optimizer = torch.optim.AdamW([{"params": groups[0]}, {"params": groups[1], "lr": 0.05}], lr=0.02, weight_decay=0.1)  # fmt: skip
+    optimizer = torch.optim.AdamW(
+        [{"params": groups[0]}, {"params": groups[1], "lr": 0.05}], lr=0.02, weight_decay=0.1
+    )
     for seed in range(30):
         given = batch(seed)
         told = trainer.step(**given)
@@ -60,9 +66,13 @@ def test_factors_learn_as_in_pytorch(target: str, tmp_path: Path) -> None:
         assert np.array_equal(found[name], first[name]) == (name not in learn)
     given = batch(99)
     expected = forward(torch, w, torch.tensor(given["ids"]), torch.tensor(given["image"]))
-    np.testing.assert_allclose(trainer(ids=given["ids"], image=given["image"]), expected.detach(), 1e-9)  # fmt: skip
+    np.testing.assert_allclose(
+        trainer(ids=given["ids"], image=given["image"]), expected.detach(), 1e-9
+    )
     model = trainer.model()
-    np.testing.assert_allclose(model(ids=given["ids"], image=given["image"]), expected.detach(), 1e-9)  # fmt: skip
+    np.testing.assert_allclose(
+        model(ids=given["ids"], image=given["image"]), expected.detach(), 1e-9
+    )
 
 
 OTHER = """\
@@ -86,7 +96,11 @@ graph:
   self: {op: weight, type: "f64[4, 4]"}
   out: steps.h @ (self @ self) + mean(tall, axis=1)
 outputs: [out]
-train: {batch: batch, loss: mean(out ** 2.0), optimizer: {sgd: {lr: 0.1}}, lora: {"*weight*": {rank: 2}, left: {rank: 1}, self: {rank: 2, alpha: 3}}}
+train:
+  batch: batch
+  loss: mean(out ** 2.0)
+  optimizer: {sgd: {lr: 0.1}}
+  lora: {"*weight*": {rank: 2}, left: {rank: 1}, self: {rank: 2, alpha: 3}}
 """
 
 
@@ -99,7 +113,11 @@ def test_other_uses_mean_the_merged_model(target: str, tmp_path: Path) -> None:
     drawn = {n: rng.normal(size=a.shape) for n, a in state.items() if "lora" in n}
     assert len(drawn) == 14
     trainer.restore({**state, **drawn})
-    given = {"ids": rng.integers(0, 6, 3), "x": rng.normal(size=(4, 3)), "s": rng.normal(size=(3, 3, 4))}  # fmt: skip
+    given = {
+        "ids": rng.integers(0, 6, 3),
+        "x": rng.normal(size=(4, 3)),
+        "s": rng.normal(size=(3, 3, 4)),
+    }
     np.testing.assert_allclose(trainer(**given), trainer.model()(**given), 1e-11, 1e-13)
     before = trainer.weights(merged=False)
     trainer.step(**given)

@@ -1,4 +1,6 @@
-"""Factors of low rank apart from their weights and merged: arrays, files, runs, C; and what is wrong."""
+"""Factors of low rank apart from their weights and merged: arrays, files, runs, C; and what is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +64,15 @@ def test_merged_weights_are_the_models_and_factors_a_small_file(tmp_path: Path) 
         if name in ("table", "mix"):
             change = change.T
         assert merged[key].shape == apart[key].shape
-        np.testing.assert_allclose(merged[key], apart[key] + scale * change.reshape(merged[key].shape), 1e-12)  # fmt: skip
+        np.testing.assert_allclose(
+            merged[key], apart[key] + scale * change.reshape(merged[key].shape), 1e-12
+        )
     trainer.save_weights(tmp_path / "merged.safetensors")
-    text = base_spec(tmp_path).read_text().replace("weights: {init: {seed: 1}}", "weights: merged.safetensors")  # fmt: skip
+    text = (
+        base_spec(tmp_path)
+        .read_text()
+        .replace("weights: {init: {seed: 1}}", "weights: merged.safetensors")
+    )
     (tmp_path / "base.yaml").write_text(text)
     given = {name: batch()[name] for name in ("ids", "image")}
     model = xlac.compile(tmp_path / "base.yaml", target="reference")
@@ -89,7 +97,14 @@ def test_factors_of_another_model_are_refused(tmp_path: Path) -> None:
     made(tmp_path, SPEC.replace("rank: 3, alpha: 6", "rank: 3, alpha: 9")).save_factors(file)
     with pytest.raises(SourceError, match=r"scaled by 3\.0, and the spec says 2\.0"):
         trainer.load_factors(file)
-    write_weights(file, {PREFIX + n: a for n, a in trainer.weights(False).items() if "lora" in n and "mix" not in n})  # fmt: skip
+    write_weights(
+        file,
+        {
+            PREFIX + n: a
+            for n, a in trainer.weights(False).items()
+            if "lora" in n and "mix" not in n
+        },
+    )
     with pytest.raises(SourceError, match=r"mix\.lora_A\.weight is missing"):
         trainer.load_factors(file)
     file.write_bytes(file.read_bytes()[:50])
@@ -137,7 +152,9 @@ def test_a_run_writes_factors_beside_or_instead_of_weights(tmp_path: Path) -> No
         folder = tmp_path / f"run{len(options)}"
         train(trainer, data, folder, validate=data, epochs=2, batch=4, **options)
         found = {path.name for path in folder.glob("*.safetensors")}
-        assert found == {"best.safetensors"} | {f"{p}{n}.safetensors" for n in files for p in ("", "best_")}  # fmt: skip
+        assert found == {"best.safetensors"} | {
+            f"{p}{n}.safetensors" for n in files for p in ("", "best_")
+        }
     trainer.reset()
     trainer.load_factors(folder / "lora.safetensors")
     assert trainer.state()["query.lora_B.weight"].any()
@@ -161,7 +178,16 @@ def test_averages_of_factors_are_written_and_begin_as_those_that_were_read(tmp_p
 
 def test_as_c_factors_are_state_and_weights_constants(tmp_path: Path) -> None:
     (tmp_path / "dropped.yaml").write_text(DROPPED.replace("f64", "f32"))
-    asked = ["build", str(tmp_path / "dropped.yaml"), "--target", "c", "--emit", "c,h", "--dim", "batch=4"]  # fmt: skip
+    asked = [
+        "build",
+        str(tmp_path / "dropped.yaml"),
+        "--target",
+        "c",
+        "--emit",
+        "c,h",
+        "--dim",
+        "batch=4",
+    ]
     assert status([*asked, "-o", str(tmp_path / "out")]) == 0
     header = (tmp_path / "out" / "dropped.h").read_text()
     assert "TENSOR_H_LORA_A_WEIGHT" in header
@@ -176,9 +202,13 @@ WRONG = {
     ("{rank: 1}", "{rank: 1, alpha: -2}"): ("XL1012", 26, "more than 0"),
     ("{rank: 1}", "{rank: 1, dropout: 0.5}"): ("XL2059", 26, "scaled is read by tanh"),
     ("{rank: 1}", "{ranc: 1}"): ("XL1010", 26, "rank"),
-    ('"*.weight": {rank: 2}', '"*.weight": {rank: 2, dropout: 0.1}'): ("XL2059", 24, "table.weight is read by embedding"),
+    ('"*.weight": {rank: 2}', '"*.weight": {rank: 2, dropout: 0.1}'): (
+        "XL2059",
+        24,
+        "table.weight is read by embedding",
+    ),
     ('"head.bias",', '"mix",'): ("XL3011", 28, "fits no weight that can learn: 'mix'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("change", WRONG)
@@ -196,33 +226,54 @@ def test_mistakes(change: tuple[str, str], tmp_path: Path) -> None:
 
 
 def test_a_spec_names_factors_behind_the_weights(tmp_path: Path) -> None:
-    """What is read is what a run merges, to the bit; other factors are refused at the file's name."""
+    """What is read is what a run merges, to the bit; other factors are refused at the file's
+    name.
+    """
     trainer = made(tmp_path)
-    write_weights(tmp_path / "base.safetensors", {n: w for n, w in trainer.weights(False).items() if "lora" not in n})  # fmt: skip
+    write_weights(
+        tmp_path / "base.safetensors",
+        {n: w for n, w in trainer.weights(False).items() if "lora" not in n},
+    )
     trainer.step(**batch())
     trainer.save_factors(tmp_path / "lora.safetensors")
     base = base_spec(tmp_path)
     first = base.read_text()
-    base.write_text(first.replace("{init: {seed: 1}}", "{file: [base.safetensors, lora.safetensors]}"))  # fmt: skip
+    base.write_text(
+        first.replace("{init: {seed: 1}}", "{file: [base.safetensors, lora.safetensors]}")
+    )
     model = load(base)
     for name, array in trainer.weights().items():
         assert np.array_equal(model.weights[name], array), name
     base.write_text(first.replace("{init: {seed: 1}}", "lora.safetensors"))
-    with pytest.raises(SourceError, match=r"base\.yaml:4:10: error: lora\.safetensors: it has factors of 'key.weight'.*no file before"):  # fmt: skip
+    with pytest.raises(
+        SourceError,
+        match=r"base\.yaml:4:10: error: lora\.safetensors: "
+        r"it has factors of 'key.weight'.*no file before",
+    ):
         load(base)
 
 
 @pytest.mark.parametrize(("told", "shape", "problem"), [
-    ('{"w": {"scale": NaN}}', (2, 2), "metadata of the factors of .w. are invalid"), ("[]", (2, 2), "not as written"), ('{"w": {"scale": 1, "transposed": 3}}', (2, 2), "are invalid"),
-    ('{"w": {"scale": 1}}', (3, 2), "do not fit 'w'"), ('{"v": {"scale": 1}}', (2, 2), "no factors of 'v'"),
+    ('{"w": {"scale": NaN}}', (2, 2), "metadata of the factors of .w. are invalid"),
+    ("[]", (2, 2), "not as written"),
+    ('{"w": {"scale": 1, "transposed": 3}}', (2, 2), "are invalid"),
+    ('{"w": {"scale": 1}}', (3, 2), "do not fit 'w'"),
+    ('{"v": {"scale": 1}}', (2, 2), "no factors of 'v'"),
 ])  # fmt: skip
 def test_factors_that_do_not_fit_a_file(
     told: str, shape: Any, problem: str, tmp_path: Path
 ) -> None:
     write_weights(tmp_path / "base.safetensors", {"w": np.zeros((2, 2), np.float32)})
-    parts = {"w.lora_A.weight": np.zeros((1, shape[1]), np.float32), "w.lora_B.weight": np.zeros((shape[0], 1), np.float32)}  # fmt: skip
+    parts = {
+        "w.lora_A.weight": np.zeros((1, shape[1]), np.float32),
+        "w.lora_B.weight": np.zeros((shape[0], 1), np.float32),
+    }
     tensors = {n: TensorSource(Type(DType.F32, a.shape), lambda a=a: a) for n, a in parts.items()}  # type: ignore[misc]
     write_tensors(tmp_path / "lora.safetensors", tensors, metadata={"lora": told})
-    (tmp_path / "m.yaml").write_text('xlac: 1\nmodel: m\nweights: {file: [base.safetensors, lora.safetensors]}\ninputs: {x: "f32[2]"}\ngraph:\n  w: {op: weight, type: "f32[2, 2]"}\n  y: w @ x\noutputs: [y]\n')  # fmt: skip
+    (tmp_path / "m.yaml").write_text(
+        "xlac: 1\nmodel: m\nweights: {file: [base.safetensors, lora.safetensors]}\n"
+        'inputs: {x: "f32[2]"}\ngraph:\n  w: {op: weight, type: "f32[2, 2]"}\n  y: w @ x\n'
+        "outputs: [y]\n"
+    )
     with pytest.raises(SourceError, match=rf"m\.yaml:3:36: error: lora\.safetensors: .*{problem}"):
         load(tmp_path / "m.yaml")

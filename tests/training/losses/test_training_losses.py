@@ -82,17 +82,20 @@ def test_a_checked_program_names_a_label_that_is_neither(tmp_path: Path) -> None
         checked(x, np.array([0, -1, 7, -1, 4, 1]))
 
 
-@pytest.mark.parametrize(("call", "code", "told"), [
-    ("cross_entropy(out, y, smoothing=1.5)", "XL2009", "smoothing of cross_entropy is 0 to 1"),
-    ("cross_entropy(out, out, ignore=1)", "XL2009", "are probabilities"),
-    ("cross_entropy(out, u8(y), ignore=-100)", "XL2009", "no u8 is -100"),
-    ("cross_entropy(out, y, out)", "XL2009", "a weight for each of 3 classes"),
-    ("cross_entropy(out, y, ignore=0.5)", "XL2006", "ignore of cross_entropy"),
-    ("cross_entropy(out, y, ignored=1)", "XL2005", "did you mean 'ignore'"),
-    ("cross_entropy(out, y, ignore_index=1)", "XL2005", "did you mean 'ignore'"),
-    ("cross_entropy(out, y, label_smoothing=0.1)", "XL2005", "did you mean 'smoothing'"),
-    ("cross_entropy(out, y, weight=rare)", "XL2005", "did you mean 'weights'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "code", "told"),
+    [
+        ("cross_entropy(out, y, smoothing=1.5)", "XL2009", "smoothing of cross_entropy is 0 to 1"),
+        ("cross_entropy(out, out, ignore=1)", "XL2009", "are probabilities"),
+        ("cross_entropy(out, u8(y), ignore=-100)", "XL2009", "no u8 is -100"),
+        ("cross_entropy(out, y, out)", "XL2009", "a weight for each of 3 classes"),
+        ("cross_entropy(out, y, ignore=0.5)", "XL2006", "ignore of cross_entropy"),
+        ("cross_entropy(out, y, ignored=1)", "XL2005", "did you mean 'ignore'"),
+        ("cross_entropy(out, y, ignore_index=1)", "XL2005", "did you mean 'ignore'"),
+        ("cross_entropy(out, y, label_smoothing=0.1)", "XL2005", "did you mean 'smoothing'"),
+        ("cross_entropy(out, y, weight=rare)", "XL2005", "did you mean 'weights'"),
+    ],
+)
 def test_mistakes(call: str, code: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(SPEC.format(loss=call))
