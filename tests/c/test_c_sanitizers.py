@@ -51,7 +51,8 @@ static void *work(void *seed)
 int main(void)
 {{
     pthread_t one, two;
-    if (pthread_create(&one, NULL, work, NULL) != 0 || pthread_create(&two, NULL, work, NULL) != 0) return 9;
+    if (pthread_create(&one, NULL, work, NULL) != 0 ||
+        pthread_create(&two, NULL, work, NULL) != 0) return 9;
     pthread_join(one, NULL);
     pthread_join(two, NULL);
     puts({name}_status_text(failed));
@@ -179,12 +180,14 @@ import os, sys
 from xlac_c import BACKEND, compiler
 from xlac_sdk.conformance import cases, check
 from xlac_sdk.target import Request
-compiler.FLAGS = (*compiler.FLAGS, "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+compiler.FLAGS = (*compiler.FLAGS, "-O0", "-fsanitize=address,undefined",
+                 "-fno-sanitize-recover=all", "-g")
 target = BACKEND.target(Request())
 for number, case in enumerate(cases(target)):
     if number % int(sys.argv[1]) == 0:
         print(case.name, flush=True)
-        failed = [o for o in check(case, BACKEND, target) if o.status not in ("passed", "unsupported")]
+        failed = [o for o in check(case, BACKEND, target)
+          if o.status not in ("passed", "unsupported")]
         assert not failed, failed
 """
 

@@ -64,7 +64,8 @@ from xlac_c import BACKEND
 from xlac_c import compiler
 from xlac_sdk.conformance import cases, check
 from xlac_sdk.target import Request
-compiler.FLAGS = (*compiler.FLAGS, "-O0", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+compiler.FLAGS = (*compiler.FLAGS, "-O0", "-fsanitize=undefined",
+                 "-fsanitize-undefined-trap-on-error")
 wanted = sys.argv[1:]
 target = BACKEND.target(Request())
 for case in cases(target):

@@ -204,7 +204,10 @@ train:
   compute: f16
   loss_scale: 1e9
   losses:
-    judge: {loss: "mean(softplus(-score[:batch])) + mean(softplus(score[batch:]))", wrt: ["score.*"], optimizer: {adam: {}}}
+    judge:
+      loss: mean(softplus(-score[:batch])) + mean(softplus(score[batch:]))
+      wrt: ["score.*"]
+      optimizer: {adam: {}}
     maker: {loss: "mean(softplus(-score[batch:]))", wrt: ["up.*", "fake.*"], optimizer: {adam: {}}}
 """
 
