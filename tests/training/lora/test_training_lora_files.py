@@ -253,13 +253,16 @@ def test_a_spec_names_factors_behind_the_weights(tmp_path: Path) -> None:
         load(base)
 
 
-@pytest.mark.parametrize(("told", "shape", "problem"), [
-    ('{"w": {"scale": NaN}}', (2, 2), "metadata of the factors of .w. are invalid"),
-    ("[]", (2, 2), "not as written"),
-    ('{"w": {"scale": 1, "transposed": 3}}', (2, 2), "are invalid"),
-    ('{"w": {"scale": 1}}', (3, 2), "do not fit 'w'"),
-    ('{"v": {"scale": 1}}', (2, 2), "no factors of 'v'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("told", "shape", "problem"),
+    [
+        ('{"w": {"scale": NaN}}', (2, 2), "metadata of the factors of .w. are invalid"),
+        ("[]", (2, 2), "not as written"),
+        ('{"w": {"scale": 1, "transposed": 3}}', (2, 2), "are invalid"),
+        ('{"w": {"scale": 1}}', (3, 2), "do not fit 'w'"),
+        ('{"v": {"scale": 1}}', (2, 2), "no factors of 'v'"),
+    ],
+)
 def test_factors_that_do_not_fit_a_file(
     told: str, shape: Any, problem: str, tmp_path: Path
 ) -> None:
