@@ -83,9 +83,7 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("target", ["reference", "cpu", "c"])
 @pytest.mark.sampled(6)
 def test_as_one_batch(loss: str, target: str, tmp_path: Path) -> None:
-    """Whole, ragged and smaller batches; of the counted loss a micro-batch that has nothing to
-    count.
-    """
+    """Whole, ragged and smaller batches; the counted loss has a micro-batch with a count of 0."""
     text = DENSE
     if loss == "counted":
         line = next(one for one in DENSE.splitlines() if one.startswith("  loss:"))
@@ -129,12 +127,8 @@ def test_as_pytorch_has_it(tmp_path: Path) -> None:
         optimizer.zero_grad()
         total = 0.0
         for rows in (slice(0, 3), slice(3, 6), slice(6, 8)):
-            loss = (
-                torch.nn.functional.cross_entropy(
-                    net(torch.tensor(x[rows])), torch.tensor(y[rows]), reduction="sum"
-                )
-                / 8
-            )
+            scores, wanted = net(torch.tensor(x[rows])), torch.tensor(y[rows])
+            loss = torch.nn.functional.cross_entropy(scores, wanted, reduction="sum") / 8
             loss.backward()
             total += float(loss.detach())
         optimizer.step()
@@ -172,10 +166,8 @@ def test_going_on_is_going_on_to_the_bit(tmp_path: Path) -> None:
     """
     text = NORMED.replace("f64", "f32")
     rng = np.random.default_rng(0)
-    data = [
-        {"x": rng.normal(size=(7, 3, 5, 5)).astype(np.float32), "y": rng.integers(0, 3, 7)}
-        for _ in range(4)
-    ]
+    draw = lambda: {"x": rng.normal(size=(7, 3, 5, 5)).astype("f4"), "y": rng.integers(0, 3, 7)}
+    data = [draw() for _ in range(4)]
     first = made(tmp_path, text, "accumulate: 3")
     for given in data[:2]:
         first.step(**given)
@@ -249,8 +241,7 @@ def test_two_losses_that_learn_together(tmp_path: Path) -> None:
 def test_a_run_of_micro_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Batches larger than the spec's size, cut; a run goes on with the number that it has."""
     (tmp_path / "m.yaml").write_text(DENSE.replace("max: 64, opt: 8", "max: 8, opt: 8"))
-    given = batch(0, 40)
-    np.savez(tmp_path / "d.npz", **given)
+    np.savez(tmp_path / "d.npz", **batch(0, 40))
     spec, data, run = (str(tmp_path / name) for name in ("m.yaml", "d.npz", "run"))
     options = ["--data", data, "--target", "reference", "--batch", "16"]
     assert status(["train", spec, *options, "--epochs", "1", "-o", run]) == 2
@@ -284,22 +275,19 @@ def test_a_run_of_micro_batches(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"m\.yaml:18:.*XL1012"):
         made(tmp_path, DENSE, "accumulate: 0")
-    with pytest.raises(
-        SourceError, match=r"(?s)m\.yaml:18:15.*batch: batch.*XL2056|m\.yaml:17:15.*XL2056"
-    ):
+    places = r"(?s)m\.yaml:18:15.*batch: batch.*XL2056|m\.yaml:17:15.*XL2056"
+    with pytest.raises(SourceError, match=places):
         made(tmp_path, DENSE.replace("  batch: batch\n", ""), "accumulate: 2")
     twice = DENSE.replace('y: "i64[batch]"', 'y: "i64[batch]", z: "f64[2 * batch]"')
     twice = twice.replace("+ 0.01 *", "+ mean(z) +")
     with pytest.raises(SourceError, match="XL2056"):
         made(tmp_path, twice, "accumulate: 2")
-    for number in (0, -1, True, 2.0):
+    wrong = [{"accumulate": number} for number in (0, -1, True, 2.0)]
+    for options in (*wrong, {"accumulate": 2, "dims": {"batch": 4}}):
         with pytest.raises(SourceError, match="XL6045"):
-            made(tmp_path, accumulate=number)
-    with pytest.raises(SourceError, match="XL6045"):
-        made(tmp_path, accumulate=2, dims={"batch": 4})
-    trainer = made(
-        tmp_path, DENSE.replace("max: 64, opt: 8", "min: 3, max: 4, opt: 4"), accumulate=3
-    )
+            made(tmp_path, **options)
+    bounded = DENSE.replace("max: 64, opt: 8", "min: 3, max: 4, opt: 4")
+    trainer = made(tmp_path, bounded, accumulate=3)
     before = trainer.state()
     for rows in (13, 7):
         with pytest.raises(SourceError, match="XL6045"):

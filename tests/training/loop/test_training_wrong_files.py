@@ -181,8 +181,8 @@ def test_a_full_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     class Usage:
         free = 10
 
-    monkeypatch.setattr(array_files, "MOST", 100)
-    monkeypatch.setattr(spill, "MOST", 100)
+    monkeypatch.setattr(array_files, "MAX_IN_MEMORY", 100)
+    monkeypatch.setattr(spill, "MAX_IN_MEMORY", 100)
     monkeypatch.setattr("shutil.disk_usage", lambda place: Usage)
     with pytest.raises(
         LimitError, match=r"c.npz: .* has no room for its .* bytes decoded \[XL4002\]"
