@@ -117,3 +117,40 @@ train:
   loss: mean(abs(out - y))
   optimizer: {adam: {lr: 0.01}}
 """
+
+DENSE = """\
+xlac: 1
+model: dense
+dims: {batch: {max: 64, opt: 8}}
+weights: {init: {seed: 1}}
+inputs: {x: "f64[batch, 5]", y: "i64[batch]"}
+graph:
+  h: {op: linear, in: x, units: 7}
+  d: {op: dropout, in: tanh(h), p: 0.4}
+  out: {op: linear, in: d, units: 3}
+outputs: [out]
+train:
+  batch: batch
+  loss: mean(cross_entropy(out, y)) + 0.01 * sum(h.weight * h.weight)
+  metrics: {right: mean(f64(argmax(out, axis=-1) == y))}
+  optimizer: {adamw: {lr: 0.01}}
+  clip: {norm: 0.5}
+  frozen_mode: [d]
+"""
+COUNTED = "{sum: sum(softmax_cross_entropy(out, y) * f64(y > 0)), count: sum(f64(y > 0))}"
+NORMED = """\
+xlac: 1
+model: normed
+dims: {batch: {max: 64}}
+weights: {init: {seed: 1}}
+inputs: {x: "f64[batch, 3, 5, 5]", y: "i64[batch]"}
+graph:
+  c: {op: conv2d, in: x, filters: 4, kernel: 3, pad: 1}
+  n: {op: batch_norm, in: c}
+  out: {op: linear, in: "flatten(relu(n), axis=1)", units: 3}
+outputs: [out]
+train:
+  batch: batch
+  loss: mean(cross_entropy(out, y))
+  optimizer: {sgd: {lr: 0.1, momentum: 0.9}}
+"""
