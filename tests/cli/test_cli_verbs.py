@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from xlac.cli import VERBS, status
+from xlac.runtime.compiled import Compiled
 
 SPECS = Path(__file__).parents[2] / "specs"
 DIGITS = str(SPECS / "digits.yaml")
@@ -179,3 +180,48 @@ def test_unknown_targets_are_the_users_mistake(
 ) -> None:
     assert status(["build", DIGITS, *arguments]) in (2, 3)
     assert "error:" in capsys.readouterr().err
+
+
+OPEN_SPEC = """\
+xlac: 1
+model: open
+dims: {n: {min: 1, max: 99, opt: 64}}
+inputs: {x: 'f32[n, 8]'}
+graph: {y: x * 2}
+outputs: [y]
+"""
+
+
+@pytest.mark.parametrize("verb", ["profile", "bench"])
+@pytest.mark.parametrize("built", [False, True])
+def test_what_is_measured_is_given(
+    verb: str,
+    built: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The arrays that the user has, at the sizes that they have."""
+    if verb == "profile" and built:
+        pytest.skip("artefacts are not profiled")
+    file, array = tmp_path / "open.yaml", tmp_path / "x.npy"
+    file.write_text(OPEN_SPEC)
+    x = np.full((3, 8), 1e-42, np.float32)
+    np.save(array, x)
+    model = str(file)
+    if built:
+        model = str(tmp_path / "built")
+        assert status(["build", str(file), "--dim", "n=1..99", "-o", model]) == 0
+    seen: list[np.ndarray] = []
+    called = Compiled.__call__
+
+    def call(self: Compiled, *arrays: np.ndarray) -> object:
+        seen.append(arrays[0])
+        return called(self, *arrays)
+
+    monkeypatch.setattr(Compiled, "__call__", call)
+    given = [verb, model, "--seconds", "0.01", "--input"]
+    assert status([*given, f"x=@{array}"]) == 0
+    assert seen and all(np.array_equal(one, x) for one in seen)
+    assert status([*given, "z=1"]) == 2
+    assert "unknown input 'z'" in capsys.readouterr().err

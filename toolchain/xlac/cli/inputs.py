@@ -37,23 +37,35 @@ def gather(
     """
     from xlac.ir.dims import substitute, symbols
     from xlac.ops.tensor.leaf import param
-    from xlac.runtime.specialization import solve
 
     types = {param(node).name: node.type for node in model.inputs}
-    found = {
-        name: array
-        for name, array in brought([*types, *decided], given, archive).items()
-        if name not in decided
-    }
-    sizes = solve(
-        model.inputs, shapes_of(found, {name: len(type.shape) for name, type in types.items()})
-    )
+    found, sizes = told(model, given, archive, decided)
 
     def fixed(dim: Any) -> Any:
         return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
 
     closed = {name: (type.dtype, tuple(map(fixed, type.shape))) for name, type in types.items()}
     return filled(found, closed, given, seed)
+
+
+def told(
+    model: Model, given: dict[str, str], archive: Path | None, decided: frozenset[str] = frozenset()
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """What the user has of the inputs, and the open sizes that it decides."""
+    from xlac.ops.tensor.leaf import param
+    from xlac.runtime.specialization import solve
+
+    ranks = {param(node).name: len(node.shape) for node in model.inputs}
+    found = brought([*ranks, *decided], given, archive)
+    found = {name: array for name, array in found.items() if name not in decided}
+    return found, solve(model.inputs, shapes_of(found, ranks))
+
+
+def sizes_of(
+    model: Model, given: dict[str, str], archive: Path | None, decided: frozenset[str]
+) -> dict[str, int]:
+    """The open sizes of a model that the user's inputs decide."""
+    return told(model, given, archive, decided)[1]
 
 
 def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:

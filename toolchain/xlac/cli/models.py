@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,14 @@ def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) ->
 
 
 def opened(
-    choice: Any, ranges: Container[str] = (), quiet: bool = False
+    choice: Any,
+    ranges: Container[str] = (),
+    quiet: bool = False,
+    told: Callable[[Any], Mapping[str, int]] | None = None,
 ) -> tuple[Any, TrainingGraphs | None]:
-    """`open_model`, and what is trained, where an entry of that is asked for."""
+    """`open_model`, and what is trained, where an entry of that is asked for. `told` says which of
+    the model's open sizes are known.
+    """
     from xlac.frontends.loader import as_precise, load
     from xlac.passes.checks.insert import watched
     from xlac.spec.load import TrainedSpec
@@ -50,19 +56,54 @@ def opened(
 
         problem = f"{choice.spec.name} has no section `train`, and so no {choice.entry}"
         raise UnsupportedError(Diagnostic("XL5030", problem, hint="leave --entry out"))
-    return watched(closed(model, ranges, quiet), kinds(choice.options.checked)), graphs
+    sizes = told(model) if told is not None else {}
+    return watched(closed(model, ranges, quiet, sizes), kinds(choice.options.checked)), graphs
 
 
-def closed(model: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
-    """A model with its open sizes but `ranges` fixed at `opt`, which is said unless `quiet`."""
+def supplied(
+    choice: Any, given: dict[str, str], archive: Path | None, seed: int
+) -> tuple[Any, TrainingGraphs | None, dict[str, Any]]:
+    """A model of the sizes that the user's inputs have, with an array for each of its inputs: the
+    user's, or of random numbers.
+    """
+    from xlac.cli.inputs import brought, gather, sizes_of, value
+    from xlac.model import Undecided
+
+    decided: frozenset[str] = frozenset()
+    while True:
+        try:
+            sizes = partial(sizes_of, given=given, archive=archive, decided=decided)
+            model, graphs = opened(choice, told=sizes)
+            return model, graphs, gather(model, given, archive, seed, decided)
+        except Undecided as undecided:  # values of inputs that decide sizes
+            found = brought(undecided.interface.inputs, given, archive)
+            wanted = undecided.interface.values - decided
+            if not wanted or not wanted <= found.keys():
+                raise
+            values = {name: value(found[name]) for name in wanted}
+            options = replace(choice.options, params={**choice.options.params, **values})
+            choice, decided = replace(choice, options=options), decided | wanted
+
+
+def closed(
+    model: Any,
+    ranges: Container[str] = (),
+    quiet: bool = False,
+    sizes: Mapping[str, int] | None = None,
+) -> Any:
+    """A model with its open sizes but `ranges` fixed: at `sizes`, others at `opt`, which is said
+    unless `quiet`.
+    """
     from xlac.driver import specialized, unfixed
 
+    known = sizes or {}
     kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}
     others = {name: symbol for name, symbol in model.dims.items() if name not in kept}
-    if others and not quiet:
-        fixed = ", ".join(f"{name}={symbol.opt}" for name, symbol in others.items())
+    usual = {name: symbol.opt for name, symbol in others.items() if name not in known}
+    if usual and not quiet:
+        fixed = ", ".join(f"{name}={opt}" for name, opt in usual.items())
         click.echo(f"note: {fixed} (the sizes' opt; --dim chooses others)", err=True)
-    model = replace(specialized(replace(model, dims=others)), dims=kept)
+    model = replace(specialized(replace(model, dims=others), known), dims=kept)
     return unfixed(model) if kept else model
 
 

@@ -110,6 +110,33 @@ def running(function: Command) -> Command:
     return function
 
 
+def input_options(function: Command) -> Command:
+    """--input, --inputs and --seed of a command that calls programs: `given`, `archive`, `seed`."""
+    decorators = [
+        click.option(
+            "--input",
+            "-i",
+            "given",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="FILE.npy, numbers (2.5 or 1,2,3), random, zeros, ones, or a literal with its "
+            "type such as 2x64xf32=0.5,…",
+        ),
+        click.option(
+            "--inputs",
+            "archive",
+            type=click.Path(path_type=Path),
+            help="A .npz with inputs by name.",
+        ),
+        click.option(
+            "--seed", type=int, default=0, show_default=True, help="Seed of random inputs."
+        ),
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
 @contextmanager
 def calling(
     program: Program, target: str, threads: int, timeout: float | None, allow_long: bool

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.choice import chosen, is_artefact
+from xlac.cli.choice import chosen, is_artefact, pairs
 from xlac.cli.options import (
     calling,
     entry_option,
+    input_options,
     memory_option,
     running,
     schedule_option,
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from xlac.runtime.compiled import Compiled
     from xlac_sdk.backend import Backend
     from xlac_sdk.kernel_ir.kernel import Work
-    from xlac_sdk.programs.program import Slot
     from xlac_sdk.target import Target
 
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @schedule_option
 @memory_option
 @entry_option
+@input_options
 @running
 @click.option(
     "--seconds",
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
+    given: tuple[str, ...],
+    archive: Path | None,
+    seed: int,
     seconds: float,
     as_json: bool,
     timeout: float | None,
@@ -54,8 +59,8 @@ def command(
     copy_weights: bool,
     **options: Any,
 ) -> None:
-    """Compile SPEC and time calls with random inputs; of a folder that xlac build made, the calls
-    only.
+    """Compile SPEC and time calls; of a folder that xlac build made, the calls only. Inputs that are
+    not given are random.
 
     Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as
     shares of what this machine does at most, and the kernels that take the most time. Those are
@@ -65,10 +70,11 @@ def command(
     import time
 
     if is_artefact(options["spec"]):
-        artefact_bench(seconds, as_json, timeout, allow_long, copy_weights, options)
+        supply = pairs(given, "--input"), archive, seed
+        artefact_bench(supply, seconds, as_json, timeout, allow_long, copy_weights, options)
         return
     from xlac.cli.entry_run import beginning
-    from xlac.cli.models import opened
+    from xlac.cli.models import supplied
     from xlac.driver import executable, lower
     from xlac.support.dependencies import copying
     from xlac_sdk.host.registry import find
@@ -76,7 +82,7 @@ def command(
     choice = chosen(**options)
     start, busy = time.perf_counter(), time.process_time()
     with copying(copy_weights):
-        model, graphs = opened(choice)
+        model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
         backend = find(choice.target)
         facts = backend.target(choice.options.request)
         lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
@@ -85,7 +91,7 @@ def command(
     begin(compiled)
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
-    inputs = drawn(compiled.program.inputs, {})
+    inputs = [arrays[slot.name] for slot in compiled.program.inputs]
     with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
         # a time-out makes calls slower: only the first has one, and the others are as long
         compiled(*inputs)
@@ -101,16 +107,6 @@ def command(
         click.echo(json.dumps(result))
     else:
         tell(result)
-
-
-def drawn(slots: Iterable[Slot], sizes: Mapping[str, int]) -> list[Any]:
-    """A random array for each input of a program, at some sizes."""
-    import numpy as np
-
-    from xlac.cli.arrays import make
-
-    generator = np.random.default_rng(0)
-    return [make("random", slot.dtype, slot.extents(sizes), generator) for slot in slots]
 
 
 def measured(
@@ -145,6 +141,7 @@ def measured(
 
 
 def artefact_bench(
+    inputs: tuple[dict[str, str], Path | None, int],
     seconds: float,
     as_json: bool,
     timeout: float | None,
@@ -152,19 +149,21 @@ def artefact_bench(
     copy_weights: bool,
     options: dict[str, Any],
 ) -> None:
-    """Times calls of an artefact at its sizes' `opt`; the compiler is not imported."""
+    """Times calls of an artefact at the sizes of the `inputs` that are given, or their `opt`; the
+    compiler is not imported.
+    """
 
     from xlac.artefact.loader import load
     from xlac.cli.choice import artefact
+    from xlac.cli.inputs import drawn
     from xlac.debug import timing
 
     model = load(artefact(**options), copy_weights=copy_weights)
-    sizes = {symbol.name: symbol.opt for symbol in model.program.sizes}
-    inputs = drawn(model.program.inputs, sizes)
+    arrays = [*drawn(model.program, *inputs).values()]
     facts = model.manifest
     with calling(model.program, facts.target, 1, timeout, allow_long):
-        model(*inputs)
-    samples = timing.take(lambda: model(*inputs), seconds)
+        model(*arrays)
+    samples = timing.take(lambda: model(*arrays), seconds)
     result = {
         "model": facts.name,
         "target": facts.target,

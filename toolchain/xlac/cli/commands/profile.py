@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen
+from xlac.cli.choice import chosen, pairs
 from xlac.cli.options import (
     calling,
     entry_option,
+    input_options,
     memory_option,
     running,
     schedule_option,
@@ -26,6 +27,7 @@ from xlac.cli.options import (
 @schedule_option
 @memory_option
 @entry_option
+@input_options
 @running
 @click.option(
     "--seconds",
@@ -45,6 +47,9 @@ from xlac.cli.options import (
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
+    given: tuple[str, ...],
+    archive: Path | None,
+    seed: int,
     seconds: float,
     top: int,
     trace: Path | None,
@@ -54,16 +59,13 @@ def command(
     copy_weights: bool,
     **options: Any,
 ) -> None:
-    """Compile SPEC with stamps between its kernels, call it with random inputs, and tell where the
-    time goes.
+    """Compile SPEC with stamps between its kernels, call it, and tell where the time goes. Inputs
+    that are not given are random.
 
     A kernel's time is the median over the calls. Lines of the spec that share a kernel share a row.
     """
-    import numpy as np
-
-    from xlac.cli.arrays import make
     from xlac.cli.entry_run import beginning
-    from xlac.cli.models import opened
+    from xlac.cli.models import supplied
     from xlac.cli.progress import current
     from xlac.debug import profile
     from xlac.driver import lower
@@ -73,12 +75,9 @@ def command(
     choice = chosen(**options)
     backend = find(choice.target)
     with copying(copy_weights):
-        model, graphs = opened(choice)
+        model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
         lowered = lower(model, backend.target(choice.options.request), wanted=choice.wanted, memory=choice.memory)  # fmt: skip
-    generator = np.random.default_rng(0)
-    inputs = [
-        make("random", slot.dtype, slot.extents({}), generator) for slot in lowered.program.inputs
-    ]
+    inputs = [arrays[slot.name] for slot in lowered.program.inputs]
     current().stage("measuring")
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
         found = profile.take(lowered, backend, inputs, seconds, beginning(graphs))

@@ -14,6 +14,7 @@ from xlac.cli.inputs import brought, check_outputs, drawn, filled, gather, value
 from xlac.cli.options import (
     calling,
     entry_option,
+    input_options,
     pass_options,
     running,
     schedule_option,
@@ -38,18 +39,7 @@ Ready = tuple["Compiled", dict[str, Any], str, int]
 @schedule_option
 @pass_options
 @running
-@click.option(
-    "--input",
-    "-i",
-    "given",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="FILE.npy, numbers (2.5 or 1,2,3), random, zeros, ones, or a literal with its type such "
-    "as 2x64xf32=0.5,…",
-)
-@click.option(
-    "--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name."
-)
+@input_options
 @click.option(
     "--output", "-o", "wanted", multiple=True, metavar="NAME=@FILE", help="Write an output as .npy."
 )
@@ -69,7 +59,6 @@ Ready = tuple["Compiled", dict[str, Any], str, int]
 @click.option(
     "--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
 @entry_option
 @click.option(
     "--number",
