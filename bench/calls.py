@@ -75,6 +75,8 @@ def main() -> None:
         print(f"the model, by the quick function   {best(lambda: model(x, x)):8.0f}")
         quick = model.executable.fast  # made after some calls
         print(f"the quick function alone           {best(lambda: quick(x, x)):8.0f}")
+        into = best(lambda: model.run(inputs, outputs))
+        print(f"the model, into a given array      {into:8.0f}")
         print(f"numpy.add                          {best(lambda: np.add(x, x)):8.0f}")
         ran = best(lambda: model.executable.run(inputs, outputs), 1000)
         print(f"the executable, by ctypes          {ran:8.0f}")

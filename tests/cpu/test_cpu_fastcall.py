@@ -204,3 +204,59 @@ def test_it_is_made_once_calls_show_that_it_pays() -> None:
         list(threads.map(call, range(4)))
     assert not wrong and executable.fast is not None and model._fast is executable.fast
     assert right(tuple(model(A, B).values()))
+
+
+def given_outputs() -> dict[str, np.ndarray]:
+    return {"s": np.zeros((4, 16), "f4"), "p": np.zeros((4, 16), "f4")}
+
+
+def test_outputs_are_given() -> None:
+    into = loaded(two_outputs(), machine()).into
+    out = given_outputs()
+    assert into({"b": B, "a": A}, out) is True
+    assert right((out["s"], out["p"]))
+
+
+def test_given_outputs_that_are_not_exact_are_declined_untouched() -> None:
+    into = loaded(two_outputs(), machine()).into
+    block = np.zeros((12, 16), "f4")
+    fixed = np.zeros((4, 16), "f4")
+    fixed.flags.writeable = False
+    shared = block[:4], block[3:7]
+    wrong = [
+        {"s": block[:4].astype("f8")},
+        {"s": np.zeros((4, 32), "f4")[:, ::2]},
+        {"s": np.zeros((16, 4), "f4")},
+        {"s": fixed},
+        {"s": [0.0] * 64},
+        {"s": A},
+        {"s": B},
+        dict(zip("sp", shared, strict=True)),
+        dict(zip("sp", shared[::-1], strict=True)),
+        {"s": shared[0], "p": shared[0]},
+        {"q": block[:4]},
+    ]
+    for changed in wrong:
+        out = {**given_outputs(), **changed}
+        before = {name: np.array(array) for name, array in out.items()}
+        assert into({"a": A, "b": B}, out) is False
+        for name, array in out.items():
+            assert np.array_equal(array, before[name])
+    assert into({"a": A}, given_outputs()) is False
+    assert into({"a": A, "b": B, "c": B}, given_outputs()) is False
+    neighbours = {"s": block[:4], "p": block[4:8]}
+    assert into({"a": A, "b": B}, neighbours) and right((block[:4], block[4:8]))
+    assert not block[8:].any()
+
+
+def test_given_outputs_do_not_leak() -> None:
+    into = loaded(two_outputs(), machine()).into
+    out = given_outputs()
+    kept = (A, B, out["s"], out["p"], np.dtype("f4"), NotImplemented)
+    into({"a": A, "b": B}, out)
+    before = [sys.getrefcount(o) for o in kept]
+    for _ in range(2000):
+        into({"a": A, "b": B}, out)
+        into({"a": A, "b": B}, {**out, "s": A})
+    after = [sys.getrefcount(o) for o in kept]
+    assert all(abs(x - y) < 10 for x, y in zip(before, after, strict=True)), (before, after)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from xlac.frontends.jax_arrays import inward, outward
+import numpy as np
+
+from xlac.frontends.jax_arrays import as_it_is, inward, is_plain, outward
 from xlac.frontends.stablehlo import load
 from xlac.ir.dims import Symbol
 from xlac.ir.op import Array
@@ -54,7 +57,28 @@ class LoweredFunction:
         """The model's inputs, from the leaves of the arguments; `labels` name each leaf in
         messages. Raises SourceError.
         """
-        return [inward(leaves[n], self.takes[n], labels[n]) for n in self.kept]
+        found = []
+        for n, dtype, shape in self._taken:
+            leaf = leaves[n]
+            array = None if dtype is None else as_it_is(leaf, dtype, shape)
+            found.append(inward(leaf, self.takes[n], labels[n]) if array is None else array)
+        return found
+
+    @cached_property
+    def _taken(self) -> list[tuple[int, np.dtype[Any] | None, tuple[int, ...]]]:
+        """Of each leaf that the model takes: its number, its shape, and its dtype if it is plain,
+        and the shape known.
+        """
+        types = [(n, self.takes[n]) for n in self.kept]
+        return [
+            (n, np.dtype(t.dtype) if is_plain(t.dtype) and not _open(t) else None, tuple(t.shape))
+            for n, t in types
+        ]
+
+    @cached_property
+    def _special(self) -> list[tuple[int, Any]]:
+        """The results that are converted, with their types."""
+        return [(n, type) for n, type in enumerate(self.gives) if not is_plain(type.dtype)]
 
     def labels(self, names: Sequence[str]) -> list[str]:
         """The name of each leaf of the arguments for messages, given the names of the positional
@@ -78,11 +102,15 @@ class LoweredFunction:
 
     def results(self, arrays: Sequence[Array]) -> Any:
         """The function's results as a pytree, from the model's outputs."""
-        import jax
+        found = list(arrays)
+        for n, type in self._special:
+            found[n] = outward(found[n], type)
+        return self.tree_out.unflatten(found)
 
-        return jax.tree.unflatten(
-            self.tree_out, [outward(a, type) for a, type in zip(arrays, self.gives, strict=True)]
-        )
+
+def _open(type: Any) -> bool:
+    """Whether a size of a type is symbolic."""
+    return any(not isinstance(size, int) for size in type.shape)
 
 
 def _label(path: Sequence[Any], names: Sequence[str]) -> str:

@@ -19,11 +19,59 @@ def is_key(dtype: Any) -> bool:
     return not isinstance(dtype, np.dtype) and hasattr(dtype, "_impl")
 
 
+_CONCRETE: dict[type, bool] = {}
+"""Classes of leaves: whether they are JAX's arrays, and no tracers."""
+
+
+def is_plain(dtype: Any) -> bool:
+    """Whether JAX, NumPy and xlac store an element type alike."""
+    if is_key(dtype):
+        return False
+    found = np.dtype(dtype)
+    special = found.kind == "c" or found.name.startswith("void")
+    return not (special or narrow(found) or minifloat(found))
+
+
+def as_it_is(leaf: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array | None:
+    """The array of a leaf that needs no conversion: dense memory of the host, of a plain type. None
+    for any other leaf, wrong ones too.
+    """
+    kind = type(leaf)
+    if kind is not np.ndarray:
+        known = _CONCRETE.get(kind)
+        if known is None:
+            import jax
+
+            known = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+            _CONCRETE[kind] = known
+        if not known:
+            return None
+    if leaf.dtype != dtype or leaf.shape != shape:
+        return None
+    if kind is np.ndarray:
+        found: Array = leaf
+        return found
+    if leaf.is_deleted() or not _on_host(leaf):
+        return None
+    return np.asarray(leaf)
+
+
+def _on_host(leaf: Any) -> bool:
+    """Whether an array of JAX lies in the processor's memory."""
+    if hasattr(leaf, "platform"):  # quicker by far
+        return bool(leaf.platform() == "cpu")
+    return all(device.platform == "cpu" for device in leaf.devices())
+
+
 def inward(leaf: Any, type: Any, name: str) -> Array:
     """Converts a leaf of the arguments to the array that the model takes. Raises SourceError that
     names the leaf.
     """
     if is_key(type.dtype):
+        # JAX offers no other access that compiles nothing
+        numbers = getattr(leaf, "_base_array", None)
+        if numbers is not None and leaf.dtype == type.dtype:
+            return np.asarray(numbers)
         import jax
 
         return np.asarray(jax.random.key_data(leaf))

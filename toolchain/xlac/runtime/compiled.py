@@ -97,6 +97,8 @@ class Compiled:
         arrays = self._bound((), inputs)
         check_outputs(self.program.outputs, out, arrays, of_call(self.program, arrays))
         self._run(arrays, out)
+        # not yet: as `fast`
+        self._into = getattr(self.executable, "into", None)
 
     def reset(self) -> None:
         """Sets the model's state to zero, where it began; does nothing for a model without any."""

@@ -52,17 +52,18 @@ class CpuExecutable:
         self._arenas: list[Array] = []
         self._calls = count(1)
         self.fast: Callable[..., Any] | None = None
+        self.into: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] | None = None
         if fastcall.EXPORTS[0] in code.addresses:
             self.quicken()
 
     def quicken(self) -> None:
-        """Makes `fast`, unless calls are serialized or this Python is not supported."""
+        """Makes `fast` and `into`, unless calls are serialized or this Python is not supported."""
         if self._turn is None and fastcall.supported():
             program, addresses = self.program, self._code.addresses
-            if fastcall.EXPORTS[0] not in addresses:
+            if not all(name in addresses for name in fastcall.EXPORTS):
                 addresses = {**addresses, **fastcall.code().addresses}
             long = program.facts[LONG] if LONG in program.facts else _long(program)
-            fast = fastcall.function(
+            fast, into = fastcall.functions(
                 program,
                 addresses,
                 ctypes.addressof(self._fixed),
@@ -72,6 +73,7 @@ class CpuExecutable:
                 self,
             )
             self.fast = mapped.watching(fast, self._mapped)
+            self.into = _by_name(program, mapped.watching(into, self._mapped))
             self._arenas.clear()  # which has its own implementation
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
@@ -146,6 +148,28 @@ class CpuExecutable:
         self._arenas.append(arena)
         self._torn = why != 0 and self._tears
         watch.ended(block, why)
+
+
+def _by_name(
+    program: Program, into: Callable[..., Any]
+) -> Callable[[Mapping[str, Any], Mapping[str, Any]], bool]:
+    """The function for inputs and outputs by name. It gives False, and has done nothing, where
+    these are not exactly the arrays that the program takes.
+    """
+    names = tuple(slot.name for slot in program.inputs)
+    results = tuple(slot.name for slot in program.outputs)
+
+    def call(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
+        if len(inputs) != len(names) or len(outputs) != len(results):
+            return False
+        try:
+            arrays = [inputs[name] for name in names]
+            arrays += [outputs[name] for name in results]
+        except KeyError:
+            return False
+        return into(*arrays) is not NotImplemented
+
+    return call
 
 
 def watching(program: Program) -> tuple[bool, bool]:

@@ -26,7 +26,7 @@ from xlac_sdk.host import stopping
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import sources
 
-EXPORTS = ("call", "discard")
+EXPORTS = ("call", "into", "discard")
 RELEASE = 10_000  # nanoseconds of work from which the GIL is released
 
 
@@ -57,8 +57,8 @@ PLAN = _words(
     "host",
 )
 SOURCE = _words("input", "axis", "factor", "constant", "min", "max", "multiple")
-SPEC = {**_words("descr", "rank", "extents", "name"), "size": 32}
-_FASTCALL_KEYWORDS = 0x80 | 0x02
+SPEC = {**_words("descr", "rank", "extents", "name", "itemsize"), "size": 40}
+_FASTCALL, _KEYWORDS = 0x80, 0x02
 
 
 class _Method(ctypes.Structure):
@@ -100,7 +100,11 @@ def object_code() -> bytes:
         "plan": PLAN,
         "spec": SPEC,
         "source": {**SOURCE, "size": 8 * len(SOURCE)},
-        "array": {**numpy_layout.FIELDS, "dense": numpy_layout.DENSE},
+        "array": {
+            **numpy_layout.FIELDS,
+            "dense": numpy_layout.DENSE,
+            "writable": numpy_layout.DENSE | numpy_layout.WRITABLE,
+        },
         "stop": {**stop_block.BLOCK, "bytes": stop_block.BYTES},
     }
     offsets = {
@@ -125,7 +129,7 @@ def code() -> Code:
     return Code(*link.load([object_code()], EXPORTS))
 
 
-def function(
+def functions(
     program: Program,
     code: Mapping[str, int],
     fixed: int,
@@ -133,14 +137,14 @@ def function(
     release: bool,
     watched: bool,
     keep: object,
-) -> Callable[..., Any]:
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """A function from the program's inputs, positional or by keyword in order, to its output or a
-    tuple of them.
+    tuple of them; and one of its inputs and outputs, by position, that writes to the outputs.
 
-    It returns NotImplemented if an argument is not exactly the dense array that the program takes:
-    the caller then converts it, or reports the error. `code` has the addresses of `run` and of the
-    functions of `object_code`. A program that is `watched` has stop checks. `keep` lives at least
-    as long as the function: it owns the code and the constants.
+    They return NotImplemented if an argument is not exactly the dense array that the program takes,
+    or an output shares memory: the caller then converts it, or reports the error. `code` has the
+    addresses of `run` and of the functions of `object_code`. A program that is `watched` has stop
+    checks. `keep` lives at least as long as the functions: it owns the code and the constants.
     """
     plan, kept = _plan(program, code, fixed, pool, release, watched)
     make = ctypes.pythonapi.PyCapsule_New
@@ -150,8 +154,11 @@ def function(
     )
     name = ctypes.create_string_buffer(b"xlac.plan")
     capsule = make(ctypes.addressof(plan), name, None)
-    method = _Method(b"call", code["call"], _FASTCALL_KEYWORDS, b"Runs the compiled model.")
-    owner = _Owner((plan, kept, name, method, keep))
+    methods = (
+        _Method(b"call", code["call"], _FASTCALL | _KEYWORDS, b"Runs the compiled model."),
+        _Method(b"into", code["into"], _FASTCALL, b"Runs the compiled model into its outputs."),
+    )
+    owner = _Owner((plan, kept, name, methods, keep))
     finalizer = weakref.finalize(
         owner, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code["discard"]), _Pinned(plan)
     )
@@ -161,12 +168,12 @@ def function(
         ctypes.py_object,
         [ctypes.c_void_p, ctypes.py_object, ctypes.py_object],
     )
-    result: Callable[..., Any] = new(ctypes.addressof(method), capsule, owner)
-    return result
+    call, into = (new(ctypes.addressof(method), capsule, owner) for method in methods)
+    return call, into
 
 
 class _Owner:
-    """Keeps objects alive as long as a function: Python holds it as the function's module."""
+    """Keeps objects alive as long as functions: Python holds it as their module."""
 
     def __init__(self, parts: tuple[object, ...]) -> None:
         self.parts = parts
@@ -201,7 +208,8 @@ def _plan(
     table, at = (ctypes.c_int64 * max(1, len(shapes)))(*shapes), 0
     for slot in slots:
         descr, name = slot.dtype.numpy, sys.intern(slot.name)
-        words += [id(descr), len(slot.shape), ctypes.addressof(table) + 8 * at, id(name)]
+        extents = ctypes.addressof(table) + 8 * at
+        words += [id(descr), len(slot.shape), extents, id(name), descr.itemsize]
         kept += [descr, name]
         at += len(slot.shape)
     specs = (ctypes.c_uint64 * max(1, len(words)))(*words)

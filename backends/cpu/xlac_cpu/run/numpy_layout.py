@@ -21,6 +21,7 @@ from xlac_sdk.dtypes import Array
 # field offsets: ob_type of any object, then those of PyArrayObject_fields
 FIELDS = {"type": 8, "data": 16, "rank": 24, "extents": 32, "descr": 56, "flags": 64}
 DENSE = 0x0001 | 0x0100  # NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED
+WRITABLE = 0x0400  # NPY_ARRAY_WRITEABLE
 # indices in NumPy's table of C functions: PyArray_GetNDArrayCVersion, PyArray_Type,
 # PyArray_NewFromDescr
 VERSION, ARRAY_TYPE, NEW_FROM_DESCR = 0, 2, 94
@@ -45,8 +46,10 @@ def as_assumed() -> bool:
         return False
     dense = np.arange(6, dtype=np.int32).reshape(3, 2)
     shifted = np.frombuffer(bytes(17), np.uint8)[1:].view(np.float32)  # misaligned on purpose
+    fixed = dense.copy()
+    fixed.flags.writeable = False
     return (
-        all(map(_agrees, (dense, dense.T, shifted)))
+        all(map(_agrees, (dense, dense.T, shifted, fixed)))
         and _read(_at(dense, "extents", ctypes.c_uint64), 16) == struct.pack("2q", *dense.shape)
         and _table_agrees()
     )
@@ -59,13 +62,14 @@ def _at(array: Array, field: str, kind: type[ctypes.c_uint64 | ctypes.c_int32]) 
 
 def _agrees(array: Array) -> bool:
     """Whether the memory agrees with an array's attributes."""
-    contiguous, aligned = array.flags.c_contiguous, array.flags.aligned
+    flags = array.flags
+    told = 0x0001 * flags.c_contiguous | 0x0100 * flags.aligned | WRITABLE * flags.writeable
     return (
         _at(array, "type", ctypes.c_uint64) == id(type(array))
         and _at(array, "data", ctypes.c_uint64) == array.__array_interface__["data"][0]
         and _at(array, "rank", ctypes.c_int32) == array.ndim
         and _at(array, "descr", ctypes.c_uint64) == id(array.dtype)
-        and _at(array, "flags", ctypes.c_int32) & DENSE == 0x0001 * contiguous | 0x0100 * aligned
+        and _at(array, "flags", ctypes.c_int32) & (DENSE | WRITABLE) == told
     )
 
 

@@ -15,6 +15,9 @@ target triple = "${triple}"
 ;     plan->run(io, plan->fixed, arena, plan->pool);      // without Python's lock where that pays
 ;     the arena goes back to plan->arenas
 ;     return outputs == 1 ? made[0] : a tuple of made;
+;
+; `into` takes the outputs too, as arrays behind the inputs: they must be exactly the dense, writable arrays of their
+; specs and share no memory with what comes before them; nothing is made, and the result is the capsule.
 ;   other:                                                // whatever "must be" and is not
 ;     return plan->otherwise;                             // NotImplemented
 ;   }
@@ -50,6 +53,17 @@ declare i64 @pthread_self()
 ; METH_FASTCALL | METH_KEYWORDS: `args` has the positional arguments, then those of `names`, a tuple or null.
 ; It borrows all of them; the result is a new reference.
 define ptr @call(ptr %self, ptr %args, i64 %given, ptr %names) #0 {
+  %result = call ptr @both(ptr %self, ptr %args, i64 %given, ptr %names, i1 false)
+  ret ptr %result
+}
+
+; METH_FASTCALL: inputs, then outputs, all positional.
+define ptr @into(ptr %self, ptr %args, i64 %given) #0 {
+  %result = call ptr @both(ptr %self, ptr %args, i64 %given, ptr null, i1 true)
+  ret ptr %result
+}
+
+define internal ptr @both(ptr %self, ptr %args, i64 %given, ptr %names, i1 %into) #0 {
 entry:
   %plan = call ptr @PyCapsule_GetPointer(ptr %self, ptr @capsule)
   ; how many inputs and outputs there are, NumPy's array type, what each array must be
@@ -69,10 +83,14 @@ entry:
   %arrays = add i64 %inputs, %outputs
   %words = add i64 %arrays, %sizes
   %words.all = add i64 %words, 1
+  ; how many of the arguments are arrays to check: outputs are made, or given
+  %checked = select i1 %into, i64 %arrays, i64 %inputs
   ; io: addresses of inputs, of outputs, the sizes of the call, and the address of %stop
   %io = alloca ptr, i64 %words.all
   ; the outputs: references that go to the caller, or are dropped
   %made = alloca ptr, i64 %outputs
+  ; how many bytes each array of the arguments has
+  %bytes = alloca i64, i64 %arrays
   ; where posix_memalign writes an address
   %fresh = alloca ptr
   ; what a program that may run long looks at (stop_block.py)
@@ -118,9 +136,9 @@ names.compare:
 names.same:
   %k.next = add i64 %k, 1
   br label %names.next
-; no names: all inputs must be positional
+; no names: all must be positional
 positional:
-  %exact = icmp eq i64 %given, %inputs
+  %exact = icmp eq i64 %given, %checked
   br i1 %exact, label %size.any, label %other
 
 ; are there sizes that differ from call to call?
@@ -204,11 +222,11 @@ size.extents:
   call void %write.extents(ptr %values, ptr %shapes)
   br label %input
 
-; for (i = 0; i < inputs; i++)
+; for (i = 0; i < checked; i++)
 input:
   %i = phi i64 [ 0, %size.any ], [ 0, %size.extents ], [ %i.next, %input.fits ]
-  %i.more = icmp slt i64 %i, %inputs
-  br i1 %i.more, label %input.type, label %output
+  %i.more = icmp slt i64 %i, %checked
+  br i1 %i.more, label %input.type, label %input.done
 ; exactly an ndarray and no subclass, which may mean something else by its memory: ob_type is compared
 input.type:
   %array.at = getelementptr ptr, ptr %args, i64 %i
@@ -237,8 +255,13 @@ input.facts:
   %spec.rank = load i64, ptr %spec.rank.at
   %spec.extents.at = getelementptr i8, ptr %spec, i64 ${spec_extents}
   %spec.extents = load ptr, ptr %spec.extents.at
-  %fitting = and i32 %flags, ${array_dense} ; C-contiguous and aligned
-  %dense = icmp eq i32 %fitting, ${array_dense}
+  %is.output = icmp sge i64 %i, %inputs
+  ; C-contiguous and aligned, and an output writable
+  %flags.wanted = select i1 %is.output, i32 ${array_writable}, i32 ${array_dense}
+  %fitting = and i32 %flags, %flags.wanted
+  %dense = icmp eq i32 %fitting, %flags.wanted
+  %itemsize.at = getelementptr i8, ptr %spec, i64 ${spec_itemsize}
+  %itemsize = load i64, ptr %itemsize.at
   %same.descr = icmp eq ptr %descr, %spec.descr
   %wide.rank = sext i32 %rank to i64
   %same.rank = icmp eq i64 %wide.rank, %spec.rank
@@ -248,8 +271,9 @@ input.facts:
 ; for (d = 0; d < rank; d++)
 extent:
   %d = phi i64 [ 0, %input.facts ], [ %d.next, %extent.test ]
+  %size.so.far = phi i64 [ %itemsize, %input.facts ], [ %size.next, %extent.test ]
   %d.more = icmp slt i64 %d, %spec.rank
-  br i1 %d.more, label %extent.test, label %input.fits
+  br i1 %d.more, label %extent.test, label %array.fits
 ; extents must be equal
 extent.test:
   %d.next = add i64 %d, 1
@@ -257,18 +281,46 @@ extent.test:
   %want.at = getelementptr i64, ptr %spec.extents, i64 %d
   %have = load i64, ptr %have.at
   %want = load i64, ptr %want.at
+  %size.next = mul i64 %size.so.far, %have
   %same.extent = icmp eq i64 %have, %want
   br i1 %same.extent, label %extent, label %other
-; io[i] = data
+; an output may share memory with no array before it
+array.fits:
+  %first = ptrtoint ptr %data to i64
+  %past = add i64 %first, %size.so.far
+  br i1 %is.output, label %apart, label %input.fits
+; for (q = 0; q < i; q++)
+apart:
+  %q = phi i64 [ 0, %array.fits ], [ %q.next, %apart.test ]
+  %q.more = icmp slt i64 %q, %i
+  br i1 %q.more, label %apart.test, label %input.fits
+; io[q] < data + bytes and data < io[q] + bytes[q] may not both hold
+apart.test:
+  %q.next = add i64 %q, 1
+  %q.io.at = getelementptr i64, ptr %io, i64 %q
+  %q.first = load i64, ptr %q.io.at
+  %q.bytes.at = getelementptr i64, ptr %bytes, i64 %q
+  %q.bytes = load i64, ptr %q.bytes.at
+  %q.past = add i64 %q.first, %q.bytes
+  %q.under = icmp ult i64 %q.first, %past
+  %q.over = icmp ult i64 %first, %q.past
+  %q.shared = and i1 %q.under, %q.over
+  br i1 %q.shared, label %other, label %apart
+; io[i] = data, bytes[i] = its size
 input.fits:
+  %bytes.at = getelementptr i64, ptr %bytes, i64 %i
+  store i64 %size.so.far, ptr %bytes.at
   %io.at = getelementptr ptr, ptr %io, i64 %i
   store ptr %data, ptr %io.at
   %i.next = add i64 %i, 1
   br label %input
 
+; are outputs given?
+input.done:
+  br i1 %into, label %memory, label %output
 ; for (o = 0; o < outputs; o++)
 output:
-  %o = phi i64 [ 0, %input ], [ %o.next, %output.made ]
+  %o = phi i64 [ 0, %input.done ], [ %o.next, %output.made ]
   %o.more = icmp slt i64 %o, %outputs
   br i1 %o.more, label %output.make, label %memory
 ; PyArray_NewFromDescr(type, descr, rank, extents, strides: null, data: null, flags: 0, object: null)
@@ -398,7 +450,13 @@ arena.push:
 
 ; an exception, or outputs?
 results:
-  br i1 %raised.in, label %undo, label %give
+  br i1 %raised.in, label %undo, label %give.any
+; outputs that were given need no more
+give.any:
+  br i1 %into, label %given.back, label %give
+given.back:
+  call void @Py_IncRef(ptr %self)
+  ret ptr %self
 ; one output is returned as it is
 give:
   %single = icmp eq i64 %outputs, 1
@@ -430,7 +488,11 @@ packed:
 
 ; an exception is set: drop the %u outputs made so far, the last first
 undo:
-  %u = phi i64 [ %o, %output.make ], [ %outputs, %no.memory ], [ %outputs, %several ], [ %outputs, %results ], [ %u.next, %undo.one ]
+  %most = phi i64 [ %o, %output.make ], [ %outputs, %no.memory ], [ %outputs, %several ], [ %outputs, %results ]
+  %made.now = select i1 %into, i64 0, i64 %most
+  br label %undo.next
+undo.next:
+  %u = phi i64 [ %made.now, %undo ], [ %u.next, %undo.one ]
   %u.more = icmp sgt i64 %u, 0
   br i1 %u.more, label %undo.one, label %undone
 ; made[u - 1]
@@ -439,7 +501,7 @@ undo.one:
   %drop.at = getelementptr ptr, ptr %made, i64 %u.next
   %drop = load ptr, ptr %drop.at
   call void @Py_DecRef(ptr %drop)
-  br label %undo
+  br label %undo.next
 ; null tells Python of the exception
 undone:
   ret ptr null
