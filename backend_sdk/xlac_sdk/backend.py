@@ -186,7 +186,9 @@ class Device(ABC):
 
     @abstractmethod
     def launch(self, kernel: Kernel, pointers: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-        """Runs one kernel, ordered after earlier copies and launches."""
+        """Runs one kernel, ordered after earlier copies and launches. Its function in C-family text
+        is called `dialect.function(kernel.name)`.
+        """
 
     def call(self, step: Call, pointers: tuple[int, ...]) -> None:
         """Runs a whole operation with known sizes; called only if the device's target claims

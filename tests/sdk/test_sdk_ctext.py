@@ -21,8 +21,9 @@ from xlac_sdk.conformance import Case, cases, check
 from xlac_sdk.conformance.primitives import cases as primitive_cases
 from xlac_sdk.conformance.steps import chain, constants, hostile
 from xlac_sdk.dtypes import DType
-from xlac_sdk.emit.ctext import C99, literal
+from xlac_sdk.emit.ctext import C99, kernel_text, literal
 from xlac_sdk.host.capi import identifier
+from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
@@ -141,6 +142,13 @@ def test_names_stay_apart() -> None:
     names = ["for", "for_", "vfor_", "exp", "exp_", "x", "x_", "_x", "e1_", "expf"]
     assert len({C99.identifier(n) for n in names}) == len(names)
     assert all(not C99.identifier(n).startswith("_") for n in names)
+
+
+@pytest.mark.parametrize("name", ["add_0", "exp", "for", "e1_"])
+def test_a_kernels_function_has_the_name_that_launches_look_up(name: str) -> None:
+    prefixed = replace(C99, kernel="k_{}")
+    for dialect in (C99, prefixed):
+        assert kernel_text(Kernel(name, (), ()), dialect).name == dialect.function(name)
 
 
 @pytest.mark.parametrize(

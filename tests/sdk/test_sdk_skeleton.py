@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,9 +19,22 @@ from xlac_sdk.conformance.steps import chain, newton, state
 from xlac_sdk.host import registry
 from xlac_sdk.host.registry import find, installed
 from xlac_sdk.host.runner import Runner
+from xlac_sdk.kernel_ir.kernel import Expr, Stmt
+from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
 from xlac_sdk.skeleton import create
 from xlac_sdk.source import LimitError, SourceError, UnsupportedError
 from xlac_sdk.target import Request
+
+WORDS = {9: "nine", 10: "ten", 11: "eleven", 12: "twelve"}
+
+
+def test_the_counts_of_the_docs_are_right() -> None:
+    root = Path(__file__).parents[2]
+    terms = f"{WORDS[len(get_args(Expr))]} expressions, {WORDS[len(get_args(Stmt))]} statements"
+    numbers = f"{len(Primitive)} scalar operations, {len(MANDATORY)} of them mandatory"
+    chapter = (root / "backend_sdk" / "README.md").read_text()
+    assert terms in chapter and numbers in chapter
+    assert terms in (root / "docs" / "design" / "codegen.md").read_text().lower()
 
 
 @pytest.fixture(scope="module")

@@ -116,7 +116,7 @@ class Dialect:
     written_out: int = 16  # most iterations of an UNROLLED loop that the text unrolls itself
     reserved: frozenset[str] = KEYWORDS
     instructions: Mapping[str, str] = field(default_factory=dict)
-    kernel: str = "{}"  # the function name of a kernel
+    kernel: str = "{}"  # the function name of a kernel, by its identifier: `function`
     size: str = ""  # the type of a kernel's sizes; "": the index type
     # {align}: bytes to align it to; "": no vectors
     vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"
@@ -157,6 +157,10 @@ class Dialect:
         taken = name in self.reserved or name.endswith("_") or name.startswith("_")
         taken = taken or name in _MATH_NAMES or OURS.fullmatch(name) is not None
         return f"v{name}_" if taken else name
+
+    def function(self, kernel: str) -> str:
+        """The name of a kernel's function in the text, by the kernel's name."""
+        return self.kernel.format(self.identifier(kernel))
 
 
 C99 = Dialect()

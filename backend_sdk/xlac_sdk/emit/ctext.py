@@ -89,7 +89,7 @@ def kernel_text(
     parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
     parameters += [f"const volatile uint32_t *{STOP}"] * bool(stop_checks)
     return CFunction(
-        dialect.kernel.format(name(kernel.name)),
+        dialect.function(kernel.name),
         tuple(parameters),
         lines,
         comment(kernel.note),

@@ -7,8 +7,11 @@ from __future__ import annotations
 import keyword
 import re
 from pathlib import Path
+from typing import get_args
 
 from xlac_sdk.host.registry import installed
+from xlac_sdk.kernel_ir.kernel import Expr, Stmt
+from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
 from xlac_sdk.source import Diagnostic, SourceError
 
 FILES = {
@@ -46,6 +49,9 @@ def create(name: str, parent: Path) -> list[Path]:
         "name": name,
         "package": f"xlac_{name}",
         "title": name.replace("_", " ").title().replace(" ", ""),
+        "mandatory": [p.value for p in Primitive if p in MANDATORY],
+        "statements": [kind.__name__ for kind in get_args(Stmt)],
+        "expressions": [kind.__name__ for kind in get_args(Expr)],
     }
     written = []
     for path, template in FILES.items():

@@ -77,7 +77,7 @@ class KernelEntry:
 
 def symbol(kernel: Kernel) -> str:
     """The kernel's name in the module."""
-    return CUDA.kernel.format(CUDA.identifier(kernel.name))
+    return CUDA.function(kernel.name)
 
 
 def entries(kernels: tuple[Kernel, ...]) -> Mapping[Kernel, KernelEntry]:
