@@ -66,6 +66,8 @@ def magnitude(node: Node, site: Site) -> int:
             return held if depth is None else min(held, prod(depth) * left * right)
         case Add() | Sub():
             return min(held, sum(magnitude(i, site) for i in node.inputs))
+        case Cast() if not node.inputs[0].type.dtype.is_integer:
+            return held
         case Cast() | Broadcast() | Reshape() | Transpose():
             return min(held, magnitude(node.inputs[0], site))
     known = numbers(node, site)
@@ -188,9 +190,10 @@ def _quantized(x: Node, extreme: float | None = None) -> Node:
     return Node.of(Round(), Node.of(Div(), x, Node.of(Broadcast(x.shape, ()), _numbers(4.0))))
 
 
-def _with_bias(p: Parameter, vector: bool) -> Node:
+def _with_bias(p: Parameter, vector: bool, of_floats: bool = False) -> Node:
     scale, axes = ([0.5, 0.25, 2.0], (1,)) if vector else (0.5, ())
-    sums = _times(p(4, 3, dtype=DType.I16), scale, axes)
+    whole = Node.of(Cast(DType.I16), p(4, 3)) if of_floats else p(4, 3, dtype=DType.I16)
+    sums = _times(whole, scale, axes)
     bias = _times(Node.of(Const(np.array([3, -5, 1000], np.int32))), scale, (0,) if vector else ())
     return _quantized(Node.of(Add(), sums, Node.of(Broadcast((4, 3), (1,)), bias)), 0.0)
 
@@ -203,6 +206,7 @@ def _with_bias(p: Parameter, vector: bool) -> Node:
         lambda p: _quantized(_times(p(4, 3, dtype=DType.I32), 0.25), -6.0),
         lambda p: _with_bias(p, vector=False),
         lambda p: _with_bias(p, vector=True),
+        lambda p: _with_bias(p, vector=True, of_floats=True),
     ],
     reassociates=True,
 )
