@@ -9,11 +9,11 @@ from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction.contraction import Edge
 from xlac.codegen.core.contraction.conv_input_choice import Borders, borders
 from xlac.codegen.core.contraction.phases import Phase
-from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart
+from xlac.codegen.core.lowered_group import KernelLaunch, LowerPart, Scratch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.schedules.operands import ConvInputSchedule
 from xlac.fusion.group import Group, Kind
-from xlac.ir.dims import Dim
+from xlac.ir.dims import Dim, size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops.checks import extent
@@ -45,6 +45,12 @@ def windowed_input(
     for n, stride in zip(around.low, seen.strides, strict=True):
         start = start - stride * n
     return OperandView(seen.value, seen.strides, start), around.edges, made
+
+
+def _moves(perm: tuple[int, ...], seen: OperandView) -> bool:
+    """Whether axes in this order lie otherwise than in memory."""
+    strides = [seen.strides[axis] for axis in perm if seen.strides[axis] != 0]
+    return strides != sorted(strides, key=lambda stride: -size_hint(stride))
 
 
 def _padded(
@@ -85,6 +91,11 @@ def _padded(
         padding = Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps))
         made_of = (turned, row, Node.of(padding, row, zero))
     copy = made_of[-1]
+    strides = tuple(steps[perm.index(axis)] for axis in range(len(perm)))
+    turns = operands.resolve(x, group)
+    if len(made_of) > 1 and turns and x.type.dtype.nbytes == 1 and _moves(perm, turns):
+        found, made = _turned_first(group, made_of, zero, target, name, lower_part)
+        return OperandView(found.value, strides), made
     wide = Group(
         Kind.ELEMENTWISE,
         copy,
@@ -94,6 +105,25 @@ def _padded(
         "pads the input",
     )
     found, made = operands.materialize(copy, wide, target, name, lower_part)
-    return OperandView(
-        found.value, tuple(steps[perm.index(axis)] for axis in range(len(perm)))
-    ), made
+    return OperandView(found.value, strides), made
+
+
+def _turned_first(
+    group: Group,
+    made_of: tuple[Node, ...],
+    zero: Node,
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
+) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
+    """Bytes turned in registers, and then padded by rows: both at once would be neither."""
+    turned, *after = made_of
+    first = Group(
+        Kind.ELEMENTWISE, turned, (*group.nodes, turned), group.inputs, (turned,), "an operand"
+    )
+    seen, before = operands.materialize(turned, first, target, f"{name}_turned", lower_part)
+    assert isinstance(seen.value, Scratch)
+    copy = after[-1]
+    then = Group(Kind.ELEMENTWISE, copy, tuple(after), (turned, zero), (copy,), "pads the input")
+    found, made = operands.materialize(copy, then, target, name, lower_part)
+    return found, (*before, *operands.with_scratch(made, {turned: seen.value}))
