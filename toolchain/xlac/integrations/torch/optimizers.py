@@ -39,6 +39,7 @@ class OptimizerRule:
     slots: Mapping[str, str]
     counts: bool = True  # PyTorch counts steps; else only the first step is told from others
     refused: Mapping[str, str] = field(default_factory=dict)  # option -> why
+    scalars: tuple[str, ...] = ()  # what it keeps as numbers of PyTorch's default type
 
 
 _DECAY = {"decoupled_weight_decay": "only Adam and AdamW decouple it"}
@@ -79,16 +80,70 @@ RULES: dict[type[TorchOptimizer], OptimizerRule] = {
     torch.optim.Adagrad: OptimizerRule(
         lambda group: "adagrad", ("lr_decay", "eps", "weight_decay"), {"total": "sum"}
     ),
+    torch.optim.NAdam: OptimizerRule(
+        lambda group: "nadam",
+        ("betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay"),
+        {"m": "exp_avg", "v": "exp_avg_sq", "product": "mu_product"},
+        scalars=("product",),
+    ),
+    torch.optim.Adafactor: OptimizerRule(
+        lambda group: "adafactor",
+        ("beta2_decay", "eps", "d", "weight_decay"),
+        {"row": "row_var", "column": "col_var", "v": "variance"},
+    ),
+    torch.optim.Muon: OptimizerRule(
+        lambda group: "muon",
+        (
+            *("weight_decay", "momentum", "nesterov", "eps"),
+            *("ns_coefficients", "ns_steps", "adjust_lr_fn"),
+        ),
+        {"velocity": "momentum_buffer"},
+        False,
+    ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTensor:
+    """What is kept for a parameter: our name and PyTorch's, and how it begins."""
+
+    slot: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    first: float
+
+    def alike(self, p: torch.Tensor) -> torch.Tensor | None:
+        """A tensor of its type, where that is another than the parameter's."""
+        if (self.shape, self.dtype) == (tuple(p.shape), p.dtype):
+            return None
+        return self.made(p)
+
+    def made(self, p: torch.Tensor) -> torch.Tensor:
+        """Its first value; one of the parameter's shape lies in memory as that does."""
+        if self.shape == p.shape:
+            found = torch.zeros_like(p, dtype=self.dtype, memory_format=torch.preserve_format)
+            return found.fill_(self.first) if self.first else found
+        return torch.full(self.shape, self.first, dtype=self.dtype, device=p.device)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupOptimizer:
-    """A parameter group's optimizer, whether it maximizes, and PyTorch's names of its state."""
+    """A parameter group's optimizer, whether it maximizes, and what it keeps of each parameter."""
 
     optimizer: Optimizer
     maximize: bool
-    slots: Mapping[str, str]
+    rule: OptimizerRule
+
+    def kept(self, p: torch.Tensor) -> list[KeptTensor]:
+        """What is kept for a parameter."""
+        found: list[KeptTensor] = []
+        shape = tuple(int(n) for n in p.shape)
+        for slot, (type, first) in self.optimizer.slots(Type(DType.F32, shape)).items():
+            dtype = _get_scalar_dtype() if slot in self.rule.scalars else p.dtype
+            sizes = tuple(int(n) for n in type.shape)  # type: ignore[arg-type]
+            found.append(KeptTensor(slot, self.rule.slots[slot], sizes, dtype, first))
+        return found
 
 
 def refuse(problem: str, hint: str = "") -> SourceError:
@@ -127,12 +182,11 @@ def group_optimizer(rule: OptimizerRule, group: Group, number: int) -> GroupOpti
     name = rule.name(group)
     merged = built_in()
     given = {key: _plain(group[key]) for key in rule.options}
-    given = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
+    given = {k: _listed(v) for k, v in given.items() if v is not None}
     made = optimizer(
         merged, name, {"lr": 1.0, **given}, Constants({}, {}), merged.optimizers[name].place
     )
-    kept = {slot: rule.slots[slot] for slot in made.slots(Type(DType.F32))}  # the same for all
-    return GroupOptimizer(made, bool(group.get("maximize")), kept)
+    return GroupOptimizer(made, bool(group.get("maximize")), rule)
 
 
 def elaboration() -> Elaboration:
@@ -150,9 +204,9 @@ def ensure_state(
     """
     if rule.counts and COUNT not in kept:
         kept[COUNT] = torch.tensor(0.0, dtype=_get_scalar_dtype())
-    for name in group.slots.values():
-        if kept.get(name) is None:
-            kept[name] = torch.zeros_like(p, memory_format=torch.preserve_format)
+    for one in group.kept(p):
+        if kept.get(one.name) is None:
+            kept[one.name] = one.made(p)
 
 
 def steps_taken(rule: OptimizerRule, kept: Mapping[str, Any], slots: Sequence[str]) -> float:
@@ -160,6 +214,11 @@ def steps_taken(rule: OptimizerRule, kept: Mapping[str, Any], slots: Sequence[st
     if rule.counts:
         return float(kept[COUNT]) if COUNT in kept else 0.0
     return float(all(kept.get(name) is not None for name in slots))
+
+
+def _listed(value: Any) -> Any:
+    """A list of a tuple; a number that PyTorch takes from the type, None, is 0."""
+    return [0.0 if v is None else v for v in value] if isinstance(value, tuple) else value
 
 
 def _plain(value: Any) -> Any:

@@ -11,17 +11,26 @@ from torch.utils import _pytree as pytree
 
 from xlac.api import compile
 from xlac.frontends.torch.exported import Exported
+from xlac.frontends.torch.fx_nodes import dtype_of
 from xlac.integrations.torch import optimizers
 from xlac.integrations.torch.bound_state import BoundState
 from xlac.integrations.torch.learning_export import Loss, LossModule, loss_program
 from xlac.integrations.torch.optimizers import COUNT, refuse
 from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
-from xlac.integrations.torch.step_graph import LOSS, RATES, LearnedParameter, StepBuilder, StepGraph
+from xlac.integrations.torch.step_graph import (
+    LOSS,
+    RATES,
+    GradientSums,
+    LearnedParameter,
+    StepBuilder,
+    StepGraph,
+)
 from xlac.model import PRECISIONS, Model
 from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
+from xlac_sdk.dtypes import DType
 from xlac_sdk.support.choices import chosen
 from xlac_sdk.support.limits import checkpoint, within
 
@@ -45,12 +54,20 @@ class TorchStep:
     Parameters, buffers and optimizer state are PyTorch's own tensors, updated in place:
     `state_dict` of both, learning-rate schedules and checkpoints work as without xlac. A program is
     compiled for each set of shapes, of training modes, and of hyperparameters other than the
-    learning rate.
+    learning rate. Of `accumulate` calls the last updates the parameters; `waiting` counts those
+    since it did.
     """
 
     def __init__(
-        self, model: torch.nn.Module, loss: Loss | None, optimizer: torch.optim.Optimizer, targets: int, clip: float | None, options: dict[str, Any]
-    ) -> None:  # fmt: skip
+        self,
+        model: torch.nn.Module,
+        loss: Loss | None,
+        optimizer: torch.optim.Optimizer,
+        targets: int,
+        clip: float | None,
+        accumulate: int,
+        options: dict[str, Any],
+    ) -> None:
         if not isinstance(model, torch.nn.Module):
             raise refuse(f"the model must be a torch.nn.Module, not {type(model).__name__}")
         if loss is not None and not callable(loss):
@@ -59,6 +76,9 @@ class TorchStep:
         self._module = LossModule(model, loss, targets)
         self._rule = optimizers.rule_of(optimizer)
         self._clip, self._precision, self._options = clip, options.pop("precision"), options
+        self._compute = DType(options.pop("compute"))
+        self.accumulate, self.waiting = accumulate, 0
+        self._sums: dict[torch.Tensor, torch.Tensor] = {}
         self._modules = list(self._module.modules())
         self._programs: Programs[StepProgram] = Programs()
         self._variants: set[Any] = set()
@@ -77,11 +97,26 @@ class TorchStep:
         self._limit_variants(options)
         key = (
             nest, tuple([_argument_key(leaf) for leaf in leaves]), tuple([m.training for m in self._modules]), options, tuple(pairs),
-            tuple([p.requires_grad for g in groups for p in g["params"]]),
+            tuple([p.requires_grad for g in groups for p in g["params"]]), self._half(), self.waiting + 1 == self.accumulate,
         )  # fmt: skip
         made = self._programs.find(key) or self._programs.get(key, lambda: self._make_program(args, named, pairs))  # fmt: skip
         self._ensure_state(made)
         return self._run(made, tensors, numbers)
+
+    def discard(self) -> None:
+        """Forgets the micro-batches that wait for the last one."""
+        self.waiting = 0
+        for sums in self._sums.values():
+            sums.zero_()
+
+    def _half(self) -> DType:
+        """The type of products: that of torch.autocast around the call, or the step's own."""
+        if not torch.is_autocast_enabled("cpu"):
+            return self._compute
+        found = dtype_of(torch.empty((), dtype=torch.get_autocast_dtype("cpu")))
+        if found is not DType.BF16:
+            raise refuse(f"torch.autocast is of {found}, whose gradients need a scale of the loss", "dtype=torch.bfloat16")  # fmt: skip
+        return found
 
     # ---- a call ------------------------------------------------------------------------------
 
@@ -93,10 +128,12 @@ class TorchStep:
         (loss,) = made.program([*args, torch.tensor(numbers, dtype=torch.float64)])
         made.state.copy_back(state)
         torch.autograd.graph.increment_version(state)
-        if self._rule.counts:
+        if self._rule.counts and made.graph.learns:
             counts = [self.optimizer.state[p.tensor][COUNT] for p in made.graph.learns]
             torch._foreach_add_(counts, 1)
-        self.optimizer._opt_called = True  # learning-rate schedules warn without it
+        self.waiting = (self.waiting + 1) % self.accumulate
+        if not self.waiting:
+            self.optimizer._opt_called = True  # learning-rate schedules warn without it
         found: torch.Tensor = loss
         return found
 
@@ -145,7 +182,8 @@ class TorchStep:
             for leaf in pytree.tree_leaves((args, named)):
                 if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
                     raise refuse("an input requires a gradient, and a step has those of parameters only", "x.detach()")  # fmt: skip
-            exported = loss_program(self._module, args, named)
+            with torch.autocast("cpu", enabled=False):  # products are found here
+                exported = loss_program(self._module, args, named)
             changed = [n for n in exported.buffers if n in exported.inputs]
             if changed:
                 raise refuse(f"the model changes its input '{changed[0]}' in place", "let it change a copy: x.clone()")  # fmt: skip
@@ -153,7 +191,11 @@ class TorchStep:
                 **dict(self._module.named_parameters(remove_duplicate=False)),
                 **dict(self._module.named_buffers(remove_duplicate=False)),
             }
-            graph = StepBuilder(exported, owned, self._learned(pairs), self._clip).graph()
+            last = self.waiting + 1 == self.accumulate
+            several = self.accumulate > 1
+            sums = GradientSums(self.accumulate, last, self._sums) if several else None
+            learned, half = self._learned(pairs), self._half()
+            graph = StepBuilder(exported, owned, learned, self._clip, half, sums).graph()
             return self._compiled(exported, graph)
 
     def _learned(self, pairs: Sequence[int]) -> list[LearnedParameter]:
@@ -208,6 +250,8 @@ def torch_step(
     *,
     targets: int = 1,
     clip_norm: float | None = None,
+    accumulate: int = 1,
+    compute: str = "f32",
     target: str = "cpu",
     threads: int | None = None,
     precision: str = "default",
@@ -219,15 +263,19 @@ def torch_step(
     `loss(model(*inputs), target)`, its gradients and the optimizer's update, and returns the loss.
 
     The last `targets` positional arguments are the loss's. Without a loss (None) the model returns
-    it: a scalar, or an object with one as `.loss`. `clip_norm` bounds the global norm of gradients.
-    Other options are those of `xlac.compile`. Raises SourceError and UnsupportedError: at once for
-    the optimizer, at a call for the model.
+    it: a scalar, or an object with one as `.loss`. `clip_norm` bounds the global norm of gradients;
+    of `accumulate` calls the last makes the update, of the mean of their gradients; `compute` is
+    the type of products, as torch.autocast has them. Other options are those of `xlac.compile`.
+    Raises SourceError and UnsupportedError: at once for the optimizer, at a call for the model.
     """
     chosen("precision", precision, PRECISIONS)
     if targets < 0 or (clip_norm is not None and not 0 < clip_norm < float("inf")):
         raise refuse("clip_norm is a positive number, and targets a number of arguments")
+    chosen("compute", compute, ("f32", "bf16"))
+    if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+        raise refuse("accumulate is a number of calls")
     options = {
-        "target": target, "threads": threads or torch.get_num_threads(), "precision": precision, "checked": checked,
+        "compute": compute, "target": target, "threads": threads or torch.get_num_threads(), "precision": precision, "checked": checked,
         "max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory,
     }  # fmt: skip
-    return TorchStep(model, loss, optimizer, targets, clip_norm, options)
+    return TorchStep(model, loss, optimizer, targets, clip_norm, accumulate, options)

@@ -16,11 +16,12 @@ from xlac.frontends.torch.exported import Exported
 from xlac.frontends.torch.fx_nodes import dtype_of
 from xlac.frontends.torch.layout import Perm, inverse, order
 from xlac.integrations.torch.optimizers import GroupOptimizer, elaboration, refuse
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Graph, Node, zeros
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
+from xlac.training.mixed import MixedPrecision
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
@@ -51,6 +52,12 @@ class SharedTensor:
     tensor: torch.Tensor
     perm: Perm | None  # the order of its axes in memory
     slot: str = ""
+    alike: torch.Tensor | None = None  # a tensor of its type, where that is not the parameter's
+
+    @property
+    def told(self) -> torch.Tensor:
+        """A tensor of its type, shape and device."""
+        return self.tensor if self.alike is None else self.alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +69,40 @@ class StepGraph:
     learns: tuple[LearnedParameter, ...]
 
 
+@dataclass(eq=False)
+class GradientSums:
+    """What micro-batches of a step add up to, by parameter, in memory beside PyTorch's. `last` says
+    that the update is made of this one and those before it.
+    """
+
+    number: int
+    last: bool
+    tensors: dict[torch.Tensor, torch.Tensor]
+
+    def of(self, p: torch.Tensor) -> torch.Tensor:
+        """The sum of a parameter."""
+        if p not in self.tensors:
+            self.tensors[p] = torch.zeros_like(p.detach(), memory_format=torch.preserve_format)
+        return self.tensors[p]
+
+
 class StepBuilder:
     """Builds the graph of a step from the exported loss. `owned` are the module's tensors by name,
-    `learns` the parameters of the optimizer, `clip` the bound of the gradients' global norm.
+    `learns` the parameters of the optimizer, `clip` the bound of the gradients' global norm,
+    `compute` the type of products, `sums` what the gradients of several micro-batches are added to.
     """
 
     def __init__(
-        self, exported: Exported, owned: Mapping[str, torch.Tensor], learns: Sequence[LearnedParameter], clip: float | None
-    ) -> None:  # fmt: skip
+        self,
+        exported: Exported,
+        owned: Mapping[str, torch.Tensor],
+        learns: Sequence[LearnedParameter],
+        clip: float | None,
+        compute: DType = DType.F32,
+        sums: GradientSums | None = None,
+    ) -> None:
         self.exported, self.owned, self.clip = exported, owned, clip
+        self.compute, self.sums = compute, sums
         self.learns = {id(p.tensor): p for p in learns}
         self.state: list[SharedTensor] = []
         self.leaves: dict[str, Node] = {}  # state as it lies in memory
@@ -87,7 +119,10 @@ class StepBuilder:
             if node.op.mnemonic == "param" and param(node).name in self.owned:
                 known[node] = self._state_node(param(node).name)
         named = model.graph.outputs
-        moved = dict(zip(named, substituted(list(named.values()), known), strict=True))
+        roots = substituted(list(named.values()), known)
+        if self.compute is not DType.F32:
+            roots = MixedPrecision(self.compute).nodes(roots)
+        moved = dict(zip(named, roots, strict=True))
         loss = moved.pop(str(self.exported.outputs[0]))
         following = {
             self._state_of(self.owned[target]): moved[output]
@@ -106,10 +141,13 @@ class StepBuilder:
             self.views[id(tensor)] = self._add_state(name.removeprefix("model."), tensor)
         return self.views[id(tensor)]
 
-    def _add_state(self, name: str, tensor: torch.Tensor, slot: str = "") -> Node:
-        perm, dtype = order(tensor), dtype_of(tensor)
-        shape = tuple(tensor.shape if perm is None else (tensor.shape[a] for a in perm))
-        self.state.append(SharedTensor(name, tensor, perm, slot))
+    def _add_state(
+        self, name: str, tensor: torch.Tensor, slot: str = "", alike: torch.Tensor | None = None
+    ) -> Node:
+        typed = tensor if alike is None else alike
+        perm, dtype = order(typed), dtype_of(typed)
+        shape = tuple(typed.shape if perm is None else (typed.shape[a] for a in perm))
+        self.state.append(SharedTensor(name, tensor, perm, slot, alike))
         self.leaves[name] = build.param(name, dtype, shape, "state", Origin(name))
         return self.leaves[name] if perm is None else build.transpose(self.leaves[name], inverse(perm))  # fmt: skip
 
@@ -137,10 +175,14 @@ class StepBuilder:
         if not pairs:
             hint = "look for requires_grad=False, torch.no_grad and detach"
             raise refuse("the loss depends on no parameter of the optimizer", hint)
-        if self.clip is not None:
-            pairs = _clipped_by_norm(pairs, self.clip)
         self.rates = build.param(RATES, DType.F64, (2 * self.pairs,), origin=Origin(RATES))
         updates: dict[SharedTensor, Node] = {}
+        if self.sums is not None:
+            pairs = [(p, self._summed(p, g, updates)) for p, g in pairs]
+            if not self.sums.last:
+                return found.values[0], updates, []
+        if self.clip is not None:
+            pairs = _clipped_by_norm(pairs, self.clip)
         context = elaboration()
         for learned, gradient in pairs:
             updates.update(self._update(context, learned, gradient))
@@ -151,15 +193,27 @@ class StepBuilder:
         weight, group = self.views[id(learned.tensor)], learned.group
         name = self._state_of(learned.tensor).name
         kept, places = {}, {}
-        for slot, called in group.slots.items():
-            kept[slot] = self._add_state(f"optimizer.{called}.{name}", learned.tensor, called)
-            places[slot] = self.state[-1]
+        for one in group.kept(learned.tensor):
+            alike, place = one.alike(learned.tensor), f"optimizer.{one.name}.{name}"
+            kept[one.slot] = self._add_state(place, learned.tensor, one.name, alike)
+            places[one.slot] = self.state[-1]
         rate, steps = (self._rate_element(2 * learned.pair + n) for n in (0, 1))
         if group.maximize:
             gradient = build.apply1("neg", gradient)
         made = group.optimizer.update(context, weight, gradient, rate, steps, kept)  # type: ignore[arg-type]
         found = {places[slot]: node for slot, node in made.items() if slot != "w"}
         return {self._state_of(learned.tensor): made["w"], **found}
+
+    def _summed(
+        self, learned: LearnedParameter, gradient: Node, updates: dict[SharedTensor, Node]
+    ) -> Node:
+        """The gradient with those of the micro-batches before it, each over their number."""
+        assert self.sums is not None
+        name = self._state_of(learned.tensor).name
+        before = self._add_state(f"gradient.{name}", self.sums.of(learned.tensor))
+        added = build.add(before, build.mul(gradient, 1.0 / self.sums.number))
+        updates[self.state[-1]] = zeros(added.type) if self.sums.last else added
+        return added
 
     def _rate_element(self, at: int) -> Node:
         return build.reshape(build.cut(self.rates, 0, at, at + 1), ())

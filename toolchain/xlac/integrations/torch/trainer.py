@@ -204,4 +204,6 @@ def torch_trainer(
         raise refuse(f"{wrong[0]!r} is no metric", "metrics={'accuracy': lambda made, label: …}, of other names than loss, epoch, step and seconds")  # fmt: skip
     if not 0 < targets < len(inputs):
         raise refuse(f"targets is {targets}, and there are {len(inputs)} inputs", "one at least is the model's, and one the loss's")  # fmt: skip
+    if options.get("accumulate", 1) != 1:
+        raise refuse("accumulate is of xlac.torch_step: a step of a run is one batch", "larger batches, or steps of your own")  # fmt: skip
     return TorchTrainer(model, loss, optimizer, inputs, targets, dict(metrics or {}), schedule, options)  # fmt: skip
