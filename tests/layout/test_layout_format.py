@@ -22,8 +22,33 @@ SHARE = 0.8
 LINE = 120
 """The longest row, in columns."""
 
-LATER = ("toolchain/xlac",)
-"""Folders that are still to be formatted; one here may only go."""
+LATER = tuple(
+    f"toolchain/xlac/{name}"
+    for name in (
+        "training/",
+        "autodiff/",
+        "recompute/",
+        "batching/",
+        "integrations/",
+        "spec/training/",
+        "api.py",
+        "cli/commands/bench.py",
+        "cli/commands/build.py",
+        "cli/commands/profile.py",
+        "cli/commands/train.py",
+        "cli/options.py",
+        "codegen/core/elements.py",
+        "codegen/cpu/attention/gradient_products.py",
+        "frontends/stablehlo/quantization.py",
+        "frontends/torch/operations.py",
+        "ir/parse.py",
+        "ops/nn/attention_derivatives.py",
+        "ops/scalar/special.py",
+        "spec/schema/schema.py",
+        "spec/text/synonyms.py",
+    )
+)
+"""What is still to be formatted: rooms and files; one here may only go."""
 
 Literal = ast.Tuple | ast.List | ast.Set | ast.Dict
 Statement = ast.Assign | ast.AnnAssign | ast.Return | ast.Expr

@@ -227,8 +227,9 @@ class _Stages:
             checkpoint("fusion")
             groups = partition(scheduled, target, fuse=self.fuse, kind_taken=kind_taken)
             checkpoint("schedules and the memory plan")
-            sizes = model.dims.values()
-            planner = partial(unplaced, lowering=self.schedules, weights=weights, launcher=MergedLaunches(), state=model.state, sizes=sizes, caches=caches(target))  # fmt: skip
+            planner = partial(unplaced, lowering=self.schedules, weights=weights)
+            planner = partial(planner, launcher=MergedLaunches(), state=model.state)
+            planner = partial(planner, sizes=model.dims.values(), caches=caches(target))
             groups, program = fit_memory(groups, planner, self.schedules, model.state, self.memory)
             check_addressable(program)
             if model.checks:  # no temporary is read before it is written, too

@@ -21,8 +21,15 @@ ALIGN = 64  # bytes, of a constant in the file
 
 def told_of(slot: Slot) -> dict[str, Any]:
     """A slot as JSON."""
-    return {"name": slot.name, "symbol": slot.symbol, "dtype": slot.dtype.value, "shape": [data_of(n) for n in slot.shape],
-            "role": slot.role.value, "offset": slot.offset, "align": slot.align}  # fmt: skip
+    return {
+        "name": slot.name,
+        "symbol": slot.symbol,
+        "dtype": slot.dtype.value,
+        "shape": [data_of(n) for n in slot.shape],
+        "role": slot.role.value,
+        "offset": slot.offset,
+        "align": slot.align,
+    }
 
 
 def slot_of(told: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:

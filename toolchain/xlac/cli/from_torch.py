@@ -21,8 +21,8 @@ REFUSED = ("dim", "sets", "cpu", "triple", "arch", "max_memory", "accumulate", "
 
 
 def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any]) -> TorchTrainer:
-    """The trainer of MODULE:FUNCTION, with options of `xlac.torch_step`. Raises SourceError for what
-    the function does not give, and for what goes wrong in it, at the line.
+    """The trainer of MODULE:FUNCTION, with options of `xlac.torch_step`. Raises SourceError for
+    what the function does not give, and for what goes wrong in it, at the line.
     """
     for name in REFUSED:
         if given.get(name):
@@ -30,7 +30,9 @@ def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any
             raise click.UsageError(f"{option} is for specs; --from-torch trains a module as it is")
     module, colon, called = text.rpartition(":")
     if not colon or not module or not called.isidentifier():
-        raise click.UsageError(f"--from-torch takes MODULE:FUNCTION or FILE.py:FUNCTION, not '{text}'")  # fmt: skip
+        raise click.UsageError(
+            f"--from-torch takes MODULE:FUNCTION or FILE.py:FUNCTION, not '{text}'"
+        )
     from xlac.support.extras import needed
 
     with needed("--from-torch"):
@@ -40,7 +42,9 @@ def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any
     if not callable(function):
         from xlac_sdk.support.choices import nearest
 
-        names = [name for name, one in vars(found).items() if callable(one) and not name.startswith("_")]  # fmt: skip
+        names = [
+            name for name, one in vars(found).items() if callable(one) and not name.startswith("_")
+        ]
         raise _wrong(f"{module} has no function '{called}'", nearest(called, names))
     made = _run(text, function)
     return _trainer(text, made, options)
@@ -49,7 +53,10 @@ def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any
 def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
     from xlac.integrations.torch.trainer import torch_trainer as trainer_of
 
-    hint = "return {'model': …, 'loss': …, 'optimizer': …, 'inputs': {'image': torch.zeros(32, 64), 'label': torch.zeros(32, dtype=torch.long)}}, as xlac.torch_trainer takes them"  # fmt: skip
+    hint = (
+        "return {'model': …, 'loss': …, 'optimizer': …, 'inputs': {'image': torch.zeros(32, "
+        "64), 'label': torch.zeros(32, dtype=torch.long)}}, as xlac.torch_trainer takes them"
+    )
     if not isinstance(made, Mapping):
         raise _wrong(f"{text} gives {type(made).__name__}, and not what is to be trained", hint)
     missing = [name for name in ("model", "loss", "optimizer", "inputs") if name not in made]
@@ -60,7 +67,10 @@ def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
     if unknown:
         from xlac_sdk.support.choices import nearest
 
-        raise _wrong(f"{text} gives {unknown[0]!r}, which is nothing that is trained", nearest(str(unknown[0]), known))  # fmt: skip
+        raise _wrong(
+            f"{text} gives {unknown[0]!r}, which is nothing that is trained",
+            nearest(str(unknown[0]), known),
+        )
     return trainer_of(**made, **options)
 
 
@@ -93,7 +103,11 @@ def _run(text: str, function: Callable[[], Any]) -> Any:
         span = Span(Path(error.filename or text), error.lineno or 1, error.offset or 1)
         raise SourceError(Diagnostic("XL7312", f"{error.msg}", span)) from None
     except Exception as error:
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__ and "importlib" not in f.filename]  # fmt: skip
+        frames = [
+            f
+            for f in traceback.extract_tb(error.__traceback__)
+            if f.filename != __file__ and "importlib" not in f.filename
+        ]
         own = [f for f in frames if "site-packages" not in f.filename] or frames
         problem = f"{text} failed: {type(error).__name__}: {error}"
         last = own[-1] if own else None

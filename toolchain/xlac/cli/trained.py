@@ -34,7 +34,10 @@ def check(
         problem = f"a spec that trains cannot be written as '{refused[0]}'"
         hint = f"--emit {','.join(backend.entry_forms)}, or some of these"
         if refused[0] == "exe":
-            hint += "; a program of yours calls its functions (docs/CALLING.md), xlac run --entry step a folder's"  # fmt: skip
+            hint += (
+                "; a program of yours calls its functions (docs/CALLING.md), "
+                "xlac run --entry step a folder's"
+            )
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     given = [name for name, value in options.items() if value]
     if given:

@@ -238,10 +238,24 @@ def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
         )
     for event in profile.events:
         row = profile.rows[event.row]
-        told = {"what": ", ".join(o.name for o in row.origins), "where": place(row.origins),
-                "flops": row.work.flops, "bytes": row.work.bytes}  # fmt: skip
-        events.append({"ph": "X", "pid": 0, "tid": event.thread, "cat": "part" if event.part else "kernel", "name": row.name,
-                       "ts": event.start * 1e6, "dur": event.seconds * 1e6, "args": {} if event.part else told})  # fmt: skip
+        told = {
+            "what": ", ".join(o.name for o in row.origins),
+            "where": place(row.origins),
+            "flops": row.work.flops,
+            "bytes": row.work.bytes,
+        }
+        events.append(
+            {
+                "ph": "X",
+                "pid": 0,
+                "tid": event.thread,
+                "cat": "part" if event.part else "kernel",
+                "name": row.name,
+                "ts": event.start * 1e6,
+                "dur": event.seconds * 1e6,
+                "args": {} if event.part else told,
+            }
+        )
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 

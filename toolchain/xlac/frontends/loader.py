@@ -69,7 +69,7 @@ def load(
 
 
 def as_precise(model: Model, precision: str) -> Model:
-    """The model at a precision of PRECISIONS; "" keeps its own. Raises SourceError for any other."""
+    """The model at a precision of PRECISIONS; "" keeps its own. Raises SourceError."""
     return replace(model, precision=chosen_precision(precision)) if precision != "" else model
 
 

@@ -24,8 +24,9 @@ from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
 ANCHORS = {
-    "dot": Kind.DOT, "conv": Kind.CONV, "window": Kind.WINDOW, "scatter": Kind.SCATTER, "dyn_update": Kind.UPDATE, "sort": Kind.SORT,
-    "cumulative": Kind.CUMULATIVE, "compact": Kind.CUMULATIVE, "rng_bits": Kind.RANDOM, "custom_call": Kind.CLAIMED,
+    "dot": Kind.DOT, "conv": Kind.CONV, "window": Kind.WINDOW, "scatter": Kind.SCATTER,
+    "dyn_update": Kind.UPDATE, "sort": Kind.SORT, "cumulative": Kind.CUMULATIVE,
+    "compact": Kind.CUMULATIVE, "rng_bits": Kind.RANDOM, "custom_call": Kind.CLAIMED,
     "cond": Kind.CONTROL, "while": Kind.CONTROL, "scan": Kind.CONTROL, "call": Kind.CONTROL,
 }  # fmt: skip
 

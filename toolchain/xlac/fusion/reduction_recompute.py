@@ -46,7 +46,7 @@ class Recompute:
         }
 
     def pays(self, node: Node, reader: Cluster, stored: bool) -> bool:
-        """Whether a cluster that crosses memory moves less when it computes a node of another one."""
+        """Whether a cluster that crosses memory moves less by computing a node of another."""
         made = self._made_of(node)
         if made is None or reader.kind not in READERS:
             return False
@@ -90,8 +90,8 @@ class Recompute:
         return found
 
     def _made_of(self, node: Node) -> tuple[frozenset[Node], int] | None:
-        """The values in memory, of the space of its cluster, that a node is made of, and by how many
-        operations an element; None for what a cluster has to write.
+        """The values in memory, of the space of its cluster, that a node is made of, and by how
+        many operations an element; None for what a cluster has to write.
         """
         if node not in self._known:
             self._known[node] = self._walked(node)

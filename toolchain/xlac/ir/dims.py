@@ -1,4 +1,4 @@
-"""Sizes of tensors, in graphs as in programs: the SDK's module, under the toolchain's name for it."""
+"""Sizes of tensors, in graphs as in programs: the SDK's module under the toolchain's name."""
 
 from xlac_sdk.dims import (
     UNBOUNDED,

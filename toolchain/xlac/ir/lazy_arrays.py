@@ -1,4 +1,4 @@
-"""Arrays by name, each made when it is first read: the constants of a program, weights of a file."""
+"""Arrays by name, each made when first read: a program's constants, weights of a file."""
 
 from __future__ import annotations
 

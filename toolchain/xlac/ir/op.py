@@ -103,9 +103,9 @@ class Op(ABC):
         """
 
     derivatives: ClassVar[tuple[str, ...]] = ()
-    """How the result changes with each operand, as expressions that are linear in `t`, the change of
-    that operand: `t * cos(x)`. They name the operands and `result`; `autodiff/expressions.py` reads
-    them. "0" is nothing, "t" the change itself.
+    """How the result changes with each operand, as expressions that are linear in `t`, the change
+    of that operand: `t * cos(x)`. They name the operands and `result`; `autodiff/expressions.py`
+    reads them. "0" is nothing, "t" the change itself.
     """
 
     def linear(self) -> Sequence[Sequence[str]]:
@@ -137,8 +137,9 @@ class Op(ABC):
         return None
 
     leading: ClassVar[Mapping[str, str | int] | None] = None
-    """For an operation that takes a leading axis of all its operands along as one of its result: what
-    becomes of its attributes then, in the words of `leading.py`. None: it does not, or not so simply.
+    """For an operation that takes a leading axis of all its operands along as one of its result:
+    what becomes of its attributes then, in the words of `leading.py`. None: it does not, or not so
+    simply.
     """
 
     def batched(
@@ -152,9 +153,9 @@ class Op(ABC):
     def in_training(
         self, node: Node, uniform: Callable[[Type], Node]
     ) -> tuple[Node, Mapping[Node, Node]] | None:
-        """What `node`, which applies this operation, gives while a model learns, and the next values
-        of parameters that it measures; None: the same as ever. `uniform` draws numbers of a type,
-        from 0 to below 1.
+        """What `node`, which applies this operation, gives while a model learns, and the next
+        values of parameters that it measures; None: the same as ever. `uniform` draws numbers of a
+        type, from 0 to below 1.
         """
         return None
 
@@ -216,7 +217,7 @@ T = TypeVar("T", bound=Op)
 
 @dataclass_transform(frozen_default=True)
 def family(cls: type[T]) -> type[T]:
-    """Makes the class the base of several operations, which have its attributes; it is none itself."""
+    """Makes the class the base of operations, which have its attributes; it is none itself."""
     return _frozen(cls)
 
 

@@ -35,7 +35,7 @@ def planned(
     sizes: Iterable[Symbol] = (),
     caches: Sequence[int] = (),
 ) -> tuple[Program, Sequence[int]]:
-    """`unplaced`, placed; and for each group of the graph the most memory that it has for itself."""
+    """`unplaced`, placed; and the most memory that each group of the graph has for itself."""
     found = unplaced(partition, lowering, weights, MergedLaunches(), state, sizes, caches)
     return found.placed(), found.needs
 

@@ -8,15 +8,24 @@ from xlac.ir.op import OPS
 
 FILES = {
     "control": "control bounded custom_gradient effect",
-    "nn": "attention attention_derivatives cached_attention rotary convolution transposed_convolution linear einsum loss "
-    "class_loss batch_normalization normalization response_norm pooling adaptive_pooling probability recurrent",
-    "reduction": "algebra fft rounding contraction conv order ranking reduction window window_choice cumulative "
-    "named_reductions statistics extremes",
-    "scalar": "activation gating arithmetic comparison convert elementary trigonometric logic "
-    "minifloat_codes native special gamma",
-    "tensor": "arrange choose masks create dynamic grid gather scatter dynamic_slice leaf place "
-    "reorder resize view extend",
-}  # fmt: skip
+    "nn": (
+        "attention attention_derivatives cached_attention rotary convolution "
+        "transposed_convolution linear einsum loss class_loss batch_normalization normalization "
+        "response_norm pooling adaptive_pooling probability recurrent"
+    ),
+    "reduction": (
+        "algebra fft rounding contraction conv order ranking reduction window window_choice "
+        "cumulative named_reductions statistics extremes"
+    ),
+    "scalar": (
+        "activation gating arithmetic comparison convert elementary trigonometric logic "
+        "minifloat_codes native special gamma"
+    ),
+    "tensor": (
+        "arrange choose masks create dynamic grid gather scatter dynamic_slice leaf place "
+        "reorder resize view extend"
+    ),
+}
 """The files that declare operations, by folder."""
 
 for _folder, _files in FILES.items():

@@ -25,7 +25,7 @@ def widen(array: Array) -> Array:
 
 
 def narrow(array: Any, dtype: np.dtype[Any]) -> Array:
-    """A result rounded to an element type of the same class; float64 results of float64 work stay."""
+    """A result rounded to an element type of its class; float64 results of float64 work stay."""
     with np.errstate(all="ignore"):
         return np.asarray(array).astype(dtype, copy=False)
 
@@ -56,12 +56,23 @@ def scalar(primitive: Primitive, *arrays: Array) -> Array:
 
 P = Primitive
 COMBINE: dict[str, Primitive] = {
-    "add": P.ADD, "mul": P.MUL, "max": P.MAX, "min": P.MIN, "and": P.AND, "or": P.OR, "xor": P.XOR,
-}  # fmt: skip
+    "add": P.ADD,
+    "mul": P.MUL,
+    "max": P.MAX,
+    "min": P.MIN,
+    "and": P.AND,
+    "or": P.OR,
+    "xor": P.XOR,
+}
 _UFUNC: dict[str, np.ufunc] = {
-    "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 def identity(combine: str, dtype: DType) -> int | float | bool:

@@ -94,11 +94,10 @@ class Check(NamedTuple):
         about = self.told.replace("{value} is divided", "an integer is divided").replace(
             " {value}", ""
         )
-        where = (
-            f"{self.place[0].replace(os.sep, '/').rpartition('/')[2]}:{self.place[1]}:{self.place[2]}: "
-            if self.place
-            else ""
-        )
+        where = ""
+        if self.place:
+            file, line, column, _ = self.place
+            where = f"{file.replace(os.sep, '/').rpartition('/')[2]}:{line}:{column}: "
         return f"{where}{self.node or 'a node without a name'}: {about} [{CODES[self.kind]}]"
 
     def failed(self, position: int, value: int, turn: int) -> CheckFailed:

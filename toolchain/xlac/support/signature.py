@@ -27,7 +27,8 @@ def _one(name: str, text: str) -> str:
 def text_of(dtype: DType, shape: Shape, most: Iterable[int] = ()) -> str:
     """A type as specs write it; sizes of the axes `most` are bounds, which data may stay below."""
     decided = set(most)
-    return f"{dtype}[{', '.join(f'<={n}' if axis in decided else str(n) for axis, n in enumerate(shape))}]"
+    told = (f"<={n}" if axis in decided else str(n) for axis, n in enumerate(shape))
+    return f"{dtype}[{', '.join(told)}]"
 
 
 def sizes_of(shapes: Iterable[Shape]) -> str:

@@ -5,12 +5,12 @@ through it.
     elements = Elements(builder, group, target)
     with builder.loop("i", 0, rows, kind=LoopKind.PARALLEL) as i:
         with builder.loop("j", 0, columns, lanes) as j:
-            elements.store(node, (i, build.ramp(j, 1, lanes)))  # computed, and stored to the node's parameter
+            elements.store(node, (i, build.ramp(j, 1, lanes)))  # to the node's parameter
     return LoweredGroup((elements.launch(name, work, note),))
 
 * `at(node, index)` is one element, or as many as the index has lanes, in the node's *compute* dtype
-  (f32 for 16-bit floats). An index has a scalar or vector entry for each axis; all vectors have one lane count.
-  A result that does not vary over the lanes is a scalar: `build.apply` and `store` widen it.
+  (f32 for 16-bit floats). An index has a scalar or vector entry for each axis; all vectors have one
+  lane count. A result that does not vary over the lanes is a scalar: `build.apply` and `store` widen it.
 * A node's value comes from, in this order: the binding by the lowering (`bind` to a buffer,
   `bind_value` to a function); for a group input, its parameter, or an immediate for a constant of
   equal elements; for an Elementwise node of the group, its operation. Other nodes must be bound first.

@@ -38,7 +38,8 @@ def constant_text(array: Array) -> str:
         return f"dense<{number_text(flat[0], dtype)}> : {type}"
     if array.size <= SHORT or dtype is DType.BOOL:  # versions of MLIR differ in the bytes of bools
         return f"dense<{_nested([number_text(v, dtype) for v in flat], array.shape)}> : {type}"
-    return f'dense<"0x{flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes().hex().upper()}"> : {type}'
+    data = flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes()
+    return f'dense<"0x{data.hex().upper()}"> : {type}'
 
 
 def number_text(value: object, dtype: DType) -> str:
@@ -60,7 +61,8 @@ def _nested(items: list[str], shape: tuple[int, ...]) -> str:
     if not shape:
         return items[0]
     step = len(items) // shape[0]
-    return f"[{', '.join(_nested(items[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))}]"
+    rows = (_nested(items[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0]))
+    return f"[{', '.join(rows)}]"
 
 
 def ints(values: Iterable[int]) -> str:

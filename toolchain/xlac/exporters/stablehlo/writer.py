@@ -151,9 +151,8 @@ class StableHloWriter:
         with self._inside() as lines:
             given = [SsaValue(self.fresh("arg"), t) for t in types]
             if given:
-                lines.append(
-                    f"{self.indent[:-2]}^bb0({', '.join(f'{v.name}: {type_text(v.type)}' for v in given)}):"
-                )
+                takes = ", ".join(f"{v.name}: {type_text(v.type)}" for v in given)
+                lines.append(f"{self.indent[:-2]}^bb0({takes}):")
             results = fill(*given)
             names, ends = (
                 ", ".join(r.name for r in results),

@@ -18,9 +18,14 @@ from xlac.ops.tensor import view
 from xlac.ops.tensor.leaf import Const, Iota, Param
 
 COMMUTATIVE: dict[type[Op], str] = {
-    arithmetic.Add: "add", arithmetic.Mul: "mul", arithmetic.Max: "max", arithmetic.Min: "min",
-    arithmetic.And: "and", arithmetic.Or: "or", arithmetic.Xor: "xor",
-}  # fmt: skip
+    arithmetic.Add: "add",
+    arithmetic.Mul: "mul",
+    arithmetic.Max: "max",
+    arithmetic.Min: "min",
+    arithmetic.And: "and",
+    arithmetic.Or: "or",
+    arithmetic.Xor: "xor",
+}
 
 
 def through(node: Node) -> Node:

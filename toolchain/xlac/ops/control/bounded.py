@@ -173,8 +173,10 @@ class CountedScan(Composite):
             *gives[: self.carries],
             apply("add", number, _number(1)),
             *(_written(b, y, at) for b, y in zip(buffers, yields, strict=True)),
-            limit, *whole, *others,
-        ]  # fmt: skip
+            limit,
+            *whole,
+            *others,
+        ]
         return Node.of(
             While(test, _graph(self.body.name, params, next_)),
             *first,

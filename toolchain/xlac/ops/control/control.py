@@ -19,7 +19,7 @@ from xlac_sdk.dtypes import DType
 
 @declare
 class Pick(Op):
-    """One result of a node that has several. Its types and arrays are all the results of that node."""
+    """One result of a node that has several, whose types and arrays it is given."""
 
     mnemonic = "pick"
     index: int = 0
@@ -37,7 +37,7 @@ class Pick(Op):
 
 @declare
 class Cond(Op):
-    """Runs the branch that a number names; one out of range runs the last. All give the same types."""
+    """Runs the branch that a number names, out of range the last. All give the same types."""
 
     mnemonic = "cond"
     operands = ("index", "*args")

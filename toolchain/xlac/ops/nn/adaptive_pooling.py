@@ -1,4 +1,4 @@
-"""Pooling to a size that is given: all of a channel (global), or any number of windows (adaptive)."""
+"""Pooling to a given size: all of a channel (global), or any number of windows (adaptive)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,8 @@ class Heads(Composite):
         (batch, heads, _, width), (kb, kh, kt, kw), (vb, vh, vt, _) = found
         if (kb, vb) != (batch, batch) or (kh, kt) != (vh, vt):
             raise ShapeError(
-                f"{self.mnemonic} needs keys and values alike and of the queries' batch, got {q}, {k} and {v}",
+                f"{self.mnemonic} needs keys and values alike and of the queries' batch, "
+                f"got {q}, {k} and {v}",
                 operand=1,
             )
         if not isinstance(width, int) or width == 0:
@@ -148,7 +149,9 @@ class Heads(Composite):
         with its heads.
         """
         dtype = q.type.dtype
-        found = build.dot(build.cast(weights, dtype), v, ((4,), (2,)), ((0, 1), (0, 1)), dtype.compute)  # fmt: skip
+        found = build.dot(
+            build.cast(weights, dtype), v, ((4,), (2,)), ((0, 1), (0, 1)), dtype.compute
+        )
         return build.cast(build.reshape(found, (*q.shape[:3], v.shape[3])), dtype)
 
     def attended(self, q: Node, k: Node, v: Node, masks: Sequence[Node]) -> Node:
@@ -186,7 +189,8 @@ def length(keys: Dim, queries: Dim) -> build.Value:
     gap = keys - queries
     if not isinstance(gap, int):
         raise ShapeError(
-            f"causal attention needs to know how many more keys ({keys}) than queries ({queries}) there are",
+            f"causal attention needs to know how many more keys ({keys}) than queries "
+            f"({queries}) there are",
             operand=1,
         )
     return gap
@@ -277,12 +281,19 @@ class Attention(MaskedHeads):
 
         four = (2, 3, 5, 8)
         found = [
-            case(four, four, four), case(four, four, four, causal=True), case(four, (2, 3, 7, 8), (2, 3, 7, 4)),
-            case((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8), causal=True), case((2, 4, 1, 8), (2, 1, 7, 8), (2, 1, 7, 8), scale=0.5),
-            case((2, 5, 24), (2, 5, 24), (2, 5, 24), heads=3), case((2, 5, 24), (2, 7, 8), (2, 7, 8), heads=3, kv_heads=1, causal=True),
-            case(four, four, four, (2, 1, 1, 5)), case(four, four, four, (5, 5), DType.BOOL), case((1, 4, 3, 8), (1, 2, 3, 8), (1, 2, 3, 8), (1, 4, 3, 3)),
-            case((0, 3, 5, 8), (0, 3, 5, 8), (0, 3, 5, 8)), case((1, 2, 33, 16), (1, 2, 33, 16), (1, 2, 33, 16), causal=True),
-            case(four, four, four, (3, 1, 5), DType.BOOL), case(four, four, four, (2, 1, 1, 5), DType.BOOL, hidden=-math.inf),
-            case(four, (2, 3, 7, 8), (2, 3, 7, 8), causal=True, hidden=-math.inf), case(four, (2, 3, 3, 8), (2, 3, 3, 8), causal=True, hidden=-2.0),
+            case(four, four, four), case(four, four, four, causal=True),
+            case(four, (2, 3, 7, 8), (2, 3, 7, 4)),
+            case((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8), causal=True),
+            case((2, 4, 1, 8), (2, 1, 7, 8), (2, 1, 7, 8), scale=0.5),
+            case((2, 5, 24), (2, 5, 24), (2, 5, 24), heads=3),
+            case((2, 5, 24), (2, 7, 8), (2, 7, 8), heads=3, kv_heads=1, causal=True),
+            case(four, four, four, (2, 1, 1, 5)), case(four, four, four, (5, 5), DType.BOOL),
+            case((1, 4, 3, 8), (1, 2, 3, 8), (1, 2, 3, 8), (1, 4, 3, 3)),
+            case((0, 3, 5, 8), (0, 3, 5, 8), (0, 3, 5, 8)),
+            case((1, 2, 33, 16), (1, 2, 33, 16), (1, 2, 33, 16), causal=True),
+            case(four, four, four, (3, 1, 5), DType.BOOL),
+            case(four, four, four, (2, 1, 1, 5), DType.BOOL, hidden=-math.inf),
+            case(four, (2, 3, 7, 8), (2, 3, 7, 8), causal=True, hidden=-math.inf),
+            case(four, (2, 3, 3, 8), (2, 3, 3, 8), causal=True, hidden=-2.0),
         ]  # fmt: skip
         return found + [case(four, four, four, dtype=d, causal=True) for d in DType if d in FLOATS]

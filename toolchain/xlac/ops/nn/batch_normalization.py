@@ -57,9 +57,9 @@ class BatchNorm(Normalization):
         return tuple(axis for axis in range(x.type.rank) if axis != own)
 
     def _of_the_batch(self, x: Node, affine: Sequence[Node]) -> Node:
-        """x normalized by its own mean and variance, times weight plus bias. It goes backwards by two
-        sums, of the cotangent and of its products with the distance from the mean, which all three
-        gradients are made of.
+        """x normalized by its own mean and variance, times weight plus bias. It goes backwards by
+        two sums, of the cotangent and of its products with the distance from the mean, which all
+        three gradients are made of.
         """
         ct = param("ct", x.type.dtype, x.shape)
         result = self._normalized(x, affine)

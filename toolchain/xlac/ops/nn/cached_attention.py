@@ -84,7 +84,7 @@ class AttentionWithPast(Heads):
 
 
 def causal_after(past: Node, queries: Dim, keys: Dim) -> Node:
-    """`causal` when the past may be of any length: query i sees the past and the present up to i."""
+    """`causal` with a past of any length: query i sees the past and the present up to i."""
     if isinstance(past.shape[2], int):
         return causal(queries, keys)
     return causal(queries, keys, Node.of(DimSize(2), past))

@@ -30,7 +30,7 @@ class Einsum(Composite):
     equation: str = ""
 
     def parse(self, shapes: Sequence[Shape]) -> tuple[list[str], str, dict[str, Dim]]:
-        """The letters of each operand and of the result, and their extents; an ellipsis as digits."""
+        """The letters of each operand and of the result, with extents; an ellipsis as digits."""
         left, arrow, right = self.equation.replace(" ", "").partition("->")
         parts = left.split(",")
         if len(parts) != len(shapes):

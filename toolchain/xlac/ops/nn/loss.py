@@ -112,7 +112,7 @@ class HuberLoss(Pairwise):
 
 @declare
 class BinaryCrossEntropy(Pairwise):
-    """-(target log p + (1 - target) log(1 - p)) for probabilities p; logarithms are at least -100."""
+    """-(target log p + (1 - target) log(1 - p)) for probabilities p; logarithms >= -100."""
 
     mnemonic = "binary_cross_entropy"
     reduction: Reduction = "mean"

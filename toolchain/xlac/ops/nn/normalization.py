@@ -236,7 +236,7 @@ class GroupNorm(Normalization):
 
 @declare
 class InstanceNorm(Normalization):
-    """Less the mean, over the deviation, of each channel of each example, times weight plus bias."""
+    """Less the mean, over the deviation, of each example's channels, times weight plus bias."""
 
     mnemonic, fewest = "instance_norm", 3
     epsilon: float = 1e-5

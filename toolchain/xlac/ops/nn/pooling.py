@@ -1,4 +1,4 @@
-"""Pooling: the largest or the mean of the elements under a window that moves over the spatial axes."""
+"""Pooling: the largest or the mean of the elements under a window that moves over space."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Pool(Composite):
         return (0, 0, *[1] * self.rank)
 
     def window(self, combine: str, x: Type, inner: bool = False) -> Window:
-        """The primitive; `inner` when the padding is there already, but not what `ceil_mode` adds."""
+        """The primitive; `inner`: the padding is there already, but not what `ceil_mode` adds."""
         kernel, strides, pads, more = self.geometry(x)
         low = tuple(0 if inner else p[0] for p in pads)
         high = tuple((0 if inner else p[1]) + extra for p, extra in zip(pads, more, strict=True))
@@ -219,7 +219,7 @@ class MaxPool2d(MaxPool):
 
 @declare
 class MaxPool3d(MaxPool):
-    """The largest element under a window that moves over three axes; padding is never the largest."""
+    """The largest element under a window that moves over three axes, never of the padding."""
 
     mnemonic, rank = "max_pool3d", 3
     creates = frozenset({INFINITY})

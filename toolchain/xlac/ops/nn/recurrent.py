@@ -127,7 +127,7 @@ class LstmCell(Cell):
 
 @declare
 class GruCell(Cell):
-    """One step of a GRU: h from x and h. Gates are in the order reset, update, new, as in PyTorch."""
+    """One step of a GRU: h from x and h. Gates in PyTorch's order: reset, update, new."""
 
     mnemonic, gates, states = "gru_cell", 3, 1
     operands = ("x", "h")

@@ -99,7 +99,10 @@ class RotaryEmbedding(Composite):
             Sample((Type(DType.F32, (2, 3, 5, 8)),), {"interleaved": True}),
             Sample((Type(DType.F32, (5, 8)), Type(DType.I64, (5,))), {}, ("normal", "small")),
             Sample((Type(DType.F32, (0, 5, 8)),), {}),
-            Sample((Type(DType.F32, (2, 3, 5, 8)), Type(DType.I32, (2, 5))),
-                   {"width": 4, "base": 100.0}, ("normal", "small")),
-        ]  # fmt: skip
+            Sample(
+                (Type(DType.F32, (2, 3, 5, 8)), Type(DType.I32, (2, 5))),
+                {"width": 4, "base": 100.0},
+                ("normal", "small"),
+            ),
+        ]
         return found + [Sample((Type(d, (2, 5, 6)),), {}) for d in DType if d in FLOATS]

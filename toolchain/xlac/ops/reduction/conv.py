@@ -191,7 +191,7 @@ class Conv(Op):
         return np.ascontiguousarray(rounded(result, arrays[0], self.out_dtype))
 
     def _padded(self, x: Array) -> Array:
-        """x (batch, channels, spatial) spread by its dilation and padded, or cropped, with zeros."""
+        """x (batch, channels, spatial) spread by its dilation, and padded with zeros or cropped."""
         for axis, (low, high, gap) in enumerate(
             zip(self.low, self.high, self.lhs_dilation, strict=True), 2
         ):

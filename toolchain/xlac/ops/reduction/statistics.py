@@ -163,7 +163,7 @@ class Std(Deviation):
 
 @declare
 class Norm(Float):
-    """The length along `axis`: `ord` 1 sums magnitudes, 2 is Euclid's, inf the largest magnitude."""
+    """The length along `axis`: `ord` 1 sums magnitudes, 2 is Euclid's, inf the largest of them."""
 
     mnemonic = "norm"
     ord: float = 2.0

@@ -1,4 +1,4 @@
-"""Composites computed element by element: formulas over scalar operations, with NumPy broadcasting."""
+"""Composites computed element by element: formulas of scalar operations that broadcast."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Formula(Composite):
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
     ) -> Sequence[Node]:
-        """Operands broadcast from their last axes: those of lower rank have 1s behind the new one."""
+        """Operands broadcast from their last axes: lower ranks have 1s behind the new axis."""
         rank = max(i.type.rank for i in node.inputs)
         found = [
             apply("reshape", i, shape=(size, *(1,) * (rank + 1 - i.type.rank), *i.shape[1:]))

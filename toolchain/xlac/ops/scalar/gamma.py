@@ -76,7 +76,7 @@ class Lgamma(Formula):
 
 @declare
 class Digamma(Formula):
-    """The derivative of the logarithm of the gamma function; NaN at 0 and at the negative integers."""
+    """The derivative of the logarithm of the gamma function; NaN at 0 and negative integers."""
 
     mnemonic = "digamma"
     derivatives = ("t * polygamma(1.0, x)",)
@@ -116,7 +116,7 @@ class Zeta(Formula):
     draws = ("positive",)
 
     def formula(self, *xs: Node) -> Node:
-        """For negative q the terms below 0 are those of two series of positive ones, up to a sign."""
+        """For negative q the terms below 0 are two series of positive ones, up to a sign."""
         x, q = xs
         whole = build.compare(q, "eq", build.apply1("floor", q))
         even = build.compare(build.apply1("rem", x, 2.0), "eq", 0.0)

@@ -1,4 +1,4 @@
-"""Functions that pass, bound or stop elements: gated linear units, dropout, clips and thresholds."""
+"""Functions that pass, bound or stop elements: gated linear units, dropout, clips."""
 
 from __future__ import annotations
 

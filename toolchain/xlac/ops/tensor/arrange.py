@@ -1,4 +1,4 @@
-"""Rearranging tensors as users write it: splitting, stacking, other shapes for the same elements."""
+"""Rearranging tensors as users write it: splitting, stacking, other shapes."""
 
 from __future__ import annotations
 

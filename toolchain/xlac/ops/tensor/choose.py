@@ -22,7 +22,7 @@ F = DType.F32
 
 
 def wrapped(indices: Node, size: Dim) -> Node:
-    """Indices whose negative entries count from the end, where the size is known; else as they are."""
+    """Indices whose negative entries count from the end where the size is known."""
     return build.from_end(indices, size) if isinstance(size, int) else indices
 
 

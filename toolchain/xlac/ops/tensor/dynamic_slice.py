@@ -22,7 +22,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 
 def listed(starts: Sequence[Node], mapped: Sequence[bool], size: Dim) -> Node:
-    """Starts, of which some are along a leading axis, as i64[size, rank]: beyond it, u64 saturates."""
+    """Starts, some along a leading axis, as i64[size, rank]: beyond it, u64 saturates."""
     found = []
     for start, on in zip(starts, mapped, strict=True):
         if start.type.dtype is DType.U64:
@@ -91,12 +91,8 @@ class DynSlice(Elementwise):
                 "operand_batching_dims": (0,),
                 "start_indices_batching_dims": (0,),
             }
-        return [
-            apply(
-                "gather", x, listed(starts, mapped[1:], size), index_vector_dim=1,
-                offset_dims=tuple(range(1, rank + 1)), **given,
-            )
-        ]  # fmt: skip
+        at, offsets = listed(starts, mapped[1:], size), tuple(range(1, rank + 1))
+        return [apply("gather", x, at, index_vector_dim=1, offset_dims=offsets, **given)]
 
     def evaluate(self, *arrays: Array) -> Array:
         x, *starts = arrays
@@ -223,11 +219,19 @@ class DynUpdate(Elementwise):
         axes = tuple(range(1, len(whole) + 1))
         return [
             apply(
-                "scatter", x, places, update, update_window_dims=axes, input_batching_dims=(0,),
-                scatter_indices_batching_dims=(0,), scatter_dims_to_operand_dims=axes, index_vector_dim=1,
-                combine="assign", unique=True,
+                "scatter",
+                x,
+                places,
+                update,
+                update_window_dims=axes,
+                input_batching_dims=(0,),
+                scatter_indices_batching_dims=(0,),
+                scatter_dims_to_operand_dims=axes,
+                index_vector_dim=1,
+                combine="assign",
+                unique=True,
             )
-        ]  # fmt: skip
+        ]
 
     def evaluate(self, *arrays: Array) -> Array:
         x, update, *starts = arrays

@@ -97,7 +97,7 @@ class Pad(Elementwise):
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
     ) -> Sequence[Node] | None:
-        """A value for each: where it shows is told apart, and there it is written over the padding."""
+        """A value for each: it is written over the padding where it shows."""
         x, value = inputs
         if not mapped[1]:
             return [Node.of(widened(self, size), x, value)]

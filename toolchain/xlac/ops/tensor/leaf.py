@@ -33,7 +33,7 @@ from xlac_sdk.kernel_ir.kernel import Expr
 
 @declare
 class Param(Op):
-    """A tensor from outside: an input of the model, a learned weight, or state that calls update."""
+    """A tensor from outside: an input, a learned weight, or state that calls update."""
 
     mnemonic = "param"
     operands = ()
@@ -94,7 +94,7 @@ class Const(Elementwise):
 
     @property
     def uniform(self) -> int | float | bool | None:
-        """The number that every element is, bit for bit; None when they differ or there are none."""
+        """The number that every element is, bit for bit; None: they differ, or there are none."""
         if self.value.size == 0:
             return None
         bits = self.value.reshape(-1).view(f"u{self.value.dtype.itemsize}")

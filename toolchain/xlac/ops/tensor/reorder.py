@@ -213,7 +213,8 @@ class PadMode(View):
             )
         if size == 0 or (self.mode == "reflect" and max(low, high) >= size):
             raise ShapeError(
-                f"{self.mode} padding of {max(low, high)} needs more than {size} elements along axis {axis}",
+                f"{self.mode} padding of {max(low, high)} needs more than {size} elements "
+                f"along axis {axis}",
                 attribute="pads",
             )
         mode: Literal["edge", "reflect", "wrap"] = self.mode if self.mode != "constant" else "edge"
@@ -251,10 +252,8 @@ class PixelShuffle(View):
         (x,) = inputs
         r = self.factor
         if x.type.rank != 4 or r < 1 or not isinstance(x.shape[1], int) or x.shape[1] % (r * r):
-            raise ShapeError(
-                f"pixel_shuffle by {r} needs (batch, channels * {r * r}, height, width), got {x.type}",
-                operand=0,
-            )
+            needed = f"(batch, channels * {r * r}, height, width)"
+            raise ShapeError(f"pixel_shuffle by {r} needs {needed}, got {x.type}", operand=0)
         n, c, h, w = x.shape
         apart = build.reshape(x, (n, c // (r * r), r, r, h, w))
         return build.reshape(
@@ -283,10 +282,8 @@ class PixelUnshuffle(View):
         (x,) = inputs
         r = self.factor
         if x.type.rank != 4 or r < 1 or any(isinstance(d, int) and d % r for d in x.shape[2:]):
-            raise ShapeError(
-                f"pixel_unshuffle by {r} needs (batch, channels, height * {r}, width * {r}), got {x.type}",
-                operand=0,
-            )
+            needed = f"(batch, channels, height * {r}, width * {r})"
+            raise ShapeError(f"pixel_unshuffle by {r} needs {needed}, got {x.type}", operand=0)
         n, c, h, w = x.shape
         apart = build.reshape(x, (n, c, h // r, r, w // r, r))
         return build.reshape(

@@ -22,8 +22,7 @@ MAX_FILES = 100
 
 
 T = TypeVar("T")
-_NAMED = ("dims", "params", "inputs", "state", "ops", "blocks", "graph", "extents", "optimizers",
-          "rates")  # fmt: skip
+_NAMED = tuple("dims params inputs state ops blocks graph extents optimizers rates".split())
 
 
 @dataclass(frozen=True, slots=True)

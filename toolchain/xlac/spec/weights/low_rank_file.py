@@ -18,15 +18,15 @@ from xlac.spec.weights.tensor_files import BadFile, StoredTensor, TensorFile
 from xlac_sdk.dtypes import DType
 
 METADATA = "lora"
-"""The key under which a file says of each weight the scale of its factors, and whether the weight has
-its inputs first (`transposed`).
+"""The key under which a file says of each weight the scale of its factors, and whether the weight
+has its inputs first (`transposed`).
 """
 Found = dict[str, tuple[TensorFile, str]]
 
 
 def merged(weight: Array, a: Array, b: Array, scale: float, transposed: bool) -> Array:
-    """A weight with the change of its factors, `a` of [rank, in] and `b` of [out, rank], as an array of
-    the weight's type; computed in float64.
+    """A weight with the change of its factors, `a` of [rank, in] and `b` of [out, rank], as an
+    array of the weight's type; computed in float64.
     """
     wide = [np.asarray(x).astype(np.float64) for x in (weight, a, b)]
     change = wide[2].reshape(len(wide[2]), -1) @ wide[1].reshape(len(wide[1]), -1)
@@ -102,7 +102,7 @@ def _pairs(head: str) -> tuple[tuple[str, str], ...]:
 
 
 def _factor_metadata(file: SafetensorsFile) -> dict[str, tuple[float, bool | None]]:
-    """By weight: the scale of its factors, and whether the weight is [in, out], if the file says so."""
+    """By weight: the scale of its factors, and whether it is [in, out], if the file says so."""
     try:
         entries = json.loads(file.metadata[METADATA])
         found = {str(n): (float(one["scale"]), one.get("transposed")) for n, one in entries.items()}
@@ -117,12 +117,19 @@ def _factor_metadata(file: SafetensorsFile) -> dict[str, tuple[float, bool | Non
 def _transposed(
     name: str, weight: StoredTensor, a: StoredTensor, b: StoredTensor, known: bool | None
 ) -> bool:
-    """Whether the product of factors is transposed; decided by the shapes if the file does not say."""
+    """Whether the product of factors is transposed; the shapes tell where the file does not."""
     if any(not isinstance(t.dtype, DType) or not t.dtype.is_float for t in (weight, a, b)):
         raise BadFile(f"{name!r} and its factors are no floats")
     product = (*b.shape[:1], prod(a.shape[1:]))
-    fits = [way for way in (False, True) if len(a.shape) > 1 and len(b.shape) > 1 and a.shape[0] == b.shape[1]
-            and _flat(weight, way) == (product[::-1] if way else product) and prod(b.shape[2:]) == 1]  # fmt: skip
+    fits = [
+        way
+        for way in (False, True)
+        if len(a.shape) > 1
+        and len(b.shape) > 1
+        and a.shape[0] == b.shape[1]
+        and _flat(weight, way) == (product[::-1] if way else product)
+        and prod(b.shape[2:]) == 1
+    ]
     if not fits or (known is not None and known not in fits):
         shown = " and ".join(str(list(t.shape)) for t in (a, b))
         raise BadFile(f"factors of {shown} do not fit {name!r}, {list(weight.shape)}")

@@ -88,6 +88,8 @@ def _results(
         if h.dtype.is_half:
             shape = (*h.batch, h.length, size)
             scratch = Scratch(h.dtype.compute, volume(shape), "sums")
-            place = of_keys(OperandView(scratch, row_major(shape)), Type(h.dtype.compute, shape), size)  # fmt: skip
+            place = of_keys(
+                OperandView(scratch, row_major(shape)), Type(h.dtype.compute, shape), size
+            )
         sums[number - 1] = KeySum(place, result)
     return by_query, sums[0], sums[1]

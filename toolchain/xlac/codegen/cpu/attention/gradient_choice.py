@@ -31,7 +31,7 @@ def takes(node: Node, target: Target) -> bool:
 
 
 def choose(h: AttentionProblem, target: Target) -> AttentionGradientSchedule:
-    """Tiles of scores of a panel of keys, and about as many queries as makes sums in memory cheap."""
+    """Tiles of scores of a panel of keys; so many queries that sums in memory are cheap."""
     dtype, (width, wide) = h.dtype.compute, h.widths
     rows, lanes = max(1, size_hint(h.rows)), target.lanes(h.dtype.compute)
     tile = register_tile.choose(target, dtype, (1, rows), VECTORS * lanes, width)
@@ -41,9 +41,14 @@ def choose(h: AttentionProblem, target: Target) -> AttentionGradientSchedule:
     parallel = int(items > 1 and flops >= 2 * PARALLEL_FLOPS)
     grain = max(1, min(PARALLEL_FLOPS * items // max(1, flops), items // 2))
     return AttentionGradientSchedule(
-        tile, tall, VECTORS * lanes, VECTORS, vector(width, lanes), vector(wide, lanes),
+        tile,
+        tall,
+        VECTORS * lanes,
+        VECTORS,
+        vector(width, lanes),
+        vector(wide, lanes),
         Threads(parallel, grain),
-    )  # fmt: skip
+    )
 
 
 def check(schedule: AttentionGradientSchedule, h: AttentionProblem, target: Target) -> None:

@@ -55,7 +55,9 @@ class GradientTiles(GradientProducts):
         h, blocks, builder = self.h, self.schedule, self.builder
         count, tall = build.lift(blocks.rows), build.lift(blocks.tiles)
         if divisor(h.rows) % blocks.rows:
-            count = bounded(builder, build.apply(P.MIN, count, build.sub(h.rows, first)), blocks.rows, 1)  # fmt: skip
+            count = bounded(
+                builder, build.apply(P.MIN, count, build.sub(h.rows, first)), blocks.rows, 1
+            )
             tall = build.div(build.add(count, self.height - 1), self.height)
             tall = bounded(builder, tall, blocks.tiles, 1)
         self._begin(batch, first, tall)
@@ -85,7 +87,9 @@ class GradientTiles(GradientProducts):
         self.given = builder.local("g", self.dtype, rows * wide)
         self.found = builder.local("d", self.dtype, rows * width)
         self.tops, self.shares, self.means = (builder.local(n, self.dtype, rows) for n in "msd")
-        self.weights, self.changes = (builder.local(n, self.dtype, rows * blocks.keys) for n in "pc")  # fmt: skip
+        self.weights, self.changes = (
+            builder.local(n, self.dtype, rows * blocks.keys) for n in "pc"
+        )
         with builder.loop("i", 0, build.mul(tall, self.height)) as i:
             row = self._row(build.add(first, i))
             self._copied(batch, row, self.h.queries, self.queries, i, blocks.query_lanes)
@@ -122,7 +126,12 @@ class GradientTiles(GradientProducts):
         """The cotangents of what a query found, and their sum weighted by that: the mean of the
         cotangents of its weights.
         """
-        builder, sides, wide, lanes = self.builder, self.sides, self.h.widths[1], self.schedule.value_lanes  # fmt: skip
+        builder, sides, wide, lanes = (
+            self.builder,
+            self.sides,
+            self.h.widths[1],
+            self.schedule.value_lanes,
+        )
         given, found = (self._lies(batch, row, side) for side in (sides.ct, sides.y))
         total = builder.variable("l", zero(self.dtype, lanes))
         with builder.loop("e", 0, wide, lanes) as e:
@@ -134,7 +143,9 @@ class GradientTiles(GradientProducts):
         head, time = self.h.head_and_time(batch, row)
         top, sums = self.h.node.inputs[4:6]
         builder.store(self.tops, i, self.elements.at(top, (batch[0], head, time)))
-        share = build.apply(P.DIV, Const(1.0, self.dtype), self.elements.at(sums, (batch[0], head, time)))  # fmt: skip
+        share = build.apply(
+            P.DIV, Const(1.0, self.dtype), self.elements.at(sums, (batch[0], head, time))
+        )
         builder.store(self.shares, i, share)
 
     def _end(self, first: Expr) -> Expr:

@@ -133,7 +133,9 @@ class SoftmaxRows:
             )
             weight = builder.let("l", build.fold(P.ADD, weight))
             if isinstance(self.after, SumsStore):
-                place = build.add(build.mul(build.div(i, self.height), self.slots), build.mod(i, self.height))  # fmt: skip
+                place = build.add(
+                    build.mul(build.div(i, self.height), self.slots), build.mod(i, self.height)
+                )
                 head, time = self.h.head_and_time(batch, row)
                 top = build.load(self.greatest, place)
                 self.after.keep(self.elements, (batch[0], head, time), top, weight)

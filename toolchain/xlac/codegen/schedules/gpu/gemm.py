@@ -53,10 +53,11 @@ class SkinnyGemmSchedule(Schedule):
 @dataclass(frozen=True, slots=True)
 class SimtGemmSchedule(Schedule):
     """Ordinary arithmetic: blocks of `warps`, each thread with `pieces` vectors of results down and
-    across. The sum is split into `split_k` parts, which a second kernel (`combine`) adds: a block has
+    across. The sum is split into `split_k` parts, which a second kernel (`combine`) adds: a block
+    has
     `threads`, and each of them `lanes` adjacent results. `stages` of operands are in SHARED memory,
-    where the steps of their tiles are `pitches` elements apart. With an `epilogue_loop`, the epilogue
-    is a loop over a thread's results instead of unrolled.
+    where the steps of their tiles are `pitches` elements apart. With an `epilogue_loop`, the
+    epilogue is a loop over a thread's results instead of unrolled.
     """
 
     template: ClassVar[str] = "simt_gemm"
@@ -104,9 +105,9 @@ class WgmmaSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class WarpSpecializedSchedule(Schedule):
-    """The same, with another warpgroup that starts TMA copies of operands. With a `band`, the order of
-    tiles is: those of so many rows of tiles, column by column, then the next `band`, so that blocks
-    that run together share operands in the second cache; 0 for one band of all rows.
+    """The same, with another warpgroup that starts TMA copies of operands. With a `band`, the order
+    of tiles is: those of so many rows of tiles, column by column, then the next `band`, so that
+    blocks that run together share operands in the second cache; 0 for one band of all rows.
     """
 
     template: ClassVar[str] = "warp_specialized_gemm"

@@ -54,9 +54,12 @@ KEYWORDS: dict[str, dict[str, str]] = {
 """The generic attribute name of each key of a pretty form."""
 
 ALONE: dict[str, tuple[str, ...]] = {
-    "compare": ("comparison_direction", "compare_type"), "composite": ("name",),
-    "call": ("callee",), "custom_call": ("call_target_name",), "get_tuple_element": ("index",),
-}  # fmt: skip
+    "compare": ("comparison_direction", "compare_type"),
+    "composite": ("name",),
+    "call": ("callee",),
+    "custom_call": ("call_target_name",),
+    "get_tuple_element": ("index",),
+}
 """The generic attribute names of the keywords of a pretty form, in order."""
 
 FORMAT = re.compile(r"e(\d{1,3})m(\d{1,3})$")

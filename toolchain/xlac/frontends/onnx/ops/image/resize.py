@@ -120,12 +120,13 @@ def _resized(
             hint="fix them with --dim",
         )
     op = {
-        "size": wanted, "scale": [scales[n] for n in kept] if scales else [], "mode": mode,
-        "axes": [axes[n] for n in kept], "region": [*(region[n] for n in kept),
-                                                    *(
-                                                        region[
-                                                            count + n] for n in kept)] if region else [], **given,
-    }  # fmt: skip
+        "size": wanted,
+        "scale": [scales[n] for n in kept] if scales else [],
+        "mode": mode,
+        "axes": [axes[n] for n in kept],
+        "region": [region[start + n] for start in (0, count) for n in kept] if region else [],
+        **given,
+    }
     if mode == "nearest" or x.type.dtype.is_float:
         return build.apply1("resize", x, **op)
     # conversion to an integer saturates

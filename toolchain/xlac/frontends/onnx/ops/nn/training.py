@@ -92,7 +92,7 @@ def adam(call: OperatorCall) -> tuple[Node, ...]:
 
 @operator("Momentum", domain=TRAINING)
 def momentum(call: OperatorCall) -> tuple[Node, ...]:
-    """One step with momentum for each tensor, standard or Nesterov's; new values, then velocities."""
+    """A step with momentum for each tensor, standard or Nesterov's; new values, then velocities."""
     alpha, beta, share = call.attr("alpha"), call.attr("beta"), call.attr("norm_coefficient")
     mode = call.attr("mode")
     if mode not in ("standard", "nesterov"):

@@ -153,7 +153,7 @@ def logaddexp(call: AtenCall, x: Node, y: Node) -> Node:
 
 
 def added(a: Node, b: Node) -> Node:
-    """log(exp(a) + exp(b)); of equal infinities the gap is no number, nor is a change through it."""
+    """log(exp(a) + exp(b)); of equal infinities neither the gap nor its change is a number."""
     same = build.compare(a, "eq", b)
     left, right = (build.select(same, 0.0, v) for v in (a, b))
     gap = build.mul(build.apply1("abs", build.sub(left, right)), -1.0)
