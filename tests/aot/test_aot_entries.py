@@ -187,4 +187,4 @@ def test_what_the_chapter_shows_runs(made: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(folder)
     found: dict[str, Any] = {}
     exec(snippet, found)  # noqa: S102 - the chapter's own code
-    assert found["told"]["loss"] > 2 and found["kept"]["h1.weight"].any()
+    assert found["results"]["loss"] > 2 and found["checkpoint"]["h1.weight"].any()
