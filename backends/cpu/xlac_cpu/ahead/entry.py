@@ -38,7 +38,7 @@ def entry(
     vectors = machine.vector_bytes >= 16
     return template("entry.ll.j2", trim=True).render(
         api=api,
-        ways=_ways(api),
+        run_functions=_run_functions(api),
         entry_status=EntryStatus,
         types=dict.fromkeys(t.slot.dtype.value for t in api.entries.tensors) if api.entries else (),
         text_of=text_of,
@@ -77,7 +77,7 @@ class _RunFunction:
     point: EntryPoint | None = None
 
 
-def _ways(api: Api) -> list[_RunFunction]:
+def _run_functions(api: Api) -> list[_RunFunction]:
     points = api.entries.points if api.entries else ()
     more = (
         _RunFunction(point.name, f"enter_{point.name}", point.arrays, point) for point in points
