@@ -52,17 +52,15 @@ def compile(
     are sizes (`{"batch": 1}`) that this one program has code of its own for. One whose sizes depend
     on values of its inputs is compiled for each set of those.
     `precision` is "default" or "fast" whatever the model says, "" as it says: docs/SPEC.md has what
-    fast permits.
-    With `checked` the program finds indices out of range, NaN that appears, integers divided by
-    zero and sizes that do not fit, and a call raises `xlac.CheckFailed`, which names the node: True,
-    kinds of checks ("bounds,infinity"; "all"), or None for what XLAC_CHECKED says.
-    One compilation (each, of a model that has several) takes at most `max_compile_seconds` and,
-    beside what the process has, `max_compile_memory` bytes, or LimitError is raised; what is kept
-    does not depend on these.
-    A call takes at most `max_memory` beside its arrays (bytes, or text as "512M"; arena, state and
-    weights count): what does not fit is computed again, to the same bits, or LimitError is raised.
-    Weights that are in files are mapped; with `copy_weights` they are read, and the files may be
-    written to then.
+    fast permits. With `checked` the program finds indices out of range, NaN that appears, integers
+    divided by zero and sizes that do not fit, and a call raises `xlac.CheckFailed`, which names the
+    node: True, kinds of checks ("bounds,infinity"; "all"), or None for what XLAC_CHECKED says. One
+    compilation (each, of a model that has several) takes at most `max_compile_seconds` and, beside
+    what the process has, `max_compile_memory` bytes, or LimitError is raised; what is kept does not
+    depend on these. A call takes at most `max_memory` beside its arrays (bytes, or text as "512M";
+    arena, state and weights count): what does not fit is computed again, to the same bits, or
+    LimitError is raised. Weights that are in files are mapped; with `copy_weights` they are read,
+    and the files may be written to then.
     `schedules`, a file or what stands in one, says how kernels are to be written in place of what
     the compiler would choose: docs/SCHEDULES.md.
     `passes` is another pipeline of the optimizer, as text: `xlac inspect --stage passes` prints the
@@ -73,10 +71,24 @@ def compile(
     whose sizes are open, the program of each set of them is.
     """
     options = CompileOptions(
-        dims or {}, params or {}, sizes, variants, threads, cpu, triple, arch, precision,
-        max_compile_seconds, max_compile_memory, checked, copy_weights, schedules, passes, verify_each,
+        dims or {},
+        params or {},
+        sizes,
+        variants,
+        threads,
+        cpu,
+        triple,
+        arch,
+        precision,
+        max_compile_seconds,
+        max_compile_memory,
+        checked,
+        copy_weights,
+        schedules,
+        passes,
+        verify_each,
         max_memory,
-    )  # fmt: skip
+    )
     place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
     kept = load(place, copy_weights)
     if kept is not None:

@@ -59,7 +59,8 @@ def spec_options(function: Command, required: bool = True) -> Command:
             "sets",
             multiple=True,
             metavar="NAME=VALUE",
-            help="Override a param of the spec; fix an input of an imported model, as [2, 3] or @file.npy.",
+            help="Override a param of the spec; fix an input of an imported model, as [2, "
+            "3] or @file.npy.",
         ),
         click.option(
             "--allow-outside", is_flag=True, help="Let the spec name files outside its folder."
@@ -198,12 +199,14 @@ def target_options(function: Command) -> Command:
             "--precision",
             type=click.Choice(["default", "fast"]),
             default=None,
-            help="What compiling may do to rounding, whatever SPEC says; docs/SPEC.md has what fast permits.",
+            help="What compiling may do to rounding, whatever SPEC says; "
+            "docs/SPEC.md has what fast permits.",
         ),
         click.option(
             "--checked",
             is_flag=True,
-            help="Report indices out of range, NaN that appears, integers divided by 0: docs/SPEC.md has more.",
+            help="Report indices out of range, NaN that appears, integers divided by 0: "
+            "docs/SPEC.md has more.",
         ),
         click.option(
             "--checks",
@@ -223,7 +226,8 @@ def entry_option(function: Command) -> Command:
         "--entry",
         type=click.Choice(["step", "accumulate", "evaluate", "run", "evaluate_ema", "run_ema"]),
         default=None,
-        help="Of a spec that trains: its step, its evaluation or the model itself; accumulate is a micro-batch before the last.",
+        help="Of a spec that trains: its step, its evaluation or the model itself; "
+        "accumulate is a micro-batch before the last.",
     )(function)
 
 
@@ -244,7 +248,8 @@ def memory_option(function: Command) -> Command:
         "--max-memory",
         default=None,
         metavar="N",
-        help="The most that a call may take beside its arrays: what does not fit is computed again. K, M, G.",
+        help="The most that a call may take beside its arrays: "
+        "what does not fit is computed again. K, M, G.",
     )(function)
 
 
@@ -255,12 +260,14 @@ def pass_options(function: Command) -> Command:
             "--passes",
             default="",
             metavar="PIPELINE",
-            help="The optimizer's passes, with their options in braces; inspect --stage passes has the usual ones.",
+            help="The optimizer's passes, with their options in braces; "
+            "inspect --stage passes has the usual ones.",
         ),
         click.option(
             "--verify-each",
             is_flag=True,
-            help="Verify the graph after every pass that changed it, and name the pass that broke it.",
+            help="Verify the graph after every pass that changed it, "
+            "and name the pass that broke it.",
         ),
     ]
     for decorator in reversed(decorators):

@@ -59,8 +59,8 @@ def command(
     copy_weights: bool,
     **options: Any,
 ) -> None:
-    """Compile SPEC and time calls; of a folder that xlac build made, the calls only. Inputs that are
-    not given are random.
+    """Compile SPEC and time calls; of a folder that xlac build made, the calls only. Inputs that
+    are not given are random.
 
     Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as
     shares of what this machine does at most, and the kernels that take the most time. Those are
@@ -187,8 +187,9 @@ def spread(samples: Samples) -> dict[str, Any]:
 
     times = samples.all
     low, median, high = (float(np.percentile(times, at)) * 1e6 for at in (25, 50, 75))
-    return {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high, "best_us": min(times) * 1e6,
-            "spread": samples.spread, "drift": samples.drift}  # fmt: skip
+    told = {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high}
+    steady = {"spread": samples.spread, "drift": samples.drift}
+    return told | {"best_us": min(times) * 1e6} | steady
 
 
 def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any]:

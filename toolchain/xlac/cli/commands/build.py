@@ -58,7 +58,7 @@ TOLD = ("cpu", "triple", "dims", "params", "arch", "precision")
     "--variant",
     multiple=True,
     metavar="NAME=N,…",
-    help="Code of its own for calls of these sizes, of those that --dim leaves open; may be repeated.",
+    help="Code of its own for calls of these sizes, of those left open; may be repeated.",
 )
 @click.option(
     "--emit", "emitted", default=None, metavar="FORMS", help=f"What to write, with commas: {FORMS}."
@@ -68,7 +68,7 @@ TOLD = ("cpu", "triple", "dims", "params", "arch", "precision")
     "where",
     type=click.Choice(WEIGHTS),
     default=None,
-    help="Weights inside the code (embed, the default; incbin), in a file that is read, or one that is mapped.",
+    help="Weights inside the code (embed, the default; incbin), or in a file, read or mapped.",
 )
 @click.option("--static", is_flag=True, help="Link the program without shared libraries.")
 @click.option(
@@ -79,7 +79,7 @@ TOLD = ("cpu", "triple", "dims", "params", "arch", "precision")
     "--quantize",
     type=click.Choice(["int8"]),
     default=None,
-    help="Weights of dots and convolutions as 8-bit integers, a scale for each channel; tells the loss.",
+    help="Weights of dots and convolutions as 8-bit integers, a scale a channel; tells the loss.",
 )
 @click.option(
     "--dump",
@@ -234,7 +234,7 @@ class Build:
         beside: int = 0,
     ) -> list[Lowered]:
         """The model's program for each target; passes on the way to the first are shown as asked,
-        unless `quiet`, and then schedules of kernels that it lacks are no error. `beside` are added.
+        unless `quiet`, and then schedules of kernels that it lacks are no error; with `beside`.
         """
         from xlac.driver import lower
         from xlac.passes.rewrite.trace import Trace

@@ -43,7 +43,8 @@ from xlac.cli.options import (
     "--trace",
     type=click.Path(path_type=Path),
     default=None,
-    help="Write the call of median time as a Chrome trace (chrome://tracing, Perfetto), a track a thread.",
+    help="Write the call of median time as a Chrome trace (chrome://tracing, Perfetto), "
+    "a track a thread.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -76,7 +77,8 @@ def command(
     backend = find(choice.target)
     with copying(copy_weights):
         model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
-        lowered = lower(model, backend.target(choice.options.request), wanted=choice.wanted, memory=choice.memory)  # fmt: skip
+        facts = backend.target(choice.options.request)
+        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
     inputs = [arrays[slot.name] for slot in lowered.program.inputs]
     current().stage("measuring")
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
@@ -87,7 +89,8 @@ def command(
         click.echo(json.dumps(_object(found, model.name, choice)))
         return
     click.echo(
-        f"{model.name} on {choice.target}, {choice.threads} thread(s): {_time(found.seconds)} a call in "
+        f"{model.name} on {choice.target}, {choice.threads} thread(s): "
+        f"{_time(found.seconds)} a call in "
         f"{len(found.rows)} steps, over {found.calls} calls"
     )
     _kernels(found, top)
@@ -98,7 +101,8 @@ def command(
         )
     if trace is not None and found.lost_parts:
         click.echo(
-            f"note: the log of a call is full; {found.lost_parts} parts that threads ran are missing in the trace",
+            f"note: the log of a call is full; {found.lost_parts} parts that threads ran "
+            "are missing in the trace",
             err=True,
         )
     if trace is not None:
@@ -169,8 +173,15 @@ def _object(found: Any, model: str, choice: Any) -> dict[str, Any]:
         for r in found.rows
     ]
     lines = [{"where": where, "seconds": seconds} for where, seconds in by_line(found.rows)]
-    return {"model": model, "target": choice.target, "threads": choice.threads, "calls": found.calls,
-            "seconds": found.seconds, "kernels": kernels, "lines": lines}  # fmt: skip
+    return {
+        "model": model,
+        "target": choice.target,
+        "threads": choice.threads,
+        "calls": found.calls,
+        "seconds": found.seconds,
+        "kernels": kernels,
+        "lines": lines,
+    }
 
 
 def _share(seconds: float, found: Any) -> str:

@@ -16,11 +16,27 @@ if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
 
 TOLD = 0.1  # seconds between two looks at how far it is
-KEPT = ("data", "validate", "columns", "resize", "accumulate", "epochs", "max_steps", "batch", "seed", "drop_last", "shuffle", "patience", "best", "keep", "checkpoint_every", "tensorboard", "merge")  # fmt: skip
+KEPT = tuple(
+    (
+        "data validate columns resize accumulate epochs max_steps batch seed drop_last shuffle "
+        "patience best keep checkpoint_every tensorboard merge"
+    ).split()
+)
 """Options that a run goes on with where they are not given again."""
-COMPILED = ("target", "threads", "dim", "sets", "cpu", "triple", "arch", "precision", "checked", "checks", "max_memory")  # fmt: skip
+COMPILED = tuple(
+    ("target threads dim sets cpu triple arch precision checked checks max_memory").split()
+)
 """The same of those that decide how the steps are compiled, and so the bits."""
-USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, "tensorboard": False, "merge": True, "resize": False}  # fmt: skip
+USUAL = {
+    "seed": 0,
+    "drop_last": False,
+    "shuffle": True,
+    "best": "",
+    "keep": 3,
+    "tensorboard": False,
+    "merge": True,
+    "resize": False,
+}
 
 
 @click.command(name="train")
@@ -31,7 +47,8 @@ USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, 
     "--data",
     multiple=True,
     metavar="FILE",
-    help=".npz, .safetensors, .parquet, .csv, NAME=FILE.npy, 'shards/*.npz', or a folder with a folder of images for each class.",
+    help=".npz, .safetensors, .parquet, .csv, NAME=FILE.npy, 'shards/*.npz', "
+    "or a folder with a folder of images for each class.",
 )
 @click.option(
     "--validate", multiple=True, metavar="FILE", help="Data to evaluate after each epoch."
@@ -96,8 +113,8 @@ USUAL = {"seed": 0, "drop_last": False, "shuffle": True, "best": "", "keep": 3, 
     help="Write weights with factors of low rank (lora) merged into them, beside the factors.",
 )
 def command(folder: Path | None, resume: Path | None, from_torch: str | None, **given: Any) -> int:
-    """Train SPEC, which has a section `train:`, or the module of --from-torch, on data: metrics.csv,
-    checkpoints and weights go to the run's folder.
+    """Train SPEC, which has a section `train:`, or the module of --from-torch, on data:
+    metrics.csv, checkpoints and weights go to the run's folder.
 
     Ctrl-C, and SIGTERM, finish the step and write a checkpoint.
     """
@@ -125,7 +142,11 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
     trainer = trained(from_torch, given, told)
     columns = column_names(pairs(told["columns"], "--columns"))
     data = opened(trainer, list(told["data"]), columns, told["resize"])
-    validate = opened(trainer, list(told["validate"]), columns, told["resize"]) if told["validate"] else None  # fmt: skip
+    validate = (
+        opened(trainer, list(told["validate"]), columns, told["resize"])
+        if told["validate"]
+        else None
+    )
     report = TerminalReport(options.epochs)
     found = {n: [absolute(text) for text in told[n]] for n in ("data", "validate")}
     made = {name: given[name] for name in COMPILED}
@@ -211,5 +232,8 @@ class TerminalReport:
         shown = [
             f"{name} {row[name]:.4g}" for name in row if name not in ("epoch", "step", "seconds")
         ]
-        line = f"epoch {row['epoch']}{of}, step {row['step']}: {', '.join(shown)} ({row['seconds']:.1f} s)"
+        line = (
+            f"epoch {row['epoch']}{of}, step {row['step']}: "
+            f"{', '.join(shown)} ({row['seconds']:.1f} s)"
+        )
         click.echo(line, err=True)

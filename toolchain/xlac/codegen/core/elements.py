@@ -10,12 +10,14 @@ through it.
 
 * `at(node, index)` is one element, or as many as the index has lanes, in the node's *compute* dtype
   (f32 for 16-bit floats). An index has a scalar or vector entry for each axis; all vectors have one
-  lane count. A result that does not vary over the lanes is a scalar: `build.apply` and `store` widen it.
+  lane count. A result that does not vary over the lanes is a scalar: `build.apply` and `store`
+  widen it.
 * A node's value comes from, in this order: the binding by the lowering (`bind` to a buffer,
   `bind_value` to a function); for a group input, its parameter, or an immediate for a constant of
-  equal elements; for an Elementwise node of the group, its operation. Other nodes must be bound first.
-* Every value is named by `let` in the current block and reused there and in nested blocks. So bind a
-  node before reading anything that depends on it in that block.
+  equal elements; for an Elementwise node of the group, its operation. Other nodes must be bound
+  first.
+* Every value is named by `let` in the current block and reused there and in nested blocks. So bind
+  a node before reading anything that depends on it in that block.
 * `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it
   is true; `with guarded(condition)`: loads read only where it is.
 * Parameters are created on first use; `launch` collects them in the order inputs, outputs, others.

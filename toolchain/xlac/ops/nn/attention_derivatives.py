@@ -47,8 +47,8 @@ class Weighing:
         return build.back(build.reduce(x, "add", 4), x.shape, (4,))
 
     def product(self, x: Node, y: Node, over: int) -> Node:
-        """Weights or changes of scores, rounded to the operands' type, summed over the keys of y or,
-        with queries of y, over all that share a key.
+        """Weights or changes of scores, rounded to the operands' type, summed over the keys of y
+        or, with queries of y, over all that share a key.
         """
         x, wide = build.cast(x, self.q.type.dtype), self.scores.type.dtype
         if over == 4:
@@ -57,8 +57,9 @@ class Weighing:
 
 
 DRAWN = ("unit", "unit", "normal", "normal", "positive", "positive", "normal")
-"""How operands are drawn. Greatest scores are no more than positive, and scores are small, so that no
-weight is far from what it is of a real query: exponentials of others amplify how they were rounded.
+"""How operands are drawn. Greatest scores are no more than positive, and scores are small, so that
+no weight is far from what it is of a real query: exponentials of others amplify how they were
+rounded.
 """
 
 
@@ -82,7 +83,8 @@ class Derived(MaskedHeads):
         """Raises ShapeError for an operand of another type than wanted."""
         if given != wanted:
             name = self.operands[number].rstrip("?")
-            raise ShapeError(f"{self.mnemonic} takes a {name} of {wanted}, got {given}", operand=number)  # fmt: skip
+            told = f"{self.mnemonic} takes a {name} of {wanted}, got {given}"
+            raise ShapeError(told, operand=number)
 
     def same(self, kind: type[Composite], *inputs: Node) -> Node:
         """Another operation of the same attributes."""
@@ -135,13 +137,15 @@ class AttentionSums(Derived):
         """The greatest score changes as the mean of those that are it."""
         q, k, v, *masks = node.inputs
         y, top, total = (pick(node, n) for n in range(3))
-        given = [t or zeros(i.type) for t, i in zip(tangents, node.inputs, strict=True) if i.type.dtype.is_float]  # fmt: skip
+        pairs = zip(tangents, node.inputs, strict=True)
+        given = [t or zeros(i.type) for t, i in pairs if i.type.dtype.is_float]
         change = self.same(AttentionChange, q, k, v, y, top, total, *given[:3], *masks, *given[3:])
         w = self.weighing(q, k, v, masks, top, total)
         moved = w.where_seen(_moved(w, given))
         first = build.compare(w.scores, "eq", _beside(top, w.scores))
         share = build.cast(first, w.scores.type.dtype)
-        part = build.mul(build.select(first, moved, build.like(0.0, moved)), build.div(1.0, w.total(share)))  # fmt: skip
+        held = build.select(first, moved, build.like(0.0, moved))
+        part = build.mul(held, build.div(1.0, w.total(share)))
         up = build.reshape(build.reduce(part, "add", 4), top.shape)
         mean = build.reshape(build.reduce(build.mul(w.weights, moved), "add", 4), top.shape)
         return [change, up, build.mul(total, build.sub(mean, up))]
@@ -257,7 +261,11 @@ class AttentionGradient(Derived):
         by_q = w.with_heads(w.product(scaled, w.k, 4))
         by_k = w.product(scaled, w.grouped(w.q), 3)
         by_v = w.product(w.weights, ct, 3)
-        return self.joined(by_q, q.type.rank), self.joined(by_k, k.type.rank), self.joined(by_v, k.type.rank)  # fmt: skip
+        return (
+            self.joined(by_q, q.type.rank),
+            self.joined(by_k, k.type.rank),
+            self.joined(by_v, k.type.rank),
+        )
 
     def of_mask(self, *inputs: Node) -> Node:
         """The cotangent of a mask that is added."""

@@ -92,7 +92,7 @@ class BlockNode(Strict):
         | None
     ) = Field(
         default=None,
-        description="which outputs feed the next copy: a list feeds the inputs in order, a mapping says input: output",
+        description="outputs that feed the next copy: a list in order, or a map of input: output",
     )
     index: list[str] = Field(default=[], description="inputs whose value holds one for each copy")
     when: Flag = Field(default=True, description="whether the block is there at all")
@@ -133,7 +133,7 @@ class ScanNode(Strict):
     reverse: Flag = Field(default=False, description="from the last slice to the first")
     checkpoint_every: Whole = Field(
         default=0,
-        description="gradients keep the carried values of every so many steps, and make the others again",
+        description="gradients keep carried values of every so many steps, and make others again",
     )
     carry: dict[Name, CarryLike] = Field(default={}, description="values handed from step to step")
     given: dict[Name, Expression] = Field(
@@ -243,7 +243,7 @@ class OpSpec(Strict):
     expr: dict[Names, GraphEntry] = Field(description="the meaning, by simpler operations")
     gradient: dict[Names, GraphEntry] | None = Field(
         default=None,
-        description="how it goes backwards: d_x for each operand x, by operands, results y and their cotangents d_y",
+        description="how it goes backwards: d_x of each operand x, by operands, results y and d_y",
     )
     kernels: dict[Literal["c", "cpu", "cuda", "reference"], Text] = Field(
         default={}, description="hand-written kernels by target, checked against expr"
@@ -275,7 +275,8 @@ class Document(Strict):
     outputs: Outputs | None = Field(default=None, description="the results")
     extents: dict[Name, list[Name | None]] = Field(
         default={},
-        description="of outputs with sizes that data decides: for each axis the output that holds the real size, or null",
+        description="of outputs with sizes that data decides: "
+        "for each axis the output that holds the real size, or null",
     )
     train: TrainSpec | None = Field(default=None, description="training of the same model")
     optimizers: dict[Name, OptimizerSpec] = Field(default={}, description="optimizers of your own")
