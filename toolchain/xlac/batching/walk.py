@@ -22,7 +22,7 @@ class Batch:
 
     def __init__(self, given: Mapping[Node, Along], size: Dim) -> None:
         self.size = size
-        self._given = list(given)
+        self._sources = list(given)
         self._results = {node: [new] for node, new in given.items()}
 
     def run(self, roots: Iterable[Node]) -> list[Along]:
@@ -30,7 +30,7 @@ class Batch:
         one is unchanged.
         """
         roots = list(roots)
-        for node in dependents(roots, self._given):
+        for node in dependents(roots, self._sources):
             if node not in self._results:
                 self._results[node] = self._visited(node)
         return [self._of(root) for root in roots]

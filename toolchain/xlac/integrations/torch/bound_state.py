@@ -99,7 +99,7 @@ def _check_unchanged(kept: SharedTensor, tensor: torch.Tensor) -> None:
     """Raises SourceError where a tensor's dtype, shape, device or memory order has changed since
     the step was made.
     """
-    made = kept.told
+    made = kept.example
     if (tensor.dtype, tensor.shape, tensor.device) != (made.dtype, made.shape, made.device):
         now = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
         was = f"{str(made.dtype).removeprefix('torch.')}{list(made.shape)} on {made.device}"

@@ -55,8 +55,8 @@ class SharedTensor:
     alike: torch.Tensor | None = None  # a tensor of its type, where that is not the parameter's
 
     @property
-    def told(self) -> torch.Tensor:
-        """A tensor of its type, shape and device."""
+    def example(self) -> torch.Tensor:
+        """A tensor of its dtype, shape and device."""
         return self.tensor if self.alike is None else self.alike
 
 
@@ -71,8 +71,8 @@ class StepGraph:
 
 @dataclass(eq=False)
 class GradientSums:
-    """What micro-batches of a step add up to, by parameter, in memory beside PyTorch's. `last` says
-    that the update is made of this one and those before it.
+    """The sums of gradients over micro-batches, by parameter, in tensors of their own. `last`: the
+    update is made, from the sums and the present micro-batch.
     """
 
     number: int

@@ -115,7 +115,9 @@ class Subgraph:
         outputs, results = self.results()
         if self.undetermined_sizes:
             raise UnsupportedError(
-                Diagnostic("XL5010", f"size {self.undetermined_sizes[0]} is told by no argument")
+                Diagnostic(
+                    "XL5010", f"size {self.undetermined_sizes[0]} is determined by no argument"
+                )
             )
         seed = self.importer.random.seed
         used = set(Graph("", (), outputs).nodes())

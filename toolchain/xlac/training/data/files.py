@@ -44,7 +44,7 @@ def file_data(
     found: dict[str, Column] = {}
     owners: dict[str, Path] = {}
     for group in groups:
-        asked = _asked(group[0], inputs, chosen, alone=len(groups) == 1)
+        asked = _matching_inputs(group[0], inputs, chosen, alone=len(groups) == 1)
         for name in asked:
             if name in owners:
                 problem = f"'{name}' is in {owners[name]} and in {group[0].path}"
@@ -83,7 +83,7 @@ def _columns(
     }
 
 
-def _asked(
+def _matching_inputs(
     table: Table, inputs: Mapping[str, TrainingInput], chosen: Columns, alone: bool
 ) -> dict[str, tuple[TrainingInput, tuple[str, ...]]]:
     """The inputs that a table has columns for, with the names of these: as `chosen`, the input's own

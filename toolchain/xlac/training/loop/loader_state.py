@@ -99,10 +99,10 @@ def _encoded(value: Any, arrays: list[Array], depth: int) -> Any:
     return {kind: len(arrays) - 1}
 
 
-def _decoded(told: Any, arrays: Sequence[Array]) -> Any:
-    if not isinstance(told, dict):
-        return told
-    ((kind, content),) = told.items()
+def _decoded(encoded: Any, arrays: Sequence[Array]) -> Any:
+    if not isinstance(encoded, dict):
+        return encoded
+    ((kind, content),) = encoded.items()
 
     def all_of(values: Sequence[Any]) -> list[Any]:
         return [_decoded(one, arrays) for one in values]
