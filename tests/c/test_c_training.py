@@ -51,6 +51,7 @@ def batches() -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
+@pytest.mark.sampled(2)
 def test_steps_are_those_of_the_trainer(learner: Learner, target: str, batches: Any) -> None:
     trainer = xlac.trainer(SPECS / "digits_train.yaml", target=target, dims={"batch": BATCH})
     assert flat(learner.state()) == flat(trainer.state())

@@ -80,7 +80,7 @@ def test_an_operation(mnemonic: str, backend: CudaBackend) -> None:
     assert outcomes and not failed, f"{len(failed)} of {len(outcomes)} cases:\n" + "\n".join(failed)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_an_operation_whose_every_access_is_watched(watched: str, counts: Counts) -> None:
     """No race, nothing out of bounds, no shared memory read before it is written, in any order of
     blocks and warps.

@@ -33,6 +33,7 @@ ALL = bool(os.environ.get("XLAC_EXPORT_ALL"))
 
 
 @pytest.mark.parametrize("batch", range(4))
+@pytest.mark.sampled(2)
 def test_random_graphs_load_to_the_same_graph(batch: int, tmp_path: Path) -> None:
     for seed in range(batch * 25, batch * 25 + 25):
         case = make(Random(seed), 14)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("case", CASES, ids=[str(c[0].value) for c in CASES])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_within_ulps(
     case: tuple[P, Callable[[Array], Array], float, float], kind: Any, name: str
 ) -> None:

@@ -10,6 +10,7 @@ from test_stablehlo_ops import RNG, typed
 
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
 @pytest.mark.parametrize("length", [[4], [5], [3, 4], [2, 3, 5], [1], [2]])
+@pytest.mark.sampled(2)
 def test_fourier_transforms(kind: str, length: list[int]) -> None:
     rank, axes = len(length), tuple(range(1, len(length) + 1))
     last = length[-1] // 2 + 1
