@@ -1,0 +1,112 @@
+"""Quantized models beside ONNX Runtime and beside our own f32, on one thread, as a table:
+
+    python bench/int8/run.py [--only TEXT] [--bursts 9]
+
+Models come of seeded weights (`models.py`) and are quantized by onnxruntime.quantization, as
+DequantizeLinear and QuantizeLinear (qdq) and as QLinear operators (qop): u8 activations, i8 weights
+by channel. Bursts of both programs take turns; a time is the best burst's CPU time of the calling
+thread, which busy neighbours disturb less than the wall clock. `differ` is the share of the results
+that are not ONNX Runtime's, to 1e-5 of the largest, and `most` by how much of that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from models import MODELS, Array, Builder
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+import xlac
+
+FORMS = {"f32": None, "qdq": QuantFormat.QDQ, "qop": QuantFormat.QOperator}
+BURST = 0.03  # seconds
+
+
+class Drawn(CalibrationDataReader):  # type: ignore[misc]
+    """Normal numbers to calibrate by."""
+
+    def __init__(self, shape: list[int]) -> None:
+        rng = np.random.default_rng(1)
+        self.left = [{"x": rng.standard_normal(shape).astype(np.float32)} for _ in range(3)]
+
+    def get_next(self) -> Any:
+        return self.left.pop() if self.left else None
+
+
+def burst(call: Callable[[], Any], count: int) -> float:
+    """CPU seconds of a call, of several."""
+    began = time.thread_time()
+    for _ in range(count):
+        call()
+    return (time.thread_time() - began) / count
+
+
+def row(file: Path, x: Array, bursts: int) -> tuple[float, float, Array, Array]:
+    """Seconds of ours and of ONNX Runtime's, and the results of both."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    compiled = xlac.compile(file, target="cpu", threads=1)
+
+    def ours() -> Any:
+        return compiled(x=x)
+
+    def theirs() -> Any:
+        return session.run(None, {"x": x})[0]
+
+    found, right = ours(), theirs()
+    found = next(iter(found.values())) if isinstance(found, dict) else found
+    counts = [max(1, int(BURST / max(burst(call, 2), 1e-7))) for call in (ours, theirs)]
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(bursts):
+        for kept, call, count in zip(times, (ours, theirs), counts, strict=True):
+            kept.append(burst(call, count))
+    return min(times[0]), min(times[1]), np.asarray(found), right
+
+
+def main() -> None:
+    """Prints a line for each model and form."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--only", default="")
+    asked.add_argument("--bursts", type=int, default=9)
+    options = asked.parse_args()
+    logging.disable(logging.CRITICAL)
+    print("| model | form | xlac, ms | ONNX Runtime, ms | ratio | f32 / ours | differ | most |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, make in MODELS.items():
+        if options.only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            b, plain = Builder(), Path(folder) / "f32.onnx"
+            shape, output = make(b)
+            b.save(plain, shape, output)
+            x = np.random.default_rng(7).standard_normal(shape).astype(np.float32)
+            floats = 0.0
+            for form, kind in FORMS.items():
+                file = Path(folder) / f"{form}.onnx"
+                if kind is not None:
+                    quantize_static(
+                        plain, file, Drawn(shape), quant_format=kind, per_channel=True,
+                        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
+                    )  # fmt: skip
+                ours, theirs, found, right = row(file, x, options.bursts)
+                floats = floats or ours
+                distance = np.abs(found - right) / max(float(np.abs(right).max()), 1e-30)
+                print(
+                    f"| {name} | {form} | {ours * 1e3:.3f} | {theirs * 1e3:.3f} | "
+                    f"{ours / theirs:.2f} | {floats / ours:.2f} | {np.mean(distance > 1e-5):.4f} | "
+                    f"{distance.max():.4f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
