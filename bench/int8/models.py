@@ -46,9 +46,15 @@ class Builder:
         fan = channels // groups * taps * taps
         weight = self.normal(filters, channels // groups, taps, taps, scale=(2 / fan) ** 0.5)
         y = self.op(
-            "Conv", x, weight, self.normal(filters, scale=0.1), pads=[taps // 2] * 4,
-            strides=[stride] * 2, group=groups, kernel_shape=[taps] * 2,
-        )  # fmt: skip
+            "Conv",
+            x,
+            weight,
+            self.normal(filters, scale=0.1),
+            pads=[taps // 2] * 4,
+            strides=[stride] * 2,
+            group=groups,
+            kernel_shape=[taps] * 2,
+        )
         if act == "Swish":
             return self.op("Mul", y, self.op("Sigmoid", y))
         return self.op(act, y) if act else y
@@ -105,9 +111,18 @@ def resnet(b: Builder) -> tuple[list[int], str]:
 
 
 BLOCKS = (
-    (16, 1, 1), (24, 2, 6), (24, 1, 6), (40, 2, 6), (40, 1, 6), (80, 2, 6), (80, 1, 6),
-    (112, 1, 6), (192, 2, 6), (192, 1, 6), (320, 1, 6),
-)  # fmt: skip
+    (16, 1, 1),
+    (24, 2, 6),
+    (24, 1, 6),
+    (40, 2, 6),
+    (40, 1, 6),
+    (80, 2, 6),
+    (80, 1, 6),
+    (112, 1, 6),
+    (192, 2, 6),
+    (192, 1, 6),
+    (320, 1, 6),
+)
 
 
 def mobile(b: Builder, act: str, gated: bool) -> tuple[list[int], str]:
@@ -164,9 +179,13 @@ def decoder(b: Builder) -> tuple[list[int], str]:
     for filters in (128, 64, 32):
         scales = b.weight(np.array([1, 1, 2, 2], np.float32))
         x = b.op(
-            "Resize", x, "", scales, coordinate_transformation_mode="asymmetric",
+            "Resize",
+            x,
+            "",
+            scales,
+            coordinate_transformation_mode="asymmetric",
             nearest_mode="floor",
-        )  # fmt: skip
+        )
         x = b.conv(x, (channels, filters, 3), act="Relu")
         x = b.conv(x, (filters, filters, 3), act="Relu")
         channels = filters

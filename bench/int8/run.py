@@ -94,9 +94,14 @@ def main() -> None:
                 file = Path(folder) / f"{form}.onnx"
                 if kind is not None:
                     quantize_static(
-                        plain, file, Drawn(shape), quant_format=kind, per_channel=True,
-                        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
-                    )  # fmt: skip
+                        plain,
+                        file,
+                        Drawn(shape),
+                        quant_format=kind,
+                        per_channel=True,
+                        activation_type=QuantType.QUInt8,
+                        weight_type=QuantType.QInt8,
+                    )
                 ours, theirs, found, right = row(file, x, options.bursts)
                 floats = floats or ours
                 distance = np.abs(found - right) / max(float(np.abs(right).max()), 1e-30)
