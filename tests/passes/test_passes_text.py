@@ -57,7 +57,7 @@ def test_the_default_pipeline() -> None:
     assert str(DEFAULT) == (
         "simplify,expand,inline,simplify,cse,fold,recognize-attention,hoist-loop-invariants,dce,"
         "split-matmul-over-concat,motion,partial-sort,channels-last,canonicalize-dots,"
-        "merge-dots-sharing-rhs,fold,simplify,cse"
+        "merge-dots-sharing-rhs,fold,simplify,cse,tabulate-bytes"
     )
     assert len({name for name, _ in DEFAULT.stages}) == len(DEFAULT.stages)
 

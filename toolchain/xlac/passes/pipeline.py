@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from xlac.ir.graph import Graph
 from xlac.ir.op import Array
 from xlac.ir.verify import GraphError, verify
-from xlac.passes import canonicalize_dots, channels_last, simplify
+from xlac.passes import canonicalize_dots, channels_last, simplify, tabulate_bytes
 from xlac.passes.attention.recognize import RecognizeAttentionPass
 from xlac.passes.canonicalize_dots import CanonicalizeDotsPass
 from xlac.passes.channels_last import ChannelsLastPass
@@ -30,6 +30,7 @@ from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.simplify import SimplifyPass
 from xlac.passes.split_matmul_over_concat import SplitMatmulOverConcatPass
+from xlac.passes.tabulate_bytes import TabulateBytesPass
 from xlac.passes.weights import Weights
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.limits import checkpoint
@@ -111,12 +112,15 @@ DEFAULT = Pipeline.of(
         FoldPass(),  # what the last three left to do to weights
         SimplifyPass(),
         CsePass(),
+        TabulateBytesPass(),  # long functions of bytes become tables
     )
 )
 """What compiling does unless it is told otherwise."""
 
 RULES: tuple[Rule, ...] = tuple(
-    dict.fromkeys((*simplify.RULES, *channels_last.RULES, *canonicalize_dots.RULES))
+    dict.fromkeys(
+        (*simplify.RULES, *channels_last.RULES, *canonicalize_dots.RULES, *tabulate_bytes.RULES)
+    )
 )
 """Every rule that some pass applies, each once."""
 

@@ -44,6 +44,8 @@ def centred(node: Node, site: Site) -> Centred | None:
     match node.op:
         case Cast() if node.inputs[0].type.dtype in BYTES:
             return Centred(node.inputs[0])
+        case Cast() if _widens(node):
+            return centred(node.inputs[0], site)
         case Transpose(perm=perm):
             inner = centred(node.inputs[0], site)
             axis = None if inner is None or inner.axis is None else perm.index(inner.axis)
@@ -56,6 +58,12 @@ def centred(node: Node, site: Site) -> Centred | None:
         case Add() | Sub():
             return _moved(node, site)
     return None
+
+
+def _widens(node: Node) -> bool:
+    """Whether a cast of integers keeps them all."""
+    inner = node.inputs[0].type.dtype
+    return inner.is_integer and inner.is_signed and inner.bits < node.type.dtype.bits
 
 
 def _moved(node: Node, site: Site) -> Centred | None:

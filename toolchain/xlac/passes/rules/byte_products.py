@@ -74,6 +74,10 @@ def _weights(*shape: int, dtype: type = np.int8, zero: object = None) -> Node:
     return Node.of(Sub(), wide, Node.of(Broadcast(shape, axes), Node.of(Const(zeros))))
 
 
+def _wide(x: Node) -> Node:
+    return Node.of(Cast(DType.I32), x)
+
+
 def _dot(p: Parameter, x: Node, w: Node) -> Node:
     return Node.of(Dot((), (), (1,), (0,), DType.I32), x, w)
 
@@ -82,6 +86,7 @@ def _dot(p: Parameter, x: Node, w: Node) -> Node:
     Dot,
     examples=[
         lambda p: _dot(p, _bytes(p, 3, 8, zero=128), _weights(8, 5)),
+        lambda p: _dot(p, _wide(_bytes(p, 3, 8, zero=1)), _wide(_weights(8, 5, zero=9))),
         lambda p: _dot(p, _bytes(p, 3, 7, zero=3), _weights(7, 5, dtype=np.uint8, zero=128)),
         lambda p: _dot(p, _bytes(p, 3, 8, dtype=DType.I8, zero=-5), _weights(8, 5, zero=7)),
         lambda p: _dot(p, _bytes(p, 3, 8), _weights(8, 4, zero=[1, 0, -3, 127])),

@@ -1,0 +1,156 @@
+"""Functions of one byte are looked up: what a chain of operations makes of each of 256 bytes is
+computed when the model is compiled.
+
+    u8(round(sigmoid((f32(x) - 7) * 0.1) / 0.004))  >>  table[x]
+
+It runs last, so that no other rule meets the lookups. Chains that cost less than a lookup stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import evaluate
+from xlac.ir.op import Array, frozen_array
+from xlac.ops.scalar.arithmetic import Add, Div, Erf, Mul, Round
+from xlac.ops.scalar.convert import Bitcast, Cast
+from xlac.ops.scalar.primitive import Scalar
+from xlac.ops.tensor.gather import Gather
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Broadcast
+from xlac.passes.registry import Pass, at_least, register
+from xlac.passes.rewrite.context import PassContext
+from xlac.passes.rewrite.rewriter import MOST, rewrite
+from xlac.passes.rewrite.rule import Parameter, Rule, Site, constant, rule
+from xlac.passes.rewrite.trace import Trace
+from xlac.passes.rules.byte_operands import BYTES
+from xlac.passes.rules.constants import POINTWISE
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL
+
+LONGEST = 256  # nodes of a chain
+CHEAP = 24  # vector operations for an element, below which a lookup takes longer
+DIVISION, FUNCTION, LOOKUP = 4, 16, 8  # vector operations that these take for
+
+
+def looked_up(node: Node) -> tuple[Array, Node] | None:
+    """A table of 256 and the byte that is looked up in it."""
+    if not isinstance(node.op, Gather) or not isinstance(node.inputs[0].op, Const):
+        return None
+    table, index = node.inputs[0].op.value, node.inputs[1]
+    if table.shape != (256,) or not isinstance(index.op, Cast) or index.shape != node.shape:
+        return None
+    (byte,) = index.inputs
+    if isinstance(byte.op, Bitcast):
+        (byte,) = byte.inputs
+    return (table, byte) if byte.type.dtype in BYTES and byte.shape == node.shape else None
+
+
+def chain(node: Node) -> tuple[list[Node], Node] | None:
+    """The operations that make a node of one tensor of bytes, each after its operands, and that."""
+    order: dict[Node, None] = {}
+    sources: dict[Node, None] = {}
+    stack = [(node, False)]
+    while stack:
+        one, ready = stack.pop()
+        if ready:
+            order[one] = None
+            continue
+        if one in order or constant(one) is not None:
+            continue
+        table = looked_up(one)
+        if table is None and one.type.dtype in BYTES and one is not node:
+            sources[one] = None
+            continue
+        if table is None and not isinstance(one.op, POINTWISE):
+            return None
+        if one.shape != node.shape or len(order) > LONGEST or len(sources) > 1:
+            return None
+        stack.append((one, True))
+        stack += [(i, False) for i in ((table[1],) if table else one.inputs)]
+    if len(sources) != 1:
+        return None
+    (source,) = sources
+    return list(order), source
+
+
+def weight(node: Node) -> int:
+    """The vector operations that an operation takes for, approximately."""
+    if isinstance(node.op, Gather):
+        return LOOKUP
+    if isinstance(node.op, Scalar) and getattr(node.op, "primitive", None) in TRANSCENDENTAL:
+        return FUNCTION
+    return DIVISION if isinstance(node.op, Div) else 1
+
+
+def tabulated(order: list[Node], source: Node) -> Array:
+    """What the last operation gives for every byte."""
+    every = np.arange(256, dtype=np.uint8).view(source.type.dtype.numpy)
+    values: dict[Node, Array] = {source: every}
+
+    def value(node: Node) -> Array:
+        if node not in values:
+            number = constant(node)
+            assert number is not None
+            values[node] = np.full(256, number, node.type.dtype.numpy)
+        return values[node]
+
+    with np.errstate(all="ignore"):
+        for node in order:
+            table = looked_up(node)
+            if table is not None:
+                values[node] = table[0][value(table[1]).view(np.uint8)]
+            else:
+                values[node] = evaluate(node, [(value(i),) for i in node.inputs])[0]
+    return values[order[-1]]
+
+
+def _number(x: Node, value: float) -> Node:
+    return Node.of(Broadcast(x.shape, ()), Node.of(Const(np.asarray(value, np.float32))))
+
+
+def _quantized(p: Parameter, dtype: DType, to: DType) -> Node:
+    """A long function of bytes that are read twice."""
+    x = Node.of(Cast(DType.F32), p(5, 80, dtype=dtype))
+    y = Node.of(Erf(), Node.of(Mul(), Node.of(Add(), x, _number(x, -7.0)), _number(x, 0.05)))
+    y = Node.of(Div(), Node.of(Mul(), x, y), _number(x, 0.25))
+    return Node.of(Cast(to), Node.of(Round(), y))
+
+
+@rule(
+    Cast,
+    examples=[
+        lambda p: _quantized(p, DType.U8, DType.U8),
+        lambda p: _quantized(p, DType.I8, DType.U8),
+        lambda p: _quantized(p, DType.U8, DType.I8),
+    ],
+)
+def function_of_a_byte(node: Node, site: Site) -> Node | None:
+    """A byte that is a function of another one is looked up."""
+    if node.type.dtype not in BYTES or site.context.target.device != "cpu":
+        return None
+    found = chain(node)
+    if found is None or sum(map(weight, found[0])) < CHEAP:
+        return None
+    order, source = found
+    table = site.make(Const(frozen_array(tabulated(order, source))))
+    byte = source if source.type.dtype is DType.U8 else site.make(Bitcast(DType.U8), source)
+    op = Gather((), (0,), (), (), (0,), node.type.rank, (1,))
+    return site.make(op, table, site.make(Cast(DType.I32), byte))
+
+
+RULES: tuple[Rule, ...] = (function_of_a_byte,)
+
+
+@register("tabulate-bytes")
+class TabulateBytesPass(Pass):
+    """Looks up what long functions make of one byte.
+
+    `limit` is how many rewrites one node of the graph may set off.
+    """
+
+    limit: int = at_least(0, MOST)
+
+    def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
+        return rewrite(graph, RULES, trace, context, self.limit)
