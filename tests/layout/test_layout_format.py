@@ -23,18 +23,16 @@ LINE = 120
 """The longest row, in columns."""
 
 LATER = tuple(
-    f"toolchain/xlac/{name}"
+    f"toolchain/xlac/{name}.py"
     for name in (
-        "training/",
-        "autodiff/",
-        "recompute/",
-        "batching/",
-        "integrations/",
-        "spec/training/",
-        "codegen/cpu/attention/gradient_products.py",
+        "autodiff/control",
+        "codegen/cpu/attention/gradient_products",
+        "integrations/torch/step",
+        "spec/training/optimizer",
+        "spec/training/section",
     )
 )
-"""What is still to be formatted: rooms and files; one here may only go."""
+"""Files that are still to be formatted, and then to be split; one here may only go."""
 
 Literal = ast.Tuple | ast.List | ast.Set | ast.Dict
 Statement = ast.Assign | ast.AnnAssign | ast.Return | ast.Expr

@@ -1,1 +1,1 @@
-"""Derivatives of graphs: tangents are computed forwards, node by node; reverse mode transposes them."""
+"""Derivatives of graphs: tangents forwards, node by node; reverse mode transposes them."""

@@ -51,8 +51,9 @@ def linearize(body: Graph, active: Sequence[bool], forward: type[ForwardMode]) -
 def linearized_to_fixpoint(
     body: Graph, active: list[bool], carries: int, forward: type[ForwardMode]
 ) -> Linearized:
-    """Differentiates the body of a loop. The first `carries` inputs are carried: one whose output has
-    a tangent becomes active in the next iteration, so it is marked in `active`, until none is added.
+    """Differentiates the body of a loop. The first `carries` inputs are carried: one whose output
+    has a tangent becomes active in the next iteration, so it is marked in `active`, until none is
+    added.
     """
     while True:
         parts = linearize(body, active, forward)
@@ -67,8 +68,8 @@ VIEWS = ("broadcast", "reshape", "transpose")
 
 
 def residuals(tangents: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
-    """The nodes that tangents read and that do not depend on their sources. Of a view, its operand is
-    taken; constants are left out, since they can be made again where they are read.
+    """The nodes that tangents read and that do not depend on their sources. Of a view, its operand
+    is taken; constants are left out, since they can be made again where they are read.
     """
     linear = dependents(tangents, sources)
     read = {i: None for node in linear for i in node.inputs if i not in linear}

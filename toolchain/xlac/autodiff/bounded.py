@@ -15,8 +15,8 @@ from xlac.ops.walks import closed, dependents, fresh, substituted
 def bounded_while_jvp(
     node: Node, op: BoundedWhile, tangents: Sequence[Node | None], forward: type[ForwardMode]
 ) -> tuple[tuple[Node, ...], Tangents]:
-    """The results and tangents of a bounded loop. The loop also stacks the residuals of each iteration
-    and counts iterations; the tangents are a scan over these, of as many steps.
+    """The results and tangents of a bounded loop. The loop also stacks the residuals of each
+    iteration and counts iterations; the tangents are a scan over these, of as many steps.
     """
     assert op.body is not None
     body, count = op.body, len(node.inputs)
@@ -51,9 +51,14 @@ def bounded_while_jvp(
             closed(f"{body.name}_change", takes, gives), op.max, len(own), len(yielded)
         )
         linear = Node.of(
-            tangent, results[count], *(given[n] for n in own), *stacked, *substituted(fixed, outer),
-            *(given[n] for n in rest), origin=node.origin,
-        )  # fmt: skip
+            tangent,
+            results[count],
+            *(given[n] for n in own),
+            *stacked,
+            *substituted(fixed, outer),
+            *(given[n] for n in rest),
+            origin=node.origin,
+        )
         for place, n in enumerate(
             (*own, *(1 + n for n in shown))
         ):  # the count is among the results
@@ -73,7 +78,11 @@ def while_jvp(
     own = [n for n, on in enumerate(active) if on]
     inputs = [*op.body.inputs, *parts.sources]
     gives = [*parts.values, *(parts.tangents[n] or zeros(node.results[n]) for n in own)]
-    test = closed(op.cond.name, [*op.cond.inputs, *fresh([s.type for s in parts.sources], "t")], list(op.cond.outputs.values()))  # fmt: skip
+    test = closed(
+        op.cond.name,
+        [*op.cond.inputs, *fresh([s.type for s in parts.sources], "t")],
+        list(op.cond.outputs.values()),
+    )
     both = While(test, closed(op.body.name, inputs, gives))
     new = Node.of(
         both,

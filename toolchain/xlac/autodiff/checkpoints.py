@@ -18,8 +18,8 @@ from xlac.ops.walks import closed, fresh
 
 
 def checkpointed_scan(node: Node) -> Sequence[Node] | None:
-    """The results of a scan with `checkpoint_every` > 1, from a scan over chunks; None for any other
-    node. The last chunk may have fewer steps.
+    """The results of a scan with `checkpoint_every` > 1, from a scan over chunks; None for any
+    other node. The last chunk may have fewer steps.
     """
     op = node.op
     if not isinstance(op, Scan) or op.checkpoint_every < 2 or op.length == 0:
@@ -32,7 +32,11 @@ def checkpointed_scan(node: Node) -> Sequence[Node] | None:
     counts = [] if whole else [_counts(op, chunks)]
 
     types = [i.type for i in first], [r.type.with_shape(r.shape[1:]) for r in (*counts, *rows)]
-    carry, slices, others = fresh(types[0], "c"), fresh(types[1], "x"), fresh([r.type for r in rest], "r")  # fmt: skip
+    carry, slices, others = (
+        fresh(types[0], "c"),
+        fresh(types[1], "x"),
+        fresh([r.type for r in rest], "r"),
+    )
     short = replace(op, length=every, checkpoint_every=0)
     steps = short if whole else CountedScan(short.body, every, op.carries, op.scanned, op.reverse)
     inputs = [*slices[: len(counts)], *carry, *slices[len(counts) :], *others]

@@ -93,11 +93,13 @@ def _one_by_one(body: Graph, first: Values, rows: Values) -> Values:
     """Rows combined one after another by a scan, since their number is an open size."""
     carry, row = fresh([f.type for f in first], "c"), fresh([f.type for f in first], "x")
     step = closed("combine", [*carry, *row], applied(body, [*carry, *row]))
-    return list(build.results(Node.of(Scan(step, rows[0].shape[0], len(first), len(rows)), *first, *rows)))  # fmt: skip
+    return list(
+        build.results(Node.of(Scan(step, rows[0].shape[0], len(first), len(rows)), *first, *rows))
+    )
 
 
 def _windowed(node: Node, op: Window, body: Graph) -> Values:
-    """The elements at each offset in the window, combined pairwise, then with the initial values."""
+    """Elements at each offset in the window, combined pairwise, then with the initial values."""
     if prod(op.window) > WIDEST:
         raise NoDerivativeError(
             node,

@@ -15,8 +15,8 @@ from xlac.ops.walks import closed, fresh
 def custom_jvp(
     node: Node, op: CustomGradient, tangents: Sequence[Node | None], pull: PullBack
 ) -> Tangents:
-    """The tangents of the results of float types: the transpose of the declared gradient, where that
-    is linear in its cotangents.
+    """The tangents of the results of float types: the transpose of the declared gradient, where
+    that is linear in its cotangents.
     """
     assert op.gradient is not None
     results = [pick(node, n) for n in range(len(node.results))]
@@ -33,8 +33,8 @@ def custom_jvp(
 
 
 def _tangent_body(gradient: Graph, count: int, pull: PullBack) -> Graph | None:
-    """The body that computes the tangents of `count` results: the transpose of a gradient. None for a
-    gradient that is not linear in the cotangents.
+    """The body that computes the tangents of `count` results: the transpose of a gradient. None for
+    a gradient that is not linear in the cotangents.
     """
     known, cotangents = gradient.inputs[:-count], gradient.inputs[-count:]
     outputs = list(gradient.outputs.values())
@@ -47,8 +47,8 @@ def _tangent_body(gradient: Graph, count: int, pull: PullBack) -> Graph | None:
 
 
 def check_forward_mode(tangents: Iterable[Node]) -> None:
-    """Raises NoDerivativeError where tangents depend on a declared gradient that is not linear in its
-    cotangents, which has a meaning in reverse mode only.
+    """Raises NoDerivativeError where tangents depend on a declared gradient that is not linear in
+    its cotangents, which has a meaning in reverse mode only.
     """
     for node in walk(tangents):
         for body in () if isinstance(node.op, CustomChange) else node.op.bodies():
@@ -56,6 +56,7 @@ def check_forward_mode(tangents: Iterable[Node]) -> None:
         if isinstance(node.op, CustomChange) and node.op.change is None:
             raise NoDerivativeError(
                 node,
-                "declares a gradient that is not linear in its cotangents, so there is no change forwards",
+                "declares a gradient that is not linear in its cotangents, "
+                "so there is no change forwards",
                 "go backwards, or write a gradient that only adds and scales cotangents",
             )

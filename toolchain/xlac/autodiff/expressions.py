@@ -11,9 +11,21 @@ from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.values import Value
 
-_BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.BitAnd: "and", ast.BitOr: "or"}  # fmt: skip
-_PLAIN = {ast.Add: operators.add, ast.Sub: operators.sub, ast.Mult: operators.mul, ast.Div: operators.truediv}  # fmt: skip
-_COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}  # fmt: skip
+_BINARY = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+}
+_PLAIN = {
+    ast.Add: operators.add,
+    ast.Sub: operators.sub,
+    ast.Mult: operators.mul,
+    ast.Div: operators.truediv,
+}
+_COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 
 
 def expression(text: str, names: Mapping[str, Value]) -> Node | None:
@@ -54,7 +66,7 @@ def _value(tree: ast.expr, names: Mapping[str, Value]) -> Value:
 
 
 def _binary(operator: ast.operator, left: Value, right: Value) -> Value:
-    """A binary operator. Two numbers are combined in Python, so in f64 whatever the nodes' dtype."""
+    """A binary operator. Two numbers are combined in Python, so in f64."""
     plain = _PLAIN.get(type(operator))
     if plain and isinstance(left, int | float) and isinstance(right, int | float):
         found: float = plain(left, right)

@@ -1,7 +1,8 @@
 """Forward mode: the tangents of nodes, given those of some.
 
-Every rule comes from the operation (`ir/op.py`: `tangent`, `derivatives`, `linear`, `transposed`); a
-composite without one is differentiated through its expansion. Loops and branches are in `control`.
+Every rule comes from the operation (`ir/op.py`: `tangent`, `derivatives`, `linear`, `transposed`);
+a composite without one is differentiated through its expansion. Loops and branches are in
+`control`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Forward:
     """The tangents of nodes, given those of some.
 
     `primal` maps a node to the one that computes its value in the differentiated graph: a loop may
-    have to return residuals as well, and a composite that is differentiated through its expansion is
-    replaced by it, so that value and tangent share intermediate results.
+    have to return residuals as well, and a composite that is differentiated through its expansion
+    is replaced by it, so that value and tangent share intermediate results.
     """
 
     def __init__(self, tangents: Mapping[Node, Node]) -> None:
@@ -85,7 +86,9 @@ class Forward:
             return
         if found is None:
             hint = "declare a `gradient` of an operation in `ops`, around it"
-            raise NoDerivativeError(own, "has no derivative", hint if isinstance(own.op, CustomCall) else "")  # fmt: skip
+            raise NoDerivativeError(
+                own, "has no derivative", hint if isinstance(own.op, CustomCall) else ""
+            )
         self.tangents[node] = tuple(
             tangent if type.dtype.is_float else None
             for tangent, type in zip(
@@ -165,8 +168,8 @@ def _by_text(node: Node, tangents: Sequence[Node | None]) -> Node | None:
 def _by_linearity(
     node: Node, tangents: Sequence[Node | None], sets: Sequence[Sequence[str]]
 ) -> Node | None:
-    """The tangent by linearity: the operation applied to the tangents of each set of operands in which
-    it is linear, summed over the sets.
+    """The tangent by linearity: the operation applied to the tangents of each set of operands in
+    which it is linear, summed over the sets.
     """
     names = operand_names(node)
     total: Node | None = None

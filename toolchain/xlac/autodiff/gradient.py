@@ -25,8 +25,8 @@ class Linear:
     sources: list[Node]
 
     def transposed(self, cotangents: Sequence[Node | None]) -> list[Node]:
-        """Reverse mode: the cotangents of the sources, given those of the values (None: zero). Raises
-        NoDerivativeError.
+        """Reverse mode: the cotangents of the sources, given those of the values (None: zero).
+        Raises NoDerivativeError.
         """
         pairs = [
             (tangent, ct)

@@ -62,9 +62,12 @@ def _is_linear_node(node: Node, linear: Sequence[bool]) -> bool:
             return is_linear(op.expanded(*node.inputs), _marked(node.inputs, linear))
     operands = list(zip(node.inputs, linear, operand_names(node), strict=True))
     return any(
-        all(name in together if on else name not in together or is_zero(i) for i, on, name in operands)
+        all(
+            name in together if on else name not in together or is_zero(i)
+            for i, on, name in operands
+        )
         for together in node.op.linear()
-    )  # fmt: skip
+    )
 
 
 def _in_body(body: Graph, linear: Sequence[bool]) -> bool:

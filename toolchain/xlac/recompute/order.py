@@ -1,4 +1,4 @@
-"""Orders of tasks that need less memory: those that free memory run early, those that take it late."""
+"""Orders of tasks in less memory: those that free memory run early, those that take it late."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class _Running:
                 self.look[other] = None
 
     def freeing(self) -> list[int]:
-        """A chain of tasks that can run now and does not increase memory; empty if there is none."""
+        """A chain of tasks that can run now and does not increase memory, or nothing."""
         for number in list(self.look):
             del self.look[number]
             if number not in self.done and not self.waiting[number]:

@@ -115,7 +115,7 @@ class _LimitSearch:
         return True
 
     def ruin(self) -> None:
-        """Removes a share of the recomputations: at random, of a range of stages, or of some tasks."""
+        """Removes a share of recomputations: at random, of a range of stages, or of some tasks."""
         stages, draw = self.stages, self.random
         share = RUINED[draw.randrange(len(RUINED))]
         way = draw.randrange(3)
@@ -195,7 +195,8 @@ class _LimitSearch:
         bound = stages.looked + max(self.work, WORK)
         while stages.excess and steps < 20 * len(stages.again) + 100 and stages.looked < bound:
             steps += 1
-            at = max((s for s in range(len(stages.again)) if s not in stuck), key=stages.most.__getitem__, default=-1)  # fmt: skip
+            free = [s for s in range(len(stages.again)) if s not in stuck]
+            at = max(free, key=stages.most.__getitem__, default=-1)
             if at < 0 or stages.most[at] <= stages.limit:
                 return
             if self.improve(at):

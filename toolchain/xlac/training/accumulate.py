@@ -33,14 +33,18 @@ class MeanSums:
     compute types), each times its count, and the counts.
     """
 
-    def __init__(self, state: TrainingState, loss: str, part: str, weights: Mapping[str, Type]) -> None:  # fmt: skip
+    def __init__(
+        self, state: TrainingState, loss: str, part: str, weights: Mapping[str, Type]
+    ) -> None:
         wide = Type(state.wide)
         self.value = state.transient(f"accumulate.loss{loss}{part}", wide)
         self.count = state.transient(f"accumulate.count{loss}{part}", wide)
         self.gradients = {
-            name: state.transient(f"accumulate.gradient{part}.{name}", type.with_dtype(type.dtype.compute))
+            name: state.transient(
+                f"accumulate.gradient{part}.{name}", type.with_dtype(type.dtype.compute)
+            )
             for name, type in weights.items()
-        }  # fmt: skip
+        }
 
 
 class Accumulation:
@@ -134,13 +138,19 @@ class MicroBatch:
 def no_micro_batches() -> SourceError:
     """The error for calling `accumulate` where a step is not divided into micro-batches."""
     problem = "a step takes its whole batch at once, so there are no micro-batches to add up"
-    return SourceError(Diagnostic("XL6045", problem, hint="train: {accumulate: 4}, or --entry step"))  # fmt: skip
+    return SourceError(
+        Diagnostic("XL6045", problem, hint="train: {accumulate: 4}, or --entry step")
+    )
 
 
 def _times_count(value: Node, number: Node, count: Node | None) -> Node:
     """A mean times its count. 0 where the data decide that the count is 0: the mean is NaN then."""
     product = build.mul(value, number)
-    return product if count is None else build.select(build.compare(number, "eq", 0.0), build.like(0.0, product), product)  # fmt: skip
+    return (
+        product
+        if count is None
+        else build.select(build.compare(number, "eq", 0.0), build.like(0.0, product), product)
+    )
 
 
 def _divided(value: Node, total: Node, some: Node | None) -> Node:
@@ -162,13 +172,21 @@ def _check_divisible(training: Training) -> None:
     """Raises Fault where batches cannot be divided into micro-batches."""
     place = training.place.at("accumulate")
     if len(training.objectives) > 1 and training.in_turn:
-        problem = "each loss begins with what those before it have left, so micro-batches of several cannot be added up"  # fmt: skip
+        problem = (
+            "each loss begins with what those before it have left, "
+            "so micro-batches of several cannot be added up"
+        )
         raise Fault("XL2056", problem, place.span, "order: together, or one loss")
     if not training.batch:
-        raise Fault("XL2056", "which size counts the examples is not said", place.span, "batch: batch")  # fmt: skip
+        raise Fault(
+            "XL2056", "which size counts the examples is not said", place.span, "batch: batch"
+        )
     for node in training.graph.inputs:
         for size in node.shape:
             names = {one.name for one in symbols(size)}
             if training.batch in names and str(size) != training.batch:
-                problem = f"{param(node).name} is {node.type}, and can be cut only where an axis is the size {training.batch!r}"  # fmt: skip
+                problem = (
+                    f"{param(node).name} is {node.type}, "
+                    f"and can be cut only where an axis is the size {training.batch!r}"
+                )
                 raise Fault("XL2056", problem, place.span)

@@ -85,17 +85,24 @@ def _scan(node: Node, op: Scan, stream: Node, run: Run) -> ControlInTraining | N
         return None
     others = [r for r in rest if r not in measured]
     new = replace(
-        op, carries=count + len(measured), scanned=op.scanned + 1,
+        op,
+        carries=count + len(measured),
+        scanned=op.scanned + 1,
         body=closed(
-            body.name, [*carry, *measured, *xs, iteration, *others, counter],
+            body.name,
+            [*carry, *measured, *xs, iteration, *others, counter],
             [*outputs[:count], *measured.values(), *outputs[count:]],
         ),
-    )  # fmt: skip
+    )
     iterations = build.cast(build.iota((op.length,), 0), DType.I64)
     made = Node.of(
-        new, *(outer[p] for p in (*carry, *measured, *xs)), iterations, *(outer[p] for p in others), stream,
+        new,
+        *(outer[p] for p in (*carry, *measured, *xs)),
+        iterations,
+        *(outer[p] for p in others),
+        stream,
         origin=node.origin,
-    )  # fmt: skip
+    )
     results = [pick(made, n) for n in range(len(made.results))]
     end = count + len(measured)
     after = dict(zip((outer[p] for p in measured), results[count:end], strict=True))
@@ -116,7 +123,11 @@ def _while(
         return None
     for param, place in places.items():
         outputs[place] = measured[param]
-    test = closed(op.cond.name, [*op.cond.inputs, *fresh([ITERATION, STREAM], "draw")], list(op.cond.outputs.values()))  # fmt: skip
+    test = closed(
+        op.cond.name,
+        [*op.cond.inputs, *fresh([ITERATION, STREAM], "draw")],
+        list(op.cond.outputs.values()),
+    )
     gives = [*outputs[:count], build.add(iteration, 1), counter, *outputs[count:]]
     new = replace(op, cond=test, body=closed(body.name, [*body.inputs, iteration, counter], gives))
     zero = build.constant(0, DType.I64)
@@ -133,19 +144,24 @@ def _branches(
     args, count = node.inputs[len(first) :], len(node.results)
     counter = fresh([STREAM], "draw")
     runs = [run(body, counter[0]) for body in bodies]
-    places = sorted({
-        n for body, (_, found) in zip(bodies, runs, strict=True)
-        for n, p in enumerate(body.inputs) if p in found
-    })  # fmt: skip
+    places = sorted(
+        {
+            n
+            for body, (_, found) in zip(bodies, runs, strict=True)
+            for n, p in enumerate(body.inputs)
+            if p in found
+        }
+    )
     if sum(len(found) for _, found in runs) > len(places) * len(bodies):
         return None
     new = [
         closed(
-            body.name, [*body.inputs, *counter],
+            body.name,
+            [*body.inputs, *counter],
             [*outputs, *(_stopped(found).get(body.inputs[n], body.inputs[n]) for n in places)],
         )
         for body, (outputs, found) in zip(bodies, runs, strict=True)
-    ]  # fmt: skip
+    ]
     op = Cond(tuple(new)) if first else Call(new[0])
     made = Node.of(op, *first, *args, stream, origin=node.origin)
     results = [pick(made, n) for n in range(len(made.results))]

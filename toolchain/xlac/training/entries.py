@@ -105,7 +105,9 @@ def checked_state(state: Mapping[str, Any], types: Mapping[str, Type]) -> dict[s
     missing = [name for name in types if name not in state]
     extra = [name for name in state if name not in types]
     if missing or extra:
-        differences = ", ".join([*(f"{n} is missing" for n in missing[:5]), *(f"{n} is unknown" for n in extra[:5])])  # fmt: skip
+        differences = ", ".join(
+            [*(f"{n} is missing" for n in missing[:5]), *(f"{n} is unknown" for n in extra[:5])]
+        )
         raise SourceError(
             Diagnostic("XL3020", f"this is the state of another model: {differences}")
         )

@@ -29,8 +29,14 @@ class MicroBatches:
             if self.symbol is not None and str(size) == batch
         }
         if number > 1 and not self.axes:
-            problem = f"there is no open size to cut batches by, and a step has {number} micro-batches"  # fmt: skip
-            raise SourceError(Diagnostic("XL6045", problem, hint=f"leave {batch or 'the batch'} open, or accumulate=1"))  # fmt: skip
+            problem = (
+                f"there is no open size to cut batches by, and a step has {number} micro-batches"
+            )
+            raise SourceError(
+                Diagnostic(
+                    "XL6045", problem, hint=f"leave {batch or 'the batch'} open, or accumulate=1"
+                )
+            )
 
     def parts(self, arrays: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The micro-batches of a batch (arrays by input). Raises SourceError where a micro-batch
@@ -46,7 +52,10 @@ class MicroBatches:
         (count,) = rows
         each = self._size(count)
         starts = range(0, max(count, 1), each)  # the program says what is wrong with no rows
-        return [{**arrays, **{n: self._cut(a, n, s, s + each) for n, a in given.items()}} for s in starts]  # fmt: skip
+        return [
+            {**arrays, **{n: self._cut(a, n, s, s + each) for n, a in given.items()}}
+            for s in starts
+        ]
 
     def _size(self, rows: int) -> int:
         """The number of rows of each micro-batch but the last, given those of the batch."""
@@ -55,9 +64,18 @@ class MicroBatches:
         each = -(-max(rows, 1) // (self.number * by)) * by
         least = rows % each or each
         if not symbol.min <= least <= each <= symbol.max or least % by:
-            problem = f"{rows} rows make micro-batches of {each}, the last of {least}: the size '{symbol.name}' is {symbol.min}..{symbol.max}"  # fmt: skip
+            problem = (
+                f"{rows} rows make micro-batches of {each}, the last of {least}: "
+                f"the size '{symbol.name}' is {symbol.min}..{symbol.max}"
+            )
             more = f", a multiple of {by}" if by > 1 else ""
-            raise SourceError(Diagnostic("XL6045", f"{problem}{more}", hint="another batch, or another number of micro-batches"))  # fmt: skip
+            raise SourceError(
+                Diagnostic(
+                    "XL6045",
+                    f"{problem}{more}",
+                    hint="another batch, or another number of micro-batches",
+                )
+            )
         return each
 
     def _cut(self, array: Any, name: str, start: int, stop: int) -> Any:
@@ -67,5 +85,7 @@ class MicroBatches:
 def checked_number(number: Any) -> int:
     """A caller's `accumulate`. Raises SourceError unless it is an integer from 1 to MOST_PARTS."""
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_PARTS:
-        raise SourceError(Diagnostic("XL6045", f"a step of {number!r} micro-batches", hint="accumulate=4"))  # fmt: skip
+        raise SourceError(
+            Diagnostic("XL6045", f"a step of {number!r} micro-batches", hint="accumulate=4")
+        )
     return number

@@ -96,14 +96,16 @@ class TrainingMode:
         self._record_statistics(found.measured)
 
     def _uniform(self, path: str) -> Callable[[Type], Node]:
-        """A function that makes uniform random numbers in [0, 1) for a node: 24 bits of each word."""
+        """A function that makes a node's uniform random numbers in [0, 1): 24 bits of each word."""
         low = philox_key(self.seed, path) & (1 << 64) - 1
         key = build.constant(np.array([low, 0], np.uint64))
 
         def draw(type: Type) -> Node:
             count = build.reshape(build.cast(self.step, DType.U64), (1,))
             state = build.concat([key, count])
-            words = pick(apply("rng_bits", state, algorithm="philox", shape=(type.size,), dtype=DType.U32), 1)  # fmt: skip
+            words = pick(
+                apply("rng_bits", state, algorithm="philox", shape=(type.size,), dtype=DType.U32), 1
+            )
             bits = apply("shr", words, build.like(8, words))
             numbers = build.mul(build.cast(bits, DType.F32), 2.0**-24)
             return build.cast(build.reshape(numbers, type.shape), type.dtype)
@@ -129,9 +131,12 @@ class TrainingMode:
         random counter or return statistics.
         """
         inner = next(
-            n for body in own.op.bodies() for n in body.nodes()
-            if self._bodies_have_training_mode(n.op) or (has_training_mode(n.op) and not self._is_frozen(n))
-        )  # fmt: skip
+            n
+            for body in own.op.bodies()
+            for n in body.nodes()
+            if self._bodies_have_training_mode(n.op)
+            or (has_training_mode(n.op) and not self._is_frozen(n))
+        )
         problem = f"{inner.op.mnemonic} {inner.name!r} inside {own.op.mnemonic} cannot be trained"
         hint = "train: {frozen_mode: [PATTERN]} keeps it as it is in inference"
         origin = inner.origin or node.origin

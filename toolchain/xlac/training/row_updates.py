@@ -73,7 +73,9 @@ class _RowSums:
         count = indices.type.size
         numbers = build.reshape(build.iota((count,), 0, DType.I32), indices.shape)
         last = zeros(numbers.type.with_shape(self.node.shape[:1]))
-        last = Node.of(replace(self.op, combine="assign", update_window_dims=()), last, indices, numbers)  # fmt: skip
+        last = Node.of(
+            replace(self.op, combine="assign", update_window_dims=()), last, indices, numbers
+        )
         standing = self.rows(last)
         sums = zeros(self.node.type.with_shape((count, *self.node.shape[1:])))
         return build.take(Node.of(self.op, sums, standing, updates), standing, 0)
@@ -95,9 +97,12 @@ def _sums(weight: Node, new: Sequence[Node]) -> _RowSums | None:
     count, rows = indices.type.size, weight.shape[0]
     batch = indices.type.rank
     plain = Scatter(
-        update_window_dims=tuple(range(batch, batch + rank - 1)), inserted_window_dims=(0,),
-        scatter_dims_to_operand_dims=(0,), index_vector_dim=batch, combine="add",
-    )  # fmt: skip
+        update_window_dims=tuple(range(batch, batch + rank - 1)),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=batch,
+        combine="add",
+    )
     assert isinstance(node.op, Scatter)
     alike = replace(node.op, unique=False) == plain and updates.shape[batch:] == weight.shape[1:]
     if not alike or not isinstance(count, int) or not isinstance(rows, int):

@@ -89,7 +89,10 @@ class TrainingPrograms:
                 self._fill(program)
             if program not in self._bound:
                 self._bound[program] = scratch = aligned(program.program.state_bytes)
-                parts = [self._memory[s.name] if s.name else scratch[s.offset :] for s in states(program.program)]  # fmt: skip
+                parts = [
+                    self._memory[s.name] if s.name else scratch[s.offset :]
+                    for s in states(program.program)
+                ]
                 bind([part.ctypes.data for part in parts])
         elif self._current is None:
             program.executable.write_state(state_block(program.program, self._pending))

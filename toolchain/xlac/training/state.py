@@ -161,7 +161,10 @@ class TrainingState:
         weight = self.training.weights.get(name)
         if weight is not None:
             span = weight.origin.span if weight.origin else self.training.place.key
-            problem = f"{name!r} is a weight of the model, and what training keeps beside its weights is called so"  # fmt: skip
+            problem = (
+                f"{name!r} is a weight of the model, "
+                "and what training keeps beside its weights is called so"
+            )
             raise Fault("XL1021", problem, span, f"another name than {name.partition('.')[0]!r}")
 
 

@@ -85,7 +85,13 @@ class TrainingGraphs:
     def entries(self) -> dict[str, Model]:
         """The models that exist, by entry name."""
         parts = {} if self.accumulate is None else {"accumulate": self.accumulate}
-        return {"step": self.step, "evaluate": self.evaluate, "run": self.run, **self.averaged, **parts}  # fmt: skip
+        return {
+            "step": self.step,
+            "evaluate": self.evaluate,
+            "run": self.run,
+            **self.averaged,
+            **parts,
+        }
 
     def entry(self, name: str) -> Model:
         """The model of an entry. Raises SourceError for an entry with averages where none are kept,
@@ -172,11 +178,17 @@ class _Builder:
         needed = {n for n in used.order if not n.inputs}
         inputs = [n for n in self.training.graph.inputs if n in needed]
         graph = Graph(f"{self.model.name}_{kind}", (*inputs, *self.state.nodes.values()), outputs)
-        frozen = {param(n).name for n in needed if n.op.mnemonic == "param" and param(n).kind == "weight"}  # fmt: skip
+        frozen = {
+            param(n).name for n in needed if n.op.mnemonic == "param" and param(n).kind == "weight"
+        }
         return replace(
-            self.model, graph=graph, state=state or {}, extents={}, forms={},
+            self.model,
+            graph=graph,
+            state=state or {},
+            extents={},
+            forms={},
             weights={name: self._frozen(name) for name in sorted(frozen)},
-        )  # fmt: skip
+        )
 
     def _frozen(self, name: str) -> Any:
         initializer = self.training.initial.get(name)

@@ -86,7 +86,7 @@ def within_memory(model: Model, memory: MemoryLimit, target: Target) -> dict[str
 
 
 def _optimizers(training: Training) -> list[str]:
-    """The names of the optimizers of each loss, groups last; with the loss where there are several."""
+    """Names of each loss's optimizers, groups last; with the loss where there are several."""
     found: list[str] = []
     for objective in training.objectives:
         used = sorted(objective.learns.values(), key=lambda one: bool(one.group))

@@ -29,12 +29,19 @@ ADAM = {"m": "exp_avg", "v": "exp_avg_sq"}
 SLOTS = {
     "sgd": {"velocity": "momentum_buffer"}, "momentum": {"velocity": "momentum_buffer"},
     "adam": {**ADAM, "largest": "max_exp_avg_sq"}, "adamw": {**ADAM, "largest": "max_exp_avg_sq"},
-    "radam": ADAM, "adamax": {"m": "exp_avg", "u": "exp_inf"}, "adadelta": {"v": "square_avg", "moved": "acc_delta"},
-    "rmsprop": {"v": "square_avg", "mean": "grad_avg", "velocity": "momentum_buffer"}, "adagrad": {"total": "sum"},
+    "radam": ADAM, "adamax": {"m": "exp_avg", "u": "exp_inf"},
+    "adadelta": {"v": "square_avg", "moved": "acc_delta"},
+    "rmsprop": {"v": "square_avg", "mean": "grad_avg", "velocity": "momentum_buffer"},
+    "adagrad": {"total": "sum"},
 }  # fmt: skip
 """By optimizer: PyTorch's name of each of its state tensors."""
-KEPT = re.compile(rf"(?:(.+)\.)?state\.(.+)\.({'|'.join(sorted({n for s in SLOTS.values() for n in s.values()} | {'step'}))})")  # fmt: skip
-COMPARED = ("betas", "eps", "weight_decay", "momentum", "dampening", "nesterov", "alpha", "centered", "lr_decay", "amsgrad", "rho")  # fmt: skip
+_NAMES = sorted({"step", *(name for slots in SLOTS.values() for name in slots.values())})
+KEPT = re.compile(rf"(?:(.+)\.)?state\.(.+)\.({'|'.join(_NAMES)})")
+COMPARED = tuple(
+    (
+        "betas eps weight_decay momentum dampening nesterov alpha centered lr_decay amsgrad rho"
+    ).split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,10 @@ class TorchCheckpoint:
         found = {n.removeprefix(best): n for n in own if n.startswith(best)}
         missing = [name for name in wanted if name not in found]
         if own and missing:
-            raise self.fault(f"{', '.join(missing[:5])} {'is' if len(missing) == 1 else 'are'} missing", "the names are those of the model's weights, under one key at most")  # fmt: skip
+            raise self.fault(
+                f"{', '.join(missing[:5])} {'is' if len(missing) == 1 else 'are'} missing",
+                "the names are those of the model's weights, under one key at most",
+            )
         return {name: place for name, place in found.items() if name in wanted}
 
     def compare_frozen(self, frozen: Mapping[str, Array]) -> None:
@@ -103,13 +113,20 @@ class TorchCheckpoint:
         there are several and `key` is None.
         """
         if key is not None and key not in self.kept:
-            raise self.fault(f"there is no optimizer {key!r}", f"there are {', '.join(map(repr, self.kept))}")  # fmt: skip
+            raise self.fault(
+                f"there is no optimizer {key!r}", f"there are {', '.join(map(repr, self.kept))}"
+            )
         if key is None and len(self.kept) != 1:
             known = ", ".join(map(repr, self.kept)) or "none"
-            raise self.fault(f"which optimizer is meant is not said: {known}", "optimizer=KEY, or {LOSS: KEY} of several losses")  # fmt: skip
+            raise self.fault(
+                f"which optimizer is meant is not said: {known}",
+                "optimizer=KEY, or {LOSS: KEY} of several losses",
+            )
         return next(iter(self.kept)) if key is None else key
 
-    def keys(self, optimizer: str, order: Sequence[str], names: Sequence[str] | None) -> dict[str, str]:  # fmt: skip
+    def keys(
+        self, optimizer: str, order: Sequence[str], names: Sequence[str] | None
+    ) -> dict[str, str]:
         """The KEY of each weight: its name, where the file has names; else its index in `names`, by
         default that in the file's `param_names`, or in `order`. Raises SourceError where the number
         of names differs from the file's.
@@ -122,10 +139,18 @@ class TorchCheckpoint:
             return {n: n for n in numbered}
         given = list(names) if names is not None else said
         if not given and len(groups) > 1:
-            raise self.fault(f"its parameters have no names, and are in {len(groups)} groups", "names=[…] says them in their order; PyTorch keeps names that an optimizer is given: Adam(model.named_parameters())")  # fmt: skip
+            raise self.fault(
+                f"its parameters have no names, and are in {len(groups)} groups",
+                "names=[…] says them in their order; PyTorch keeps names that an "
+                "optimizer is given: Adam(model.named_parameters())",
+            )
         given = given or list(order)
         if len(given) != len(numbered):
-            raise self.fault(f"its optimizer has {len(numbered)} parameters, and there are names of {len(given)}", "names=[…] says them in the order in which the optimizer was given them")  # fmt: skip
+            raise self.fault(
+                f"its optimizer has {len(numbered)} parameters, "
+                f"and there are names of {len(given)}",
+                "names=[…] says them in the order in which the optimizer was given them",
+            )
         return dict(zip(given, numbered, strict=True))
 
     def array(self, name: str, type: Type, of: str) -> Array:
@@ -156,7 +181,10 @@ def objective_state(
     for name, one in objective.learns.items():
         known = SLOTS.get(one.name)
         if known is None:
-            raise file.fault(f"{name} learns by {one.name}, of which PyTorch's states are not read", f"known: {', '.join(SLOTS)}")  # fmt: skip
+            raise file.fault(
+                f"{name} learns by {one.name}, of which PyTorch's states are not read",
+                f"known: {', '.join(SLOTS)}",
+            )
         if name not in keys:
             raise file.fault(f"its optimizer has no parameter {name}")
         if not changed:
@@ -166,14 +194,21 @@ def objective_state(
             raise file.fault(f"its optimizer keeps nothing for {name}, and does for others")
         for slot in one.slots(types[name]) if kept else ():
             if known[slot] not in own:
-                raise file.fault(f"its optimizer keeps no {known[slot]} for {name}: it is not {one.name}, or has other options")  # fmt: skip
-            found[f"{state_prefix(objective)}{slot}.{name}"] = file.array(own[known[slot]], types[name], name)  # fmt: skip
+                raise file.fault(
+                    f"its optimizer keeps no {known[slot]} for {name}: "
+                    f"it is not {one.name}, or has other options"
+                )
+            found[f"{state_prefix(objective)}{slot}.{name}"] = file.array(
+                own[known[slot]], types[name], name
+            )
         if "step" in own:
             steps.add(int(np.asarray(file.file[own["step"]]).reshape(-1)[0]))
     return found, steps
 
 
-def _compare(file: TorchCheckpoint, optimizer: str, key: str, name: str, params: Mapping[str, Any]) -> None:  # fmt: skip
+def _compare(
+    file: TorchCheckpoint, optimizer: str, key: str, name: str, params: Mapping[str, Any]
+) -> None:
     """Raises SourceError where PyTorch's optimizer had other hyperparameters."""
     for group in file.groups.get(optimizer, ()):
         if key not in map(str, group.get("params") or ()):
@@ -210,7 +245,9 @@ def torch_state(
         own = names.get(one.name) if isinstance(names, Mapping) else names
         ordered = places if places and isinstance(file.file, StateDict) else weights
         order = [name for name in ordered if name in one.learns]
-        state, counted = objective_state(file, one, weights, file.keys(key, order, own), key, changed)  # fmt: skip
+        state, counted = objective_state(
+            file, one, weights, file.keys(key, order, own), key, changed
+        )
         found |= state
         step_counts |= counted
     if len(step_counts) > 1:
@@ -222,6 +259,8 @@ def torch_state(
     begun = any(file.kept.values())
     if steps is None and not step_counts and begun and not fixed:
         hint = "steps=N, as many as PyTorch's optimizer took"
-        raise file.fault("how many steps were taken is not in it, and the learning rate depends on it", hint)  # fmt: skip
+        raise file.fault(
+            "how many steps were taken is not in it, and the learning rate depends on it", hint
+        )
     count = steps if steps is not None else next(iter(step_counts), int(begun))
     return {**found, STEP: np.asarray(count, np.int64)}

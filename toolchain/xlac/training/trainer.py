@@ -66,7 +66,8 @@ class Trainer:
         if accumulate is not None:
             training = replace(training, accumulate=checked_number(accumulate))
         graphs = graphs_of(model, training)
-        self._models, self._options = graphs.entries, {"target": target, "threads": threads, **options}  # fmt: skip
+        self._models = graphs.entries
+        self._options = {"target": target, "threads": threads, **options}
         self._programs = TrainingPrograms(self._models, self._options)
         self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.transient}
         self._metrics: tuple[Metric, ...] = graphs.metrics
@@ -125,7 +126,8 @@ class Trainer:
 
     def __repr__(self) -> str:
         kept = sum(tensor.type.size for tensor in self._tensors.values() if tensor.learns)
-        return f"<Trainer of {kept:,} weights in {len(self._tensors)} tensors, {self.steps_done} steps done>"  # fmt: skip
+        told = f"{kept:,} weights in {len(self._tensors)} tensors, {self.steps_done} steps done"
+        return f"<Trainer of {told}>"
 
     # ---- what a loop calls -------------------------------------------------------------------
 
@@ -138,7 +140,8 @@ class Trainer:
         """
         if self._needs_length and not self._length:
             hint = "call set_length, or give the schedule its own: steps: 1000"
-            raise SourceError(Diagnostic("XL6030", "the learning rate depends on the length of the run", hint=hint))  # fmt: skip
+            problem = "the learning rate depends on the length of the run"
+            raise SourceError(Diagnostic("XL6030", problem, hint=hint))
         if self._mid_step:
             self.restore(self.state())
         *before, last = self._micro_batches.parts(arrays)
@@ -154,7 +157,8 @@ class Trainer:
             smaller = scale is not None and float(self._programs.tensor(SCALE)) < scale
             if scale is None or not smaller or scale < LEAST_SCALE:
                 finite = all(is_finite(totals[name]) for name in self.losses)
-                raise failure(self._models, self._options, self.state(), arrays, [*before, last], finite, self.steps_done)  # fmt: skip
+                given = (self._models, self._options, self.state(), arrays)
+                raise failure(*given, [*before, last], finite, self.steps_done)
             totals = finite_only(totals)
         return totals if scale is None else {**totals, LOSS_SCALE: (scale, 1.0)}
 
@@ -193,7 +197,7 @@ class Trainer:
         return {name: self._programs.tensor(name) for name in self._tensors}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Sets a state that `state` returned. Raises SourceError for other names, dtypes or shapes."""
+        """Sets a state that `state` returned. SourceError: other names, dtypes or shapes."""
         self._begin(checked_state(state, {n: tensor.type for n, tensor in self._tensors.items()}))
 
     def load_torch(
@@ -227,7 +231,7 @@ class Trainer:
         self._length = float(state[LENGTH]) if self._needs_length else 0.0
 
     def weights(self, merged: bool = True) -> dict[str, Array]:
-        """A copy of all weights of the model by name, LoRA factors merged into theirs or separate."""
+        """A copy of the model's weights by name, LoRA factors merged into theirs or separate."""
         return self._weights(merged)
 
     def _weights(self, merged: bool, prefix: str = "") -> dict[str, Array]:
@@ -253,7 +257,7 @@ class Trainer:
         weights.write_weights(Path(path), self.weights(merged))
 
     def save_factors(self, path: str | os.PathLike[str]) -> None:
-        """Writes the weights that learn, LoRA factors among them, as safetensors. Raises OSError."""
+        """Writes the weights that learn, with LoRA factors, as safetensors. Raises OSError."""
         weights.write_factors(Path(path), self._learned(), self._factors)
 
     def load_factors(self, path: str | os.PathLike[str]) -> None:

@@ -92,7 +92,9 @@ class LossUpdate:
         self.weights = {name: nodes[name] for name in objective.learns}
         changed = [name for name in training.learns if name in before]
         types = {name: nodes[name].type for name in changed}
-        stand_ins = {name: build.param(name, t.dtype, t.shape, "state") for name, t in types.items()}  # fmt: skip
+        stand_ins = {
+            name: build.param(name, t.dtype, t.shape, "state") for name, t in types.items()
+        }
         self.weights |= {name: node for name, node in stand_ins.items() if name in self.weights}
         self.stand_in_of = {nodes[name]: node for name, node in stand_ins.items()}
         self.value_of_stand_in = {node: before[name] for name, node in stand_ins.items()}
@@ -131,7 +133,9 @@ class LossUpdate:
         for name, gradient in made.items():
             optimizer, kept = objective.learns[name], slots[objective, name]
             rate = counters.rates[optimizer.rate]
-            new = optimizer.update(self.training.elaboration(), self.weights[name], gradient, rate, counters.step, kept)  # fmt: skip
+            new = optimizer.update(
+                self.training.elaboration(), self.weights[name], gradient, rate, counters.step, kept
+            )
             old = {"w": self.weights[name], **kept}
             found = by_rows([old[slot] for slot in new], list(new.values()))
             new = dict(zip(new, found, strict=True))
@@ -155,7 +159,7 @@ class LossUpdate:
         return numbers
 
     def _clip(self, given: dict[str, Node]) -> tuple[dict[str, Node], Node | None]:
-        """`clipped_gradients`, with the place of the section's `clip` as the origin of its nodes."""
+        """`clipped_gradients`, its nodes with the place of the section's `clip` as origin."""
         made, finite = clipped_gradients(given, self.objective.clip)
         origin = Origin("train.clip", self.training.place.at("clip").span)
         *clipped, finite = with_origin([*made.values(), finite], origin, set(given.values()))

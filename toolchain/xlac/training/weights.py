@@ -1,4 +1,4 @@
-"""A trainer's weights as arrays, files and models, with LoRA factors merged into them or separate."""
+"""A trainer's weights as arrays, files and models, LoRA factors merged or separate."""
 
 from __future__ import annotations
 
@@ -83,16 +83,32 @@ def read_factors(
     except (BadFile, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise SourceError(Diagnostic("XL3004", f"{path}: {error}")) from None
     wrong = [f"{name} is unknown" for name in found if name not in learned]
-    wrong += [f"{x.name} is missing" for one in factors.values() for x in (one.a, one.b) if x.name not in found]  # fmt: skip
+    wrong += [
+        f"{x.name} is missing"
+        for one in factors.values()
+        for x in (one.a, one.b)
+        if x.name not in found
+    ]
     for name, array in found.items():
-        if name in learned and (array.shape, array.dtype) != (learned[name].shape, learned[name].dtype.numpy):  # fmt: skip
-            wrong.append(f"{name} is {array.dtype}{list(array.shape)}, and the model has {learned[name]}")  # fmt: skip
+        if name in learned and (array.shape, array.dtype) != (
+            learned[name].shape,
+            learned[name].dtype.numpy,
+        ):
+            wrong.append(
+                f"{name} is {array.dtype}{list(array.shape)}, and the model has {learned[name]}"
+            )
     for name, one in factors.items():
         if scales.get(name, one.scale) != one.scale:
-            wrong.append(f"the factors of {name} are scaled by {scales[name]}, and the spec says {one.scale}")  # fmt: skip
+            wrong.append(
+                f"the factors of {name} are scaled by {scales[name]}, and the spec says {one.scale}"
+            )
     if wrong:
         more = f", and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        raise SourceError(Diagnostic("XL3020", f"{path} has factors of another model: {', '.join(wrong[:5])}{more}"))  # fmt: skip
+        raise SourceError(
+            Diagnostic(
+                "XL3020", f"{path} has factors of another model: {', '.join(wrong[:5])}{more}"
+            )
+        )
     return found
 
 

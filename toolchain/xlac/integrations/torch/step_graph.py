@@ -149,7 +149,9 @@ class StepBuilder:
         shape = tuple(typed.shape if perm is None else (typed.shape[a] for a in perm))
         self.state.append(SharedTensor(name, tensor, perm, slot, alike))
         self.leaves[name] = build.param(name, dtype, shape, "state", Origin(name))
-        return self.leaves[name] if perm is None else build.transpose(self.leaves[name], inverse(perm))  # fmt: skip
+        return (
+            self.leaves[name] if perm is None else build.transpose(self.leaves[name], inverse(perm))
+        )
 
     def _state_of(self, tensor: torch.Tensor) -> SharedTensor:
         return next(s for s in self.state if s.tensor is tensor and not s.slot)
@@ -167,7 +169,9 @@ class StepBuilder:
             found = linearize([loss], [self.views[id(p.tensor)] for p in asked])
             one = build.constant(1.0, loss.type.dtype)
             change = found.tangents[0]
-            gradients = [None] * len(asked) if change is None else pull_back([change], [one], found.sources)  # fmt: skip
+            gradients = (
+                [None] * len(asked) if change is None else pull_back([change], [one], found.sources)
+            )
         except NoDerivativeError as error:
             span = error.node.origin.span if error.node.origin else None
             raise UnsupportedError(Diagnostic("XL2042", str(error), span, error.hint)) from None
@@ -188,7 +192,9 @@ class StepBuilder:
             updates.update(self._update(context, learned, gradient))
         return found.values[0], updates, [p for p, _ in pairs]
 
-    def _update(self, context: object, learned: LearnedParameter, gradient: Node) -> dict[SharedTensor, Node]:  # fmt: skip
+    def _update(
+        self, context: object, learned: LearnedParameter, gradient: Node
+    ) -> dict[SharedTensor, Node]:
         """The next values of a parameter and of the optimizer state for it."""
         weight, group = self.views[id(learned.tensor)], learned.group
         name = self._state_of(learned.tensor).name
@@ -227,7 +233,9 @@ class StepBuilder:
         model = self.exported.model
         outputs = {LOSS: loss}
         for kept, node in following.items():
-            outputs[f"{kept.name}.next"] = node if kept.perm is None else build.transpose(node, kept.perm)  # fmt: skip
+            outputs[f"{kept.name}.next"] = (
+                node if kept.perm is None else build.transpose(node, kept.perm)
+            )
         inputs = [n for n in model.graph.inputs if param(n).name not in self.owned]
         graph = Graph("step", (*inputs, self.rates, *self.leaves.values()), outputs)
         weights = {n: w for n, w in model.weights.items() if n not in self.owned}
@@ -236,16 +244,29 @@ class StepBuilder:
         return StepGraph(made, tuple(self.state), tuple(learned))
 
 
-def _clipped_by_norm(pairs: Sequence[tuple[LearnedParameter, Node]], most: float) -> list[tuple[LearnedParameter, Node]]:  # fmt: skip
+def _clipped_by_norm(
+    pairs: Sequence[tuple[LearnedParameter, Node]], most: float
+) -> list[tuple[LearnedParameter, Node]]:
     """Gradients scaled to a global L2 norm of at most `most`, as torch.nn.utils.clip_grad_norm_."""
     total: Node | None = None
     for _, gradient in pairs:
         wide = build.compute(gradient)
-        part = build.cast(build.reduce(build.mul(wide, wide), "add"), DType.F64 if gradient.type.dtype is DType.F64 else DType.F32)  # fmt: skip
+        part = build.cast(
+            build.reduce(build.mul(wide, wide), "add"),
+            DType.F64 if gradient.type.dtype is DType.F64 else DType.F32,
+        )
         total = part if total is None else build.add(*_promoted(total, part))
     assert total is not None
     share = build.minimum(build.div(most, build.add(build.sqrt(total), EPSILON)), 1.0)
-    return [(p, build.cast(build.mul(build.compute(g), build.cast(share, g.type.dtype.compute)), g.type.dtype)) for p, g in pairs]  # fmt: skip
+    return [
+        (
+            p,
+            build.cast(
+                build.mul(build.compute(g), build.cast(share, g.type.dtype.compute)), g.type.dtype
+            ),
+        )
+        for p, g in pairs
+    ]
 
 
 def _promoted(x: Node, y: Node) -> tuple[Node, Node]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,16 @@ class TorchTrainer:
     parts: Mapping[str, Callable[[Path], None]] = {}
 
     def __init__(
-        self, model: torch.nn.Module, loss: Loss, optimizer: torch.optim.Optimizer, inputs: Mapping[str, torch.Tensor], targets: int,
-        metrics: Mapping[str, Loss], schedule: Any, options: dict[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        model: torch.nn.Module,
+        loss: Loss,
+        optimizer: torch.optim.Optimizer,
+        inputs: Mapping[str, torch.Tensor],
+        targets: int,
+        metrics: Mapping[str, Loss],
+        schedule: Any,
+        options: dict[str, Any],
+    ) -> None:
         self.model, self.optimizer = model, optimizer
         self._loss, self._schedule, self._targets = loss, schedule, targets
         self._means: dict[str, Loss] = {"loss": loss, **metrics}
@@ -51,8 +59,17 @@ class TorchTrainer:
         self.metrics = tuple(self._means)
         self.steps_done = 0
         kept = [f"{name} {list(t.shape)} {t.dtype}" for name, t in self._tensors().items()]
-        chosen = [{k: v for k, v in g.items() if k not in ("params", "lr", "initial_lr")} for g in optimizer.param_groups]  # fmt: skip
-        self.fingerprint = digest(repr(model), type(optimizer).__name__, repr(chosen), *kept, repr(sorted(options.items())))[:32]  # fmt: skip
+        chosen = [
+            {k: v for k, v in g.items() if k not in ("params", "lr", "initial_lr")}
+            for g in optimizer.param_groups
+        ]
+        self.fingerprint = digest(
+            repr(model),
+            type(optimizer).__name__,
+            repr(chosen),
+            *kept,
+            repr(sorted(options.items())),
+        )[:32]
 
     @property
     def inputs(self) -> Mapping[str, Type]:
@@ -80,7 +97,9 @@ class TorchTrainer:
         with _inference(self.model), torch.no_grad():
             made = self.model(*given[:ends])
             found = {name: float(mean(made, *given[ends:])) for name, mean in self._means.items()}
-        return {name: (value * len(given[0]), float(len(given[0]))) for name, value in found.items()}  # fmt: skip
+        return {
+            name: (value * len(given[0]), float(len(given[0]))) for name, value in found.items()
+        }
 
     def _tensors_of(self, arrays: Mapping[str, Any]) -> list[torch.Tensor]:
         return [tensor_of(np.ascontiguousarray(arrays[name])) for name in self._types]
@@ -94,16 +113,25 @@ class TorchTrainer:
         """
         found = {name: np.array(array_of(t.detach())) for name, t in self._tensors().items()}
         own = self.optimizer.state_dict()
-        held = {f"optimizer.{n}.{slot}": value for n, kept in own["state"].items() for slot, value in kept.items()}  # fmt: skip
+        held = {
+            f"optimizer.{n}.{slot}": value
+            for n, kept in own["state"].items()
+            for slot, value in kept.items()
+        }
         tensors = {k: v for k, v in held.items() if isinstance(v, torch.Tensor)}
         rest = {
-            "groups": own["param_groups"], "plain": {k: v for k, v in held.items() if k not in tensors},
+            "groups": own["param_groups"],
+            "plain": {k: v for k, v in held.items() if k not in tensors},
             "schedule": self._schedule.state_dict() if self._schedule is not None else None,
-            "random": torch.get_rng_state().numpy().tobytes(), "steps": self.steps_done,
-        }  # fmt: skip
+            "random": torch.get_rng_state().numpy().tobytes(),
+            "steps": self.steps_done,
+        }
         encoded = LoaderState.of(rest)
         if encoded.arrays:
-            raise refuse("options of the optimizer or the schedule are tensors, which a checkpoint has not", "numbers in their place")  # fmt: skip
+            raise refuse(
+                "options of the optimizer or the schedule are tensors, which a checkpoint has not",
+                "numbers in their place",
+            )
         found |= {name: np.array(array_of(t)) for name, t in tensors.items()}
         return {**found, REST: np.frombuffer(encoded.text.encode(), np.uint8)}
 
@@ -117,7 +145,10 @@ class TorchTrainer:
             raise _other_model(f"it has no place of a run: {error}") from None
         own = self._tensors()
         for name, kept in own.items():
-            if name not in state or (state[name].shape, state[name].dtype) != (tuple(kept.shape), dtype_of(kept).numpy):  # fmt: skip
+            if name not in state or (state[name].shape, state[name].dtype) != (
+                tuple(kept.shape),
+                dtype_of(kept).numpy,
+            ):
                 raise _other_model(f"'{name}' is {list(kept.shape)} here")
         held: dict[int, dict[str, Any]] = {}
         for name, value in {
@@ -140,15 +171,23 @@ class TorchTrainer:
         self.steps_done = steps
 
     def _tensors(self) -> dict[str, torch.Tensor]:
-        return {f"model.{name}": t for name, t in self.model.state_dict(keep_vars=True).items() if isinstance(t, torch.Tensor)}  # fmt: skip
+        return {
+            f"model.{name}": t
+            for name, t in self.model.state_dict(keep_vars=True).items()
+            if isinstance(t, torch.Tensor)
+        }
 
     def set_length(self, steps: int) -> None:
         """Does nothing: PyTorch's schedules know their length."""
 
     def save_weights(self, path: Path) -> None:
         """Writes the module's `state_dict` as safetensors. Raises OSError."""
-        found = {n.removeprefix("model."): np.array(array_of(t.detach())) for n, t in self._tensors().items()}  # fmt: skip
-        write_tensors(path, {n: TensorSource(Type(DType.of(a.dtype), a.shape), lambda a=a: a) for n, a in found.items()})  # type: ignore[misc]  # fmt: skip
+        found = {}
+        for name, tensor in self._tensors().items():
+            array = np.array(array_of(tensor.detach()))
+            kind = Type(DType.of(array.dtype), array.shape)
+            found[name.removeprefix("model.")] = TensorSource(kind, partial(np.asarray, array))
+        write_tensors(path, found)
 
 
 @contextmanager
@@ -169,7 +208,11 @@ def _input_types(inputs: Mapping[str, torch.Tensor]) -> dict[str, Type]:
     found: dict[str, Type] = {}
     for name, example in inputs.items():
         if not isinstance(name, str) or not isinstance(example, torch.Tensor) or not example.dim():
-            raise refuse(f"inputs has examples by name, tensors whose first axis counts the rows, and {name!r} is none", '{"image": torch.zeros(32, 64)}')  # fmt: skip
+            raise refuse(
+                "inputs has examples by name, tensors whose first axis counts the rows, "
+                f"and {name!r} is none",
+                '{"image": torch.zeros(32, 64)}',
+            )
         rows = symbol(BATCH, 1, MOST_ROWS, max(1, len(next(iter(inputs.values())))))
         found[name] = Type(dtype_of(example), (rows, *example.shape[1:]))
     if not found:
@@ -199,11 +242,27 @@ def torch_trainer(
     """
     if not callable(loss):
         raise refuse(f"the loss must be a function, not {type(loss).__name__}")
-    wrong = [name for name, one in (metrics or {}).items() if not callable(one) or name in ("loss", "epoch", "step", "seconds")]  # fmt: skip
+    wrong = [
+        name
+        for name, one in (metrics or {}).items()
+        if not callable(one) or name in ("loss", "epoch", "step", "seconds")
+    ]
     if wrong:
-        raise refuse(f"{wrong[0]!r} is no metric", "metrics={'accuracy': lambda made, label: …}, of other names than loss, epoch, step and seconds")  # fmt: skip
+        raise refuse(
+            f"{wrong[0]!r} is no metric",
+            "metrics={'accuracy': lambda made, label: …}, of other names than loss, "
+            "epoch, step and seconds",
+        )
     if not 0 < targets < len(inputs):
-        raise refuse(f"targets is {targets}, and there are {len(inputs)} inputs", "one at least is the model's, and one the loss's")  # fmt: skip
+        raise refuse(
+            f"targets is {targets}, and there are {len(inputs)} inputs",
+            "one at least is the model's, and one the loss's",
+        )
     if options.get("accumulate", 1) != 1:
-        raise refuse("accumulate is of xlac.torch_step: a step of a run is one batch", "larger batches, or steps of your own")  # fmt: skip
-    return TorchTrainer(model, loss, optimizer, inputs, targets, dict(metrics or {}), schedule, options)  # fmt: skip
+        raise refuse(
+            "accumulate is of xlac.torch_step: a step of a run is one batch",
+            "larger batches, or steps of your own",
+        )
+    return TorchTrainer(
+        model, loss, optimizer, inputs, targets, dict(metrics or {}), schedule, options
+    )

@@ -73,7 +73,10 @@ class LowRank:
         most = 1 / sqrt(_fixed_volume(self.a.shape[1:]))
         uniform = TensorInit(scheme="uniform", low=-most, high=most)
         zeros, normal = TensorInit(scheme="zeros"), TensorInit(scheme="normal", std=1.0)
-        how = {self.a: zeros if self.looked_up else uniform, self.b: normal if self.looked_up else zeros}  # fmt: skip
+        how = {
+            self.a: zeros if self.looked_up else uniform,
+            self.b: normal if self.looked_up else zeros,
+        }
         return {
             node.name: lambda node=node, one=one: draw(node.name, node.type, seed, one)  # type: ignore[misc]
             for node, one in how.items()
@@ -115,7 +118,12 @@ def low_rank(
         at = place.at("lora", pattern)
         names = [name for name in weights if fnmatchcase(name, pattern)]
         if not names and not report.found:
-            report.add("XL3011", f"this pattern fits no weight that can learn: {pattern!r}", at.key, nearest(pattern, weights))  # fmt: skip
+            report.add(
+                "XL3011",
+                f"this pattern fits no weight that can learn: {pattern!r}",
+                at.key,
+                nearest(pattern, weights),
+            )
         for name in names:
             if name in found:
                 continue
@@ -126,7 +134,9 @@ def low_rank(
             else:
                 for node in (found[name].a, found[name].b):
                     if node.name in context.weights:
-                        report.add("XL1021", f"the model has a weight called {node.name!r} already", at.key)  # fmt: skip
+                        report.add(
+                            "XL1021", f"the model has a weight called {node.name!r} already", at.key
+                        )
     return found
 
 
@@ -136,9 +146,16 @@ def _factors(weight: Node, spec: LoraSpec, uses: Sequence[Node], at: Place) -> L
     """
     shape = weight.shape
     kernel = bool(uses) and all(isinstance(node.op, ForwardConvolution) for node in uses)
-    if not all(isinstance(n, int) for n in shape) or not (len(shape) == 2 or (kernel and len(shape) > 2)):  # fmt: skip
-        problem = f"{weight.name} is {weight.type}: low rank is of matrices, and of kernels of convolutions"  # fmt: skip
-        raise Fault("XL2059", problem, at.key, "a pattern that fits these only; wrt lets others learn")  # fmt: skip
+    if not all(isinstance(n, int) for n in shape) or not (
+        len(shape) == 2 or (kernel and len(shape) > 2)
+    ):
+        problem = (
+            f"{weight.name} is {weight.type}: low rank is of matrices, "
+            "and of kernels of convolutions"
+        )
+        raise Fault(
+            "XL2059", problem, at.key, "a pattern that fits these only; wrt lets others learn"
+        )
     rows, columns = _fixed_volume(shape[:1]), _fixed_volume(shape[1:])
     if spec.rank > min(rows, columns):
         problem = f"{weight.name} is {weight.type}, whose rank is at most {min(rows, columns)}"

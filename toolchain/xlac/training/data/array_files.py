@@ -1,4 +1,4 @@
-"""Files of arrays: .npy, .npz and .safetensors, mapped; compressed members of a .npz are decoded."""
+"""Files of arrays: .npy, .npz and .safetensors, mapped; compressed members are decoded."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ArrayTable:
     def columns(
         self, asked: Mapping[str, tuple[TrainingInput, tuple[str, ...]]]
     ) -> dict[str, Column]:
-        """The column of each input. Raises SourceError for a damaged array, and for an input that is
-        to be made of several arrays.
+        """The column of each input. Raises SourceError for a damaged array, and for an input that
+        is to be made of several arrays.
         """
         found: dict[str, Column] = {}
         for name, (one, names) in asked.items():

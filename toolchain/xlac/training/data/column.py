@@ -65,8 +65,8 @@ class Table(Protocol):
     def columns(
         self, asked: Mapping[str, tuple[TrainingInput, tuple[str, ...]]]
     ) -> dict[str, Column]:
-        """The column of each input. `asked` gives, by input, the names of one column of the table, or
-        of several whose values side by side make a row. Raises SourceError.
+        """The column of each input. `asked` gives, by input, the names of one column of the table,
+        or of several whose values side by side make a row. Raises SourceError.
         """
 
 

@@ -20,8 +20,12 @@ from xlac.training.data.rows import ColumnData
 from xlac_sdk.support.choices import nearest, similar
 
 OPENERS: dict[str, Callable[[Path], Table]] = {
-    ".npz": npz, ".safetensors": safetensors, ".csv": CsvTable, ".tsv": CsvTable, ".parquet": ParquetTable,
-}  # fmt: skip
+    ".npz": npz,
+    ".safetensors": safetensors,
+    ".csv": CsvTable,
+    ".tsv": CsvTable,
+    ".parquet": ParquetTable,
+}
 NAMED = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
 MAX_FILES = 100_000
 Columns = Mapping[str, tuple[str, ...]]
@@ -70,7 +74,11 @@ def _columns(
             if lacking is not None:
                 problem = f"{table.path} has no '{lacking}', and {group[0].path} has"
                 raise fault("XL6302", problem)
-        if isinstance(table, ImageTable) and isinstance(group[0], ImageTable) and table.classes != group[0].classes:  # fmt: skip
+        if (
+            isinstance(table, ImageTable)
+            and isinstance(group[0], ImageTable)
+            and table.classes != group[0].classes
+        ):
             problem = f"{table.path} and {group[0].path} have folders of different names"
             raise fault("XL6302", problem, "the names of folders are the classes")
         for name, column in table.columns(asked).items():
@@ -86,8 +94,9 @@ def _columns(
 def _matching_inputs(
     table: Table, inputs: Mapping[str, TrainingInput], chosen: Columns, alone: bool
 ) -> dict[str, tuple[TrainingInput, tuple[str, ...]]]:
-    """The inputs that a table has columns for, with the names of these: as `chosen`, the input's own
-    name, or `name.0`, `name.1` and so on. `alone`: no other table may have them. Raises SourceError.
+    """The inputs that a table has columns for, with the names of these: as `chosen`, the input's
+    own name, or `name.0`, `name.1` and so on. `alone`: no other table may have them. Raises
+    SourceError.
     """
     found = {}
     for name, one in inputs.items():
@@ -132,7 +141,11 @@ def _missing_column(
     problem = f"there is no '{name}' ({inputs[name].type}) in {files}, which has {shown}"
     free = [column for column in have if column not in inputs]
     close = similar(name, free) or free[:1]
-    return fault("XL6302", problem, f"--columns {name}={close[0] if close else 'COLUMN'} takes a column of another name")  # fmt: skip
+    return fault(
+        "XL6302",
+        problem,
+        f"--columns {name}={close[0] if close else 'COLUMN'} takes a column of another name",
+    )
 
 
 def _named(text: str) -> tuple[str, list[Path]]:

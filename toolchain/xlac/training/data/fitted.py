@@ -23,8 +23,9 @@ Progress = Callable[[str, int, int], object]
 def training_inputs(
     inputs: Mapping[str, Type], batch: str, ranges: Mapping[str, IndexRange]
 ) -> dict[str, TrainingInput]:
-    """The inputs of a step, by name, whose batch axis is that of the open size `batch`, or where this
-    is "" the leading axis of each. Raises SourceError where the size is no axis of its own, such as
+    """The inputs of a step, by name, whose batch axis is that of the open size `batch`, or where
+    this is "" the leading axis of each. Raises SourceError where the size is no axis of its own,
+    such as
     `2 * batch`.
     """
     found: dict[str, TrainingInput] = {}
@@ -51,7 +52,12 @@ def training_inputs(
 
 
 def _is_symbol(dim: Any) -> bool:
-    return isinstance(dim, Sym) and len(dim.parts) == 1 and len(dim.parts[0][0]) == 1 and dim.parts[0][1] == 1  # fmt: skip
+    return (
+        isinstance(dim, Sym)
+        and len(dim.parts) == 1
+        and len(dim.parts[0][0]) == 1
+        and dim.parts[0][1] == 1
+    )
 
 
 class FittedColumn:
@@ -78,7 +84,9 @@ class FittedColumn:
         return lambda at: self.column.place(int(rows[at]))
 
     def verify(self, progress: Progress, consume: Callable[[Array], object]) -> None:
-        """Checks all values, CHUNK_BYTES at a time, and passes them to `consume`. Raises SourceError."""
+        """Checks all values, CHUNK_BYTES at a time, and passes them to `consume`. Raises
+        SourceError.
+        """
         row = max(1, self.column.dtype.itemsize * int(np.prod(self.column.shape, dtype=np.int64)))
         step = max(1, CHUNK_BYTES // row)
         for start in range(0, self.rows, step):
@@ -100,11 +108,14 @@ def arranged(rows: Array, one: TrainingInput) -> Array:
 
 
 def check_shape(shape: tuple[int, ...], one: TrainingInput, place: str) -> None:
-    """Raises SourceError where the shape of a row does not fit an input; `place` is for the message."""
+    """Raises SourceError where a row's shape does not fit an input; `place` is for the message."""
     if one.takes(shape):
         return
     wanted = ", ".join(map(_size, one.row.shape))
-    problem = f"{place}: a row for input '{one.name}' is [{', '.join(map(str, shape))}], and it takes [{wanted}]"
+    problem = (
+        f"{place}: a row for input '{one.name}' is [{', '.join(map(str, shape))}], "
+        f"and it takes [{wanted}]"
+    )
     raise fault("XL6304", problem)
 
 

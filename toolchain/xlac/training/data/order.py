@@ -2,10 +2,11 @@
 
 Each position is computed by itself, without memory for the permutation: the position, as 2·h bits,
 goes through eight rounds of a Feistel network whose round function is the finalizer of splitmix64,
-and again while the result is no row (cycle walking). It uses only wrapping 64-bit unsigned arithmetic,
-so it is the same on every machine and with every version of NumPy.
+and again while the result is no row (cycle walking). It uses only wrapping 64-bit unsigned
+arithmetic, so it is the same on every machine and with every version of NumPy.
 
-    mix(z)      z ^= z >> 30; z *= 0xbf58476d1ce4e5b9; z ^= z >> 27; z *= 0x94d049bb133111eb; z ^= z >> 31
+    mix(z)      z ^= z >> 30; z *= 0xbf58476d1ce4e5b9; z ^= z >> 27;
+                z *= 0x94d049bb133111eb; z ^= z >> 31
     key(r)      mix(mix(mix(seed + G) + epoch + G) + r + G) for r = 0 … 7, G = 0x9e3779b97f4a7c15
     a round     left, right = right, left ^ (mix(right ^ key(r)) mod 2^h)
 

@@ -1,4 +1,4 @@
-"""Parquet files, read by pyarrow: columns of numbers, and of lists of equal length, decoded once."""
+"""Parquet files, read by pyarrow: columns of numbers, or of lists of equal length."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ class ParquetTable:
             counts = np.asarray(values.value_lengths())
             if (counts != counts[0]).any():
                 row = int(np.flatnonzero(counts != counts[0])[0])
-                problem = f"{self.path}, row {first + row}: '{name}' has {counts[row]} elements, and {counts[0]} before"
+                problem = (
+                    f"{self.path}, row {first + row}: '{name}' has {counts[row]} elements, "
+                    f"and {counts[0]} before"
+                )
                 raise fault("XL6304", problem, "rows of a batch have one shape: pad them")
             inner = self._rows(values.flatten(), name, first)
             return inner.reshape(len(values), int(counts[0]), *inner.shape[1:])

@@ -34,7 +34,10 @@ class ColumnData:
         first, *rest = counted.values()
         for column in rest:
             if column.rows != first.rows:
-                problem = f"input '{first.input.name}' has {first.rows:,} rows, and '{column.input.name}' {column.rows:,}"
+                problem = (
+                    f"input '{first.input.name}' has {first.rows:,} rows, "
+                    f"and '{column.input.name}' {column.rows:,}"
+                )
                 raise fault("XL6305", problem, f"in {first.column.place(0).partition(',')[0]}")
         if not first.rows:
             raise fault("XL6305", "the data have no rows")
@@ -51,10 +54,18 @@ class ColumnData:
         """Checks and hashes all rows that are cheap to read. Raises SourceError."""
         made = blake2b(digest_size=BYTES)
         for name, column in sorted({**self._columns, **self._whole}.items()):
-            header = f"{name} {column.column.dtype} {column.column.shape} {column.rows} {column.column.digest}\n"
+            header = (
+                f"{name} {column.column.dtype} {column.column.shape} {column.rows} "
+                f"{column.column.digest}\n"
+            )
             made.update(header.encode())
             if column.ready:
-                column.verify(progress, lambda rows: made.update(np.ascontiguousarray(rows).view(np.uint8).reshape(-1).data))  # fmt: skip
+                column.verify(
+                    progress,
+                    lambda rows: made.update(
+                        np.ascontiguousarray(rows).view(np.uint8).reshape(-1).data
+                    ),
+                )
         self._digest = made.hexdigest()
 
     def steps(self, order: EpochOrder) -> int:
@@ -70,8 +81,8 @@ class ColumnData:
 
 
 class SampleData:
-    """A sequence of samples (a dataset of PyTorch or Hugging Face, a list), each with a row of every
-    input: a mapping by name, or a tuple in the inputs' order.
+    """A sequence of samples (a dataset of PyTorch or Hugging Face, a list), each with a row of
+    every input: a mapping by name, or a tuple in the inputs' order.
     """
 
     size: int | None = None
@@ -114,11 +125,16 @@ class SampleData:
         return {name: self._stacked(samples, one, numbers) for name, one in self._inputs.items()}
 
     def _stacked(self, samples: list[dict[str, Any]], one: TrainingInput, rows: list[int]) -> Array:
-        parts = [array_of(s[one.name], one, f"sample {n}") for s, n in zip(samples, rows, strict=True)]  # fmt: skip
+        parts = [
+            array_of(s[one.name], one, f"sample {n}") for s, n in zip(samples, rows, strict=True)
+        ]
         for part, number in zip(parts, rows, strict=True):
             check_shape(part.shape, one, f"sample {number}")
             if part.shape != parts[0].shape or part.dtype != parts[0].dtype:
-                problem = f"sample {number}: input '{one.name}' is {part.dtype}{[*part.shape]}, and {parts[0].dtype}{[*parts[0].shape]} in sample {rows[0]}"
+                problem = (
+                    f"sample {number}: input '{one.name}' is {part.dtype}{[*part.shape]}, "
+                    f"and {parts[0].dtype}{[*parts[0].shape]} in sample {rows[0]}"
+                )
                 raise fault("XL6304", problem, "rows of a batch have one shape: pad them")
         stacked = np.stack(parts)
         checks_bounds = not converts_exactly(stacked.dtype, one, f"sample {rows[0]}")

@@ -1,5 +1,5 @@
-"""Rows decoded from a file that cannot be mapped: kept in memory while they are few, else written to
-a temporary file without a name, which is mapped.
+"""Rows decoded from a file that cannot be mapped: kept in memory while they are few, else written
+to a temporary file without a name, which is mapped.
 """
 
 from __future__ import annotations
@@ -73,5 +73,8 @@ def check_disk_space(source: str, nbytes: int) -> None:
 def disk_full(source: str, nbytes: int) -> LimitError:
     """The error for a disk without check_disk_space for decoded rows."""
     problem = f"{source}: {tempfile.gettempdir()} has no room for its {nbytes:,} bytes decoded"
-    hint = "set TMPDIR to a folder with more, or store the data as .npy or .safetensors, which are mapped"
+    hint = (
+        "set TMPDIR to a folder with more, or store the data as .npy or .safetensors, "
+        "which are mapped"
+    )
     return LimitError(Diagnostic("XL4002", problem, hint=hint))

@@ -25,13 +25,17 @@ from xlac_sdk.dtypes import Array
 
 
 class BatchData:
-    """Batches from a user's iterable: mappings from inputs to arrays, or tuples in the inputs' order.
-    Each epoch iterates anew, after a call of `set_epoch` where there is one. An iterable with
-    `state_dict` and `load_state_dict` is `resumable`: a resumed run does not make the batches before
-    again.
+    """Batches from a user's iterable: mappings from inputs to arrays, or tuples in the inputs'
+    order. Each epoch iterates anew, after a call of `set_epoch` where there is one. An iterable
+    with `state_dict` and `load_state_dict` is `resumable`: a resumed run does not make the batches
+    before again.
     """
 
-    def __init__(self, batches: Iterable[Any] | Callable[[], Iterable[Any]], inputs: Mapping[str, TrainingInput]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        batches: Iterable[Any] | Callable[[], Iterable[Any]],
+        inputs: Mapping[str, TrainingInput],
+    ) -> None:
         if isinstance(batches, Iterator):
             problem = (
                 f"{type(batches).__name__} gives its batches only once, and each epoch wants them"
@@ -108,8 +112,8 @@ class BatchData:
 def python_data(
     data: Any, inputs: Mapping[str, TrainingInput]
 ) -> ColumnData | SampleData | BatchData:
-    """Data from a Python program: a mapping of arrays by input, a sequence of samples, or an iterable
-    of batches. Raises SourceError for anything else.
+    """Data from a Python program: a mapping of arrays by input, a sequence of samples, or an
+    iterable of batches. Raises SourceError for anything else.
     """
     if isinstance(data, Mapping):
         arrays = named(data, inputs, "the data")
@@ -139,7 +143,7 @@ def _is_function(data: Any) -> TypeGuard[Callable[[], Iterable[Any]]]:
 
 
 def _holds_batches(data: Any, inputs: Mapping[str, TrainingInput]) -> bool:
-    """Whether the first element of a sequence is a batch: its arrays have the rank of the inputs."""
+    """Whether the first element of a sequence is a batch: its arrays have the inputs' rank."""
     if not len(data):
         return False
     first = named(data[0], inputs, "sample 0")

@@ -100,7 +100,9 @@ def described(file: Path) -> dict[str, Any]:
         span = Span(file, error.lineno, error.colno)
         raise SourceError(Diagnostic("XL6339", f"this is no JSON: {error.msg}", span)) from None
     except ValidationError as error:
-        raise SourceError(*(_diagnostic(file, one) for one in error.errors(include_url=False)[:20])) from None  # fmt: skip
+        raise SourceError(
+            *(_diagnostic(file, one) for one in error.errors(include_url=False)[:20])
+        ) from None
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise fault("XL6339", f"{file} cannot be read: {reason}") from None

@@ -13,9 +13,13 @@ from xlac.training.loop.run_folder import RunFolder
 from xlac.training.loop.steps import TrainingSteps
 
 SAME = {
-    "seed": "--seed", "batch": "--batch", "drop_last": "--drop-last", "shuffle": "--no-shuffle",
-    "data": "other data", "order": "another order of rows",
-}  # fmt: skip
+    "seed": "--seed",
+    "batch": "--batch",
+    "drop_last": "--drop-last",
+    "shuffle": "--no-shuffle",
+    "data": "other data",
+    "order": "another order of rows",
+}
 """The parts that must be unchanged beside the model, and their names in messages."""
 
 
@@ -24,10 +28,14 @@ def identity(
 ) -> dict[str, Any]:
     """The identity as JSON, as checkpoints hold it."""
     return {
-        "fingerprint": steps.fingerprint, "seed": options.seed, "batch": batch,
-        "drop_last": options.drop_last, "shuffle": options.shuffle, "order": order.NAME,
+        "fingerprint": steps.fingerprint,
+        "seed": options.seed,
+        "batch": batch,
+        "drop_last": options.drop_last,
+        "shuffle": options.shuffle,
+        "order": order.NAME,
         "data": data.digest,
-    }  # fmt: skip
+    }
 
 
 def compare(before: Mapping[str, Any], now: Mapping[str, Any], folder: RunFolder) -> None:

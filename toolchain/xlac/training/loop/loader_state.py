@@ -73,7 +73,7 @@ class LoaderPosition:
 
 
 def _encoded(value: Any, arrays: list[Array], depth: int) -> Any:
-    """A value as JSON. Types that JSON lacks become an object with one key, which names the type."""
+    """A value as JSON. Types that JSON lacks become an object whose one key names the type."""
     if depth > DEEPEST:
         raise NotSerializable(f"what is nested more than {DEEPEST} deep")
 

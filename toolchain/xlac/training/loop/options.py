@@ -1,4 +1,4 @@
-"""The options of a run, and what follows from them: batch size, and the metric of the best epoch."""
+"""The options of a run, and what follows: batch size, and the metric of the best epoch."""
 
 from __future__ import annotations
 
@@ -147,7 +147,10 @@ def batch_size(
         raise fault("XL6309", problem, "" if options.batch else "choose it: --batch N")
     least = max(symbol.min, symbol.multiple_of)
     order = EpochOrder(size, drop_last=options.drop_last)
-    requirement = f"the size '{symbol.name}' is {symbol.min} or more{' and divisible' * (symbol.multiple_of > 1)}"
+    requirement = (
+        f"the size '{symbol.name}' is {symbol.min} or "
+        f"more{' and divisible' * (symbol.multiple_of > 1)}"
+    )
     _check_last_batch(data, order, least, requirement, symbol.multiple_of)
     return size
 

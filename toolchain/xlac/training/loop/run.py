@@ -23,7 +23,7 @@ from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
 from xlac.training.loop.options import AVERAGED, VALIDATE, RunOptions, batch_size, best_metric
 from xlac.training.loop.report import RunReport
 from xlac.training.loop.run_folder import RunFolder
-from xlac.training.loop.steps import (  # fmt: skip
+from xlac.training.loop.steps import (
     Evaluation,
     Sums,
     TrainingSteps,
@@ -236,7 +236,14 @@ class TrainingLoop:
     def _row(self, epoch: int, trained: MetricsRow, validated: MetricsRow) -> MetricsRow:
         seconds = round(time.monotonic() - self._began, 3)
         here = dict.fromkeys(self.table.columns, math.nan)  # columns that evaluations lack
-        return {**here, "epoch": epoch, "step": self.position.step, **trained, **validated, "seconds": seconds}  # fmt: skip
+        return {
+            **here,
+            "epoch": epoch,
+            "step": self.position.step,
+            **trained,
+            **validated,
+            "seconds": seconds,
+        }
 
     def _validated(self, label: str) -> MetricsRow:
         """The metrics on the validation data, where there are such, by column."""
@@ -285,7 +292,7 @@ class TrainingLoop:
         self.folder.save(Checkpoint(self._identity(), self.position, self.steps.state(), place))
 
     def _stop_if_asked(self) -> None:
-        """After ctrl-C or SIGTERM, writes a checkpoint and raises KeyboardInterrupt or SystemExit."""
+        """After ctrl-C or SIGTERM: a checkpoint, and KeyboardInterrupt or SystemExit."""
         if self._interrupt.signal is not None:
             self._save()
             path = os.fspath(self.folder.path)

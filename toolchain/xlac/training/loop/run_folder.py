@@ -51,7 +51,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the folder for the block. Raises SourceError where another process has locked it."""
+        """Locks the folder for the block. Raises SourceError where another process has it."""
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         with (self.path / LOCK).open("w") as held:
             if fcntl is not None:
