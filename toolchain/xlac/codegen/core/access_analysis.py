@@ -40,6 +40,8 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 
+from xlac_sdk.kernel_ir.sharing import walk
+
 
 @dataclass(frozen=True, slots=True)
 class ElementAccess:
@@ -169,6 +171,12 @@ class _Scan:
                 return access.opaque | {a for a, s in enumerate(access.strides) if s != 0}
             case Apply(primitive=primitive, operands=operands):
                 self.flops += cost.WEIGHTS.get(primitive, 1)
+                if primitive.is_comparison and not _loads(operands):
+                    # what compares indices is of their type, whatever the values are
+                    before = set(self.dtypes)
+                    found = frozenset().union(*map(self._scan, operands))
+                    self.dtypes = before | {expr.dtype}
+                    return found
                 self.dtypes.add(expr.dtype)
                 return frozenset().union(*map(self._scan, operands))
             case Ramp(base=value) | Splat(value=value) | Fold(value=value) | Exchange(value=value):
@@ -298,3 +306,11 @@ def expand(counters: Mapping[Run, Expr], shape: Shape) -> Index:
             counter = build.div(counter, shape[axis])
         entries[run.axes[0]] = counter
     return tuple(entries)
+
+
+def _loads(exprs: Iterable[Expr]) -> bool:
+    """Whether loaded values, or names of any, are among expressions."""
+    return any(
+        isinstance(one, Load) or isinstance(one, Var) and one.low is None
+        for one in walk(list(exprs))
+    )

@@ -18,6 +18,7 @@ from xlac.codegen.schedules.random import RANDOM
 from xlac.codegen.schedules.reduction import REDUCTIONS
 from xlac.codegen.schedules.scatter import SCATTERS
 from xlac.codegen.schedules.schedule import Schedule
+from xlac.codegen.schedules.seams import SeamsSchedule
 from xlac.codegen.schedules.sort import SORTS
 from xlac.codegen.schedules.update import UpdateSchedule
 from xlac.codegen.schedules.window import WindowChoiceSchedule, WindowSchedule
@@ -49,5 +50,6 @@ TEMPLATES: dict[str, type[Schedule]] = {
         UpdateSchedule,
         WindowSchedule,
         WindowChoiceSchedule,
+        SeamsSchedule,
     )
 }

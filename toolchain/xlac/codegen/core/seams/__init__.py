@@ -1,0 +1,1 @@
+"""Splits loops where comparisons of their counters change: the seams of concatenations and pads."""

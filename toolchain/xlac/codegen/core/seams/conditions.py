@@ -1,0 +1,97 @@
+"""Conditions as comparisons of integers: which are known, and in which lanes they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from xlac.codegen.core.seams.lane_forms import Facts, Forms, LaneForm, lane_form
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, Splat, Var
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+P = Primitive
+Truths = tuple[bool, ...]
+"""Whether a condition holds, for each lane."""
+
+_COMPARISONS = (P.LT, P.LE, P.EQ, P.NE)
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What is known at a place of a kernel: forms of names, conditions that names stand for, and
+    inequalities.
+    """
+
+    forms: Forms
+    conditions: Mapping[str, Expr]
+    facts: Facts
+
+    def form(self, expr: Expr) -> LaneForm | None:
+        """The form of an integer expression, if it has one."""
+        return lane_form(expr, self.forms)
+
+    def truths(self, condition: Expr) -> Truths | None:
+        """For each lane whether a condition holds, if that is known of all."""
+        match condition:
+            case Const(value=value, lanes=lanes):
+                return (bool(value),) * lanes
+            case Var(name=name) if name in self.conditions:
+                return self.truths(self.conditions[name])
+            case Splat(value=value, lanes=lanes):
+                one = self.truths(value)
+                return one and one * lanes
+            case Apply(Primitive.NOT, (a,), dtype=DType.BOOL):
+                one = self.truths(a)
+                return one and tuple(not truth for truth in one)
+            case Apply(Primitive.AND | Primitive.OR as both, (a, b), dtype=DType.BOOL):
+                return _joined(both, self.truths(a), self.truths(b))
+            case Apply(primitive=primitive, operands=(a, b)) if primitive in _COMPARISONS:
+                return self._compared(primitive, a, b)
+        return None
+
+    def _compared(self, primitive: Primitive, a: Expr, b: Expr) -> Truths | None:
+        x, y = self.form(a), self.form(b)
+        if x is None or y is None:
+            return None
+        if primitive is P.LT:
+            return self.facts.below(x, y)
+        after = self.facts.below(y, x)
+        if primitive is P.LE:
+            return after and tuple(not truth for truth in after)
+        before = self.facts.below(x, y)
+        if before is not None and after is not None:
+            unequal = tuple(p or q for p, q in zip(before, after, strict=True))
+        elif all(before or (False,)) or all(after or (False,)):
+            unequal = (True,) * len(x.offsets)
+        else:
+            return None
+        return unequal if primitive is P.NE else tuple(not truth for truth in unequal)
+
+    def comparisons(self, condition: Expr) -> Iterator[tuple[LaneForm, LaneForm]]:
+        """The pairs of integers that decide a condition by which of each is less, and where."""
+        match condition:
+            case Var(name=name) if name in self.conditions:
+                yield from self.comparisons(self.conditions[name])
+            case Splat(value=value) | Apply(Primitive.NOT, (value,)):
+                yield from self.comparisons(value)
+            case Apply(Primitive.AND | Primitive.OR, (a, b), dtype=DType.BOOL):
+                yield from self.comparisons(a)
+                yield from self.comparisons(b)
+            case Apply(primitive=primitive, operands=(a, b)) if primitive in _COMPARISONS:
+                x, y = self.form(a), self.form(b)
+                if x is not None and y is not None:
+                    if primitive is not P.LE:
+                        yield x, y
+                    if primitive is not P.LT:
+                        yield y, x
+
+
+def _joined(both: Primitive, a: Truths | None, b: Truths | None) -> Truths | None:
+    decisive = both is P.OR  # the truth that decides alone
+    for one in (a, b):
+        if one is not None and all(truth is decisive for truth in one):
+            return one
+    if a is None or b is None:
+        return None
+    return tuple((p or q) if decisive else (p and q) for p, q in zip(a, b, strict=True))

@@ -1,0 +1,170 @@
+"""Loads of consecutive elements under a mask, in the place of gathers at clamped indices.
+
+`select(i < n, x[min(i, n - 1)], y)` for a vector of i needs the clamp only in lanes that it does
+not take, and a lane whose mask is false is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from os.path import commonprefix
+from typing import TypeVar
+
+from xlac.codegen.core.addressing import alignment
+from xlac.codegen.core.seams.conditions import Knowledge
+from xlac.codegen.core.seams.lane_forms import Facts, LaneForm
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Apply, Expr, Let, Load, Ramp, Stmt, Var, children, statements
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.rewrite import KernelRewriter
+from xlac_sdk.kernel_ir.sharing import operands, roots, walk
+
+P = Primitive
+Demand = tuple[tuple[Expr, bool], ...]
+"""Conditions, and whether they hold, in the lanes in which a value is needed."""
+K = TypeVar("K")
+
+
+def knowledge_of(body: Sequence[Stmt]) -> Knowledge:
+    """What the names of a kernel stand for. No name stands for two things in it."""
+    known = Knowledge(forms := {}, conditions := {}, Facts())
+    for stmt in statements(body):
+        if isinstance(stmt, Let) and not stmt.mutable:
+            if stmt.var.dtype is DType.BOOL:
+                conditions[stmt.var.name] = stmt.value
+            elif stmt.var.dtype.is_integer and (form := known.form(stmt.value)) is not None:
+                forms[stmt.var.name] = form
+    return known
+
+
+def masked(body: tuple[Stmt, ...], known: Knowledge) -> tuple[Stmt, ...]:
+    """The block with masked loads; the same statements where there are none."""
+    found: dict[int, tuple[Load, Expr]] = {}
+    for block in _blocks(body):
+        for load, demand in _demands(block):
+            new = _masked(load, demand, known)
+            if new is not None:
+                found[id(load)] = load, new
+    if not found:
+        return body
+    return KernelRewriter(lambda one: found.get(id(one), (one, one))[1]).block(body)
+
+
+def _blocks(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    yield body
+    for stmt in body:
+        for block in children(stmt):
+            yield from _blocks(block)
+
+
+def _demands(block: Sequence[Stmt]) -> Iterator[tuple[Load, Demand]]:
+    """The gathers among the statements of a block, and in which lanes each is needed."""
+    named: dict[str, Demand] = {}
+    for stmt in reversed(block):
+        for inner in children(stmt):  # what is needed in inner blocks is needed in every lane
+            for one in walk([root for each in statements(inner) for root in roots(each)]):
+                if isinstance(one, Var):
+                    named[one.name] = ()
+        demand = named.get(stmt.var.name, ()) if isinstance(stmt, Let) else ()
+        exprs = roots(stmt)
+        needed = {id(expr): demand for expr in exprs}
+        for one in reversed(walk(exprs)):
+            if isinstance(one, Var):
+                _meet(named, one.name, needed[id(one)])
+            elif isinstance(one, Load) and one.index.lanes > 1:
+                yield one, needed[id(one)]
+            for part, where in zip(operands(one), _of_operands(one, needed[id(one)]), strict=True):
+                _meet(needed, id(part), where)
+
+
+def _meet(known: dict[K, Demand], key: K, demand: Demand) -> None:
+    """Records that a value is needed in more lanes: where all conditions hold that are common."""
+    if key in known:
+        demand = tuple(commonprefix([known[key], demand]))
+    known[key] = demand
+
+
+def _of_operands(one: Expr, demand: Demand) -> Iterator[Demand]:
+    """In which lanes the operands of an expression are needed, if it is in some."""
+    match one:
+        case Apply(Primitive.SELECT, (condition, _, _)):
+            yield from (demand, (*demand, (condition, True)), (*demand, (condition, False)))
+        case Apply(operands=parts):
+            yield from (demand for _ in parts)
+        case _:
+            yield from (() for _ in operands(one))
+
+
+def _masked(load: Load, demand: Demand, known: Knowledge) -> Expr | None:
+    """A load of consecutive elements where it is needed, if that is known of the index."""
+    clamps = list[LaneForm]()
+    index = _unclamped(load.index, known, clamps)
+    if index is None or not clamps or not isinstance(index, Ramp) or abs(index.stride) != 1:
+        return None
+    parts = list[Expr]()
+    for clamp in clamps:
+        part = _implying(clamp, demand, known)
+        if part is None:
+            return None
+        if part not in parts:
+            parts.append(part)
+    mask = load.mask
+    for part in parts:
+        mask = part if mask is None else build.apply(P.AND, mask, part)
+    return build.load(load.buffer, index, mask=mask, align=alignment(load.buffer, index))
+
+
+def _unclamped(index: Expr, known: Knowledge, clamps: list[LaneForm]) -> Expr | None:
+    """An index without its clamps; what must not be negative for that is added to `clamps`."""
+    match index:
+        case Apply(Primitive.MIN | Primitive.MAX as primitive, (a, b)):
+            x, y = known.form(a), known.form(b)
+            if x is None or y is None:
+                return None
+            if len(set(x.offsets)) == 1:  # the other one is the index
+                a, x, y = b, y, x
+            clamps.append(y.minus(x) if primitive is P.MIN else x.minus(y))
+            return _unclamped(a, known, clamps)
+        case Apply(Primitive.ADD | Primitive.MUL as primitive, (a, b)):
+            parts = [_unclamped(part, known, clamps) for part in (a, b)]
+            if parts[0] is None or parts[1] is None:
+                return None
+            return (build.add if primitive is P.ADD else build.mul)(parts[0], parts[1])
+    return index
+
+
+def _implying(clamp: LaneForm, demand: Demand, known: Knowledge) -> Expr | None:
+    """A condition of a demand from which follows that no lane of a form is negative."""
+    for condition, holds in demand:
+        for part, form in _literals(condition, holds, known):
+            if len(form.offsets) != len(clamp.offsets):
+                continue
+            rest = clamp.minus(form)
+            if known.facts.at_least_zero(build.add(rest.base, min(rest.offsets))):
+                return part
+    return None
+
+
+def _literals(condition: Expr, holds: bool, known: Knowledge) -> Iterator[tuple[Expr, LaneForm]]:
+    """What follows from a condition: comparisons, and for each what is not negative then."""
+    match condition:
+        case Var(name=name) if name in known.conditions:
+            yield from _literals(known.conditions[name], holds, known)
+        case Apply(Primitive.NOT, (a,)):
+            yield from _literals(a, not holds, known)
+        case Apply(Primitive.AND | Primitive.OR as both, (a, b)) if (both is P.AND) == holds:
+            yield from _literals(a, holds, known)
+            yield from _literals(b, holds, known)
+        case Apply(Primitive.LT | Primitive.LE as primitive, (a, b)):
+            if not holds:
+                a, b = b, a
+                primitive = P.LE if primitive is P.LT else P.LT
+            x, y = known.form(a), known.form(b)
+            if x is not None and y is not None:
+                gap = y.minus(x)
+                less = 1 if primitive is P.LT else 0
+                yield (
+                    build.apply(primitive, a, b),
+                    LaneForm(gap.base, tuple(offset - less for offset in gap.offsets)),
+                )

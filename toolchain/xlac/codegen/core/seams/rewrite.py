@@ -1,0 +1,59 @@
+"""Kernels of CPUs after their lowering: loops partitioned at seams, gathers as consecutive loads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xlac.codegen.core.seams.dead import without_unused
+from xlac.codegen.core.seams.masked_loads import knowledge_of, masked
+from xlac.codegen.core.seams.partition import partitioned
+from xlac.codegen.core.seams.shuffled_loads import shuffled
+from xlac.codegen.schedules.schedule import Misfit
+from xlac.codegen.schedules.seams import SeamsSchedule
+from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel, Load, Ramp, statements
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.target import Target
+
+REGIONS = 9  # three of each of two axes: a border on both sides, and what is inside
+
+
+def choose(target: Target) -> SeamsSchedule:
+    """The usual schedule: small code has one region."""
+    vectors = target.vector_bytes > 0
+    return SeamsSchedule(1 if target.size else REGIONS, target.masked, vectors)
+
+
+def check(schedule: SeamsSchedule, target: Target) -> None:
+    """Raises Misfit for loads that a target does not have."""
+    if schedule.masked and not target.masked:
+        raise Misfit(("masked",), "masked loads are not cheap on this target")
+
+
+def rewritten(kernel: Kernel, schedule: SeamsSchedule) -> Kernel:
+    """The kernel by its schedule; the same object if it has no seams."""
+    if not any(_meets(one) for stmt in statements(kernel.body) for one in walk(roots(stmt))):
+        return kernel
+    kernel = partitioned(kernel, schedule.regions)
+    body = kernel.body
+    known = knowledge_of(body)
+    if schedule.masked:
+        body = masked(body, known)
+    if schedule.shuffled:
+        body = shuffled(body, known)
+    same = all(a is b for a, b in zip(body, kernel.body, strict=True))
+    return kernel if same else replace(kernel, body=without_unused(body))
+
+
+def _meets(one: Expr) -> bool:
+    """Whether an expression may depend on where a counter is."""
+    match one:
+        case Apply(Primitive.SELECT | Primitive.MIN | Primitive.MAX):
+            return True
+        case Load(index=index):
+            return index.lanes > 1 and not isinstance(index, Ramp) or _strided(index)
+    return False
+
+
+def _strided(index: Expr) -> bool:
+    return isinstance(index, Ramp) and abs(index.stride) != 1
