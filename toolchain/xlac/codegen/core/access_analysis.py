@@ -39,7 +39,6 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     Var,
 )
-
 from xlac_sdk.kernel_ir.sharing import walk
 
 
@@ -311,6 +310,6 @@ def expand(counters: Mapping[Run, Expr], shape: Shape) -> Index:
 def _loads(exprs: Iterable[Expr]) -> bool:
     """Whether loaded values, or names of any, are among expressions."""
     return any(
-        isinstance(one, Load) or isinstance(one, Var) and one.low is None
+        isinstance(one, Load) or (isinstance(one, Var) and one.low is None)
         for one in walk(list(exprs))
     )

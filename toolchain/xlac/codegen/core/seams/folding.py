@@ -245,7 +245,7 @@ class Region:
 
     def _indexing(self, new: Apply) -> Expr:
         """Index arithmetic in its canonical form; what is not surely that stays as it is."""
-        if new.dtype is not DType.I64 or self.knowledge.form(new) is None and not _small(new):
+        if new.dtype is not DType.I64 or (self.knowledge.form(new) is None and not _small(new)):
             return new
         match new:
             case Apply(Primitive.ADD, (a, b)):

@@ -19,7 +19,7 @@ P = Primitive
 
 @dataclass(frozen=True, slots=True)
 class LaneForm:
-    """The integers `base + offsets[lane]`; the base is an index over variables with known bounds."""
+    """The integers `base + offsets[lane]`, with a base over variables of known bounds."""
 
     base: Expr
     offsets: tuple[int, ...]
@@ -117,8 +117,9 @@ def _applied(primitive: Primitive, parts: list[LaneForm]) -> LaneForm | None:
 
 def _number(form: LaneForm) -> int | None:
     """The value of a form that is one number in every lane."""
-    same = isinstance(form.base, Const) and len(set(form.offsets)) == 1
-    return int(form.base.value) + form.offsets[0] if same else None  # type: ignore[union-attr]
+    if isinstance(form.base, Const) and len(set(form.offsets)) == 1:
+        return int(form.base.value) + form.offsets[0]
+    return None
 
 
 def _product(a: LaneForm, b: LaneForm) -> LaneForm | None:

@@ -7,7 +7,7 @@ not take, and a lane whose mask is false is not read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 from typing import TypeVar
 
 from xlac.codegen.core.addressing import alignment
@@ -81,7 +81,8 @@ def _demands(block: Sequence[Stmt]) -> Iterator[tuple[Load, Demand]]:
 def _meet(known: dict[K, Demand], key: K, demand: Demand) -> None:
     """Records that a value is needed in more lanes: where all conditions hold that are common."""
     if key in known:
-        demand = tuple(commonprefix([known[key], demand]))
+        pairs = zip(known[key], demand, strict=False)
+        demand = tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     known[key] = demand
 
 

@@ -1,4 +1,4 @@
-"""Kernels of CPUs after their lowering: loops partitioned at seams, gathers as consecutive loads."""
+"""Rewrites kernels of CPUs: loops partitioned at seams, gathers as consecutive loads."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def rewritten(kernel: Kernel, schedule: SeamsSchedule) -> Kernel:
         body = masked(body, known)
     if schedule.shuffled:
         body = shuffled(body, known)
-    same = all(a is b for a, b in zip(body, kernel.body, strict=True))
-    return kernel if same else replace(kernel, body=without_unused(body))
+    return kernel if body is kernel.body else replace(kernel, body=without_unused(body))
 
 
 def _meets(one: Expr) -> bool:
@@ -51,7 +50,7 @@ def _meets(one: Expr) -> bool:
         case Apply(Primitive.SELECT | Primitive.MIN | Primitive.MAX):
             return True
         case Load(index=index):
-            return index.lanes > 1 and not isinstance(index, Ramp) or _strided(index)
+            return (index.lanes > 1 and not isinstance(index, Ramp)) or _strided(index)
     return False
 
 

@@ -18,15 +18,21 @@ VECTORS = 4  # loads up to which shuffling them costs less than a gather
 def shuffled(body: tuple[Stmt, ...], known: Knowledge) -> tuple[Stmt, ...]:
     """The block with consecutive loads; the same statements where there are no such gathers."""
 
+    changed = False
+
     def visit(one: Expr) -> Expr:
+        nonlocal changed
+        new = one
         match one:
             case Load():
-                return _shuffled(one, known)
+                new = _shuffled(one, known)
             case Apply(Primitive.SELECT, (condition, then, otherwise)) if one.lanes > 1:
-                return _woven(one, known.truths(condition), then, otherwise)
-        return one
+                new = _woven(one, known.truths(condition), then, otherwise)
+        changed |= new is not one
+        return new
 
-    return KernelRewriter(visit).block(body)
+    found = KernelRewriter(visit).block(body)
+    return found if changed else body
 
 
 def _woven(select: Expr, truths: Truths | None, then: Expr, otherwise: Expr) -> Expr:
@@ -44,7 +50,7 @@ def _shuffled(load: Load, known: Knowledge) -> Expr:
     buffer, index, lanes = load.buffer, load.index, load.lanes
     if index.lanes == 1 or load.mask is not None or buffer.access is not Access.READ:
         return load
-    if buffer.space is not Space.GLOBAL or isinstance(index, Ramp) and abs(index.stride) == 1:
+    if buffer.space is not Space.GLOBAL or (isinstance(index, Ramp) and abs(index.stride) == 1):
         return load
     form = known.form(index)
     if form is None or len(set(form.offsets)) == 1:
