@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any
 
 from xlac.codegen.core.lowered_group import (
@@ -19,7 +18,6 @@ from xlac.codegen.core.lowered_group import (
     PackedConstant,
     Scratch,
 )
-from xlac.codegen.core.seams import rewrite as seams
 from xlac.codegen.lower import lower
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.digest import digest, structure
@@ -66,8 +64,6 @@ class LoweringCache:
         decisions = Decisions(name, wanted)
         try:
             lowered = lower(group, self.target, name, decisions)
-            if self.target.device == "cpu":
-                lowered = _seamless(lowered, self.target, name, decisions)
         except PartMisfit as error:
             raise self.asked.unfit(which, error) from None
         for part in wanted:
@@ -87,26 +83,6 @@ class LoweringCache:
         """
         made = self._of_structure.values()
         return {digest(g): (g, found.schedules) for g, found in made if found.schedules}
-
-
-def _seamless(
-    lowered: LoweredGroup, target: Target, name: str, decisions: Decisions
-) -> LoweredGroup:
-    """The lowering with loops partitioned at their seams, where there are some."""
-    part = f"{name}_seams"
-    wanted = decisions.wanted(part)
-    schedule = seams.choose(target)
-    if wanted is not None:
-        schedule = decisions.settle(part, schedule, partial(seams.check, target=target))
-    launches = [seams.rewritten(launch.kernel, schedule) for launch in lowered.launches]
-    if all(new is old.kernel for new, old in zip(launches, lowered.launches, strict=True)):
-        return lowered
-    if wanted is None:
-        decisions.settle(part, schedule, partial(seams.check, target=target))
-    made = tuple(
-        replace(old, kernel=new) for new, old in zip(launches, lowered.launches, strict=True)
-    )
-    return replace(lowered, launches=made)
 
 
 def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGroup:

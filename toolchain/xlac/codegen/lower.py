@@ -8,10 +8,12 @@ CPU loads no lowering of GPUs or libraries. Lowerings do not import each other: 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
+from xlac.codegen.core.seams import rewrite as seams
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Group, Kind
 from xlac_sdk.support.limits import checkpoint
@@ -70,8 +72,13 @@ def lower(
     computes is a call. CLAIMED and CONTROL groups are host steps without kernels, which the planner
     writes.
     """
-    checkpoint()
     decisions = decisions or Decisions(name)
+    lowered = _lower(group, target, name, decisions)
+    return _seamless(lowered, target, name, decisions) if target.device == "cpu" else lowered
+
+
+def _lower(group: Group, target: Target, name: str, decisions: Decisions) -> LoweredGroup:
+    checkpoint()
     if all(t.size == 0 for node in group.outputs for t in node.results):
         return LoweredGroup(())
     if group.kind in LIBRARIES and (target.products or target.convolutions or target.attentions):
@@ -79,10 +86,30 @@ def lower(
         found = library.called(group, target)
         if isinstance(found, LoweredGroup):
             return found
-        return replace(lower(group, library.without(target), name, decisions), note=found)
+        return replace(_lower(group, library.without(target), name, decisions), note=found)
     lowering: Any = import_module(module_of(group, target))
-    lowered: LoweredGroup = lowering.lower(group, target, name, LowerPart(lower, decisions))
+    lowered: LoweredGroup = lowering.lower(group, target, name, LowerPart(_lower, decisions))
     return lowered
+
+
+def _seamless(
+    lowered: LoweredGroup, target: Target, name: str, decisions: Decisions
+) -> LoweredGroup:
+    """The lowering with loops partitioned at their seams, where there are some."""
+    part = f"{name}_seams"
+    wanted = decisions.wanted(part)
+    schedule = seams.choose(target)
+    if wanted is not None:
+        schedule = decisions.settle(part, schedule, partial(seams.check, target=target))
+    launches = [seams.rewritten(launch.kernel, schedule) for launch in lowered.launches]
+    if all(new is old.kernel for new, old in zip(launches, lowered.launches, strict=True)):
+        return lowered
+    if wanted is None:
+        decisions.settle(part, schedule, partial(seams.check, target=target))
+    made = tuple(
+        replace(old, kernel=new) for new, old in zip(launches, lowered.launches, strict=True)
+    )
+    return replace(lowered, launches=made)
 
 
 def module_of(group: Group, target: Target) -> str:
