@@ -237,6 +237,9 @@ def divmod_constant(a: Expr, k: int) -> tuple[Expr, Expr]:
     low, high = bounds(a)
     if low is not None and low >= 0 and high is not None and high < k:
         return splat(index(0), a.lanes), a
+    if isinstance(a, Const):
+        whole, left = divmod(int(a.value), k)
+        return Const(whole, INDEX, a.lanes), Const(left, INDEX, a.lanes)
     if isinstance(a, Splat):
         q, r = divmod_constant(a.value, k)
         return splat(q, a.lanes), splat(r, a.lanes)
