@@ -16,6 +16,7 @@ from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds.elementwise import Job, jobs, overwritten, store
 from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
+from xlac.codegen.core.seams.woven_stores import WIDTH as WOVEN
 from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.cpu.elementwise_choice import check, choose
 from xlac.codegen.schedules.elementwise import Nest, TransposedBlocks
@@ -33,7 +34,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     """One launch for a group of one shape; in a group of several shapes, one for each large nest
     and one for every few small ones.
     """
-    found = [job for job in jobs(group) if volume(job.shape) != 0]
+    found = [job for job in jobs(group, WOVEN) if volume(job.shape) != 0]
     dry = [_surveyed(group, target, job) for job in found]
     surveyed = [(job, survey) for job, (_, survey) in zip(found, dry, strict=True)]
     chosen = lower_part.decisions.settle(

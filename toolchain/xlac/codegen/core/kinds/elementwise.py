@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xlac.codegen.core.access_analysis import Survey
 from xlac.codegen.core.elements import Elements
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Dim, Shape
+from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.tensor import extend
@@ -26,18 +26,26 @@ class Job:
     stores: tuple[tuple[Node, Node, Shape], ...]  # (value, output, shift along each axis)
 
 
-def jobs(group: Group) -> list[Job]:
-    """Outputs of one shape share a nest; a concatenation has one for each piece."""
+def jobs(group: Group, woven: int = 0) -> list[Job]:
+    """Outputs of one shape share a nest; a concatenation has one for each piece. At most `woven`
+    pieces that are single elements of the last axis share one.
+    """
     by_shape: dict[Shape, list[tuple[Node, Node, Shape]]] = {}
     pieces: list[Job] = []
     for node in group.outputs:
         shape = node.shape
         if isinstance(node.op, extend.Concat) and shape[node.op.axis] not in (0, 1):
             start: Dim = 0
+            parts = list[tuple[Node, Node, Shape]]()
             for part in node.inputs:
                 shift = tuple(start if a == node.op.axis else 0 for a in range(len(shape)))
-                pieces.append(Job(part.shape, ((part, node, shift),)))
+                parts.append((part, node, shift))
                 start = start + part.shape[node.op.axis]
+            single = all(part.shape[node.op.axis] == 1 for part in node.inputs)
+            if single and len(parts) <= woven and volume(shape[node.op.axis + 1 :]) == 1:
+                pieces.append(Job(node.inputs[0].shape, tuple(parts)))
+            else:
+                pieces += [Job(part.shape, ((part, node, at),)) for part, _, at in parts]
         else:
             by_shape.setdefault(shape, []).append((node, node, (0,) * len(shape)))
     return [Job(shape, tuple(stores)) for shape, stores in by_shape.items()] + pieces

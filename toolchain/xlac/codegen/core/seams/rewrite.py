@@ -8,9 +8,10 @@ from xlac.codegen.core.seams.dead import without_unused
 from xlac.codegen.core.seams.masked_loads import knowledge_of, masked
 from xlac.codegen.core.seams.partition import partitioned
 from xlac.codegen.core.seams.shuffled_loads import shuffled
+from xlac.codegen.core.seams.woven_stores import woven
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.codegen.schedules.seams import SeamsSchedule
-from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel, Load, Ramp, statements
+from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel, Load, Ramp, Stmt, Store, statements
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import roots, walk
 from xlac_sdk.target import Target
@@ -32,7 +33,8 @@ def check(schedule: SeamsSchedule, target: Target) -> None:
 
 def rewritten(kernel: Kernel, schedule: SeamsSchedule) -> Kernel:
     """The kernel by its schedule; the same object if it has no seams."""
-    if not any(_meets(one) for stmt in statements(kernel.body) for one in walk(roots(stmt))):
+    stmts = statements(kernel.body)
+    if not any(_weaves(stmt) or any(map(_meets, walk(roots(stmt)))) for stmt in stmts):
         return kernel
     kernel = partitioned(kernel, schedule.regions)
     body = kernel.body
@@ -40,8 +42,12 @@ def rewritten(kernel: Kernel, schedule: SeamsSchedule) -> Kernel:
     if schedule.masked:
         body = masked(body, known)
     if schedule.shuffled:
-        body = shuffled(body, known)
+        body = woven(shuffled(body, known))
     return kernel if body is kernel.body else replace(kernel, body=without_unused(body))
+
+
+def _weaves(stmt: Stmt) -> bool:
+    return isinstance(stmt, Store) and _strided(stmt.index)
 
 
 def _meets(one: Expr) -> bool:
