@@ -20,8 +20,10 @@ from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.window import Window
 from xlac.ops.reduction.window_choice import SelectAndScatter
 from xlac.ops.tensor.dynamic_slice import DynUpdate
+from xlac.ops.tensor.extend import Concat
 from xlac.ops.tensor.leaf import RngBits
 from xlac.ops.tensor.scatter import Scatter
+from xlac.ops.tensor.view import Slice
 from xlac_sdk.dtypes import DType
 
 AVX512, AVX2, SSE = TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"]
@@ -159,6 +161,19 @@ def differentiated() -> Group:
     return group(Kind.ATTENTION, found, *(pick(found, n) for n in range(3)))
 
 
+def across_seams() -> Group:
+    """Neighbours in a ring, and pairs."""
+    value = x("x", 9, 150)
+    ring = [
+        Node.of(Slice((0, start), (9, stop), (1, 1)), value)
+        for start, stop in ((149, 150), (0, 149))
+    ]
+    near = build.add(
+        Node.of(Concat(1), *ring), Node.of(Slice((0, 0), (9, 300), (1, 2)), x("y", 9, 300))
+    )
+    return group(Kind.ELEMENTWISE, near)
+
+
 def few_taps() -> Group:
     """A convolution that Winograd's method serves, whose tiles go beyond the result."""
     y = conv((1, 3, 3, 8), (3, 3, 8, 16), pad=1)
@@ -261,6 +276,8 @@ KIND_CASES: dict[str, Drawn] = {
     "depthwise_packed": Drawn(
         lambda: channels("input"), AVX2, "depthwise_nhwc pack", exact=True, starts=(SHARED,)
     ),
+    "seams": Drawn(across_seams, AVX512, "elementwise seams", exact=True, starts=(SHARED,)),
+    "seams_sse": Drawn(across_seams, SSE, "seams", exact=True),
     "cumulative": Drawn(running_sums, AVX512, "cumulative", exact=True, starts=(SHARED,)),
     "cumulative_sse": Drawn(running_sums, SSE, "cumulative", exact=True),
     "pooling": Drawn(pooled, AVX512, "window", exact=True, starts=(SHARED,)),

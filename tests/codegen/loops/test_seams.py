@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 from loops_harness import MASKED, PLAIN, SCALAR, draw, evaluate, group_of, param, run_scheduled
 
-from xlac.codegen.core.seams.rewrite import choose
+import xlac
+from xlac.codegen.core.seams.rewrite import choose, rewritten
 from xlac.codegen.lower import lower
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.seams import SeamsSchedule
@@ -25,6 +27,8 @@ from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.leaf import Iota, Param
 from xlac.ops.tensor.view import Reshape, Slice
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.kernel import Expr, For, If, Kernel, Load, Ramp, Shuffle, Store, statements
+from xlac_sdk.kernel_ir.sharing import roots, walk
 from xlac_sdk.target import Target
 
 NARROW = replace(MASKED, vector_bytes=16, threads=1)
@@ -145,3 +149,112 @@ def test_any_graph(seed: int) -> None:
             np.testing.assert_array_equal(
                 got.view(np.uint8), values[output].astype(got.dtype).view(np.uint8), f"{schedule}"
             )
+
+
+def kernel(value: Node, target: Target = MASKED) -> Kernel:
+    (launch,) = lower(group_of(Kind.ELEMENTWISE, value), target, "k").launches
+    return launch.kernel
+
+
+def gathers(made: Kernel) -> list[Expr]:
+    """The loads of a kernel whose elements are not consecutive."""
+    loads = [
+        one
+        for stmt in statements(made.body)
+        for one in walk(roots(stmt))
+        if isinstance(one, Load) and one.index.lanes > 1
+    ]
+    return [one for one in loads if not isinstance(one.index, Ramp) or one.index.stride != -1]
+
+
+def negated_half(x: Node) -> Node:
+    """What rotary embeddings multiply by sines."""
+    half = int(x.shape[-1]) // 2
+    axis = x.type.rank - 1
+    first, second = sliced(x, axis, 0, half), sliced(x, axis, half, 2 * half)
+    return Node.of(Concat(axis), build.mul(second, -1.0), first)
+
+
+def near(x: Node, y: Node) -> Node:
+    """The sum of neighbours in two directions."""
+    return build.add(build.add(rolled(x, 0, 1), rolled(x, 0, -1)), build.add(y, rolled(x, 1, -1)))
+
+
+GRID = param("x", (40, 200))
+READ = {
+    "rotary": build.mul(negated_half(param("x", (6, 64))), param("y", (6, 64))),
+    "rotary_odd": build.mul(negated_half(param("x", (6, 80))), param("y", (6, 80))),
+    "concat": build.exp(Node.of(Concat(1), GRID, param("y", (40, 99)))),
+    "zero_border": build.add(padded(sliced(GRID, 1, 1, 200), 1, 0, 1), GRID),
+    "wrapped": near(GRID, rolled(GRID, 1, 1)),
+    "pairs": stacked(GRID, param("y", (40, 200)), flat=True),
+    "evens": build.add(sliced(GRID, 1, 0, 200, 2), sliced(GRID, 1, 1, 200, 2)),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_consecutive_is_not_gathered(name: str) -> None:
+    assert not gathers(kernel(READ[name]))
+
+
+def test_regions_are_few() -> None:
+    made = kernel(READ["wrapped"])
+    inner = [
+        stmt
+        for stmt in statements(made.body)
+        if isinstance(stmt, For) and not any(isinstance(each, For | If) for each in stmt.body)
+    ]
+    assert 3 <= len(inner) <= 9
+
+
+def test_inside_the_border_one_load_is_left_of_each_element() -> None:
+    made = kernel(READ["wrapped"])
+    loops = [stmt for stmt in statements(made.body) if isinstance(stmt, For) and stmt.step > 1]
+    loads = [
+        sum(isinstance(one, Load) for stmt in loop.body for one in walk(roots(stmt)))
+        for loop in loops
+    ]
+    vectors = [sum(isinstance(stmt, Store) for stmt in loop.body) for loop in loops]
+    assert 4 in [n / m for n, m in zip(loads, vectors, strict=True) if m]
+
+
+def test_a_stack_is_stored_as_whole_vectors() -> None:
+    made = kernel(stacked(GRID, param("y", (40, 200)), flat=False))
+    stores = [stmt for stmt in statements(made.body) if isinstance(stmt, Store)]
+    assert stores and all(stmt.index.lanes == 1 for stmt in stores)
+    assert any(isinstance(stmt.value, Shuffle) for stmt in stores)
+
+
+def test_a_kernel_without_seams_is_the_same_object() -> None:
+    made = kernel(build.exp(GRID))
+    assert rewritten(made, choose(MASKED)) is made
+
+
+def test_small_code_has_one_region() -> None:
+    assert choose(replace(MASKED, size=True)).regions == 1
+
+
+SPEC = """
+xlac: 1
+model: open
+dims: {n: {min: 1, max: 4096, opt: 500}, m: {min: 1, max: 4096, opt: 300}}
+inputs: {x: "f32[3, n]", y: "f32[3, m]"}
+graph:
+  both: {op: concat, in: [x, y], axis: 1}
+  a: relu(both)
+  turned: {op: roll, in: x, shift: 1, axis: 1}
+  b: relu(turned)
+outputs: [a, b]
+"""
+
+
+def test_open_sizes(tmp_path: Path) -> None:
+    file = tmp_path / "open.yaml"
+    file.write_text(SPEC)
+    model = xlac.compile(file, sizes="symbolic")
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 1), (2, 70), (63, 1), (64, 64), (65, 130), (500, 300), (17, 4096)):
+        x, y = (rng.standard_normal((3, size)).astype(np.float32) for size in (n, m))
+        a, b = model(x=x, y=y).values()
+        np.testing.assert_array_equal(a, np.maximum(np.concatenate([x, y], 1), 0))
+        np.testing.assert_array_equal(b, np.maximum(np.roll(x, 1, 1), 0))

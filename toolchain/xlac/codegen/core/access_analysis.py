@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 
+from xlac.codegen.core.addressing import loaded
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion import cost
@@ -39,7 +40,6 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     Var,
 )
-from xlac_sdk.kernel_ir.sharing import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +170,8 @@ class _Scan:
                 return access.opaque | {a for a, s in enumerate(access.strides) if s != 0}
             case Apply(primitive=primitive, operands=operands):
                 self.flops += cost.WEIGHTS.get(primitive, 1)
-                if primitive.is_comparison and not _loads(operands):
-                    # what compares indices is of their type, whatever the values are
-                    before = set(self.dtypes)
-                    found = frozenset().union(*map(self._scan, operands))
-                    self.dtypes = before | {expr.dtype}
-                    return found
-                self.dtypes.add(expr.dtype)
+                if expr.dtype is not build.INDEX or loaded(operands):
+                    self.dtypes.add(expr.dtype)
                 return frozenset().union(*map(self._scan, operands))
             case Ramp(base=value) | Splat(value=value) | Fold(value=value) | Exchange(value=value):
                 return self._scan(value)
@@ -255,10 +250,7 @@ def merged(shape: Shape, survey: Survey, wanted: Sequence[Sequence[int]]) -> lis
 
 
 def _extent(shape: Shape, axes: Sequence[int]) -> Dim:
-    extent = shape[axes[0]]
-    for axis in axes[1:]:
-        extent = extent * shape[axis]
-    return extent
+    return volume(tuple(shape[axis] for axis in axes))
 
 
 def _as_one(before: int, axis: int, extent: Dim, survey: Survey) -> bool:
@@ -305,11 +297,3 @@ def expand(counters: Mapping[Run, Expr], shape: Shape) -> Index:
             counter = build.div(counter, shape[axis])
         entries[run.axes[0]] = counter
     return tuple(entries)
-
-
-def _loads(exprs: Iterable[Expr]) -> bool:
-    """Whether loaded values, or names of any, are among expressions."""
-    return any(
-        isinstance(one, Load) or (isinstance(one, Var) and one.low is None)
-        for one in walk(list(exprs))
-    )

@@ -8,7 +8,8 @@ from math import gcd
 from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr, Ramp, Splat
+from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr, Load, Ramp, Splat, Var
+from xlac_sdk.kernel_ir.sharing import walk
 
 
 def row_major(shape: Sequence[Dim]) -> Shape:
@@ -30,6 +31,13 @@ def alignment(buffer: Buffer, where: Expr) -> int:
     if not (isinstance(where, Ramp) and where.stride == 1):
         return 0
     return gcd(build.multiple(where.base) * buffer.dtype.nbytes, buffer.align)
+
+
+def loaded(exprs: Sequence[Expr]) -> bool:
+    """Whether loaded values, or names of values, are among the parts of expressions."""
+    return any(
+        isinstance(one, Load) or (isinstance(one, Var) and one.low is None) for one in walk(exprs)
+    )
 
 
 def plain(index: Index) -> Index:

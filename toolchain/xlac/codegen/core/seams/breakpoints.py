@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xlac.codegen.core.seams.folding import Region
+from xlac.codegen.core.seams.folding import LoopRegion
 from xlac.codegen.core.seams.lane_forms import Facts, LaneForm
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import (
@@ -39,12 +39,12 @@ class Seam:
 
 
 def seams(
-    counter: Var, start: Expr, stop: Expr, step: int, body: Sequence[Stmt], region: Region
+    counter: Var, start: Expr, stop: Expr, step: int, body: Sequence[Stmt], region: LoopRegion
 ) -> list[Seam]:
     """The seams inside a loop in the order of the counter, those within a step of each other as
     one. Those whose order is not known are left out.
     """
-    scan = _Scan(counter, region.scratch())
+    scan = _SeamScan(counter, region.scratch())
     scan.block(body)
     ordered = list[Seam]()
     for seam in scan.found:
@@ -52,12 +52,12 @@ def seams(
     return _clustered(ordered, step, region.facts)
 
 
-class _Scan:
+class _SeamScan:
     """Finds the comparisons that decide what is loaded: those of selects of loaded values, and the
     clamps of addresses.
     """
 
-    def __init__(self, counter: Var, region: Region) -> None:
+    def __init__(self, counter: Var, region: LoopRegion) -> None:
         self.counter, self.region = counter, region
         self.region.values[counter.name] = counter
         self.found: list[Seam] = []

@@ -34,7 +34,7 @@ P = Primitive
 
 
 @dataclass(slots=True)
-class Names:
+class Identifiers:
     """The identifiers of a kernel, and what rewriting it has found so far."""
 
     used: set[str]
@@ -50,12 +50,12 @@ class Names:
 
 
 @dataclass(slots=True)
-class Region:
+class LoopRegion:
     """A block being rewritten: the new expressions of names, and what is known. With `renames`,
     what it defines gets names of its own, as the block it is made from is written several times.
     """
 
-    names: Names
+    names: Identifiers
     values: dict[str, Expr] = field(default_factory=dict)
     buffers: dict[Buffer, Buffer] = field(default_factory=dict)
     forms: dict[str, LaneForm] = field(default_factory=dict)
@@ -65,9 +65,9 @@ class Region:
     renames: bool = False
     _done: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
 
-    def inner(self, *facts: Expr, renames: bool = False) -> Region:
+    def inner(self, *facts: Expr, renames: bool = False) -> LoopRegion:
         """The region of a block inside this one, in which more is known not to be negative."""
-        return Region(
+        return LoopRegion(
             self.names,
             dict(self.values),
             dict(self.buffers),
@@ -78,10 +78,10 @@ class Region:
             self.renames or renames,
         )
 
-    def scratch(self) -> Region:
+    def scratch(self) -> LoopRegion:
         """A copy of this region in which code is only looked at."""
         found = self.inner()
-        found.names, found.renames = Names(self.names.used), False
+        found.names, found.renames = Identifiers(self.names.used), False
         return found
 
     @property

@@ -15,7 +15,19 @@ from xlac.codegen.core.seams.conditions import Knowledge
 from xlac.codegen.core.seams.lane_forms import Facts, LaneForm
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Apply, Expr, Let, Load, Ramp, Stmt, Var, children, statements
+from xlac_sdk.kernel_ir.kernel import (
+    Apply,
+    Const,
+    Expr,
+    Let,
+    Load,
+    Ramp,
+    Splat,
+    Stmt,
+    Var,
+    children,
+    statements,
+)
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.kernel_ir.sharing import operands, roots, walk
@@ -99,12 +111,21 @@ def _of_operands(one: Expr, demand: Demand) -> Iterator[Demand]:
 
 def _masked(load: Load, demand: Demand, known: Knowledge) -> Expr | None:
     """A load of consecutive elements where it is needed, if that is known of the index."""
+    if load.mask is not None and isinstance(load.index, Splat):
+        truths = known.truths(load.mask)
+        if truths is None or True not in truths:
+            return None
+        one = build.splat(build.load(load.buffer, load.index.value), load.lanes)
+        return build.select(load.mask, one, Const(0, load.dtype, load.lanes))
     clamps = list[LaneForm]()
     index = _unclamped(load.index, known, clamps)
     if index is None or not clamps or not isinstance(index, Ramp) or abs(index.stride) != 1:
         return None
     parts = list[Expr]()
+    own = () if load.mask is None else ((load.mask, True),)
     for clamp in clamps:
+        if _implying(clamp, own, known) is not None:
+            continue
         part = _implying(clamp, demand, known)
         if part is None:
             return None
@@ -120,13 +141,14 @@ def _unclamped(index: Expr, known: Knowledge, clamps: list[LaneForm]) -> Expr | 
     """An index without its clamps; what must not be negative for that is added to `clamps`."""
     match index:
         case Apply(Primitive.MIN | Primitive.MAX as primitive, (a, b)):
-            x, y = known.form(a), known.form(b)
+            if isinstance(a, Const | Splat):  # the other one is the index
+                a, b = b, a
+            inner = _unclamped(a, known, clamps)
+            x, y = None if inner is None else known.form(inner), known.form(b)
             if x is None or y is None:
                 return None
-            if len(set(x.offsets)) == 1:  # the other one is the index
-                a, x, y = b, y, x
             clamps.append(y.minus(x) if primitive is P.MIN else x.minus(y))
-            return _unclamped(a, known, clamps)
+            return inner
         case Apply(Primitive.ADD | Primitive.MUL as primitive, (a, b)):
             parts = [_unclamped(part, known, clamps) for part in (a, b)]
             if parts[0] is None or parts[1] is None:

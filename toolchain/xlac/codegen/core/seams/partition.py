@@ -14,11 +14,22 @@ from math import gcd
 
 from xlac.codegen.core.seams.breakpoints import Seam, counters, few, seams
 from xlac.codegen.core.seams.dead import without_unused
-from xlac.codegen.core.seams.folding import Names, Region
+from xlac.codegen.core.seams.folding import Identifiers, LoopRegion
+from xlac.codegen.core.seams.opportunities import has_seams, weight
+from xlac.codegen.core.seams.ranges import (
+    clamped,
+    count,
+    dividend,
+    facts_of,
+    inside,
+    narrowed,
+    on_grid,
+    places_of,
+    ranges,
+)
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import (
     Allocate,
-    Apply,
     Assign,
     Await,
     Barrier,
@@ -37,13 +48,12 @@ from xlac_sdk.kernel_ir.kernel import (
     names,
     statements,
 )
-from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
-from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 
-CODE = 8192  # expressions of a loop nest after it is partitioned, which bounds compile time
-HEAVY = 16  # expressions that a transcendental function counts as
+CODE = 4608  # expressions of a loop nest after it is partitioned, which bounds compile time
+LEAST = 4  # regions for which there is to be room
 ROWS = 3  # regions of a loop around another that has seams too, where both do not fit
 
 
@@ -53,9 +63,11 @@ def partitioned(kernel: Kernel, regions: int) -> Kernel:
     """
     if any(isinstance(stmt, Barrier | Await | Instruction) for stmt in statements(kernel.body)):
         return kernel
-    found = Names(names(kernel))
-    whole = Region(found, values={size.name: size for size in kernel.sizes})
-    body = tuple(_Partition(whole, regions).block(kernel.body))
+    if LEAST * weight(kernel.body) > CODE:
+        return kernel
+    found = Identifiers(names(kernel))
+    whole = LoopRegion(found, values={size.name: size for size in kernel.sizes})
+    body = tuple(_Partition(whole, regions, {}).block(kernel.body))
     return replace(kernel, body=without_unused(body)) if found.decided else kernel
 
 
@@ -63,8 +75,9 @@ def partitioned(kernel: Kernel, regions: int) -> Kernel:
 class _Partition:
     """Writes a block of a region, with at most so many regions inside."""
 
-    region: Region
+    region: LoopRegion
     budget: int
+    known: dict[int, bool]  # whether blocks, by identity, have seams
 
     def block(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
         """The rewritten statements."""
@@ -112,10 +125,10 @@ class _Partition:
         condition = self.region.expr(stmt.condition)
         if isinstance(condition, Const):
             chosen = stmt.then if condition.value else stmt.otherwise
-            yield from _Partition(self.region, self.budget).block(chosen)
+            yield from _Partition(self.region, self.budget, self.known).block(chosen)
             return
         blocks = [
-            tuple(_Partition(self.region.inner(), self.budget).block(block))
+            tuple(_Partition(self.region.inner(), self.budget, self.known).block(block))
             for block in (stmt.then, stmt.otherwise)
         ]
         yield If(condition, blocks[0], blocks[1])
@@ -127,7 +140,7 @@ class _Partition:
         start, stop = self.region.expr(stmt.start), self.region.expr(stmt.stop)
         counter = region.bind(stmt.counter, stmt.counter)
         assert isinstance(counter, Var)
-        inner = _Partition(region, self.budget)
+        inner = _Partition(region, self.budget, self.known)
         cases = inner._cases(stmt.counter, counter, stmt.body, stop)
         body = tuple(inner.block(stmt.body) if cases is None else cases)
         return replace(stmt, counter=counter, start=start, stop=stop, body=body)
@@ -142,14 +155,14 @@ class _Partition:
         found = self._chosen(old, var, build.index(var.low), end, 1, rest)
         if not found:
             return None
-        places = _places(found)
+        places = places_of(found)
         budget = max(1, self.budget // (len(places) + 1))
         blocks = list[tuple[Stmt, ...]]()
-        for number, (least, most) in enumerate(_ranges(places)):
-            near, facts = _narrowed(var, least, most)
-            inner = self.region.inner(*facts, renames=number > 0)
+        for number, (least, most) in enumerate(ranges(places)):
+            near = narrowed(var, least, most)
+            inner = self.region.inner(*facts_of(near, least, most), renames=number > 0)
             inner.values[old.name] = near
-            blocks.append(tuple(_Partition(inner, budget).block(rest)))
+            blocks.append(tuple(_Partition(inner, budget, self.known).block(rest)))
         result = blocks.pop()
         for place in reversed(places):
             result = (If(build.apply(P.LT, var, place), blocks.pop(), result),)
@@ -163,13 +176,14 @@ class _Partition:
         places = list[Expr]()
         if self.budget > 1 and stmt.kind is LoopKind.SERIAL:
             found = self._chosen(stmt.counter, stmt.counter, start, stop, stmt.step, stmt.body)
-            places = _places(found)
+            places = [
+                place
+                for place in places_of(found)
+                if not region.facts.at_least_zero(build.sub(start, place))
+                and not region.facts.at_least_zero(build.sub(place, stop))
+            ]
         if not places:
-            inner = region.inner()
-            counter = inner.bind(stmt.counter, stmt.counter)
-            assert isinstance(counter, Var)
-            body = tuple(_Partition(inner, self.budget).block(stmt.body))
-            yield replace(stmt, counter=counter, start=start, stop=stop, body=body)
+            yield self._range(stmt, region.inner(), stmt.counter, start, stop, self.budget)
             return
         yield from self._regions(stmt, start, stop, places)
 
@@ -179,9 +193,9 @@ class _Partition:
         """The loops over the ranges between places."""
         ends = [start]
         for place in places:
-            end = _on_grid(place, start, stop, stmt.step)
+            end = on_grid(place, start, stop, stmt.step)
             if end is None:  # not a number: computed where it is needed
-                value = _clamped(place, ends[-1], start, stop, stmt.step)
+                value = clamped(place, ends[-1], start, stop, stmt.step)
                 low, high = build.bounds(stmt.start)[0], build.bounds(stmt.stop)[1]
                 name = self.region.names.fresh("seam")
                 by = gcd(build.multiple(start), build.multiple(stop), stmt.step)
@@ -189,26 +203,50 @@ class _Partition:
                 yield Let(end, value)
             ends.append(end)
         ends.append(stop)
-        limits = list(_ranges(places))
+        limits = list(ranges(places))
         budget = max(1, self.budget // (len(places) + 1))
         written = 0
         for number, (least, most) in enumerate(limits):
             first, last = ends[number], ends[number + 1]
-            count = _count(first, last, stmt.step)
-            if count == 0:
+            times = count(first, last, stmt.step)
+            if times == 0:
                 continue
-            near, facts = _narrowed(stmt.counter, least, most)
-            inner = self.region.inner(*facts, renames=written > 0)
+            near = narrowed(stmt.counter, least, most)
+            inner = self.region.inner(renames=written > 0)
             written += 1
-            if count == 1:
+            if times == 1:
                 inner.values[stmt.counter.name] = first
-                yield from _Partition(inner, budget).block(stmt.body)
+                yield from _Partition(inner, budget, self.known).block(stmt.body)
                 continue
-            near = _inside(near, first, last, stmt.step)
-            counter = inner.bind(stmt.counter, near)
-            assert isinstance(counter, Var)
-            body = tuple(_Partition(inner, budget).block(stmt.body))
-            yield replace(stmt, counter=counter, start=first, stop=last, body=body)
+            near = inside(near, first, last, stmt.step)
+            yield self._range(stmt, inner, near, first, last, budget, (least, most), stop)
+
+    def _range(
+        self,
+        stmt: For,
+        region: LoopRegion,
+        near: Var,
+        first: Expr,
+        last: Expr,
+        budget: int,
+        limits: tuple[Expr | None, Expr | None] = (None, None),
+        stop: Expr | None = None,
+    ) -> For:
+        """The loop over a range. Its last iteration is a whole step before the end of the loop, if
+        both are multiples of the step.
+        """
+        counter = region.bind(stmt.counter, near)
+        assert isinstance(counter, Var)
+        end = last if stop is None else stop
+        whole = all(build.multiple(bound) % stmt.step == 0 for bound in (stmt.start, end))
+        facts = facts_of(counter, *limits)
+        if not isinstance(end, Const):
+            facts.append(build.sub(build.sub(dividend(end), counter), stmt.step if whole else 1))
+        if not isinstance(first, Const) and limits[0] is None:
+            facts.append(build.sub(counter, first))
+        inner = region.inner(*facts)
+        body = tuple(_Partition(inner, budget, self.known).block(stmt.body))
+        return replace(stmt, counter=counter, start=first, stop=last, body=body)
 
     # ---- which -------------------------------------------------------------------------------
 
@@ -218,125 +256,33 @@ class _Partition:
         """The seams at which a loop is split, so that all its nest has few enough regions and
         expressions.
         """
-        if self.budget < 2 or not _worth(body):
+        if self.budget < 2 or not self._meets(body):
             return []
         region = self.region.scratch()
         region.values[old.name] = var
         found = seams(var, start, stop, step, body, region)
         if not found:
             return []
-        budget = min(self.budget, CODE // max(1, _weight(body)))
+        budget = min(self.budget, CODE // max(1, weight(body)))
         if budget > ROWS and any(self._crossed(loop, region) for loop in counters(body)):
             budget //= ROWS
-        for count in range(min(len(found), budget), 0, -1):
-            chosen = few(found, count)
-            ends = [_on_grid(place, start, stop, step) or place for place in _places(chosen)]
+        for number in range(min(len(found), budget), 0, -1):
+            chosen = few(found, number)
+            ends = [on_grid(place, start, stop, step) or place for place in places_of(chosen)]
             if len({start, *ends, stop}) <= budget + 1:
                 return chosen
         return []
 
-    def _crossed(self, loop: For, region: Region) -> bool:
+    def _meets(self, body: Sequence[Stmt]) -> bool:
+        """Whether a block has seams of any loop."""
+        if id(body) not in self.known:
+            self.known[id(body)] = has_seams(body)
+        return self.known[id(body)]
+
+    def _crossed(self, loop: For, region: LoopRegion) -> bool:
         """Whether a loop inside has seams of its own."""
         inner = region.scratch()
         start, stop = inner.expr(loop.start), inner.expr(loop.stop)
         if seams(loop.counter, start, stop, loop.step, loop.body, inner):
             return True
         return any(self._crossed(each, inner) for each in counters(loop.body))
-
-
-def _worth(body: Sequence[Stmt]) -> bool:
-    """Whether anything in a block depends on comparisons or clamps."""
-    return any(
-        isinstance(one, Apply) and one.primitive in (P.SELECT, P.MIN, P.MAX)
-        for stmt in statements(body)
-        for one in walk(roots(stmt))
-    )
-
-
-def _weight(body: Sequence[Stmt]) -> int:
-    """Expressions of a block, as far as they become code."""
-    return sum(
-        HEAVY if isinstance(one, Apply) and one.primitive in TRANSCENDENTAL else 1
-        for stmt in statements(body)
-        for one in walk(roots(stmt))
-    )
-
-
-def _places(found: Sequence[Seam]) -> list[Expr]:
-    """The places where ranges end, in order."""
-    places = list[Expr]()
-    for seam in found:
-        for place in (seam.first, seam.last):
-            if place not in places[-1:]:
-                places.append(place)
-    return places
-
-
-def _ranges(places: Sequence[Expr]) -> Iterator[tuple[Expr | None, Expr | None]]:
-    """The ranges between places, as the least index of each and the first that is beyond."""
-    return zip([None, *places], [*places, None], strict=True)
-
-
-def _narrowed(var: Var, least: Expr | None, most: Expr | None) -> tuple[Var, list[Expr]]:
-    """A variable that is at least one index and below another: with what numbers say as its
-    bounds, and the rest as facts.
-    """
-    facts = list[Expr]()
-    if isinstance(least, Const):
-        low = int(least.value)
-        var = replace(var, low=low if var.low is None else max(var.low, low))
-    elif least is not None:
-        facts.append(build.sub(var, least))
-    if isinstance(most, Const):
-        high = int(most.value) - 1
-        var = replace(var, high=high if var.high is None else min(var.high, high))
-    elif most is not None:
-        facts.append(build.sub(build.sub(most, 1), var))
-    return var, facts
-
-
-def _inside(var: Var, first: Expr, last: Expr, step: int) -> Var:
-    """A counter with the bounds of its range."""
-    low, high = build.bounds(first)[0], build.bounds(last)[1]
-    if isinstance(first, Const) and isinstance(last, Const):
-        high = int(first.value) + (_count(first, last, step) or 1) * step - step + 1
-    lows = [end for end in (low, var.low) if end is not None]
-    highs = [end for end in (None if high is None else high - 1, var.high) if end is not None]
-    known = gcd(build.multiple(first), step)
-    multiple = known if known % var.multiple == 0 else var.multiple
-    low, high = max(lows, default=None), min(highs, default=None)
-    below = None if isinstance(last, Const) else last
-    return replace(var, low=low, high=high, multiple=multiple, below=below)
-
-
-def _count(first: Expr, last: Expr, step: int) -> int | None:
-    """The number of iterations of a range, if known."""
-    if isinstance(first, Const) and isinstance(last, Const):
-        return max(0, -(-(int(last.value) - int(first.value)) // step))
-    return None
-
-
-def _on_grid(place: Expr, start: Expr, stop: Expr, step: int) -> Expr | None:
-    """The first value of a counter that is not before a place, if it is a number."""
-    if not (isinstance(place, Const) and isinstance(start, Const) and isinstance(stop, Const)):
-        return None
-    first, last = int(start.value), int(stop.value)
-    return build.index(min(max(first, last), first + _up(max(0, int(place.value) - first), step)))
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step
-
-
-def _clamped(place: Expr, before: Expr, start: Expr, stop: Expr, step: int) -> Expr:
-    """The first value of a counter that is not before a place, and neither before the end of the
-    range before it nor beyond the loop.
-    """
-    ahead = build.apply(P.MAX, build.sub(place, start), build.index(0))
-    if step > 1:
-        ahead = build.add(ahead, step - 1)
-        ahead = build.mul(Apply(P.DIV, (ahead, build.index(step)), build.INDEX), step)
-    end = build.apply(P.MIN, build.add(start, ahead), stop)
-    return (
-        build.apply(P.MAX, end, before) if before is not start else build.apply(P.MAX, end, start)
-    )

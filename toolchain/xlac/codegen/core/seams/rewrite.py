@@ -6,14 +6,13 @@ from dataclasses import replace
 
 from xlac.codegen.core.seams.dead import without_unused
 from xlac.codegen.core.seams.masked_loads import knowledge_of, masked
+from xlac.codegen.core.seams.opportunities import has_gathers, has_seams
 from xlac.codegen.core.seams.partition import partitioned
 from xlac.codegen.core.seams.shuffled_loads import shuffled
 from xlac.codegen.core.seams.woven_stores import woven
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.codegen.schedules.seams import SeamsSchedule
-from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel, Load, Ramp, Stmt, Store, statements
-from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.target import Target
 
 REGIONS = 9  # three of each of two axes: a border on both sides, and what is inside
@@ -33,10 +32,10 @@ def check(schedule: SeamsSchedule, target: Target) -> None:
 
 def rewritten(kernel: Kernel, schedule: SeamsSchedule) -> Kernel:
     """The kernel by its schedule; the same object if it has no seams."""
-    stmts = statements(kernel.body)
-    if not any(_weaves(stmt) or any(map(_meets, walk(roots(stmt)))) for stmt in stmts):
+    if has_seams(kernel.body):
+        kernel = partitioned(kernel, schedule.regions)
+    if not has_gathers(kernel.body):
         return kernel
-    kernel = partitioned(kernel, schedule.regions)
     body = kernel.body
     known = knowledge_of(body)
     if schedule.masked:
@@ -44,21 +43,3 @@ def rewritten(kernel: Kernel, schedule: SeamsSchedule) -> Kernel:
     if schedule.shuffled:
         body = woven(shuffled(body, known))
     return kernel if body is kernel.body else replace(kernel, body=without_unused(body))
-
-
-def _weaves(stmt: Stmt) -> bool:
-    return isinstance(stmt, Store) and _strided(stmt.index)
-
-
-def _meets(one: Expr) -> bool:
-    """Whether an expression may depend on where a counter is."""
-    match one:
-        case Apply(Primitive.SELECT | Primitive.MIN | Primitive.MAX):
-            return True
-        case Load(index=index):
-            return (index.lanes > 1 and not isinstance(index, Ramp)) or _strided(index)
-    return False
-
-
-def _strided(index: Expr) -> bool:
-    return isinstance(index, Ramp) and abs(index.stride) != 1

@@ -60,7 +60,7 @@ def _shuffled(load: Load, known: Knowledge) -> Expr:
     wide = min(lanes, 1 << (span.bit_length() - 1))
     # the last begins earlier, so that nothing beyond the last element is read
     starts = [min(start, span - wide) for start in range(0, span, wide)]
-    if len(starts) > VECTORS:
+    if len(starts) > min(VECTORS, lanes // 2):
         return load
     parts: list[Expr] = [
         Load(buffer, build.add(form.base, least + start), wide) for start in starts

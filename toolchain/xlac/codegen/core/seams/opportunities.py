@@ -1,0 +1,86 @@
+"""Whether code has seams at all: most has none, and is left alone quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.kernel import (
+    Apply,
+    Expr,
+    Let,
+    Load,
+    Ramp,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+    statements,
+)
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
+from xlac_sdk.kernel_ir.sharing import roots, walk
+
+P = Primitive
+_CONDITIONS = frozenset({P.LT, P.LE, P.EQ, P.NE, P.AND, P.OR, P.NOT})
+HEAVY = 16  # expressions that a transcendental function counts as
+
+
+def has_seams(body: Sequence[Stmt]) -> bool:
+    """Whether a comparison of indices decides what is read in a block: in a select, or as a clamp
+    of an address.
+    """
+    conditions = set[str]()  # names of comparisons of integers
+    for stmt in statements(body):
+        for one in walk(roots(stmt)):
+            match one:
+                case Load(index=index) if any(map(_is_clamp, walk([index]))):
+                    return True
+                case Apply(Primitive.SELECT, (condition, _, _)) if _compares(condition, conditions):
+                    return True
+        match stmt:
+            case Let(var=Var(name=name, dtype=DType.BOOL), value=value) if _compares(
+                value, conditions
+            ):
+                conditions.add(name)
+    return False
+
+
+def has_gathers(body: Sequence[Stmt]) -> bool:
+    """Whether elements are read or written that are not consecutive."""
+    for stmt in statements(body):
+        if isinstance(stmt, Store) and _strided(stmt.index):
+            return True
+        if any(isinstance(one, Load) and _strided(one.index) for one in walk(roots(stmt))):
+            return True
+    return False
+
+
+def weight(body: Sequence[Stmt]) -> int:
+    """Expressions of a block, as far as they become code."""
+    return sum(
+        HEAVY if isinstance(one, Apply) and one.primitive in TRANSCENDENTAL else 1
+        for stmt in statements(body)
+        for one in walk(roots(stmt))
+    )
+
+
+def _is_clamp(one: Expr) -> bool:
+    return isinstance(one, Apply) and one.primitive in (P.MIN, P.MAX)
+
+
+def _compares(condition: Expr, known: set[str]) -> bool:
+    """Whether a condition is one of integers."""
+    match condition:
+        case Var(name=name):
+            return name in known
+        case Splat(value=value):
+            return _compares(value, known)
+        case Apply(primitive=primitive, operands=operands) if primitive in _CONDITIONS:
+            if operands[0].dtype is DType.BOOL:
+                return any(_compares(operand, known) for operand in operands)
+            return operands[0].dtype.is_integer
+    return False
+
+
+def _strided(index: Expr) -> bool:
+    return index.lanes > 1 and not (isinstance(index, Ramp) and abs(index.stride) == 1)
