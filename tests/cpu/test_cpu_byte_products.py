@@ -206,3 +206,18 @@ def test_convolutions(cpu: str) -> None:
             )
             case.add(Node.of(op, left, right), exact)
     case.check(cpu)
+
+
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.sampled(2)
+def test_transpositions(cpu: str) -> None:
+    """In registers where there is a square of vectors, whatever is left beside it."""
+    needs_processor(cpu)
+    case = Case()
+    for dtype in (np.uint8, np.int16, np.float32):
+        for rows, columns in ((900, 64), (33, 50), (16, 196), (70, 16), (49, 7)):
+            x = case.rng.integers(0, 200, (2, rows, columns)).astype(dtype)
+            name = f"y{len(case.outputs)}"
+            case.outputs[name] = build.transpose(case.param(x, False), (0, 2, 1))
+            case.exact[name] = x.transpose(0, 2, 1)
+    case.check(cpu, threads=2, used=False)
