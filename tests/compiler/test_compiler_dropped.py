@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -38,3 +39,21 @@ def test_its_library_is_closed(
         del function
         gc.collect()
         assert str(cache) not in MAPS.read_text()
+
+
+def test_programs_share_linkers_that_go_when_they_are_gone() -> None:
+    from xlac_cpu.llvm import link
+    from xlac_cpu.run import fastcall
+
+    alive = []
+    linkers: weakref.WeakSet[object] = weakref.WeakSet()
+    for _ in range(3 * link.SHARING):
+        code, addresses = link.load([fastcall.object_code()], fastcall.EXPORTS)
+        assert all(addresses.values())
+        linkers.add(code[0])
+        alive.append(code)
+    assert len(linkers) >= 3
+    del code
+    alive.clear()
+    gc.collect()
+    assert len(linkers) <= 1  # the present one

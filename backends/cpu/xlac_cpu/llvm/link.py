@@ -1,4 +1,8 @@
-"""Loads objects into this process: one JIT linker for all programs, with one library for each."""
+"""Loads objects into this process by a JIT linker, with one library for each program.
+
+LLVM's linker keeps ten kilobytes of every library that was ever in it, and making one takes three
+times as long as linking a program: so a few programs share one, which goes when they are gone.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 _lock = threading.Lock()
+SHARING = 16  # programs to a linker
 _numbers = count()
-# the one linker, made on first use and kept, as threads run code in it
-_linker: list[Any] = []
+_linker: list[Any] = []  # the present one
 
 
 def loaded(artifact: Path, program: Program) -> Code:
@@ -39,10 +43,13 @@ def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[s
     for name in exports:
         library.export_symbol(name)
     with _lock:
-        if not _linker:
-            _linker.append(llvm.create_lljit_compiler(code_generator(host()), use_jit_link=True))
-        tracker = library.link(_linker[0], f"xlac{next(_numbers)}")
-    return tracker, {name: tracker[name] for name in exports}
+        number = next(_numbers)
+        if number % SHARING == 0:
+            _linker[:] = [llvm.create_lljit_compiler(code_generator(host()), use_jit_link=True)]
+        linker = _linker[0]
+        tracker = library.link(linker, f"xlac{number}")
+    # in this order: a tuple lets go of its last item first
+    return (linker, tracker), {name: tracker[name] for name in exports}
 
 
 # ---- an artefact: the objects of a program in one file, in the format of `ar` -----------------
