@@ -192,11 +192,11 @@ def artefacts(folder: Path) -> Turn:
     """Builds an artefact into the same folder and runs it."""
     from xlac.cli import root
 
-    out = folder / "out"
+    out, nowhere = folder / "out", Path(os.devnull).open("w")  # noqa: SIM115 - for all turns
 
     def turn(n: int) -> None:
         command = ["build", str(spec(folder, n % 3)), "-o", str(out), "--dim", "batch=8"]
-        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        with redirect_stdout(nowhere):
             root.main(command, standalone_mode=False)
         xlac.load(out)(X)
 
