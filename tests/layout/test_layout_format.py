@@ -28,7 +28,6 @@ LATER = tuple(
         "autodiff/control",
         "codegen/cpu/attention/gradient_products",
         "integrations/torch/step",
-        "spec/training/optimizer",
         "spec/training/section",
     )
 )

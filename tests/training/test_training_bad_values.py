@@ -9,7 +9,7 @@ import pytest
 from test_training_several import GAN, SHARED
 
 from xlac.spec.load import load_training
-from xlac.spec.training.optimizer import built_in
+from xlac.spec.training.rates import built_in
 from xlac.training.program import graphs_of
 from xlac_sdk.source import SourceError
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xlac.spec.load import load_training
-from xlac.spec.training.optimizer import built_in
+from xlac.spec.training.rates import built_in
 from xlac.training.trainer import Trainer
 from xlac_sdk.source import SourceError
 

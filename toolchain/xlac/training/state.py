@@ -18,7 +18,7 @@ from xlac.ops import build
 from xlac.spec.report import Fault
 from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.objective import Objective
-from xlac.spec.training.optimizer import Rate
+from xlac.spec.training.rates import Rate
 from xlac.spec.training.section import Training, scalar_type
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin

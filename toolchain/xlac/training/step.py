@@ -19,7 +19,7 @@ from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
 from xlac.spec.summary import statistics
 from xlac.spec.training.counts import BatchMean
-from xlac.spec.training.optimizer import Rate
+from xlac.spec.training.rates import Rate
 from xlac.spec.training.section import Training
 from xlac.training.accumulate import Accumulation, MicroBatch, no_micro_batches
 from xlac.training.averages import EVALUATE, RUN, no_averages

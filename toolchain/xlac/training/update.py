@@ -14,7 +14,7 @@ from xlac.ops.walks import substituted
 from xlac.spec.schema.training import ClipSpec
 from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.objective import Objective
-from xlac.spec.training.optimizer import Rate
+from xlac.spec.training.rates import Rate
 from xlac.spec.training.section import Training
 from xlac.training.accumulate import MicroBatch
 from xlac.training.modes import TrainingMode

@@ -19,7 +19,8 @@ from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.handlers import HANDLERS
 from xlac.spec.elaborate.scope import Frame
 from xlac.spec.report import Report
-from xlac.spec.training.optimizer import Optimizer, built_in, optimizer
+from xlac.spec.training.optimizer import Optimizer, optimizer
+from xlac.spec.training.rates import built_in
 from xlac.spec.weights.stored import Stored
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError

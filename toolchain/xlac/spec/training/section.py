@@ -34,8 +34,9 @@ from xlac.spec.training.objective import (
     learning,
     losses,
 )
-from xlac.spec.training.optimizer import Optimizer, built_in
+from xlac.spec.training.optimizer import Optimizer
 from xlac.spec.training.products import multiplies
+from xlac.spec.training.rates import built_in
 from xlac.spec.weights.initial import draw, scheme_of
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
