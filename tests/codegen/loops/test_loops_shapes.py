@@ -98,7 +98,7 @@ def test_outputs_of_several_shapes_share_a_kernel() -> None:
 
 def test_nests_that_are_split_over_threads_have_kernels_of_their_own() -> None:
     """What one element costs decides, not how many operations the graph has."""
-    x = param("x", (20, 20, 1))
+    x = param("x", (20, 10, 2))
     heavy: Node = x
     for _ in range(30):
         heavy = Node.of(Exp(), heavy)
