@@ -112,9 +112,10 @@ test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every mo
 test-gradients: $(VENV)/.tested ## every derivative on every CPU target beside f64 and differences: every sample, type and form of control; half an hour of one core
 	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests/autodiff
 
-test-jax: $(VENV)/.tested ## JAX's own cases for its primitives, compared with XLA's CPU client: about ten minutes of one core
+test-jax: $(VENV)/.tested ## JAX's own cases for its primitives, compared with XLA's CPU client, and their derivatives with JAX's: fifteen minutes of one core
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[jax]"
 	XLAC_CACHE=off $(BIN)/python tests/stablehlo/harnesses.py
+	$(BIN)/python tests/jax_derivatives/harness_derivatives.py
 
 docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.ops.reference > docs/OPS.md

@@ -1,5 +1,5 @@
-"""Whole models in f64, step for step beside PyTorch's: a transformer of blocks, a scanned LSTM,
-residual convolutions, an encoder and decoder with skips.
+"""Whole models in f64, step for step beside PyTorch's: a transformer of blocks, a layer of BERT, a
+scanned LSTM, residual convolutions, an encoder and decoder with skips.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_specs import GPT, LSTM, RESIDUAL, UNET
+from training_specs import BERT, GPT, LSTM, RESIDUAL, UNET
 
 from xlac.training.trainer import Trainer
 
@@ -37,6 +37,14 @@ def gpt(w: Weights, ids: Any, label: Any) -> Any:
         x = x + linear(found, w, f"{p}.o")
         x = x + linear(F.gelu(linear(norm(x, w, f"{p}.n2"), w, f"{p}.up")), w, f"{p}.down")
     return F.cross_entropy(linear(norm(x, w, "end"), w, "out").flatten(0, 1), label.flatten())
+
+
+def bert(w: Weights, x: Any, y: Any) -> Any:
+    parts = [linear(x, w, k).unflatten(-1, (2, 8)).transpose(1, 2) for k in "qkv"]
+    found = F.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+    x = norm(x + linear(found, w, "o"), w, "n1")
+    x = norm(x + linear(F.gelu(linear(x, w, "up")), w, "down"), w, "n2")
+    return ((x - y) ** 2).mean()
 
 
 def lstm(w: Weights, x: Any, y: Any) -> Any:
@@ -84,6 +92,12 @@ def images(rng: np.random.Generator) -> dict[str, Any]:
 
 
 MODELS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "bert": (
+        BERT,
+        bert,
+        lambda r: {k: r.normal(size=(4, 7, 16)) for k in "xy"},
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    ),
     "gpt": (GPT, gpt, ids, lambda p: torch.optim.AdamW(p, lr=0.01)),
     "lstm": (
         LSTM,

@@ -1,5 +1,5 @@
-"""Specs that train: a transformer of two blocks, a scanned LSTM, residual convolutions, an encoder
-and decoder with skips.
+"""Specs that train: a transformer of two blocks, a layer of BERT, a scanned LSTM, residual
+convolutions, an encoder and decoder with skips.
 """
 
 GPT = """\
@@ -152,5 +152,28 @@ outputs: [out]
 train:
   batch: batch
   loss: mean(cross_entropy(out, y))
+  optimizer: {sgd: {lr: 0.1, momentum: 0.9}}
+"""
+
+BERT = """\
+xlac: 1
+model: bert
+dims: {batch: {max: 8}}
+weights: {init: {seed: 0}}
+inputs: {x: "f64[batch, 7, 16]", y: "f64[batch, 7, 16]"}
+graph:
+  q: {op: linear, in: x, units: 16}
+  k: {op: linear, in: x, units: 16}
+  v: {op: linear, in: x, units: 16}
+  a: {op: attention, in: {q: q, k: k, v: v}, heads: 2}
+  o: {op: linear, in: a, units: 16}
+  n1: {op: layer_norm, in: x + o}
+  up: {op: linear, in: n1, units: 64}
+  down: {op: linear, in: gelu(up), units: 16}
+  n2: {op: layer_norm, in: n1 + down}
+outputs: [n2]
+train:
+  batch: batch
+  loss: mean((n2 - y) ** 2.0)
   optimizer: {sgd: {lr: 0.1, momentum: 0.9}}
 """
