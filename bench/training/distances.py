@@ -29,8 +29,13 @@ from step_rows import ROWS, StepRow, images, momentum
 Arrays = dict[str, np.ndarray[Any, Any]]
 Snapshots = dict[int, Arrays]
 GPT: Mapping[str, object] = {
-    "width": 192, "heads": 12, "words": 1000, "batch": 2, "length": 64, "layers": 6
-}  # fmt: skip
+    "width": 192,
+    "heads": 12,
+    "words": 1000,
+    "batch": 2,
+    "length": 64,
+    "layers": 6,
+}
 WORDS = ((2, 64), 1000)
 FEW: Mapping[str, object] = {"batch": 8, "lr": 0.01}
 MODELS: dict[str, StepRow] = {
