@@ -22,10 +22,10 @@ from xlac.training import weights
 from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_averages
 from xlac.training.data.index_ranges import index_ranges
 from xlac.training.entries import checked_state, fingerprint
+from xlac.training.failures.replay import failure
 from xlac.training.loop.steps import added, finite_only, is_finite, means
 from xlac.training.micro_batches import MicroBatches, checked_number
 from xlac.training.program import graphs_of
-from xlac.training.replay import failure
 from xlac.training.settings import rate_of, settings
 from xlac.training.shared_state import TrainingPrograms
 from xlac.training.state import LENGTH, SCALE, STEP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from xlac.ir.op import Array
 from xlac.model import Model
 from xlac.support.failures import CheckFailed
+from xlac.training.failures.culprit import culprit, is_choice
 from xlac.training.shared_state import TrainingPrograms
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, SourceError
@@ -42,19 +44,25 @@ def replayed(
     arrays: Mapping[str, Any],
     parts: Sequence[Mapping[str, Any]],
 ) -> tuple[Diagnostic, ...]:
-    """Diagnostics of a failed step: the first non-finite number of its batch or of the state, else
-    the first node with a non-finite result, at its place in the spec. Empty where neither is found.
+    """What was wrong with a step: numbers of its batch or of the state that are not finite, or the
+    first node that made such ones and reaches the loss or a gradient, with its place. Of a step of
+    several micro-batches, or one too large to evaluate, the first node that checked programs find,
+    which says where it may be left out. Nothing where these find nothing.
     """
     found = _first_non_finite("input", arrays) or _first_non_finite("", state)
+    if found is None and len(parts) == 1:
+        found = culprit(models["step"], state, parts[0])
     if found is not None:
         return (found,)
+    chooses = any(is_choice(node) for node in models["evaluate"].graph.nodes())
     programs = TrainingPrograms(models, {**options, "checked": "all"})
     programs.begin({name: np.array(array) for name, array in state.items()})
     try:
         for number, part in enumerate(parts, 1):
             programs.called("step" if number == len(parts) else "accumulate", part)
     except CheckFailed as failed:
-        return tuple(failed.diagnostics)
+        hint = "whether it reaches the loss is not known: a where may leave it out"
+        return tuple(replace(d, hint=hint) if chooses else d for d in failed.diagnostics)
     except SourceError as error:  # a target that cannot check says so
         return tuple(error.diagnostics)
     return ()
