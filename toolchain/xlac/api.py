@@ -140,13 +140,15 @@ def keeping(
     """The same, its programs taken from the cache and kept there: those that `asked` has a place
     for, given their sizes.
 
-    Programs that values of inputs decide have none, and nothing has when `files` are no longer what
+    Programs that values of inputs decide, and those of growing sizes, have none, and nothing has when `files` are no longer what
     the model was read from. Weights in `maps`, files that the model has mapped, have to be what
     they were.
     """
 
-    def compile_for(found: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
-        place = asked(found) if not values and unchanged(files) else None
+    def compile_for(found: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
+        fixed = {name: size for name, size in found.items() if isinstance(size, int)}
+        whole = not values and len(fixed) == len(found)
+        place = asked(fixed) if whole and unchanged(files) else None
         kept = load(place, copy)
         if kept is None:
             with noted() as more, copying(copy), steady():
@@ -156,4 +158,4 @@ def keeping(
             keep(place, kept, {**more, **files})
         return kept
 
-    return type(made)(made.interface, compile_for)
+    return type(made)(made.interface, compile_for, grows=made.grows)

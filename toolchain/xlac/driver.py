@@ -36,7 +36,7 @@ from xlac.passes.narrow import narrowed
 from xlac.passes.pipeline import DEFAULT, Observer, Pipeline, optimize
 from xlac.passes.quantize import Quantised, quantised
 from xlac.passes.rewrite.trace import Trace
-from xlac.passes.specialize import substituted
+from xlac.passes.specialize import partly_open, substituted
 from xlac.passes.weights import Weights
 from xlac.program_variants import Variant, merged
 from xlac.recompute.fit import fit_memory
@@ -93,10 +93,10 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
             precision=options.precision,
         )
 
-    def made(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Compiled:
+    def made(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
-            again = read(sizes, values) if model is None else model
-            closed = watched(specialized(again, sizes), checks)
+            again = partly_open(read(sizes, values) if model is None else model, sizes)
+            closed = watched(unfixed(again) if again.dims else again, checks)
             return executable(lowered(closed, every=False), backend)
 
     def bounded() -> AbstractContextManager[None]:
@@ -111,7 +111,8 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
                 raise
             return Specializing(undecided.interface, made)
         if model.dims and options.sizes == "specialize":
-            return Specializing(model.interface, made)
+            # memory of a GPU is taken for the largest sizes, whether they come or not
+            return Specializing(model.interface, made, grows=facts.device == "cpu")
         closed = watched(unfixed(model), checks)
         return executable(lowered(closed, variants=options.variants), backend)
 

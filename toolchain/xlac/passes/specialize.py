@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from xlac.ir.dims import Dim, Sym, substitute, symbols
+from xlac.ir.dims import Dim, Sym, Symbol, substitute, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, attributes
 from xlac.ir.types import Type
+from xlac.model import Model
 from xlac.ops.control.control import Pick
 from xlac_sdk.source import Diagnostic, SourceError
 
@@ -22,6 +23,19 @@ def substituted(graph: Graph, values: Mapping[str, Dim]) -> Graph:
             new[node] = _node(node, new, values)
     outputs = {name: new[node] for name, node in graph.outputs.items()}
     return Graph(graph.name, tuple(new[i] for i in graph.inputs), outputs)
+
+
+def partly_open(model: Model, sizes: Mapping[str, int | Symbol]) -> Model:
+    """The model with its open sizes fixed, as given or else at their `opt`, but for those that are
+    given as symbols: these stay open, within the symbols' bounds.
+    """
+    values = {name: sizes.get(name, known.opt) for name, known in model.dims.items()}
+    kept = {name: size for name, size in values.items() if isinstance(size, Symbol)}
+    dims: dict[str, Dim] = {
+        name: Sym((((size,), 1),)) if isinstance(size, Symbol) else size
+        for name, size in values.items()
+    }
+    return replace(model, graph=substituted(model.graph, dims), dims=kept)
 
 
 def _node(node: Node, new: Mapping[Node, Node], values: Mapping[str, Dim]) -> Node:

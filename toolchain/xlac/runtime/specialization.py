@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from xlac.ir.dims import Symbol, symbols
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.model import Interface, Undecided
 from xlac.ops.tensor.leaf import Param, param
 from xlac.runtime.compiled import Compiled
+from xlac.runtime.growing import Growth
 from xlac.runtime.programs import PROGRAMS, Programs
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host.array_values import as_array, device_of, type_of
 from xlac_sdk.host.call_binding import Parameters, as_input, by_name
 from xlac_sdk.programs.sizes import solve as solved
+from xlac_sdk.source import XlacError
 
 
 def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
@@ -33,18 +36,23 @@ class Specializing:
     """A model with open sizes: compiled for each set of sizes, and of values that decide sizes,
     when it first meets it.
 
-    Called like `Compiled`. At most `programs.PROGRAMS` are kept. `compile_for` takes sizes by
-    symbol, and by input the values that decide sizes or, for sequences and optionals, the types of
-    their parts; it raises Undecided when it needs the values of more inputs.
+    Called like `Compiled`. At most `programs.PROGRAMS` are kept. Where it `grows`, a size that
+    comes with a second value stays open in the next program: `growing.py` says how far.
+    `compile_for` takes sizes by symbol (those that stay open are symbols), and by input the values
+    that decide sizes or, for sequences and optionals, the types of their parts; it raises Undecided
+    when it needs the values of more inputs.
     """
 
     def __init__(
         self,
         interface: Interface,
-        compile_for: Callable[[Mapping[str, int], Mapping[str, Any]], Compiled],
+        compile_for: Callable[[Mapping[str, Any], Mapping[str, Any]], Compiled],
+        *,
+        grows: bool = False,
     ) -> None:
-        self.interface = interface
+        self.interface, self.grows = interface, grows
         self.compile_for = compile_for
+        self._growth: dict[Hashable, Growth] = {}  # by what else a program is made for
         self._programs: Programs[Compiled] = Programs()
         self._deciding = frozenset(interface.values)
         self._parameters = Parameters(interface.inputs)
@@ -139,16 +147,9 @@ class Specializing:
         )
         while True:
             values = {name: as_array(given[name]) for name in self._deciding}
-            key = (
-                tuple(sorted(sizes.items())),
-                frozen(forms),
-                tuple(sorted((n, signature(v)) for n, v in values.items())),
-            )
+            others = (frozen(forms), tuple(sorted((n, signature(v)) for n, v in values.items())))
             try:
-                program = self._programs.get(
-                    key,
-                    lambda values=values: self.compile_for(sizes, {**forms, **values}),  # type: ignore[misc]
-                )
+                key, program = self._for(sizes, others, {**forms, **values})
             except Undecided as more:
                 if more.interface.values <= self._deciding:
                     raise
@@ -159,6 +160,30 @@ class Specializing:
                     program,
                     {name: value for name, value in given.items() if name not in values},
                 )
+
+    def _for(
+        self, sizes: Mapping[str, int], others: Hashable, values: Mapping[str, Any]
+    ) -> tuple[Hashable, Compiled]:
+        """The program for some sizes, and what else it is made for, with its key."""
+        growth = self._growth.setdefault(others, Growth(self._symbols())) if self.grows else None
+        chosen = growth.choose(sizes) if growth is not None else None
+        if growth is not None and chosen is not None:
+            wanted, key = chosen.values(sizes, growth.symbols), (chosen, others)
+            try:
+                program = self._programs.get(key, lambda: self.compile_for(wanted, values))
+            except Undecided:
+                raise
+            except XlacError:  # not for open sizes
+                pass
+            else:
+                if all(admits(program, name, sizes[name]) for name in chosen.names):
+                    return key, program
+            growth.refuse(chosen)
+        own = (tuple(sorted(sizes.items())), others)
+        return own, self._programs.get(own, lambda: self.compile_for(sizes, values))
+
+    def _symbols(self) -> set[Symbol]:
+        return {s for type in self._types.values() for dim in type.shape for s in symbols(dim)}
 
     def _array(self, name: str, value: Any) -> Any:
         """An input as an array that fits what is known of it; one on a device as it is, for the
@@ -174,6 +199,12 @@ class Specializing:
             if type is None
             else as_input(name, type.dtype, type.shape, value)
         )
+
+
+def admits(program: Compiled, name: str, value: int) -> bool:
+    """Whether a size is open in a program, and may have a value."""
+    found = next((s for s in program.program.sizes if s.name == name), None)
+    return found is not None and found.min <= value <= found.max
 
 
 def form_of(name: str, value: Any) -> Any:

@@ -15,16 +15,18 @@ from xlac.ir.dims import UNBOUNDED, Dim, Symbol, symbol, symbols
 
 
 class Sizes:
-    """The symbols of one graph. `names` renames symbols, by PyTorch's name; `values` fixes some."""
+    """The symbols of one graph. `names` renames symbols, by PyTorch's name; `values` fixes some, or
+    says which others they equal.
+    """
 
     def __init__(
         self,
         names: Mapping[str, str] | None = None,
-        values: Mapping[sympy.Symbol, int] | None = None,
+        values: Mapping[sympy.Symbol, int | sympy.Symbol] | None = None,
     ) -> None:
         self._names, self.values = (
             dict(names or {}),
-            {s: sympy.Integer(v) for s, v in (values or {}).items()},
+            {s: sympy.sympify(v) for s, v in (values or {}).items()},
         )
         self._known: dict[sympy.Symbol, Dim] = {}
 

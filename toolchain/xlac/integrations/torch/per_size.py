@@ -1,5 +1,5 @@
-"""Graphs whose sizes cannot stay open: imported and compiled for each set of sizes at its first
-call.
+"""Graphs whose sizes cannot all stay open: imported and compiled for each set of sizes at its first
+call, or for sizes that are equal, where this is what leaves them open.
 """
 
 from __future__ import annotations
@@ -13,24 +13,50 @@ from torch.fx import GraphModule
 from xlac.frontends.torch.fx_nodes import inputs_of
 from xlac.integrations.torch.program import TensorProgram
 from xlac.integrations.torch.subgraph import Options, Subgraph
+from xlac.runtime.growing import LEAST
 from xlac.runtime.programs import Programs
 
 
 class PerSizePrograms:
     """A graph with symbolic sizes as a function of the list of its arguments, with a program for
     each set of sizes.
+
+    PyTorch has a symbol for each axis, though keys and values are always of one length. Where the
+    graph can stay open with the sizes that are equal in a call as one, it is, for such calls.
     """
 
     def __init__(self, module: GraphModule, options: Options) -> None:
         self._module, self._options = module, options
         self._symbols = list(_symbols([n.meta.get("val") for n in inputs_of(module.graph)]))
         self._programs: Programs[TensorProgram] = Programs()
+        # by the first of the equal sizes for each: None where the graph cannot be open
+        self._alike: dict[tuple[int, ...], TensorProgram | None] = {}
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         sizes = tuple(
             args[at] if axis is None else args[at].shape[axis] for at, axis, _ in self._symbols
         )
+        program = self._of_equal(sizes)
+        if program is not None:
+            return program(args)
         return self._programs.get(sizes, lambda: self._compile(sizes))(args)
+
+    def _of_equal(self, sizes: tuple[int, ...]) -> TensorProgram | None:
+        """The program for open sizes of which the same are equal."""
+        first: dict[int, int] = {}
+        alike = tuple(
+            first.setdefault(size, number) if size >= LEAST else number
+            for number, size in enumerate(sizes)
+        )
+        if alike == tuple(range(len(sizes))):
+            return None
+        if alike not in self._alike:
+            symbols = [symbol for _, _, symbol in self._symbols]
+            equal = {symbols[n]: symbols[at] for n, at in enumerate(alike) if n != at}
+            graph = Subgraph(self._module, self._options, equal)
+            able = not graph.unsupported and not graph.undetermined_sizes
+            self._alike[alike] = graph.program() if able else None
+        return self._alike[alike]
 
     def example(self) -> Subgraph:
         """The graph at the sizes of the example with which it was captured."""

@@ -51,11 +51,11 @@ class Options:
 
 class Subgraph:
     """An imported graph. `unsupported` lists the nodes that cannot be compiled; `sizes` fixes the
-    values of open sizes, by PyTorch's symbol.
+    values of open sizes, by PyTorch's symbol, or says which other they equal.
     """
 
     def __init__(
-        self, module: GraphModule, options: Options, sizes: Mapping[Any, int] | None = None
+        self, module: GraphModule, options: Options, sizes: Mapping[Any, Any] | None = None
     ) -> None:
         self.module, self.options = module, options
         self.importer = FxImporter(module, Sizes(values=sizes))

@@ -1,0 +1,120 @@
+"""Sizes that come with a second value stay open in the next program, so that growing ones compile
+seldom.
+"""
+
+from __future__ import annotations
+
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlac
+from xlac.ir.dims import Symbol
+from xlac.runtime.growing import Growth
+from xlac.runtime.specialization import Specializing
+from xlac_sdk.source import Diagnostic, LimitError
+
+SPEC = """\
+xlac: 1
+model: cache
+dims: {b: {min: 1, max: 64}, n: {min: 0, max: 4096}}
+inputs: {kept: 'f32[b, n, 4]', new: 'f32[b, 1, 4]'}
+graph:
+  y: {op: concat, in: [kept, new], axis: 1}
+  s: {op: sum, in: y, axis: 1}
+outputs: [y, s]
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Specializing:
+    file = tmp_path / "cache.yaml"
+    file.write_text(SPEC)
+    made = xlac.compile(file)
+    assert isinstance(made, Specializing)
+    return made
+
+
+def step(model: Specializing, kept: np.ndarray) -> Any:
+    new = np.full((len(kept), 1, 4), kept.shape[1], np.float32)
+    found = model(kept, new)
+    wanted = np.concatenate([kept, new], 1)
+    assert np.array_equal(found["y"], wanted)
+    np.testing.assert_allclose(found["s"], wanted.sum(1), rtol=1e-6)
+    return found["y"]
+
+
+def test_forty_steps_of_a_growing_cache(model: Specializing) -> None:
+    kept = np.zeros((1, 2, 4), np.float32)
+    for _ in range(40):
+        kept = step(model, kept)
+    assert model.programs <= 2 + log2(40 / 2)
+
+
+def test_from_nothing(model: Specializing) -> None:
+    """Sizes of 0 and 1 have programs of their own."""
+    kept = np.zeros((1, 0, 4), np.float32)
+    for _ in range(12):
+        kept = step(model, kept)
+    assert model.programs == 3 + 2  # 0, 1 and 2; then up to 6, and to 14
+
+
+def test_only_what_changed_is_open(model: Specializing) -> None:
+    for batch, count in ((3, 8), (3, 9), (3, 5)):
+        step(model, np.ones((batch, count, 4), np.float32))
+    assert model.programs == 2
+    sizes = model.specialize(
+        {"kept": np.ones((3, 7, 4), "f4"), "new": np.ones((3, 1, 4), "f4")}
+    ).program.sizes
+    assert [(s.name, s.min, s.max, s.opt) for s in sizes] == [("n", 2, 18, 9)]
+    step(model, np.ones((4, 9, 4), np.float32))  # the batch as well
+    step(model, np.ones((6, 13, 4), np.float32))
+    assert model.programs == 3
+    step(model, np.ones((3, 8, 4), np.float32))  # the first is still there
+    assert model.programs == 3
+
+
+def growth(**bounds: Symbol) -> Growth:
+    return Growth(bounds.values())
+
+
+def test_bounds_that_are_declared_hold() -> None:
+    met = growth(n=Symbol("n", min=4, max=40, multiple_of=4))
+    assert met.choose({"n": 16}) is None
+    found = met.choose({"n": 32})
+    assert found is not None and found.ranges == (("n", 4, 40),)
+    assert met.choose({"n": 8}) == found and met.choose({"n": 16}) is None
+
+
+def test_never_from_one() -> None:
+    met = growth(a=Symbol("a"), b=Symbol("b"))
+    for sizes in ({"a": 1, "b": 5}, {"a": 7, "b": 5}, {"a": 1, "b": 5}):
+        assert met.choose(sizes) is None
+    found = met.choose({"a": 1, "b": 6})  # b alone: a is what it was
+    assert found is not None and found.names == {"b"} and found.fixed == (("a", 1),)
+
+
+def test_what_cannot_be_open_stays_specialised(tmp_path: Path) -> None:
+    """A program for open sizes that cannot be made: each size has its own, and it is not tried
+    again.
+    """
+    asked: list[Any] = []
+
+    def compile_for(sizes: Any, values: Any) -> Any:
+        asked.append(sizes)
+        if any(isinstance(size, Symbol) for size in sizes.values()):
+            raise LimitError(Diagnostic("XL4021", "no"))
+        return whole.compile_for(sizes, values)
+
+    file = tmp_path / "cache.yaml"
+    file.write_text(SPEC)
+    whole = xlac.compile(file)
+    assert isinstance(whole, Specializing)
+    model = Specializing(whole.interface, compile_for, grows=True)
+    for count in (3, 4, 5, 4, 3):
+        step(model, np.ones((2, count, 4), np.float32))
+    assert [type(sizes["n"]) for sizes in asked] == [int, Symbol, int, int]
+    assert model.programs == 3
