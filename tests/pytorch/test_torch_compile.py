@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.checkpoint import checkpoint
 
+from xlac import driver
 from xlac.frontends.torch.table import BUILDERS
 from xlac.integrations.torch.fallback import FallbackWarning
 
@@ -260,3 +261,38 @@ def test_a_tensor_made_inside_from_a_number() -> None:
         warnings.simplefilter("error", FallbackWarning)
         compiled = torch.compile(f, backend="xlac", options=OPTIONS)
         torch.testing.assert_close(compiled(x), f(x))
+
+
+class GrowingCache(torch.nn.Module):
+    """A step of a decoder whose keys and values grow by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs, self.output = torch.nn.Linear(8, 24), torch.nn.Linear(8, 8)
+
+    def forward(self, x: Any, keys: Any, values: Any) -> Any:
+        heads = [part.view(1, -1, 2, 4).transpose(1, 2) for part in self.inputs(x).chunk(3, -1)]
+        keys = torch.cat([keys, heads[1]], 2)
+        values = torch.cat([values, heads[2]], 2)
+        found = torch.nn.functional.scaled_dot_product_attention(heads[0], keys, values)
+        return self.output(found.transpose(1, 2).reshape(1, 1, 8)), keys, values
+
+
+def test_a_cache_that_grows_compiles_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch has a symbol for each length; those that are equal are one open size."""
+    made: list[object] = []
+    executable = driver.executable
+    monkeypatch.setattr(driver, "executable", lambda *a: made.append(a) or executable(*a))
+    torch.manual_seed(0)
+    model = GrowingCache().eval()
+    compiled = torch.compile(model, backend="xlac")
+    keys, values = torch.randn(1, 2, 2, 4), torch.randn(1, 2, 2, 4)
+    with torch.no_grad():
+        for _ in range(12):
+            x = torch.randn(1, 1, 8)
+            wanted = model(x, keys, values)
+            found = compiled(x, keys, values)
+            torch.testing.assert_close(found, wanted)
+            _, keys, values = found
+    # PyTorch's own for the first; then 3, up to 8, and to 18
+    assert len(made) <= 4

@@ -107,10 +107,12 @@ def compile(
         keep(place, made, files)
         return made
 
-    def asked(found: Mapping[str, int]) -> CompilationEntry | None:
+    def asked(found: Mapping[str, Any]) -> CompilationEntry | None:
         if not place or not isinstance(source, str | os.PathLike):
             return None
-        sized: dict[str, int | str] = {**options.dims, **found}
+        # a size that stays open is told as a symbol, with all that is known of it
+        told = {n: size if isinstance(size, int) else repr(size) for n, size in found.items()}
+        sized: dict[str, int | str] = {**options.dims, **told}
         return entry(source, target, replace(options, dims=sized, sizes="specialize", variants=()))
 
     return keeping(made, files, asked, maps, copy_weights)
@@ -133,22 +135,20 @@ def keep(place: CompilationEntry | None, made: Compiled, files: Files) -> None:
 def keeping(
     made: Specializing,
     files: Files,
-    asked: Callable[[Mapping[str, int]], CompilationEntry | None],
+    asked: Callable[[Mapping[str, Any]], CompilationEntry | None],
     maps: Sequence[MappedFile],
     copy: bool,
 ) -> Specializing:
     """The same, its programs taken from the cache and kept there: those that `asked` has a place
     for, given their sizes.
 
-    Programs that values of inputs decide, and those of growing sizes, have none, and nothing has when `files` are no longer what
+    Programs that values of inputs decide have none, and nothing has when `files` are no longer what
     the model was read from. Weights in `maps`, files that the model has mapped, have to be what
     they were.
     """
 
     def compile_for(found: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
-        fixed = {name: size for name, size in found.items() if isinstance(size, int)}
-        whole = not values and len(fixed) == len(found)
-        place = asked(fixed) if whole and unchanged(files) else None
+        place = asked(found) if not values and unchanged(files) else None
         kept = load(place, copy)
         if kept is None:
             with noted() as more, copying(copy), steady():
