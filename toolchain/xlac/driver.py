@@ -96,8 +96,8 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     def made(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
             again = partly_open(read(sizes, values) if model is None else model, sizes)
-            closed = watched(unfixed(again) if again.dims else again, checks)
-            return executable(lowered(closed, every=False), backend)
+            again = watched(unfixed(again) if again.dims else again, checks)
+            return executable(lowered(again, every=False), backend)
 
     def bounded() -> AbstractContextManager[None]:
         return within(options.max_compile_seconds, options.max_compile_memory)
@@ -111,7 +111,6 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
                 raise
             return Specializing(undecided.interface, made)
         if model.dims and options.sizes == "specialize":
-            # memory of a GPU is taken for the largest sizes, whether they come or not
             return Specializing(model.interface, made, grows=facts.device == "cpu")
         closed = watched(unfixed(model), checks)
         return executable(lowered(closed, variants=options.variants), backend)

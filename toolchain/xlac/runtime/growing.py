@@ -3,7 +3,8 @@
 The first sizes that a model meets get a program of their own. When one of them comes again with
 another value, the next program is for every value up to twice as large, so a sequence that grows
 by one meets 2 + log2(growth) programs instead of one at every step. A size of 0 or 1 is never
-opened: axes of one element are what most kernels treat apart.
+opened: axes of one element are what most kernels treat apart. Models for a GPU do not grow so: it
+takes memory for the largest sizes, whether they come or not.
 """
 
 from __future__ import annotations
