@@ -12,6 +12,7 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import (
     Access,
+    Apply,
     Barrier,
     Buffer,
     Const,
@@ -20,7 +21,9 @@ from xlac_sdk.kernel_ir.kernel import (
     Kernel,
     Load,
     LoopKind,
+    Ramp,
     Space,
+    Store,
     Var,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -224,3 +227,19 @@ def test_threads_await_what_others_do() -> None:
     assert y.tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
     with pytest.raises(KernelFault, match="await what the others never make true"):
         run_kernel(relay(1), {"y": y})
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("divided", [False, True])
+def test_a_vector_of_one_index_gathers_one_element(masked: bool, divided: bool) -> None:
+    x = Buffer("x", F32, 10)
+    y = Buffer("y", F32, 8, access=Access.WRITE)
+    at: Expr = Const(7, I64, 8)
+    if divided:
+        at = Apply(P.DIV, (Const(23, I64, 8), Const(3, I64, 8)), I64, 8)
+    mask = Apply(P.LT, (Ramp(build.index(0), 1, 8), Const(5, I64, 8)), DType.BOOL, 8)
+    read = Load(x, at, 8, mask if masked else None)
+    kernel = Kernel("k", (x, y), (Store(y, build.index(0), read),))
+    result = np.zeros(8, np.float32)
+    run_kernel(kernel, {"x": np.arange(10, dtype=np.float32), "y": result})
+    assert result.tolist() == [7.0] * 5 + [0.0 if masked else 7.0] * 3

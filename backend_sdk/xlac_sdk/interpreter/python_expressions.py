@@ -173,7 +173,9 @@ class PythonExpressions:
         text, buffer = self.text(access.index), access.buffer
         lanes = access.lanes if isinstance(access, Load) else access.value.lanes
         step = access.align // buffer.dtype.nbytes
-        if lanes == 1 or access.index.lanes > 1 or step <= 1:
+        if access.index.lanes > 1:  # a number alone would be the first of consecutive elements
+            return text if isinstance(access.index, Ramp | Splat) else f"full({text}, {lanes})"
+        if lanes == 1 or step <= 1:
             return text
         mask = "True" if access.mask is None else self.text(access.mask)
         return f"aligned({buffer.name!r}, {text}, {step}, {mask})"
