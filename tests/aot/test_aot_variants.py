@@ -58,7 +58,7 @@ def test_variants_share_the_weights_beside_the_code(weights: str, tmp_path: Path
 def test_the_manifest_and_the_header_name_the_variants(tmp_path: Path) -> None:
     folder = build("digits", tmp_path / "out", *OPEN)
     assert manifest.read(folder).variants == ({"batch": 1}, {"batch": 4})
-    assert "There is code of its own for: batch=1; batch=4." in (folder / "digits.h").read_text()
+    assert "There is specialized code for: batch=1; batch=4." in (folder / "digits.h").read_text()
     assert manifest.read(build("digits", tmp_path / "plain", "--dim", "batch=1..9")).variants == ()
     text = (folder / manifest.NAME).read_text()
     facts = json.loads(text)
