@@ -8,6 +8,7 @@ after.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from xlac_cpu.ahead.package import Making
 from xlac_cpu.llvm import unit
 from xlac_cpu.machine import Machine
 from xlac_sdk.dtypes import Array
+from xlac_sdk.host.capi.library import ContextStruct
 from xlac_sdk.host.package import Packaging, ProcessorVariant
 from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Target
@@ -92,8 +94,8 @@ class Batch:
             "entry:",
         ]
         body.append(
-            "  %context = alloca [3 x i64], align 8\n  %sizes = alloca [16 x i64], align 8\n  br "
-            "label %t0"
+            f"  %context = alloca [{ctypes.sizeof(ContextStruct)} x i8], align 8\n"
+            "  %sizes = alloca [16 x i64], align 8\n  br label %t0"
         )
         for number, (task, making) in enumerate(zip(self.tasks, self.makings, strict=True)):
             mine = self.places[number]
