@@ -86,7 +86,15 @@ def archive(members: dict[str, bytes]) -> bytes:
 def mutate(data: bytes, random: Random) -> bytes | None:
     """Something in one of the JSONs changed, dropped or doubled."""
     with (
-        suppress(zipfile.BadZipFile, ValueError, KeyError, RuntimeError, OSError, EOFError),
+        suppress(
+            zipfile.BadZipFile,
+            ValueError,
+            KeyError,
+            RuntimeError,
+            OSError,
+            EOFError,
+            OverflowError,  # of a place beyond 64 bits
+        ),
         zipfile.ZipFile(io.BytesIO(data)) as held,
     ):
         members = {
