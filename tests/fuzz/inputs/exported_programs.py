@@ -86,15 +86,7 @@ def archive(members: dict[str, bytes]) -> bytes:
 def mutate(data: bytes, random: Random) -> bytes | None:
     """Something in one of the JSONs changed, dropped or doubled."""
     with (
-        suppress(
-            zipfile.BadZipFile,
-            ValueError,
-            KeyError,
-            RuntimeError,
-            OSError,
-            EOFError,
-            OverflowError,  # of a place beyond 64 bits
-        ),
+        suppress(Exception),  # an archive that cannot be read has nothing to change
         zipfile.ZipFile(io.BytesIO(data)) as held,
     ):
         members = {
