@@ -21,6 +21,9 @@ from xlac_sdk.host.call_binding import Parameters, as_input, by_name
 from xlac_sdk.programs.sizes import solve as solved
 from xlac_sdk.source import XlacError
 
+# of compiling (seconds, memory) and of calls (time-out, stop): they hold for a second attempt too
+USER_LIMITS = frozenset({"XL4031", "XL4032", "XL4041", "XL4042"})
+
 
 def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The value of every symbol that the shapes of the named inputs determine.
@@ -173,8 +176,9 @@ class Specializing:
                 program = self._programs.get(key, lambda: self.compile_for(wanted, values))
             except Undecided:
                 raise
-            except XlacError:  # not for open sizes
-                pass
+            except XlacError as error:  # not for open sizes, unless a limit of the user's ended it
+                if any(one.code in USER_LIMITS for one in error.diagnostics):
+                    raise
             else:
                 if all(admits(program, name, sizes[name]) for name in chosen.names):
                     return key, program
