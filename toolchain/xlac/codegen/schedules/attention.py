@@ -12,9 +12,9 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 @dataclass(frozen=True, slots=True)
 class OnlineSoftmaxSchedule(Schedule):
     """Attention without storing its scores. A block of queries, of `tiles` register tiles of
-    scores, iterates over the keys, `keys` at a time; `score_vectors` vectors of scores become
-    weights at once, and vectors along the width of values have `value_lanes`. `threads` share the
-    blocks of all heads, as one loop.
+    scores, iterates over the keys, `keys` at a time; the softmax of `score_vectors` vectors of
+    scores is computed at once, and vectors along the width of values have `value_lanes`. `threads`
+    share the blocks of all heads, as one loop.
     """
 
     template: ClassVar[str] = "online_softmax"
@@ -38,11 +38,11 @@ class OnlineSoftmaxSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class AttentionGradientSchedule(Schedule):
-    """The derivative of an attention without scores in memory. A block of queries, of `tiles`
-    register tiles of scores, goes over the keys, so many `keys` at a time; `score_vectors` vectors
-    of scores become weights at once. Vectors along the width of queries and keys have
-    `query_lanes`, those along the width of values `value_lanes`. `threads` share the key heads of
-    all of the batch, as one loop.
+    """The gradient of attention, without storing its scores. A block of queries, of `tiles`
+    register tiles of scores, iterates over the keys, `keys` at a time; the softmax of
+    `score_vectors` vectors of scores is computed at once. Vectors along the width of queries and
+    keys have `query_lanes`, those along the width of values `value_lanes`. `threads` share the loop
+    over batches and key heads.
     """
 
     template: ClassVar[str] = "attention_gradient"
@@ -61,5 +61,5 @@ class AttentionGradientSchedule(Schedule):
 
     @property
     def wide(self) -> int:
-        """Scores that are worked on at once."""
+        """Scores that are processed at once."""
         return self.score_vectors * self.tile.lanes

@@ -27,8 +27,8 @@ class Nest(Part):
     `vector` is innermost, in vectors of `lanes` elements, `unroll` of them at once, which form one
     long vector if they `join`.
 
-    With a `chunk`, that loop is split into pieces of so many elements, and the loops over pieces
-    are outside with the others, where `threads` share them. `streaming` stores bypass the caches.
+    If `chunk` is not 0, that loop is split into pieces of `chunk` elements; `threads` share the
+    loop over pieces with the other outer loops. `streaming` stores bypass the caches.
     """
 
     loops: tuple[tuple[int, ...], ...]

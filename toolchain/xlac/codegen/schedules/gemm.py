@@ -21,8 +21,8 @@ class CacheBlocking(Part):
     before the next block; it consists of `parts` pieces of `piece` tiles along row axis `axis`,
     which threads share.
 
-    With a `chunk`, a sum is split into chunks of so many steps, which all tiles of a piece take
-    before the next; their sums are kept in memory meanwhile.
+    If `chunk` is not 0, a sum is split into chunks of `chunk` steps: all tiles of a piece process
+    one chunk before the next, and their partial sums are in memory meanwhile.
     """
 
     axis: Literal["first", "second"]
@@ -35,11 +35,11 @@ class CacheBlocking(Part):
 class GemmSchedule(Schedule):
     """A register-blocked outer product. `swap` exchanges the left and the right operand.
 
-    `unroll` are the unrolled steps of the sum in tiles of at most 16 products, and in larger ones:
-    a sum of at most 4 steps is unrolled completely, and a divisor of a sum's length is preferred if
-    one is slightly larger. With `uncrowded`, steps are not unrolled if that would load elements of
-    several steps at once. `hold` is the operand whose elements of a step are kept in registers: the
-    vectors of the right one, or those of which a tile has fewer.
+    `unroll` are two unroll factors of the sum's loop: for tiles of at most 16 products, and for
+    larger ones. A sum of at most 4 steps is unrolled completely, and a slightly larger factor is
+    used if it divides the sum's length. With `uncrowded`, the loop is not unrolled if that would
+    load elements of several steps at once. `hold` is the operand whose elements of a step are kept
+    in registers: the right one (`right`), or the one with `fewer` elements or vectors in a tile.
     """
 
     template: ClassVar[str] = "gemm"

@@ -42,9 +42,10 @@ class RowReductionSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class SplitReductionSchedule(Schedule):
-    """A reduction of few results in two kernels: `threads` share pieces of `stretch` iterations of
-    reduced loop number `cut`, each with partial results; a second kernel combines these, in vectors
-    of `combine_lanes` results. The other fields are as in `row_reduction`.
+    """A reduction of few results in two kernels: reduced loop number `cut` is split into pieces of
+    `stretch` iterations, which `threads` share and which have partial results; a second kernel
+    combines these, in vectors of `combine_lanes` results. The other fields are as in
+    `row_reduction`.
     """
 
     template: ClassVar[str] = "split_reduction"

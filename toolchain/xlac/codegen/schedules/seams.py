@@ -10,10 +10,11 @@ from xlac.codegen.schedules.schedule import Positive, Schedule
 
 @dataclass(frozen=True, slots=True)
 class SeamsSchedule(Schedule):
-    """Loops in which comparisons with the counter decide what is read. A nest of loops is
-    partitioned into at most so many `regions`, in each of which fewer comparisons are open. Where
-    a vector crosses a seam, loads are `masked` rather than gathers; gathers that stay close are
-    consecutive loads that are `shuffled`.
+    """Loops in which comparisons with the loop counter select what is read, as in concatenations
+    and pads. A nest of loops is partitioned into at most `regions` parts, in which fewer of these
+    comparisons remain. Where a vector crosses the boundary of two operands it is read by `masked`
+    loads instead of gathers; gathers from a small range become consecutive loads that are
+    `shuffled`.
     """
 
     template: ClassVar[str] = "seams"

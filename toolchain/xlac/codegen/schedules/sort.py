@@ -18,8 +18,8 @@ class MergeSortSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class RankSortSchedule(Schedule):
-    """Short lines, each by one thread: the place of an element is how many go before it, counted
-    for `lanes` elements at once.
+    """Short lines, each by one thread: the position of an element is the number of those that
+    precede it, counted for `lanes` elements at once.
     """
 
     template: ClassVar[str] = "rank_sort"
@@ -29,9 +29,9 @@ class RankSortSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class SelectionSchedule(Schedule):
-    """The first elements of lines, each by one thread: the least of each of `groups` interleaved
-    parts of a line bound those that are looked at, by `lanes` at once and `unroll` vectors for a
-    branch.
+    """The first k elements of lines, each line by one thread. The minima of `groups` interleaved
+    parts of a line give a bound; elements within it are collected, comparing `lanes` at once, with
+    one branch for `unroll` vectors.
     """
 
     template: ClassVar[str] = "selection"

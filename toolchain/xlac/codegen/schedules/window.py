@@ -11,8 +11,8 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 @dataclass(frozen=True, slots=True)
 class WindowSchedule(Schedule):
     """Windowed reductions such as pooling. Vectors of `lanes` results along the last axis, `unroll`
-    of them at once; `threads` share the loops over the other axes. `written_out`, the positions of
-    the window are unrolled, except along axes in which it extends beyond an edge; otherwise they
+    of them at once; `threads` share the loops over the other axes. If `written_out`, the positions
+    of the window are unrolled, except along axes in which it extends beyond an edge; otherwise they
     are loops.
     """
 

@@ -36,10 +36,10 @@ class AddPartsKernel(Part):
 @dataclass(frozen=True, slots=True)
 class SkinnyGemmSchedule(Schedule):
     """For an operand of few rows. A thread loads `lanes` elements of the large operand at once,
-    along the sum or along columns, whichever is contiguous, and takes `few` rows of the small one
-    at a time. `across` threads of a warp are adjacent along columns; the others, and the `warps` of
-    a block, share the sum. A thread starts `ahead` loads of the large operand before it uses the
-    first.
+    along the sum or along columns, whichever is contiguous, and multiplies them by `few` rows of
+    the small one at a time. `across` threads of a warp are adjacent along columns; the others, and
+    the `warps` of a block, share the sum. A thread starts `ahead` loads of the large operand before
+    it uses the first.
     """
 
     template: ClassVar[str] = "skinny_gemm"
@@ -52,12 +52,11 @@ class SkinnyGemmSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class SimtGemmSchedule(Schedule):
-    """Ordinary arithmetic: blocks of `warps`, each thread with `pieces` vectors of results down and
-    across. The sum is split into `split_k` parts, which a second kernel (`combine`) adds: a block
-    has
-    `threads`, and each of them `lanes` adjacent results. `stages` of operands are in SHARED memory,
-    where the steps of their tiles are `pitches` elements apart. With an `epilogue_loop`, the
-    epilogue is a loop over a thread's results instead of unrolled.
+    """Without tensor cores. A block has `warps`, each thread `pieces` vectors of results: numbers
+    of rows and of columns. The sum is split into `split_k` parts, which a second kernel (`combine`)
+    adds: a block has `threads`, and each of them `lanes` adjacent results. `stages` tiles of each
+    operand are in SHARED memory at once, where the steps of the sum are `pitches` elements apart.
+    With an `epilogue_loop`, the epilogue is a loop over a thread's results instead of unrolled.
     """
 
     template: ClassVar[str] = "simt_gemm"
@@ -74,8 +73,8 @@ class SimtGemmSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class TensorCoreGemmSchedule(Schedule):
-    """Tensor cores, with instructions for a warp: blocks of `warps`, each with `products` of the
-    cores down and across. The other fields are as in `simt_gemm`.
+    """Tensor cores, with instructions for a warp. A block has `warps`, each of them `products` of
+    the instruction's tiles: numbers of rows and of columns. The other fields are as in `simt_gemm`.
     """
 
     template: ClassVar[str] = "tensor_core_gemm"
@@ -91,8 +90,8 @@ class TensorCoreGemmSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class WgmmaSchedule(Schedule):
-    """Tensor cores, with instructions for a warpgroup: blocks of `groups` warpgroups, and `stages`
-    of operands in SHARED memory. The other fields are as in `simt_gemm`.
+    """Tensor cores, with instructions for a warpgroup. A block has `groups` warpgroups, and
+    `stages` tiles of each operand in SHARED memory at once. The other fields are as in `simt_gemm`.
     """
 
     template: ClassVar[str] = "wgmma"
@@ -105,9 +104,9 @@ class WgmmaSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class WarpSpecializedSchedule(Schedule):
-    """The same, with another warpgroup that starts TMA copies of operands. With a `band`, the order
-    of tiles is: those of so many rows of tiles, column by column, then the next `band`, so that
-    blocks that run together share operands in the second cache; 0 for one band of all rows.
+    """The same, with another warpgroup that starts TMA copies of operands. Tiles are computed in
+    bands of `band` rows of tiles, column by column within a band, so that blocks that run at the
+    same time share operands in the L2 cache; 0 for one band of all rows.
     """
 
     template: ClassVar[str] = "warp_specialized_gemm"

@@ -14,9 +14,9 @@ class GpuRowReductionSchedule(Schedule):
     `vector`, a reduced one; `width` threads share a row, and a block of `threads` has the
     corresponding number of rows.
 
-    `written_out`, a thread's vectors stay in registers from pass to pass; otherwise loops load
-    `ahead` of them at once, and blocks keep in SHARED memory the values that are `kept`: numbers
-    among the inputs of the group and then its nodes.
+    If `written_out`, loops are unrolled and a thread's vectors stay in registers from pass to pass;
+    otherwise loops load `ahead` vectors at once, and blocks store the `kept` values in SHARED
+    memory: indices into the inputs of the group, followed by its nodes.
     """
 
     template: ClassVar[str] = "gpu_row_reduction"
@@ -59,9 +59,9 @@ class CombineKernel(Part):
 
 @dataclass(frozen=True, slots=True)
 class GpuSplitReductionSchedule(Schedule):
-    """Results that several blocks share, each with `length` vectors of their elements. The last
-    block to finish combines the partial results, or a `combine` kernel does. Otherwise as if one
-    block had a whole result: along rows, if the loop of `vector` is reduced, else along columns.
+    """Several blocks compute a result, each from `length` vectors of its elements. The last
+    block to finish combines the partial results, or a `combine` kernel does. The other fields are
+    as in `gpu_row_reduction` if the loop of `vector` is reduced, else as in `gpu_column_reduction`.
     """
 
     template: ClassVar[str] = "gpu_split_reduction"

@@ -11,8 +11,8 @@ from xlac.codegen.schedules.schedule import Positive, Schedule
 @dataclass(frozen=True, slots=True)
 class GpuWindowSchedule(Schedule):
     """Windowed reductions such as pooling: a thread has `lanes` adjacent results, a block
-    `threads`. `written_out`, the positions of the window are unrolled, except along axes in which
-    it extends beyond an edge; otherwise they are loops.
+    `threads`. If `written_out`, the positions of the window are unrolled, except along axes in
+    which it extends beyond an edge; otherwise they are loops.
     """
 
     template: ClassVar[str] = "gpu_window"
@@ -34,7 +34,7 @@ class GpuDepthwiseSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuUpdateSchedule(Schedule):
-    """dynamic_update_slice: a thread moves `lanes` adjacent elements, a block has `threads`."""
+    """dynamic_update_slice: a thread copies `lanes` adjacent elements, a block has `threads`."""
 
     template: ClassVar[str] = "gpu_update"
     lanes: Positive
@@ -43,7 +43,7 @@ class GpuUpdateSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuRandomSchedule(Schedule):
-    """Random bits: a thread has a block of the cipher, a block of the kernel `threads`."""
+    """Random bits: a thread computes one cipher block; a block of the kernel has `threads`."""
 
     template: ClassVar[str] = "gpu_random"
     threads: Positive
@@ -51,7 +51,7 @@ class GpuRandomSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class GpuScatterSchedule(Schedule):
-    """Updates whose order does not matter: a thread has one, a block `threads`."""
+    """Updates whose order does not matter: one for each thread; a block has `threads`."""
 
     template: ClassVar[str] = "gpu_scatter"
     threads: Positive
