@@ -77,9 +77,9 @@ def command(
     _totals(found)
     if "training" in found:
         _training(found["training"])
-    for told in (found, found.get("training", {})):
-        if "memory" in told:
-            _memory(told["memory"])
+    for facts in (found, found.get("training", {})):
+        if "memory" in facts:
+            _memory(facts["memory"])
 
 
 def _found(choice: Chosen) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def _found(choice: Chosen) -> dict[str, Any]:
     except TrainedSpec as trained:
         from xlac.training.summary import summarize_training
 
-        told = summarize_training(trained.model, trained.training, _machine(choice), memory)
-        return {**summarize(trained.model), "training": {"target": choice.target, **told}}
+        facts = summarize_training(trained.model, trained.training, _machine(choice), memory)
+        return {**summarize(trained.model), "training": {"target": choice.target, **facts}}
     found = summarize(model)
     if memory is not None:
         from xlac.driver import specialized
@@ -141,37 +141,37 @@ def _weights(choice: Chosen, as_json: bool) -> None:
         click.echo(f"{name.ljust(max(map(len, types)))}  {type}")
 
 
-def _training(told: dict[str, Any]) -> None:
+def _training(facts: dict[str, Any]) -> None:
     """Prints what learns, and the memory that a step takes."""
-    learns, nbytes = told["learns"], told["bytes"]
-    at = ", ".join(f"{name} {size}" for name, size in told["sizes"].items())
-    parts, values = told["accumulate"], max(nbytes["step"], nbytes.get("accumulate", 0))
+    learns, nbytes = facts["learns"], facts["bytes"]
+    at = ", ".join(f"{name} {size}" for name, size in facts["sizes"].items())
+    parts, values = facts["accumulate"], max(nbytes["step"], nbytes.get("accumulate", 0))
     of = f", {parts} micro-batches" if parts > 1 else ""
     sums = f"sums {nbytes['sums']:,}, " if nbytes["sums"] else ""
-    click.echo(f"minimises   {', '.join(told['losses'])}; reports {', '.join(told['metrics'])}")
+    click.echo(f"minimises   {', '.join(facts['losses'])}; reports {', '.join(facts['metrics'])}")
     click.echo(
         f"learns      {learns['parameters']:,} parameters in {learns['tensors']:,} tensors by "
-        f"{told['optimizer']}" + (f"; frozen: {_some(told['frozen'])}" if told["frozen"] else "")
+        f"{facts['optimizer']}" + (f"; frozen: {_some(facts['frozen'])}" if facts["frozen"] else "")
     )
-    if told["lora"]:
-        click.echo(f"low rank    factors of {', '.join(told['lora'])}")
-    if told["averages"]:
-        kept = told["averages"]
+    if facts["lora"]:
+        click.echo(f"low rank    factors of {', '.join(facts['lora'])}")
+    if facts["averages"]:
+        kept = facts["averages"]
         click.echo(
             f"averages    of {kept['tensors']:,} tensors, decay {kept['decay']}: "
             f"{nbytes['averages']:,} bytes"
         )
-    on = f" on {told['target']}" if told["target"] != "cpu" else ""
+    on = f" on {facts['target']}" if facts["target"] != "cpu" else ""
     click.echo(
-        f"step        {told['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}{on}: weights "
+        f"step        {facts['peak_bytes']:,} bytes{f' at {at}{of}' if at else ''}{on}: weights "
         f"{nbytes['weights']:,}, optimizer "
         f"{nbytes['optimizer']:,}, {sums}inputs {nbytes['inputs']:,}, values at once {values:,}"
     )
 
 
-def _memory(told: dict[str, Any]) -> None:
+def _memory(facts: dict[str, Any]) -> None:
     """Prints what a limit of memory costs."""
-    again = told["recomputed"]
+    again = facts["recomputed"]
     nodes = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in again["nodes"].items())
     what = (
         f"about {100 * (again['factor'] - 1):.1f} % more time; computed again: {nodes}"
@@ -179,9 +179,8 @@ def _memory(told: dict[str, Any]) -> None:
         else "nothing is computed again"
     )
     click.echo(
-        f"max memory  {told['bytes']:,} of {told['limit']:,} bytes ({told['unlimited']:,} without "
-        "the "
-        f"limit): {what}"
+        f"max memory  {facts['bytes']:,} of {facts['limit']:,} bytes "
+        f"({facts['unlimited']:,} without the limit): {what}"
     )
 
 

@@ -134,42 +134,44 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
         raise click.UsageError("-o says which folder the run is to have")
     kept = {name: given.pop(name) for name in KEPT}
     before = about(place) if resume is not None else {}
-    told = settled(kept, before)
+    settings = settled(kept, before)
     given |= as_compiled(before)
-    if not told["data"]:
+    if not settings["data"]:
         raise click.UsageError("--data says what to train on")
-    options = RunOptions(**{name: told[name] for name in KEPT[5:]})
-    trainer = trained(from_torch, given, told)
-    columns = column_names(pairs(told["columns"], "--columns"))
-    data = opened(trainer, list(told["data"]), columns, told["resize"])
+    options = RunOptions(**{name: settings[name] for name in KEPT[5:]})
+    trainer = trained(from_torch, given, settings)
+    columns = column_names(pairs(settings["columns"], "--columns"))
+    data = opened(trainer, list(settings["data"]), columns, settings["resize"])
     validate = (
-        opened(trainer, list(told["validate"]), columns, told["resize"])
-        if told["validate"]
+        opened(trainer, list(settings["validate"]), columns, settings["resize"])
+        if settings["validate"]
         else None
     )
     report = TerminalReport(options.epochs)
-    found = {n: [absolute(text) for text in told[n]] for n in ("data", "validate")}
+    found = {n: [absolute(text) for text in settings[n]] for n in ("data", "validate")}
     made = {name: given[name] for name in COMPILED}
     spec = {"spec": absolute(str(given["spec"]))} if given["spec"] else {}
-    asked = {**spec, **made, **told, **found}  # from any working directory
+    asked = {**spec, **made, **settings, **found}  # from any working directory
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
     loop.run(resume is not None)
     return 0
 
 
-def trained(from_torch: str | None, given: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
+def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
     """The trainer of SPEC, or of a module of PyTorch's."""
     if from_torch is None:
         import xlac
         from xlac.cli.choice import chosen
 
         choice = chosen(**given)
-        return xlac.trainer(choice.spec, accumulate=told["accumulate"], **training_options(choice))
+        return xlac.trainer(
+            choice.spec, accumulate=settings["accumulate"], **training_options(choice)
+        )
     from xlac.cli.from_torch import torch_trainer
 
     options = {name: given[name] for name in ("target", "threads")}
     options |= {"precision": given["precision"] or "default", "checked": given["checked"] or None}
-    return torch_trainer(from_torch, options, {**given, **told})
+    return torch_trainer(from_torch, options, {**given, **settings})
 
 
 def settled(given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
