@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from xlac.api import compile
-from xlac.frontends.torch.exported import Exported
 from xlac.frontends.torch.fx_nodes import dtype_of
 from xlac.integrations.torch import optimizers
-from xlac.integrations.torch.bound_state import BoundState
 from xlac.integrations.torch.learning_export import Loss, LossModule, loss_program
 from xlac.integrations.torch.optimizers import COUNT, refuse
-from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
-from xlac.integrations.torch.step_graph import (
-    LOSS,
-    RATES,
-    GradientSums,
-    LearnedParameter,
-    StepBuilder,
-    StepGraph,
+from xlac.integrations.torch.step_graph import GradientSums, StepBuilder
+from xlac.integrations.torch.step_program import (
+    StepProgram,
+    check_parameters,
+    compiled_step,
+    learned_parameters,
 )
-from xlac.model import PRECISIONS, Model
-from xlac.ops.tensor.leaf import param
-from xlac.runtime.compiled import Compiled
+from xlac.model import PRECISIONS
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
 from xlac_sdk.dtypes import DType
@@ -35,16 +27,6 @@ from xlac_sdk.support.choices import chosen
 from xlac_sdk.support.limits import checkpoint, within
 
 VARIANTS = 8  # of options of the optimizer, for which programs are made
-
-
-@dataclass(eq=False)
-class StepProgram:
-    """A step compiled for one set of shapes, with the binding of its state."""
-
-    graph: StepGraph
-    program: TensorProgram
-    state: BoundState
-    exported: Exported
 
 
 class TorchStep:
@@ -71,7 +53,10 @@ class TorchStep:
         if not isinstance(model, torch.nn.Module):
             raise refuse(f"the model must be a torch.nn.Module, not {type(model).__name__}")
         if loss is not None and not callable(loss):
-            raise refuse(f"the loss must be a function, not {type(loss).__name__}", "None takes the model's own")  # fmt: skip
+            raise refuse(
+                f"the loss must be a function, not {type(loss).__name__}",
+                "None takes the model's own",
+            )
         self.model, self.optimizer = model, optimizer
         self._module = LossModule(model, loss, targets)
         self._rule = optimizers.rule_of(optimizer)
@@ -82,11 +67,13 @@ class TorchStep:
         self._modules = list(self._module.modules())
         self._programs: Programs[StepProgram] = Programs()
         self._variants: set[Any] = set()
-        self._check_parameters()
+        check_parameters(self._module, optimizer, self._rule)
 
     def __repr__(self) -> str:
         rule = type(self.optimizer).__name__
-        return f"<TorchStep of {type(self.model).__name__} by {rule}, {len(self._programs)} programs>"  # fmt: skip
+        return (
+            f"<TorchStep of {type(self.model).__name__} by {rule}, {len(self._programs)} programs>"
+        )
 
     def __call__(self, /, *args: Any, **named: Any) -> torch.Tensor:
         leaves, nest = pytree.tree_flatten((args, named))
@@ -96,10 +83,18 @@ class TorchStep:
         options = tuple(optimizers.options_of(self._rule, group) for group in groups)
         self._limit_variants(options)
         key = (
-            nest, tuple([_argument_key(leaf) for leaf in leaves]), tuple([m.training for m in self._modules]), options, tuple(pairs),
-            tuple([p.requires_grad for g in groups for p in g["params"]]), self._half(), self.waiting + 1 == self.accumulate,
-        )  # fmt: skip
-        made = self._programs.find(key) or self._programs.get(key, lambda: self._make_program(args, named, pairs))  # fmt: skip
+            nest,
+            tuple([_argument_key(leaf) for leaf in leaves]),
+            tuple([m.training for m in self._modules]),
+            options,
+            tuple(pairs),
+            tuple([p.requires_grad for g in groups for p in g["params"]]),
+            self._half(),
+            self.waiting + 1 == self.accumulate,
+        )
+        made = self._programs.find(key) or self._programs.get(
+            key, lambda: self._make_program(args, named, pairs)
+        )
         self._ensure_state(made)
         return self._run(made, tensors, numbers)
 
@@ -115,12 +110,17 @@ class TorchStep:
             return self._compute
         found = dtype_of(torch.empty((), dtype=torch.get_autocast_dtype("cpu")))
         if found is not DType.BF16:
-            raise refuse(f"torch.autocast is of {found}, whose gradients need a scale of the loss", "dtype=torch.bfloat16")  # fmt: skip
+            raise refuse(
+                f"torch.autocast is of {found}, whose gradients need a scale of the loss",
+                "dtype=torch.bfloat16",
+            )
         return found
 
     # ---- a call ------------------------------------------------------------------------------
 
-    def _run(self, made: StepProgram, tensors: Sequence[torch.Tensor], numbers: list[float]) -> torch.Tensor:  # fmt: skip
+    def _run(
+        self, made: StepProgram, tensors: Sequence[torch.Tensor], numbers: list[float]
+    ) -> torch.Tensor:
         state = [self._tensor(kept) for kept in made.graph.state]
         made.state.bind(state)
         memory = {t.untyped_storage().data_ptr() for t in state}
@@ -141,12 +141,16 @@ class TorchStep:
         """The present tensor of a part of the state: an optimizer's `load_state_dict` replaces
         them.
         """
-        found: torch.Tensor = self.optimizer.state[kept.tensor][kept.slot] if kept.slot else kept.tensor  # fmt: skip
+        found: torch.Tensor = (
+            self.optimizer.state[kept.tensor][kept.slot] if kept.slot else kept.tensor
+        )
         return found
 
     def _ensure_state(self, made: StepProgram) -> None:
         for learned in made.graph.learns:
-            optimizers.ensure_state(self._rule, learned.group, self.optimizer.state[learned.tensor], learned.tensor)  # fmt: skip
+            optimizers.ensure_state(
+                self._rule, learned.group, self.optimizer.state[learned.tensor], learned.tensor
+            )
 
     def _pairs(self, groups: Sequence[dict[str, Any]]) -> tuple[list[int], list[float]]:
         """The distinct pairs (learning rate, number of steps) of parameters, flat; and by parameter
@@ -170,23 +174,37 @@ class TorchStep:
         self._variants.add(options)
         if len(self._variants) > VARIANTS:
             self._variants.discard(options)
-            problem = "options of the optimizer change from step to step, and each needs a program of its own"  # fmt: skip
-            raise refuse(problem, "the rate may change freely; OneCycleLR and CyclicLR take cycle_momentum=False")  # fmt: skip
+            problem = (
+                "options of the optimizer change from step to step, "
+                "and each needs a program of its own"
+            )
+            raise refuse(
+                problem,
+                "the rate may change freely; OneCycleLR and CyclicLR take cycle_momentum=False",
+            )
 
     # ---- a program ---------------------------------------------------------------------------
 
-    def _make_program(self, args: tuple[Any, ...], named: dict[str, Any], pairs: Sequence[int]) -> StepProgram:  # fmt: skip
+    def _make_program(
+        self, args: tuple[Any, ...], named: dict[str, Any], pairs: Sequence[int]
+    ) -> StepProgram:
         limits = {k: self._options[k] for k in ("max_compile_seconds", "max_compile_memory")}
         with within(*limits.values()):
             checkpoint("reading the model")
             for leaf in pytree.tree_leaves((args, named)):
                 if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
-                    raise refuse("an input requires a gradient, and a step has those of parameters only", "x.detach()")  # fmt: skip
+                    raise refuse(
+                        "an input requires a gradient, and a step has those of parameters only",
+                        "x.detach()",
+                    )
             with torch.autocast("cpu", enabled=False):  # products are found here
                 exported = loss_program(self._module, args, named)
             changed = [n for n in exported.buffers if n in exported.inputs]
             if changed:
-                raise refuse(f"the model changes its input '{changed[0]}' in place", "let it change a copy: x.clone()")  # fmt: skip
+                raise refuse(
+                    f"the model changes its input '{changed[0]}' in place",
+                    "let it change a copy: x.clone()",
+                )
             owned = {
                 **dict(self._module.named_parameters(remove_duplicate=False)),
                 **dict(self._module.named_buffers(remove_duplicate=False)),
@@ -194,46 +212,9 @@ class TorchStep:
             last = self.waiting + 1 == self.accumulate
             several = self.accumulate > 1
             sums = GradientSums(self.accumulate, last, self._sums) if several else None
-            learned, half = self._learned(pairs), self._half()
+            learned, half = learned_parameters(self.optimizer, self._rule, pairs), self._half()
             graph = StepBuilder(exported, owned, learned, self._clip, half, sums).graph()
-            return self._compiled(exported, graph)
-
-    def _learned(self, pairs: Sequence[int]) -> list[LearnedParameter]:
-        found: list[LearnedParameter] = []
-        pair = iter(pairs)
-        for n, group in enumerate(self.optimizer.param_groups):
-            made = optimizers.group_optimizer(self._rule, group, n)
-            for p in group["params"]:
-                at = next(pair)
-                if p.requires_grad:
-                    found.append(LearnedParameter(p, made, at))
-        return found
-
-    def _compiled(self, exported: Exported, graph: StepGraph) -> StepProgram:
-        model: Model = replace(graph.model, precision=self._precision)
-        compiled = compile(model, **self._options)
-        assert isinstance(compiled, Compiled)
-        names = [*exported.inputs, RATES]
-        used = {param(n).name for n in model.inputs}
-        inputs = [TorchInput(at, name, None, False) for at, name in enumerate(names) if name in used]  # fmt: skip
-        loss = model.graph.outputs[LOSS]
-        results = [Output(LOSS, loss.type.dtype, (), None)]
-        program = TensorProgram(model, compiled, inputs, results, "seed" if exported.seeded else "")
-        return StepProgram(graph, program, BoundState(compiled, graph.state), exported)
-
-    def _check_parameters(self) -> None:
-        """Raises SourceError for parameters of the optimizer that are not the model's, or not on
-        the CPU.
-        """
-        own = {id(p) for p in self._module.parameters()}
-        for n, group in enumerate(self.optimizer.param_groups):
-            for at, p in enumerate(group["params"]):
-                if id(p) not in own:
-                    problem = f"parameter {at} of group {n} of the optimizer, {list(p.shape)}, is none of the model's"  # fmt: skip
-                    raise refuse(problem, "make the optimizer of model.parameters(), after the model is where it stays")  # fmt: skip
-                if p.device.type != "cpu" or p.layout is not torch.strided:
-                    raise refuse(f"parameter {at} of group {n} of the optimizer is on {p.device}, and a step takes those of the CPU", "model.cpu()")  # fmt: skip
-            optimizers.group_optimizer(self._rule, group, n)
+            return compiled_step(exported, graph, self._precision, self._options)
 
 
 def _argument_key(leaf: Any) -> Any:
@@ -275,7 +256,12 @@ def torch_step(
     if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
         raise refuse("accumulate is a number of calls")
     options = {
-        "compute": compute, "target": target, "threads": threads or torch.get_num_threads(), "precision": precision, "checked": checked,
-        "max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory,
-    }  # fmt: skip
+        "compute": compute,
+        "target": target,
+        "threads": threads or torch.get_num_threads(),
+        "precision": precision,
+        "checked": checked,
+        "max_compile_seconds": max_compile_seconds,
+        "max_compile_memory": max_compile_memory,
+    }
     return TorchStep(model, loss, optimizer, targets, clip_norm, accumulate, options)

@@ -24,8 +24,8 @@ from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPar
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.attention.attention import packed
 from xlac.codegen.cpu.attention.gradient_choice import check, choose
-from xlac.codegen.cpu.attention.gradient_products import GradientOperands, KeySum
 from xlac.codegen.cpu.attention.gradient_tiles import GradientTiles
+from xlac.codegen.cpu.attention.gradient_weights import GradientOperands, KeySum
 from xlac.fusion import cost
 from xlac.fusion.group import Group, picked
 from xlac.ir.dims import volume

@@ -7,7 +7,8 @@ from __future__ import annotations
 from xlac.codegen.core.contraction.contraction import multiply_add, unravel, zero
 from xlac.codegen.core.contraction.matrix_operand import Counters, MatrixOperand, apart
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.cpu.attention.gradient_products import GradientProducts, KeySum
+from xlac.codegen.cpu.attention.gradient_products import GradientProducts
+from xlac.codegen.cpu.attention.gradient_weights import KeySum
 from xlac.ir.dims import ceil_div, divisor, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, LoopKind

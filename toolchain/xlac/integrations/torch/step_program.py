@@ -1,0 +1,86 @@
+"""The program of a training step for one set of shapes, and the parameters that it updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from xlac.api import compile
+from xlac.frontends.torch.exported import Exported
+from xlac.integrations.torch import optimizers
+from xlac.integrations.torch.bound_state import BoundState
+from xlac.integrations.torch.optimizers import OptimizerRule, refuse
+from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
+from xlac.integrations.torch.step_graph import LOSS, RATES, LearnedParameter, StepGraph
+from xlac.model import Model
+from xlac.ops.tensor.leaf import param
+from xlac.runtime.compiled import Compiled
+
+
+@dataclass(eq=False)
+class StepProgram:
+    """A step compiled for one set of shapes, with the binding of its state."""
+
+    graph: StepGraph
+    program: TensorProgram
+    state: BoundState
+    exported: Exported
+
+
+def check_parameters(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, rule: OptimizerRule
+) -> None:
+    """Raises SourceError for parameters of the optimizer that are not the model's, or not on
+    the CPU.
+    """
+    own = {id(p) for p in model.parameters()}
+    for n, group in enumerate(optimizer.param_groups):
+        for at, p in enumerate(group["params"]):
+            which = f"parameter {at} of group {n} of the optimizer"
+            if id(p) not in own:
+                problem = f"{which}, {list(p.shape)}, is none of the model's"
+                raise refuse(
+                    problem,
+                    "make the optimizer of model.parameters(), after the model is where it stays",
+                )
+            if p.device.type != "cpu" or p.layout is not torch.strided:
+                raise refuse(
+                    f"{which} is on {p.device}, and a step takes those of the CPU", "model.cpu()"
+                )
+        optimizers.group_optimizer(rule, group, n)
+
+
+def learned_parameters(
+    optimizer: torch.optim.Optimizer, rule: OptimizerRule, pairs: Sequence[int]
+) -> list[LearnedParameter]:
+    """The parameters that require a gradient, each with its rule of update and the number of its
+    pair of rate and steps: `pairs` has that of every parameter of the optimizer.
+    """
+    found: list[LearnedParameter] = []
+    pair = iter(pairs)
+    for n, group in enumerate(optimizer.param_groups):
+        made = optimizers.group_optimizer(rule, group, n)
+        for p in group["params"]:
+            at = next(pair)
+            if p.requires_grad:
+                found.append(LearnedParameter(p, made, at))
+    return found
+
+
+def compiled_step(
+    exported: Exported, graph: StepGraph, precision: str, options: dict[str, Any]
+) -> StepProgram:
+    """The program of a step's graph, by `options` of `xlac.compile`."""
+    model: Model = replace(graph.model, precision=precision)
+    compiled = compile(model, **options)
+    assert isinstance(compiled, Compiled)
+    names = [*exported.inputs, RATES]
+    used = {param(n).name for n in model.inputs}
+    inputs = [TorchInput(at, name, None, False) for at, name in enumerate(names) if name in used]
+    loss = model.graph.outputs[LOSS]
+    results = [Output(LOSS, loss.type.dtype, (), None)]
+    program = TensorProgram(model, compiled, inputs, results, "seed" if exported.seeded else "")
+    return StepProgram(graph, program, BoundState(compiled, graph.state), exported)
