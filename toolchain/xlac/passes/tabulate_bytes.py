@@ -42,6 +42,8 @@ def looked_up(node: Node) -> tuple[Array, Node] | None:
     if table.shape != (256,) or not isinstance(index.op, Cast) or index.shape != node.shape:
         return None
     (byte,) = index.inputs
+    if index.type.dtype is not DType.I32 or byte.type.dtype is not DType.U8:
+        return None  # indices below zero take the first number
     if isinstance(byte.op, Bitcast):
         (byte,) = byte.inputs
     return (table, byte) if byte.type.dtype in BYTES and byte.shape == node.shape else None

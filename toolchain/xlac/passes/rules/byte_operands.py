@@ -43,7 +43,7 @@ def centred(node: Node, site: Site) -> Centred | None:
         return Centred(node)
     match node.op:
         case Cast() if node.inputs[0].type.dtype in BYTES:
-            return Centred(node.inputs[0])
+            return None if _wraps(node) else Centred(node.inputs[0])
         case Cast() if _widens(node):
             return centred(node.inputs[0], site)
         case Transpose(perm=perm):
@@ -66,8 +66,15 @@ def _widens(node: Node) -> bool:
     return inner.is_integer and inner.is_signed and inner.bits < node.type.dtype.bits
 
 
+def _wraps(node: Node) -> bool:
+    """Whether integers below zero wrap to others than those of i32."""
+    return node.type.dtype.bits < 32 and not node.type.dtype.is_signed
+
+
 def _moved(node: Node, site: Site) -> Centred | None:
     """Bytes plus or minus a number, or a vector along one axis."""
+    if _wraps(node):
+        return None
     sides = [(node.inputs[0], node.inputs[1])]
     if isinstance(node.op, Add):
         sides.append((node.inputs[1], node.inputs[0]))
@@ -86,7 +93,7 @@ def _moved(node: Node, site: Site) -> Centred | None:
         axis = varying[0] if varying else None
         sign = -1 if isinstance(node.op, Add) else 1
         if isinstance(zeros.op, Const) and axis is None:
-            return Centred(number.inputs[0], sign * int(zeros.op.value.reshape(())))
+            return Centred(number.inputs[0], _wrapped(sign * int(zeros.op.value.reshape(()))))
         flat = site.make(Reshape(tuple(by.shape[a] for a in varying)), zeros)
         wide = site.make(Cast(DType.I32), flat)
         return Centred(number.inputs[0], _times(wide, sign, site), axis)
@@ -154,9 +161,14 @@ def filled(shape: Shape, value: int, dtype: DType, site: Site) -> Node:
     return site.make(Broadcast(shape, ()), number)
 
 
+def _wrapped(number: int) -> int:
+    """A number as i32 has it."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
 def _plus(zero: Zero, by: int, site: Site) -> Zero:
     if isinstance(zero, int):
-        return zero + by
+        return _wrapped(zero + by)
     return site.make(Add(), zero, filled(zero.shape, by, DType.I32, site))
 
 

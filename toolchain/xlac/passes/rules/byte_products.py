@@ -36,6 +36,7 @@ from xlac.passes.rules.byte_operands import (
     taken_off,
     turned,
 )
+from xlac.passes.rules.quantized import interval
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
 
@@ -201,10 +202,9 @@ def conv_of_bytes(node: Node, site: Site) -> Node | None:
 
 def _fits(x: Centred) -> bool:
     """Whether the zero point is a number of the bytes, with which they can be surrounded."""
-    if isinstance(x.zero, Node):
-        return True
+    low, high = interval(x.zero) if isinstance(x.zero, Node) else (x.zero, x.zero)
     info = np.iinfo(x.whole.type.dtype.numpy)
-    return bool(info.min <= x.zero <= info.max)
+    return bool(info.min <= low and high <= info.max)
 
 
 def _surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, Conv]:

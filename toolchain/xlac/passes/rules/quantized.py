@@ -58,18 +58,32 @@ def scaled(node: Node, site: Site) -> Scaled | None:
 
 def largest(node: Node) -> int:
     """What the magnitude of integers cannot exceed."""
-    dtype = node.type.dtype
-    held = max(abs(int(np.iinfo(dtype.numpy).min)), int(np.iinfo(dtype.numpy).max))
+    return max(abs(end) for end in interval(node))
+
+
+def interval(node: Node) -> tuple[int, int]:
+    """The least and the greatest that integers can be."""
+    if node.type.dtype is DType.BOOL:
+        return 0, 1
+    info = np.iinfo(node.type.dtype.numpy)
+    held = int(info.min), int(info.max)
     match node.op:
-        case Const():
-            return int(np.abs(node.op.value.astype(np.int64)).max(initial=0))
+        case Const(value=value) if value.size:
+            found = int(value.min()), int(value.max())
         case Cast() if node.inputs[0].type.dtype.is_integer:
-            return min(held, largest(node.inputs[0]))
+            found = interval(node.inputs[0])
         case Broadcast() | Reshape() | Transpose() | Slice():
-            return largest(node.inputs[0])
+            found = interval(node.inputs[0])
         case Add() | Sub():
-            return min(held, sum(largest(i) for i in node.inputs))
-    return held
+            (a, b), (c, d) = map(interval, node.inputs)
+            found = (a + c, b + d) if isinstance(node.op, Add) else (a - d, b - c)
+        case Mul():
+            first, second = map(interval, node.inputs)
+            ends = [a * b for a in first for b in second]
+            found = min(ends), max(ends)
+        case _:
+            return held
+    return found if held[0] <= found[0] and found[1] <= held[1] else held  # or it wraps
 
 
 def alike(a: Node, b: Node, site: Site) -> tuple[Node, Node] | None:

@@ -28,6 +28,7 @@ from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
 
 SMALL = 1 << 20  # elements of scales that are looked at
+HALF = int(np.finfo(np.float16).max)
 NEAR = 2.0**-20  # how far the scale of a bias may be from that of the sums, which it stands for
 
 
@@ -53,6 +54,8 @@ def numbers(node: Node, site: Site) -> Array | None:
 def magnitude(node: Node, site: Site) -> int:
     """What integers cannot exceed."""
     op, held = node.op, largest(node)
+    if not node.type.dtype.is_signed and any(i.type.dtype.is_signed for i in node.inputs):
+        return held  # what is below zero wraps
     match op:
         case Dot() | Conv():
             left, right = (magnitude(i, site) for i in node.inputs)
@@ -64,6 +67,8 @@ def magnitude(node: Node, site: Site) -> int:
             )
             depth = integers([size for axis, size in enumerate(shape) if axis not in kept])
             return held if depth is None else min(held, prod(depth) * left * right)
+        case Sub() if not node.type.dtype.is_signed:
+            return held
         case Add() | Sub():
             return min(held, sum(magnitude(i, site) for i in node.inputs))
         case Cast() if not node.inputs[0].type.dtype.is_integer:
@@ -92,7 +97,15 @@ def _positive(node: Node, site: Site) -> bool:
 
 
 def _over(by: Node, divisor: Node, site: Site) -> Node | None:
-    """A quotient of numbers along one axis at most, before they are spread."""
+    """A quotient of known numbers along one axis at most, before they are spread; None where it
+    is not finite, of which a sum of 0 is no number.
+    """
+    values = numbers(by, site), numbers(divisor, site)
+    if values[0] is None or values[1] is None:
+        return None
+    with np.errstate(all="ignore"):
+        if not np.all(np.isfinite(np.max(np.abs(values[0])) / np.min(values[1]))):
+            return None
     parts = [(n.op, n.inputs[0]) for n in (by, divisor) if isinstance(n.op, Broadcast)]
     if len(parts) != 2:
         return None
@@ -154,7 +167,8 @@ def _shifted(node: Node, by: Node, site: Site) -> Node | None:
         if shift is None:
             continue
         (added,), scale = shift[0].inputs, shift[1]
-        if magnitude(whole, site) + magnitude(added, site) >= SUM:
+        most = HALF if node.type.dtype is DType.F16 else SUM
+        if magnitude(whole, site) + magnitude(added, site) >= most:
             continue
         if spread is not None:
             added = site.make(Broadcast(node.shape, spread), added)
