@@ -34,9 +34,9 @@ def cases(nodes: int = 10) -> st.SearchStrategy[Case]:
     return st.randoms(use_true_random=False).map(lambda random: make(random, nodes))
 
 
-def make(random: Random, nodes: int = 10) -> Case:
-    """One random graph."""
-    return Maker(random, STEPS).case(random.randint(1, nodes))
+def make(random: Random, nodes: int = 10, more: tuple[Step, ...] = ()) -> Case:
+    """One random graph, of `more` kinds of steps than usual."""
+    return Maker(random, (*STEPS, *more)).case(random.randint(1, nodes))
 
 
 STEPS: tuple[Step, ...] = (

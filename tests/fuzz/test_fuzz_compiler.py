@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_seams import seams
 from graphs import Case, make
 
 from xlac.driver import executable, lower
@@ -60,7 +61,7 @@ def compare(found: Mapping[str, Any], expected: Mapping[str, Any], case: Case, w
 @pytest.mark.parametrize("batch", range(-(-COUNT // BATCH)))
 def test_random_graphs_agree(batch: int) -> None:
     for seed in range(batch * BATCH, min((batch + 1) * BATCH, COUNT)):
-        case = make(Random(seed))
+        case = make(Random(seed), more=(seams,) * 3)
         expected = interpret(case.graph, case.inputs, case.weights, float64=True)
         for fuse in (True, False):
             compare(
