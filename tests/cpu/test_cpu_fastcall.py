@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import tempfile
 import threading
 import weakref
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -242,6 +244,8 @@ def test_given_outputs_that_are_not_exact_are_declined_untouched() -> None:
         assert into({"a": A, "b": B}, out) is False
         for name, array in out.items():
             assert np.array_equal(array, before[name])
+    made_up = defaultdict(lambda: np.zeros((4, 16), "f4"), s=block[:4], q=block[4:8])
+    assert into({"a": A, "b": B}, made_up) is False and set(made_up) == {"s", "q"}
     assert into({"a": A}, given_outputs()) is False
     assert into({"a": A, "b": B, "c": B}, given_outputs()) is False
     neighbours = {"s": block[:4], "p": block[4:8]}
@@ -260,3 +264,14 @@ def test_given_outputs_do_not_leak() -> None:
         into({"a": A, "b": B}, {**out, "s": A})
     after = [sys.getrefcount(o) for o in kept]
     assert all(abs(x - y) < 10 for x, y in zip(before, after, strict=True)), (before, after)
+
+
+def test_what_others_say_of_functions_of_python_is_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions of `ctypes.pythonapi` are one for all threads: a call reads what another changes."""
+    names = ("PyCapsule_New", "PyCapsule_GetPointer", "PyCFunction_NewEx")
+    shared = [getattr(ctypes.pythonapi, name) for name in names]
+    others = (ctypes.c_int,)
+    for function in shared:
+        monkeypatch.setattr(function, "argtypes", others)
+    assert right(loaded(two_outputs(), machine()).fast(A, B))
+    assert [function.argtypes for function in shared] == [others] * 3

@@ -160,6 +160,9 @@ def _by_name(
     results = tuple(slot.name for slot in program.outputs)
 
     def call(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> bool:
+        # another mapping may give what it does not have
+        if type(inputs) is not dict or type(outputs) is not dict:
+            return False
         if len(inputs) != len(names) or len(outputs) != len(results):
             return False
         try:

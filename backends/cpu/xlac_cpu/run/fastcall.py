@@ -147,13 +147,9 @@ def functions(
     checks. `keep` lives at least as long as the functions: it owns the code and the constants.
     """
     plan, kept = _plan(program, code, fixed, pool, release, watched)
-    make = ctypes.pythonapi.PyCapsule_New
-    make.restype, make.argtypes = (
-        ctypes.py_object,
-        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
-    )
+    capsule_of, function_of = _makers()
     name = ctypes.create_string_buffer(b"xlac.plan")
-    capsule = make(ctypes.addressof(plan), name, None)
+    capsule = capsule_of(ctypes.addressof(plan), name, None)
     methods = (
         _Method(b"call", code["call"], _FASTCALL | _KEYWORDS, b"Runs the compiled model."),
         _Method(b"into", code["into"], _FASTCALL, b"Runs the compiled model into its outputs."),
@@ -163,13 +159,22 @@ def functions(
         owner, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code["discard"]), _Pinned(plan)
     )
     finalizer.atexit = False  # a daemon thread may still be in a call while the process ends
-    new = ctypes.pythonapi.PyCFunction_NewEx
-    new.restype, new.argtypes = (
-        ctypes.py_object,
-        [ctypes.c_void_p, ctypes.py_object, ctypes.py_object],
-    )
-    call, into = (new(ctypes.addressof(method), capsule, owner) for method in methods)
+    call, into = (function_of(ctypes.addressof(method), capsule, owner) for method in methods)
     return call, into
+
+
+@cache
+def _makers() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What makes a capsule, and a function of a method.
+
+    Of their own: all who use `ctypes.pythonapi` share its functions, and to say what one of them
+    takes, while a thread is calling it, frees what that call reads.
+    """
+    address, text, value = ctypes.c_void_p, ctypes.c_char_p, ctypes.py_object
+    capsule = ctypes.PYFUNCTYPE(value, address, text, address)
+    method = ctypes.PYFUNCTYPE(value, address, value, value)
+    python = ctypes.pythonapi
+    return capsule(("PyCapsule_New", python)), method(("PyCFunction_NewEx", python))
 
 
 class _Owner:

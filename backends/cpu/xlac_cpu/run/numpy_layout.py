@@ -30,8 +30,9 @@ KNOWN = (1, 2)  # the major byte of the version in which the table is as assumed
 
 def c_functions() -> ctypes.Array[ctypes.c_void_p]:
     """The entries of NumPy's table of C functions that are used."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    # of its own: those of `ctypes.pythonapi` are shared by all threads
+    kind = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    get = kind(("PyCapsule_GetPointer", ctypes.pythonapi))
     try:
         core = import_module("numpy._core._multiarray_umath")
     except ImportError:  # NumPy 1

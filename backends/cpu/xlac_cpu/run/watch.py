@@ -66,8 +66,9 @@ def _now() -> int:
 def ended(words: Block, why: int) -> None:
     """Raises the error for a stopped call: `why` is the code's return value."""
     if words[TYPE]:  # a handler raised; the call may have completed nevertheless
-        restore = ctypes.pythonapi.PyErr_Restore
-        restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
+        # of its own: those of `ctypes.pythonapi` are shared by all threads
+        kind = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+        restore = kind(("PyErr_Restore", ctypes.pythonapi))
         kept = [words[i] or None for i in (TYPE, VALUE, TRACE)]
         words[TYPE] = 0
         restore(*kept)  # raises the handler's exception
