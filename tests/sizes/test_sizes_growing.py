@@ -118,3 +118,45 @@ def test_what_cannot_be_open_stays_specialised(tmp_path: Path) -> None:
         step(model, np.ones((2, count, 4), np.float32))
     assert [type(sizes["n"]) for sizes in asked] == [int, Symbol, int, int]
     assert model.programs == 3
+
+
+STATE = """\
+xlac: 1
+model: counter
+dims: {n: {min: 1, max: 64}}
+inputs: {x: 'f32[n, 4]'}
+state:
+  calls: {type: 'i32[]', next: calls + 1}
+  total: {type: 'SIZE', next: total + GROWS}
+outputs: {total: total + GROWS, calls: calls}
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_the_state_is_one_whatever_program_runs(tmp_path: Path, target: str) -> None:
+    file = tmp_path / "counter.yaml"
+    file.write_text(STATE.replace("SIZE", "f32[4]").replace("GROWS", "sum(x, axis=0)"))
+    model = xlac.compile(file, target=target)
+    for _ in range(2):
+        total = 0
+        for calls, n in enumerate((2, 3, 4, 1, 2, 9, 3, 1)):
+            total += n
+            given, out = np.ones((n, 4), np.float32), np.empty(4, np.float32)
+            if calls % 2:
+                found = model(given)
+            else:
+                found = {"total": out, "calls": np.empty((), np.int32)}
+                model.run({"x": given}, found)
+            assert (found["total"] == total).all() and found["calls"] == calls
+        assert isinstance(model, Specializing) and model.programs > 2
+        model.reset()
+
+
+def test_state_of_an_open_size_does_not_grow(tmp_path: Path) -> None:
+    file = tmp_path / "counter.yaml"
+    file.write_text(STATE.replace("SIZE", "f32[n, 4]").replace("GROWS", "x"))
+    model = xlac.compile(file)
+    for calls, n in enumerate((2, 3, 2, 4, 3, 2)):
+        found = model(np.ones((n, 4), np.float32))
+        assert found["calls"] == calls
+        assert (found["total"] == (2, 3, 2, 4, 3, 2)[: calls + 1].count(n)).all()

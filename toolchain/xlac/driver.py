@@ -111,7 +111,8 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
                 raise
             return Specializing(undecided.interface, made)
         if model.dims and options.sizes == "specialize":
-            return Specializing(model.interface, made, grows=facts.device == "cpu")
+            grows = facts.device == "cpu" and not model.open_state
+            return Specializing(model.interface, made, grows=grows)
         closed = watched(unfixed(model), checks)
         return executable(lowered(closed, variants=options.variants), backend)
 

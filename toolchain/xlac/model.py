@@ -60,6 +60,12 @@ class Model:
         return asked(self.graph)
 
     @property
+    def open_state(self) -> bool:
+        """Whether a value of its state has an open size."""
+        held = [node for node in self.graph.inputs if param(node).name in self.state]
+        return any(not isinstance(size, int) for node in held for size in node.type.shape)
+
+    @property
     def interface(self) -> Interface:
         """The model as its callers see it."""
         outputs = self.graph.outputs

@@ -15,6 +15,7 @@ from xlac.ops.tensor.leaf import Param, param
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.growing import Growth
 from xlac.runtime.programs import PROGRAMS, Programs
+from xlac.runtime.state import SharedState
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host.array_values import as_array, device_of, type_of
 from xlac_sdk.host.call_binding import Parameters, as_input, by_name
@@ -37,7 +38,7 @@ def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict
 
 class Specializing:
     """A model with open sizes: compiled for each set of sizes, and of values that decide sizes,
-    when it first meets it.
+    when it first meets it. Its programs share its state, except what has open sizes itself.
 
     Called like `Compiled`. At most `programs.PROGRAMS` are kept. Where it `grows`, a size that
     comes with a second value stays open in the next program: `growing.py` says how far.
@@ -57,6 +58,7 @@ class Specializing:
         self.compile_for = compile_for
         self._growth: dict[Hashable, Growth] = {}  # by what else a program is made for
         self._programs: Programs[Compiled] = Programs()
+        self._state = SharedState()
         self._deciding = frozenset(interface.values)
         self._parameters = Parameters(interface.inputs)
         self._types = {param(node).name: node.type for node in interface.params}
@@ -101,10 +103,17 @@ class Specializing:
             shapes = tuple([array.shape for array in arrays])
             program = self._programs.find(self._shapes.get(shapes))
             if program is not None:
-                return program(*arrays)
+                return self._turn(program, lambda: program(*arrays))
         key, program, given = self._prepared(by_name(self._parameters, arrays, named))
         self._note(shapes, key, program)
-        return program(**given)
+        return self._turn(program, lambda: program(**given))
+
+    def _turn(self, program: Compiled, call: Callable[[], Any]) -> Any:
+        """A call of a program, which has the state that the last call of any left."""
+        if not program.program.state_bytes:
+            return call()
+        with self._state.of(program):
+            return call()
 
     def _note(
         self, shapes: tuple[tuple[int, ...], ...] | None, key: Hashable, program: Compiled
@@ -124,16 +133,15 @@ class Specializing:
                 shapes = tuple([array.shape for array in arrays])
                 program = self._programs.find(self._shapes.get(shapes))
                 if program is not None:
-                    program.run(inputs, out)
+                    self._turn(program, lambda: program.run(inputs, out))
                     return
         key, program, given = self._prepared(by_name(self._parameters, (), inputs))
         self._note(shapes, key, program)
-        program.run(given, out)
+        self._turn(program, lambda: program.run(given, out))
 
     def reset(self) -> None:
-        """Sets the state of every program to zero."""
-        for program in self._programs.kept():
-            program.reset()
+        """Sets the model's state to zero, where it began."""
+        self._state.reset(self._programs.kept())
 
     def specialize(self, inputs: Mapping[str, Any]) -> Compiled:
         """The program for the shapes, and the deciding values, of these arrays, compiled if it is
