@@ -267,7 +267,7 @@ def test_given_outputs_do_not_leak() -> None:
 
 
 def test_what_others_say_of_functions_of_python_is_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions of `ctypes.pythonapi` are one for all threads: a call reads what another changes."""
+    """Functions of `ctypes.pythonapi` are one for all threads: calls read what others change."""
     names = ("PyCapsule_New", "PyCapsule_GetPointer", "PyCFunction_NewEx")
     shared = [getattr(ctypes.pythonapi, name) for name in names]
     others = (ctypes.c_int,)

@@ -1,4 +1,4 @@
-"""The state of a model that has several programs: it belongs to the model, whatever program runs."""
+"""The state of a model that has several programs: the model's, whatever program runs."""
 
 from __future__ import annotations
 
