@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,10 +104,10 @@ class Specializing:
             shapes = tuple([array.shape for array in arrays])
             program = self._programs.find(self._shapes.get(shapes))
             if program is not None:
-                return self._turn(program, lambda: program(*arrays))
+                return self._turn(program, partial(program, *arrays))
         key, program, given = self._prepared(by_name(self._parameters, arrays, named))
         self._note(shapes, key, program)
-        return self._turn(program, lambda: program(**given))
+        return self._turn(program, partial(program, **given))
 
     def _turn(self, program: Compiled, call: Callable[[], Any]) -> Any:
         """A call of a program, which has the state that the last call of any left."""
@@ -133,11 +134,11 @@ class Specializing:
                 shapes = tuple([array.shape for array in arrays])
                 program = self._programs.find(self._shapes.get(shapes))
                 if program is not None:
-                    self._turn(program, lambda: program.run(inputs, out))
+                    self._turn(program, partial(program.run, inputs, out))
                     return
         key, program, given = self._prepared(by_name(self._parameters, (), inputs))
         self._note(shapes, key, program)
-        self._turn(program, lambda: program.run(given, out))
+        self._turn(program, partial(program.run, given, out))
 
     def reset(self) -> None:
         """Sets the model's state to zero, where it began."""
