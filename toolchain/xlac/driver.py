@@ -111,8 +111,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
                 raise
             return Specializing(undecided.interface, made)
         if model.dims and options.sizes == "specialize":
-            grows = facts.device == "cpu" and not model.open_state
-            return Specializing(model.interface, made, grows=grows)
+            return Specializing(model.interface, made, grows=facts.device == "cpu" and model.grows)
         closed = watched(unfixed(model), checks)
         return executable(lowered(closed, variants=options.variants), backend)
 

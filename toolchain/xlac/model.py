@@ -60,10 +60,10 @@ class Model:
         return asked(self.graph)
 
     @property
-    def open_state(self) -> bool:
-        """Whether a value of its state has an open size."""
+    def grows(self) -> bool:
+        """Whether one program may be for several sizes: no value of the state has an open one."""
         held = [node for node in self.graph.inputs if param(node).name in self.state]
-        return any(not isinstance(size, int) for node in held for size in node.type.shape)
+        return all(isinstance(size, int) for node in held for size in node.type.shape)
 
     @property
     def interface(self) -> Interface:
