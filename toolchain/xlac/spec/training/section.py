@@ -4,7 +4,7 @@ and checks everything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -14,14 +14,13 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.spec.elaborate.context import Elaboration
-from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Frame, Scope
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema.document import Merged, SpecEntry
 from xlac.spec.schema.settings import DimValue
-from xlac.spec.schema.training import ClipSpec, MeanSpec, TrainSpec
+from xlac.spec.schema.training import ClipSpec, TrainSpec
 from xlac.spec.summary import statistics
-from xlac.spec.training.counts import BatchMean, batch_mean, check_count, check_finite
+from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.ema import ExponentialAverage, read_average
 from xlac.spec.training.lora import LowRank, low_rank, with_factors
 from xlac.spec.training.loss_scale import LossScale, loss_scale
@@ -29,7 +28,6 @@ from xlac.spec.training.objective import (
     IN_TURN,
     Objective,
     Values,
-    check_names,
     check_objectives,
     learning,
     losses,
@@ -37,9 +35,9 @@ from xlac.spec.training.objective import (
 from xlac.spec.training.optimizer import Optimizer
 from xlac.spec.training.products import multiplies
 from xlac.spec.training.rates import built_in
+from xlac.spec.training.section_values import SectionReader
 from xlac.spec.weights.initial import draw, scheme_of
 from xlac_sdk.dtypes import DType
-from xlac_sdk.source import Origin
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +90,18 @@ def read_training(
     """
     spec, place, report = entry.spec, entry.place, context.report
     before = len(report.found)
-    reader = _Section(context, _with_weights(context, scope), place, symbols, spec.batch or "")
-    if spec.batch is not None and spec.batch not in symbols and not isinstance(fixed.get(spec.batch), int):  # fmt: skip
-        report.add("XL2004", f"there is no open size {spec.batch!r}", place.at("batch").span, nearest(spec.batch, symbols))  # fmt: skip
+    reader = SectionReader(context, _with_weights(context, scope), place, symbols, spec.batch or "")
+    if (
+        spec.batch is not None
+        and spec.batch not in symbols
+        and not isinstance(fixed.get(spec.batch), int)
+    ):
+        report.add(
+            "XL2004",
+            f"there is no open size {spec.batch!r}",
+            place.at("batch").span,
+            nearest(spec.batch, symbols),
+        )
     asked = losses(spec, place, context)
     values = reader.values(spec, asked, outputs)
     measured = statistics(values.graph(merged.name))
@@ -107,7 +114,9 @@ def read_training(
     values = _with_factors(values, factors, context)
     able = {name: node for name, node in able.items() if name not in factors}
     parts = {node.name: node for one in factors.values() for node in (one.a, one.b)}
-    learns = [learning(one, merged, context, scope.constants, at, able, parts) for _, at, one in asked]  # fmt: skip
+    learns = [
+        learning(one, merged, context, scope.constants, at, able, parts) for _, at, one in asked
+    ]
     initial = _initial(spec, context, place)
     if factors:
         seed = spec.seed if spec.init is None else spec.init.seed
@@ -130,11 +139,25 @@ def read_training(
         return Elaboration(report, {}, merged.ops, Frame(), context.stored, context.handlers)
 
     training = Training(
-        Graph(merged.name, tuple(inputs), values.outputs), tuple(objectives), order == IN_TURN, kept, weights,
-        spec.batch or "", spec.seed, tuple(spec.frozen_mode), initial, again, report, place, DType(spec.compute), spec.accumulate, factors,
+        Graph(merged.name, tuple(inputs), values.outputs),
+        tuple(objectives),
+        order == IN_TURN,
+        kept,
+        weights,
+        spec.batch or "",
+        spec.seed,
+        tuple(spec.frozen_mode),
+        initial,
+        again,
+        report,
+        place,
+        DType(spec.compute),
+        spec.accumulate,
+        factors,
         read_average(spec.ema, context, scope.constants, place.at("ema")) if spec.ema else None,
-        loss_scale(spec), spec.finite,
-    )  # fmt: skip
+        loss_scale(spec),
+        spec.finite,
+    )
     _check_optimizers(training)
     return training if len(report.found) == before else None
 
@@ -157,7 +180,12 @@ def _check_compute(
     if spec.compute != "f32" and not any(
         multiplies(one.loss.value, DType.F32) for one in objectives
     ):
-        report.add("XL2055", f"nothing is computed in {spec.compute}: the loss has no product of f32", place.at("compute").span, "leave compute out")  # fmt: skip
+        report.add(
+            "XL2055",
+            f"nothing is computed in {spec.compute}: the loss has no product of f32",
+            place.at("compute").span,
+            "leave compute out",
+        )
 
 
 def _check_frozen(spec: TrainSpec, graph: Graph, context: Elaboration, place: Place) -> None:
@@ -165,7 +193,12 @@ def _check_frozen(spec: TrainSpec, graph: Graph, context: Elaboration, place: Pl
     named = {node.name for node in graph.order}
     for i, pattern in enumerate(spec.frozen_mode):
         if not any(fnmatchcase(name, pattern) for name in named) and not context.report.found:
-            context.report.add("XL3011", f"this pattern fits no node: {pattern!r}", place.at("frozen_mode", i).span, nearest(pattern, named))  # fmt: skip
+            context.report.add(
+                "XL3011",
+                f"this pattern fits no node: {pattern!r}",
+                place.at("frozen_mode", i).span,
+                nearest(pattern, named),
+            )
 
 
 def _with_weights(context: Elaboration, scope: Scope) -> Scope:
@@ -175,78 +208,31 @@ def _with_weights(context: Elaboration, scope: Scope) -> Scope:
     return inner
 
 
-@dataclass
-class _Section:
-    """Elaborates the losses and metrics of a section."""
-
-    context: Elaboration
-    scope: Scope
-    place: Place
-    symbols: Mapping[str, Symbol]
-    batch: str
-
-    def values(
-        self, spec: TrainSpec, asked: Sequence[tuple[str, Place, Any]], outputs: Mapping[str, Node]
-    ) -> Values:
-        """The losses and metrics; mistakes go to the report, and give None for that one."""
-        found = [
-            self.mean(one.loss, name or "loss", at.at("loss")) if one.loss is not None else None
-            for name, at, one in asked
-        ]
-        metrics = {
-            name: self.mean(text, name, self.place.at("metrics", name))
-            for name, text in spec.metrics.items()
-        }
-        check_names(spec, self.place, self.context.report)
-        return Values(outputs, found, metrics)
-
-    def mean(self, text: Any, name: str, at: Place) -> BatchMean | None:
-        """The mean given by an expression, or by `sum` and `count`; mistakes go to the report."""
-        try:
-            if isinstance(text, MeanSpec):
-                total, number = (
-                    self.scalar(part, f"{name}.{key}", at.at(key))
-                    for key, part in (("sum", text.sum), ("count", text.count))
-                )
-                check_count(number, at.at("count"))
-                return BatchMean(build.div(total, build.cast(number, total.type.dtype)), number)
-            value = self.scalar(text, name, at)
-            check_finite(value, at)
-            found = batch_mean(value, self.scope.constants.dims.get(self.batch, 1))
-            self.context.stamp(found.nodes(), Origin(f"train.{name}", at.span))
-            return found
-        except Fault as fault:
-            self.context.report.fault(fault)
-        except Poisoned:
-            pass
-        return None
-
-    def scalar(self, text: Any, name: str, at: Place) -> Node:
-        path = f"train.{name}"
-        value = as_node(self.context, expression(self.context, self.scope, text, path, at), text, path, at)  # fmt: skip
-        if value.shape:
-            what = "the loss" if at.path[-1] == "loss" else repr(name)
-            raise Fault("XL2009", f"{what} is {value.type}, and must be a scalar", at.span, "mean(…) makes one")  # fmt: skip
-        if not value.type.dtype.is_float and not name.endswith("count"):
-            made = build.cast(value, DType.F32)
-            self.context.stamp([made], Origin(path, at.span))
-            return made
-        return value
-
-
 def _initial(spec: TrainSpec, context: Elaboration, place: Place) -> dict[str, Callable[[], Any]]:
     """Functions that make random initial values, by weight, where `init` asks for them."""
     init = spec.init
     if init is None:
         return {}
     for pattern in init.tensors:
-        if not any(fnmatchcase(name, pattern) for name in context.weights) and not context.report.found:  # fmt: skip
-            context.report.add("XL3011", f"this pattern fits no tensor: {pattern!r}", place.at("init", "tensors", pattern).key, nearest(pattern, context.weights))  # fmt: skip
+        if (
+            not any(fnmatchcase(name, pattern) for name in context.weights)
+            and not context.report.found
+        ):
+            context.report.add(
+                "XL3011",
+                f"this pattern fits no tensor: {pattern!r}",
+                place.at("init", "tensors", pattern).key,
+                nearest(pattern, context.weights),
+            )
 
     def maker(name: str, type: Type) -> Callable[[], Any]:
         return lambda: draw(name, type, init.seed, scheme_of(name, type, init))
 
-    return {name: maker(name, node.type) for name, node in context.weights.items() if all(isinstance(n, int) for n in node.shape)}  # fmt: skip
+    return {
+        name: maker(name, node.type)
+        for name, node in context.weights.items()
+        if all(isinstance(n, int) for n in node.shape)
+    }
 
 
 def _check_optimizers(training: Training) -> None:
@@ -271,7 +257,9 @@ def _check_optimizers(training: Training) -> None:
         try:
             one.rate.factor(context, step, step)
             one.rate.check(context)
-            kept = {n: build.param(n, t.dtype, t.shape) for n, (t, _) in one.slots(weight.type).items()}  # fmt: skip
+            kept = {
+                n: build.param(n, t.dtype, t.shape) for n, (t, _) in one.slots(weight.type).items()
+            }
             gradient = build.param("g", weight.type.dtype, weight.shape)
             one.update(context, weight, gradient, rate, step, kept)
         except Fault as fault:
