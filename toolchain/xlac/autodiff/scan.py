@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xlac.autodiff.bodies import ForwardMode, PullBack, Tangents, linearized_to_fixpoint
-from xlac.ir.graph import Node, pick, walk, zeros
+from xlac.ir.graph import Graph, Node, pick, walk, zeros
 from xlac.ops import build
 from xlac.ops.control.bounded import CountedScan
 from xlac.ops.control.control import Scan
@@ -32,16 +32,7 @@ def scan_jvp(
     active = [tangent is not None for tangent in tangents]
     parts = linearized_to_fixpoint(body, active, count, forward)
     carry, slices, rest = op.parts(body.inputs)
-    steps, alike = set(carry) | set(slices), parts.residuals
-    if (
-        isinstance(op, Scan) and op.checkpoint_every
-    ):  # residuals are the inputs of a step: the rest is recomputed
-        under = set(walk(alike))
-        alike = [i for i in body.inputs if i in under]
-    moving = dependents(alike, steps)
-    yielded = [r for r in alike if r in moving and r not in slices]
-    passed = [r for r in alike if r in slices]
-    fixed = [r for r in alike if r not in moving]
+    yielded, passed, fixed = _residuals(op, body, parts.residuals)
 
     full = replace(op, body=closed(body.name, body.inputs, [*parts.values, *yielded]))
     new = Node.of(full, *node.inputs, origin=node.origin)
@@ -49,18 +40,13 @@ def scan_jvp(
     stacked = [pick(new, len(node.results) + n) for n in range(len(yielded))]
 
     outer = dict(zip(body.inputs, inputs, strict=True))
-    outside = substituted(fixed, outer)
     given = {
         i: tangent or zeros(operand.type)
         for i, operand, tangent, on in zip(body.inputs, inputs, tangents, active, strict=True)
         if on
     }
-    on_carry = [n for n, c in enumerate(carry) if active[n]]
-    split = dict(
-        zip(
-            (i for i, on in zip(body.inputs, active, strict=True) if on), parts.sources, strict=True
-        )
-    )
+    on_carry = [n for n in range(count) if active[n]]
+    split = dict(zip(given, parts.sources, strict=True))
     own = [parts.tangents[n] or zeros(parts.values[n].type) for n in on_carry]
     on_results = [n for n in range(count, len(node.results)) if parts.tangents[n] is not None]
     takes = [
@@ -85,7 +71,7 @@ def scan_jvp(
         *stacked,
         *(outer[x] for x in passed),
         *(given[x] for x in slices if x in split),
-        *outside,
+        *substituted(fixed, outer),
         *(given[r] for r in rest if r in split),
         origin=node.origin,
     )
@@ -94,6 +80,22 @@ def scan_jvp(
         pick(linear, places[n]) if n in places else None for n in range(len(node.results))
     )
     return results, found
+
+
+def _residuals(
+    op: Scan | CountedScan, body: Graph, alike: Sequence[Node]
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """Residuals of a step: those that the first scan has to return, those that are slices of what
+    it reads, and those that are the same in every step. With checkpoints residuals are the inputs
+    of a step, and the rest is recomputed.
+    """
+    carry, slices, _ = op.parts(body.inputs)
+    if isinstance(op, Scan) and op.checkpoint_every:
+        under = set(walk(alike))
+        alike = [i for i in body.inputs if i in under]
+    moving = dependents(alike, set(carry) | set(slices))
+    yielded = [r for r in alike if r in moving and r not in slices]
+    return yielded, [r for r in alike if r in slices], [r for r in alike if r not in moving]
 
 
 def scan_transposed(
@@ -111,17 +113,9 @@ def scan_transposed(
     outputs, linear = list(body.outputs.values()), linear[len(lead) :]
     inputs = node.inputs[len(lead) :]
     carried, slices, rest = op.parts(list(zip(body.inputs, inputs, linear, strict=True)))
-    sources = [param for param, _, on in (*carried, *slices, *rest) if on]
-    while True:  # a carried value may be linear after the first step only
-        depend = dependents(outputs, sources)
-        more = [
-            p
-            for (p, _, _), out in zip(carried, outputs, strict=False)
-            if out in depend and p not in sources
-        ]
-        if not more:
-            break
-        sources += more
+    first = [param for param, _, on in (*carried, *slices, *rest) if on]
+    sources = _all_linear(outputs, [p for p, _, _ in carried], first)
+    depend = dependents(outputs, sources)
     own = [n for n, (p, _, _) in enumerate(carried) if p in sources]
     assert len(own) == count, "a linear scan carries linear values only"
     yields = [
@@ -129,7 +123,6 @@ def scan_transposed(
     ]
     xs, fixed = [p for p, _, on in slices if on], [s for s in slices if not s[2]]
     rs, alike = [p for p, _, on in rest if on], [r for r in rest if not r[2]]
-
     back = fresh([outputs[n].type for n in (*own, *yields)], "ct")
     sums = fresh([r.type for r in rs], "sum")
     found = pull(
@@ -141,13 +134,7 @@ def scan_transposed(
         *(s if f is None else build.add(s, f) for f, s in zip(at_rs, sums, strict=True)),
         *(f or zeros(p.type) for f, p in zip(at_xs, xs, strict=True)),
     ]
-    takes = [
-        *back[:count],
-        *sums,
-        *back[count:],
-        *(p for p, _, _ in fixed),
-        *(p for p, _, _ in alike),
-    ]
+    takes = [*back[:count], *sums, *back[count:], *(p for p, _, _ in (*fixed, *alike))]
     tangent = replace(
         op,
         body=closed(f"{body.name}_back", takes, gives),
@@ -161,8 +148,7 @@ def scan_transposed(
         *(cotangents[n] or zeros(node.results[n]) for n in range(count)),
         *(zeros(s.type) for s in sums),
         *(cotangents[n] for n in yields),  # type: ignore[arg-type]
-        *(operand for _, operand, _ in fixed),
-        *(operand for _, operand, _ in alike),
+        *(operand for _, operand, _ in (*fixed, *alike)),
         origin=node.origin,
     )
     of = iter([pick(new, n) for n in range(count + len(sums) + len(xs))])
@@ -172,3 +158,19 @@ def scan_transposed(
     )
     back_to = [by_param.get(p) if on else None for p, on in zip(body.inputs, linear, strict=True)]
     return [*[None] * len(lead), *back_to]
+
+
+def _all_linear(
+    outputs: Sequence[Node], carried: Sequence[Node], sources: list[Node]
+) -> list[Node]:
+    """The parameters of a step that are linear, and those that become so after the first step."""
+    while True:
+        depend = dependents(outputs, sources)
+        more = [
+            param
+            for param, out in zip(carried, outputs, strict=False)
+            if out in depend and param not in sources
+        ]
+        if not more:
+            return sources
+        sources = sources + more

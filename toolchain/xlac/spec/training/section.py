@@ -18,7 +18,7 @@ from xlac.spec.elaborate.scope import Frame, Scope
 from xlac.spec.report import Fault, Place, Poisoned, Report, nearest
 from xlac.spec.schema.document import Merged, SpecEntry
 from xlac.spec.schema.settings import DimValue
-from xlac.spec.schema.training import ClipSpec, TrainSpec
+from xlac.spec.schema.training import TrainSpec
 from xlac.spec.summary import statistics
 from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.ema import ExponentialAverage, read_average
@@ -35,7 +35,7 @@ from xlac.spec.training.objective import (
 from xlac.spec.training.optimizer import Optimizer
 from xlac.spec.training.products import multiplies
 from xlac.spec.training.rates import built_in
-from xlac.spec.training.section_values import SectionReader
+from xlac.spec.training.section_values import SectionReader, learnable, objectives_of
 from xlac.spec.weights.initial import draw, scheme_of
 from xlac_sdk.dtypes import DType
 
@@ -91,25 +91,10 @@ def read_training(
     spec, place, report = entry.spec, entry.place, context.report
     before = len(report.found)
     reader = SectionReader(context, _with_weights(context, scope), place, symbols, spec.batch or "")
-    if (
-        spec.batch is not None
-        and spec.batch not in symbols
-        and not isinstance(fixed.get(spec.batch), int)
-    ):
-        report.add(
-            "XL2004",
-            f"there is no open size {spec.batch!r}",
-            place.at("batch").span,
-            nearest(spec.batch, symbols),
-        )
+    _check_batch(spec, symbols, fixed, place, report)
     asked = losses(spec, place, context)
     values = reader.values(spec, asked, outputs)
-    measured = statistics(values.graph(merged.name))
-    able = {
-        name: node
-        for name, node in context.weights.items()
-        if node.type.dtype.is_float and node not in measured
-    }
+    able = learnable(context, statistics(values.graph(merged.name)))
     factors = low_rank(spec.lora, able, values.nodes(), place, context)
     values = _with_factors(values, factors, context)
     able = {name: node for name, node in able.items() if name not in factors}
@@ -117,16 +102,9 @@ def read_training(
     learns = [
         learning(one, merged, context, scope.constants, at, able, parts) for _, at, one in asked
     ]
-    initial = _initial(spec, context, place)
-    if factors:
-        seed = spec.seed if spec.init is None else spec.init.seed
-        initial |= {n: made for one in factors.values() for n, made in one.initial(seed).items()}
+    initial = _initial(spec, context, place) | _initial_factors(spec, factors)
     _check_frozen(spec, values.graph(merged.name), context, place)
-    objectives = [
-        Objective(name, loss, learns[n], one.clip or ClipSpec())
-        for n, ((name, _, one), loss) in enumerate(zip(asked, values.losses, strict=True))
-        if loss is not None
-    ]
+    objectives = objectives_of(asked, values, learns)
     if len(report.found) > before or len(objectives) < len(asked):  # of nodes that are wrong
         return None
     order = spec.order or IN_TURN
@@ -134,10 +112,7 @@ def read_training(
     check_objectives(objectives, order, weights, context, [at for _, at, _ in asked])
     _check_compute(spec, objectives, place, report)
     kept = {name: metric for name, metric in values.metrics.items() if metric is not None}
-
-    def again() -> Elaboration:
-        return Elaboration(report, {}, merged.ops, Frame(), context.stored, context.handlers)
-
+    again = lambda: Elaboration(report, {}, merged.ops, Frame(), context.stored, context.handlers)
     training = Training(
         Graph(merged.name, tuple(inputs), values.outputs),
         tuple(objectives),
@@ -160,6 +135,35 @@ def read_training(
     )
     _check_optimizers(training)
     return training if len(report.found) == before else None
+
+
+def _check_batch(
+    spec: TrainSpec,
+    symbols: Mapping[str, Symbol],
+    fixed: Mapping[str, DimValue],
+    place: Place,
+    report: Report,
+) -> None:
+    """Reports a batch that is no open size, and none that the caller has fixed."""
+    if (
+        spec.batch is not None
+        and spec.batch not in symbols
+        and not isinstance(fixed.get(spec.batch), int)
+    ):
+        report.add(
+            "XL2004",
+            f"there is no open size {spec.batch!r}",
+            place.at("batch").span,
+            nearest(spec.batch, symbols),
+        )
+
+
+def _initial_factors(
+    spec: TrainSpec, factors: Mapping[str, LowRank]
+) -> dict[str, Callable[[], Any]]:
+    """What the factors of weights of low rank begin with, by name."""
+    seed = spec.seed if spec.init is None else spec.init.seed
+    return {n: made for one in factors.values() for n, made in one.initial(seed).items()}
 
 
 def _with_factors(values: Values, factors: Mapping[str, LowRank], context: Elaboration) -> Values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,9 @@ from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Scope
 from xlac.spec.report import Fault, Place, Poisoned
-from xlac.spec.schema.training import MeanSpec, TrainSpec
+from xlac.spec.schema.training import ClipSpec, MeanSpec, TrainSpec
 from xlac.spec.training.counts import BatchMean, batch_mean, check_count, check_finite
-from xlac.spec.training.objective import Values, check_names
+from xlac.spec.training.objective import Objective, Values, check_names
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
@@ -84,3 +84,21 @@ class SectionReader:
             self.context.stamp([made], Origin(path, at.span))
             return made
         return value
+
+
+def learnable(context: Elaboration, measured: Collection[Node]) -> dict[str, Node]:
+    """The weights that may learn: floats that no operation measures, by name."""
+    return {
+        name: node
+        for name, node in context.weights.items()
+        if node.type.dtype.is_float and node not in measured
+    }
+
+
+def objectives_of(asked: Sequence[Any], values: Values, learns: Sequence[Any]) -> list[Objective]:
+    """The losses that could be read, with what learns from each."""
+    return [
+        Objective(name, loss, learned, one.clip or ClipSpec())
+        for (name, _, one), loss, learned in zip(asked, values.losses, learns, strict=True)
+        if loss is not None
+    ]
