@@ -258,3 +258,15 @@ def test_open_sizes(tmp_path: Path) -> None:
         a, b = model(x=x, y=y).values()
         np.testing.assert_array_equal(a, np.maximum(np.concatenate([x, y], 1), 0))
         np.testing.assert_array_equal(b, np.maximum(np.roll(x, 1, 1), 0))
+
+
+def test_vectors_that_are_one_number_are_summed_as_such() -> None:
+    """Nothing but padding is left to sum, by vectors wider than an accumulator."""
+
+    def f(x: xlac.Tensor) -> tuple[xlac.Tensor, xlac.Tensor]:
+        padded = xlac.pad(x, 0.0, low=[0], high=[42], interior=[0])
+        return xlac.sum(xlac.sqrt(padded * padded + 0.5)), padded
+
+    total, padded = xlac.jit(f, target="cpu")(np.zeros(0, "f4"))
+    np.testing.assert_allclose(total, 42 * np.sqrt(0.5), 1e-6)
+    assert not padded.any()

@@ -82,7 +82,8 @@ class Accumulator:
             for part in range(lanes // width):
                 picks = tuple(range(part * width, (part + 1) * width))
                 some = None if mask is None else Shuffle((mask,), picks)
-                self.add(copy + part, [Shuffle((value,), picks) for value in values], width, some)
+                split = [v if v.lanes == 1 else Shuffle((v,), picks) for v in values]
+                self.add(copy + part, split, width, some)
             return
         if self.tail is not None and lanes == 1:
             into = self.tail

@@ -88,6 +88,7 @@ def cubic(distance: Array, a: float) -> Array:
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
+MOST_TAPS = 1024  # elements that one is made of: each is a node of the expansion
 KERNELS = {"linear": (linear, 1), "cubic": (cubic, 2)}
 """The weight of a neighbour by its distance, and how far neighbours reach."""
 
@@ -153,6 +154,12 @@ class Resize(Composite):
                     attribute="size" if self.size else "scale",
                 )
             check_table(self.mnemonic, new * self.taps(scale), x)
+            if self.taps(scale) > MOST_TAPS:
+                raise ShapeError(
+                    f"each new element of axis {axis} of {x} would be made of "
+                    f"{self.taps(scale):.3g}; at most {MOST_TAPS:,} are supported: resize in steps",
+                    attribute="antialias",
+                )
             region = (
                 (self.region[number], self.region[count + number]) if self.region else (0.0, 1.0)
             )

@@ -25,7 +25,7 @@ def scan_batched(call: OperatorCall) -> tuple[Value, ...]:
         call.fail("sequences of different lengths are not supported")
     inputs = [call[n] for n in range(1, len(call))]
     scanned = call.attr("num_scan_inputs")
-    directions = call.attr("directions", [0] * scanned)
+    directions = call.attr("directions", [])
     batch = inputs[0].shape[0]
     if not isinstance(batch, int):
         call.fail(f"the batch size {batch} must be known")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.ragged import carried
 from xlac.frontends.onnx.graph.values import Coded, Ragged, Value
-from xlac.frontends.onnx.limits import check_size
+from xlac.frontends.onnx.limits import check_parts, check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
@@ -114,7 +114,9 @@ def split(call: OperatorCall) -> tuple[Value, ...]:
         list(call.dims(1)) if call.given(1) is not None else call.attr("split", None)
     )
     if sizes is None:
-        parts = call.attr("num_outputs", len(call.outputs))
+        parts = check_parts(call.attr("num_outputs", len(call.outputs)))
+        if parts < 1:
+            call.fail(f"num_outputs is {parts}")
         extent = x.shape[axis]
         if isinstance(extent, int):
             each = -(-extent // parts)
