@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.frontends.onnx.graph.call import OperatorCall
+from xlac.frontends.onnx.limits import check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -53,6 +54,8 @@ def _roi_align(call: OperatorCall, default: str) -> Node:
         call.fail(f"mode is avg or max, not '{mode}'")
     counts = [call.attr("output_height", 1), call.attr("output_width", 1)]
     ratio, scale = call.attr("sampling_ratio", 0), call.attr("spatial_scale", 1.0)
+    for count in counts:
+        check_parts(count * max(ratio, 1))
     edges = build.sub(build.mul(build.compute(boxes), scale), 0.5 if aligned else 0.0)
     images = build.take(build.compute(x), batches, 0)
     lines = []
@@ -201,7 +204,7 @@ def max_roi_pool(call: OperatorCall) -> Node:
         )
     images = build.take(x, build.cast(column(boxes, 0), DType.I64), 0)
     masks = []
-    for axis, count in enumerate(counts):
+    for axis, count in enumerate(map(check_parts, counts)):
         size = x.shape[2 + axis]
         low, high = (
             build.apply1("round_half_away", build.mul(build.compute(column(boxes, n)), scale))
