@@ -117,10 +117,12 @@ def _consistent(found: Manifest, folder: Path) -> None:
         raise ValueError("memory.peak: not the sum of the others")
     if found.weights.inside and found.weights_file:
         raise ValueError("weights_file: the weights are in the code")
-    for name in (found.library, found.weights_file):
-        of_folder = any(file.startswith(f"{name}/") for file in found.files)
-        if name not in ("", ".") and name not in found.files and not of_folder:
-            raise ValueError(f"'{name}' has no hash")
+    if found.weights_file and found.weights_file not in found.files:
+        raise ValueError(f"'{found.weights_file}' has no hash")
+    library = found.library
+    of_folder = library == "." or any(file.startswith(f"{library}/") for file in found.files)
+    if library and library not in found.files and not of_folder:
+        raise ValueError(f"'{library}' has no hash")
 
 
 def is_artefact(folder: Path) -> bool:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from xlac_c.constants import constants
 from xlac_c.kernels import functions
@@ -21,6 +18,7 @@ from xlac_sdk.host.capi.entry_points import EntryPoint
 from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
 from xlac_sdk.programs.constants import HEADER, MIX, STEP
 from xlac_sdk.programs.program import Program, Role, Step, touched
+from xlac_sdk.support.templates import template
 
 # bytes of constants up to which a program run in this process has them in its text
 EMBED = 1 << 20
@@ -75,20 +73,6 @@ def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
     return "".join(text)
 
 
-@cache
-def _template() -> Template:
-    """What a C file is filled into; made once, as that takes as long as writing a small file."""
-    env = Environment(
-        loader=PackageLoader("xlac_c"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return env.get_template("program.c.j2")
-
-
 def c_file(
     made: LoweredForC, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
 ) -> str:
@@ -111,7 +95,7 @@ def c_file(
         for entry, point, checks in zip(entries.entries, api.entries.points, each[1:], strict=True):
             ways.append(_Way(entry.name, point.arrays, *written(entry.steps, checks), point))
     body = "\n".join(line for f in found.texts for line in f.lines)
-    return _template().render(
+    return template("xlac_c", "program.c.j2").render(
         api=api,
         ends=[
             extents.text(end, {s.symbol.name: f"sizes->{s.name}" for s in api.sizes})

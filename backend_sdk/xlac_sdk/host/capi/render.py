@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.api import Api
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.programs.sizes import alone
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from xlac_sdk.support.templates import template
 
 
 def header(api: Api) -> str:
@@ -78,22 +75,6 @@ def cmake_package(api: Api, library: str = "") -> str:
     return render("config.cmake.j2", api, library=library, kind=kind)
 
 
-def render(template: str, api: Api, **facts: Any) -> str:
+def render(name: str, api: Api, **facts: Any) -> str:
     """A template of this package, filled in."""
-    return _template(template).render(api=api, **facts)
-
-
-@cache
-def _template(name: str) -> Template:
-    # not for those who only load artefacts
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    env = Environment(
-        loader=PackageLoader("xlac_sdk.host.capi"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return env.get_template(name)
+    return template("xlac_sdk.host.capi", name).render(api=api, **facts)

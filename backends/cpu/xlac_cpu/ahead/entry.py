@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from xlac_cpu.ahead.levels import PSABI, XSAVE, levels
 from xlac_cpu.emit.spelling import number
-from xlac_cpu.emit.templates import template
 from xlac_cpu.machine import Machine
 from xlac_sdk.dims import Dim, Quotient, Sym, Symbol, bounds
 from xlac_sdk.dtypes import DType
@@ -17,6 +16,7 @@ from xlac_sdk.host.capi.api import EntryStatus, text_of
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.host.capi.entry_points import EntryPoint
 from xlac_sdk.programs.constants import HEADER, MAGIC, MIX, STEP
+from xlac_sdk.support.templates import template
 
 
 def entry(
@@ -36,7 +36,7 @@ def entry(
     needed |= {"memset"} if api.state_bytes else set()
     needed |= {"memcpy"} if api.entries else set()
     vectors = machine.vector_bytes >= 16
-    return template("entry.ll.j2", trim=True).render(
+    return template("xlac_cpu", "entry.ll.j2").render(
         api=api,
         run_functions=_run_functions(api),
         entry_status=EntryStatus,

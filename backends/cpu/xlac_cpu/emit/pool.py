@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 
-from xlac_cpu.emit.templates import template
 from xlac_cpu.machine import Machine
+from xlac_sdk.support.templates import template
 
 # claims per thread into which the rest of a job is divided: a busy core delays only what it has
 # claimed
@@ -35,7 +35,7 @@ def text(machine: Machine, futex: bool = True) -> str:
     pause = "llvm.x86.sse2.pause" if machine.is_x86 else ""
     if arm:
         pause = "llvm.aarch64.hint" if machine.pointer_bits == 64 else "llvm.arm.hint"
-    return template("pool.ll.j2").render(
+    return template("xlac_cpu", "pool.ll.j2", trim=False).render(
         header=json.dumps(machine.settings, sort_keys=True),
         triple=machine.triple,
         futex=_FUTEX.get(machine.arch, 0) if linux and futex else 0,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from xlac_cuda.emit.dialect import CUDA
 from xlac_cuda.emit.functions import BEFORE, functions
@@ -22,6 +19,7 @@ from xlac_sdk.kernel_ir.verify import verify
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Origin
+from xlac_sdk.support.templates import template
 from xlac_sdk.target import Target
 
 FIRST = re.compile(r"/\* (sm_\d+[a-z]?): ")
@@ -44,26 +42,12 @@ def arch_in(text: str) -> str:
     return found[1]
 
 
-@cache
-def _template() -> Template:
-    """What a file is filled into; made once, as that takes as long as writing a small one."""
-    env = Environment(
-        loader=PackageLoader("xlac_cuda"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return env.get_template("module.cu.j2")
-
-
 def _text(program: Program, arch: str) -> str:
     texts = {kernel: kernel_text(kernel, CUDA) for kernel in program.kernels}
     kernels = [_described(kernel, text) for kernel, text in texts.items()]
     body = "\n".join(line for kernel in kernels for line in kernel.lines)
     instructions = functions_called(body)
-    return _template().render(
+    return template("xlac_cuda", "module.cu.j2").render(
         arch=arch,
         title=comment(program.name),
         kernels=kernels,

@@ -8,10 +8,10 @@ whether a signal arrived whose handler raises. Code built ahead of time has the 
 
 from __future__ import annotations
 
-from xlac_cpu.emit.templates import template
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.machine import Machine
 from xlac_cpu.stop_block import ASKED, BLOCK, HOST, LATE, RAISED
+from xlac_sdk.support.templates import template
 
 NAME = "stopped"  # the function that code calls to check
 DECLARATION = f"declare hidden i32 @{NAME}(ptr)"
@@ -42,7 +42,7 @@ def text(machine: Machine, ahead: bool, declarations: dict[str, None]) -> str:
         ):
             declarations[f"declare {needed}"] = None
 
-    return template("stop.ll.j2", trim=True).render(
+    return template("xlac_cpu", "stop.ll.j2").render(
         name=NAME,
         b=BLOCK,
         h=HOST,
