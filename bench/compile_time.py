@@ -77,11 +77,9 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
         groups = partition(captured(graph), facts, kind_taken=kind_taken)
         stages.mark("fusion")
         schedules = LoweringCache(facts)
-        for group in groups.groups:
-            if group.kind.value not in ("claimed", "control"):
-                schedules(group)
+        lowerings = schedules.lowered(groups)
         stages.mark("schedule")
-        program = planned(groups, schedules, weights, model.state)[0]
+        program = planned(groups, lowerings, weights, model.state)[0]
         stages.mark("memory")
         sources = backend.emit(program, facts)
         stages.mark("emit")

@@ -181,9 +181,12 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
     def fuse() -> None:
         held["groups"] = partition(captured(held["graph"]), facts, kind_taken=kind_taken)
 
+    def lower() -> None:
+        held["lowerings"] = held["schedules"].lowered(held["groups"])
+
     def plan() -> None:
         held["program"], _ = planned(
-            held["groups"], held["schedules"], held["weights"], {}, (), caches(facts)
+            held["groups"], held["lowerings"], held["weights"], {}, (), caches(facts)
         )
 
     def emit() -> None:
@@ -193,6 +196,7 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
         ("read", read),
         *((name, one_pass(name)) for name, _ in DEFAULT.stages),
         ("fusion", fuse),
+        ("kernels", lower),
         ("plan", plan),
         ("emit", emit),
     ]

@@ -94,7 +94,7 @@ def program(
     inputs = tuple(n for n in made.inputs if isinstance(n.op, Param) and n.op.kind == "input")
     graph = Graph("test", inputs, {f"y{i}": n for i, n in enumerate(made.outputs)})
     scheduled = table.lower(made, target, "kernel", Decisions("kernel", asked or {}))
-    result = planned(Partition(graph, (made,)), lambda _: scheduled, weights)[0]
+    result = planned(Partition(graph, (made,)), {made: scheduled}, weights)[0]
     verify_program(result)
     return result
 

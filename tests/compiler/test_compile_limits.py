@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "specs" / "mlp_small.yaml"
 STAGES = (
     "reading the model", "pass simplify", "pass expand", "pass cse-2", "fusion",
-    "schedules and the memory plan", "writing the code", "building the code", "loading the code",
+    "the kernels", "the memory plan", "writing the code", "building the code", "loading the code",
 )  # fmt: skip
 
 

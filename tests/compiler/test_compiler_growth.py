@@ -16,7 +16,6 @@ import work
 from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.frontends.loader import load
-from xlac.fusion.group import Kind
 from xlac.fusion.partition import partition
 from xlac.memory.planner import planned
 from xlac.passes.capture import captured
@@ -44,9 +43,8 @@ def stages(path: Path, count: Count) -> None:
     graph = count("passes", lambda: optimize(model.graph, target, weights=weights, is_kept=is_kept))
     groups = count("fusion", lambda: partition(captured(graph), target, kind_taken=kind_taken))
     schedules = LoweringCache(target)
-    ordinary = [g for g in groups.groups if g.kind not in (Kind.CLAIMED, Kind.CONTROL)]
-    count("schedule", lambda: [schedules(g) for g in ordinary])
-    program = count("memory", lambda: planned(groups, schedules, weights))[0]
+    lowerings = count("schedule", lambda: schedules.lowered(groups))
+    program = count("memory", lambda: planned(groups, lowerings, weights))[0]
     count("emit", lambda: backend.emit(program, target))
 
 

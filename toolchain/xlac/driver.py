@@ -22,10 +22,7 @@ from xlac.frontends.loader import load
 from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
 from xlac.ir.dims import UNBOUNDED, OpenSize
-from xlac.memory.alternate import caches
 from xlac.memory.limit import MemoryLimit, check_addressable
-from xlac.memory.merged_launches import MergedLaunches
-from xlac.memory.planner import unplaced
 from xlac.model import Model, Undecided
 from xlac.options import CompileOptions
 from xlac.passes.capture import captured
@@ -40,6 +37,7 @@ from xlac.passes.specialize import partly_open, substituted
 from xlac.passes.weights import Weights
 from xlac.program_variants import Variant, merged
 from xlac.recompute.fit import fit_memory
+from xlac.recompute.program_planner import ProgramPlanner
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.specialization import Specializing
 from xlac.runtime.variants import asked, checked
@@ -226,10 +224,12 @@ class _Stages:
             scheduled, done = quantised(own, weights) if self.int8 else (own, None)
             checkpoint("fusion")
             groups = partition(scheduled, target, fuse=self.fuse, kind_taken=kind_taken)
-            checkpoint("schedules and the memory plan")
-            planner = partial(unplaced, lowering=self.schedules, weights=weights)
-            planner = partial(planner, launcher=MergedLaunches(), state=model.state)
-            planner = partial(planner, sizes=model.dims.values(), caches=caches(target))
+            checkpoint("the kernels")
+            self.schedules.lowered(groups)
+            checkpoint("the memory plan")
+            planner = ProgramPlanner(
+                self.schedules, weights, model.state, tuple(model.dims.values())
+            )
             groups, program = fit_memory(groups, planner, self.schedules, model.state, self.memory)
             check_addressable(program)
             if model.checks:  # no temporary is read before it is written, too

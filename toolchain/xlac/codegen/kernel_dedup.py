@@ -23,8 +23,10 @@ from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.digest import digest, structure
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule
-from xlac.fusion.group import Group
+from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
+from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
 
@@ -43,6 +45,21 @@ class LoweringCache:
         if group not in self._of_group:
             self._of_group[group] = self._schedule(group)
         return self._of_group[group]
+
+    def lowered(self, partition: Partition) -> dict[Group, LoweredGroup]:
+        """The kernels or the library's call of every group of a partition, and of the bodies inside
+        it, in the order in which they run. Aliases, control operations and claimed operations have
+        none: they are host steps.
+        """
+        made: dict[Group, LoweredGroup] = {}
+        for group in partition.groups:
+            went()
+            if group.kind is Kind.CONTROL:
+                for body in group.anchor.op.bodies():
+                    made |= self.lowered(partition.inner[body])
+            elif group.kind is not Kind.CLAIMED and not is_alias(group):
+                made[group] = self(group)
+        return made
 
     def _schedule(self, group: Group) -> LoweredGroup:
         key = structure(group)

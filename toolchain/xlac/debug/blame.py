@@ -154,7 +154,7 @@ class _Search:
         return None
 
     def lowered(self, groups: Partition) -> Lowered:
-        program = planned(groups, self.schedules, self.weights)[0]
+        program = planned(groups, self.schedules.lowered(groups), self.weights)[0]
         return Lowered(self.subject.model, self.subject.target, groups, self.schedules, program)
 
     def tried(

@@ -192,7 +192,7 @@ def overwritable(
     if last > maker or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return False
     aliases = [i for i in group.inputs if readers.value(i) is parameter]
-    return len(aliases) == 1 and (root, aliases[0]) in planner.lowering(group).in_place
+    return len(aliases) == 1 and (root, aliases[0]) in planner.lowerings[group].in_place
 
 
 def closed(body: Graph | None) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xlac.codegen.core.lowered_group import LoweredGroup
@@ -13,7 +13,7 @@ from xlac_sdk.programs.program import Argument
 
 Places = dict[Node, Argument]
 Wanted = list[tuple[Node, Argument]]  # values, and where they must be in the end
-Lowering = Callable[[Group], LoweredGroup]
+Lowerings = Mapping[Group, LoweredGroup]  # of every group that is no host step
 
 
 @dataclass

@@ -19,7 +19,7 @@ from xlac.ir.types import Type
 from xlac.memory.alternate import alternated
 from xlac.memory.control import Move, advance, control
 from xlac.memory.merged_launches import MergedLaunches
-from xlac.memory.places import Lowering, Places, Readers, Wanted
+from xlac.memory.places import Lowerings, Places, Readers, Wanted
 from xlac.memory.slots import ProgramSlots
 from xlac.memory.unplaced import UnplacedProgram
 from xlac.ops.tensor.leaf import Const, Param, asked, param
@@ -29,20 +29,20 @@ from xlac_sdk.support.limits import went
 
 def planned(
     partition: Partition,
-    lowering: Lowering,
+    lowerings: Lowerings,
     weights: Mapping[str, Array],
     state: Mapping[str, str] | None = None,
     sizes: Iterable[Symbol] = (),
     caches: Sequence[int] = (),
 ) -> tuple[Program, Sequence[int]]:
     """`unplaced`, placed; and the most memory that each group of the graph has for itself."""
-    found = unplaced(partition, lowering, weights, MergedLaunches(), state, sizes, caches)
+    found = unplaced(partition, lowerings, weights, MergedLaunches(), state, sizes, caches)
     return found.placed(), found.needs
 
 
 def unplaced(
     partition: Partition,
-    lowering: Lowering,
+    lowerings: Lowerings,
     weights: Mapping[str, Array],
     launcher: MergedLaunches,
     state: Mapping[str, str] | None = None,
@@ -52,11 +52,12 @@ def unplaced(
     """The whole program of a graph, over `sizes` where shapes are open; every one of them has a
     `max`. Only the places of temporaries are left to be decided.
 
-    `state` maps a `param` of kind "state" to the output that is its value after a call; one called
+    `lowerings` are the kernels of its groups: `LoweringCache.lowered` of the partition. `state`
+    maps a `param` of kind "state" to the output that is its value after a call; one called
     `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is
     to suit. `launcher` keeps kernels that were merged, for other orders of the same groups.
     """
-    planner = MemoryPlanner(lowering, weights, launcher, tuple(sizes), caches)
+    planner = MemoryPlanner(lowerings, weights, launcher, tuple(sizes), caches)
     program = planner.program(partition, state or {})
     needs = planner.lifetimes.inside([planner.times[g] for g in partition.groups])
     return UnplacedProgram(program, planner.lifetimes.spans(), needs)
@@ -67,14 +68,14 @@ class MemoryPlanner(ProgramSlots):
 
     def __init__(
         self,
-        lowering: Lowering,
+        lowerings: Lowerings,
         weights: Mapping[str, Array],
         launcher: MergedLaunches,
         sizes: tuple[Symbol, ...] = (),
         caches: Sequence[int] = (),
     ) -> None:
         super().__init__(weights, sizes)
-        self.lowering, self.caches = lowering, caches
+        self.lowerings, self.caches = lowerings, caches
         self.launcher = launcher
         self.times: dict[Group, tuple[int, int]] = {}  # the steps between which each group runs
 
@@ -153,7 +154,7 @@ class MemoryPlanner(ProgramSlots):
         """The steps of a group that is kernels or a library's call; its outputs have places from
         now on.
         """
-        lowered = self.lowering(group)
+        lowered = self.lowerings[group]
         shared = {output: input for output, input in lowered.in_place if output in group.outputs}
         self.lifetimes.tick()
         taken: set[Node] = set()

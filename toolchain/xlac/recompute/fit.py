@@ -95,7 +95,7 @@ def fitted(
     """The program of a partition with an arena of at most `limit` bytes, or the smallest found."""
     checkpoint("what to compute again")
     partition = given.partition
-    whole = measured(partition, lowering, lowering.target, state, given.needs)
+    whole = measured(partition, lowering.lowered(partition), lowering.target, state, given.needs)
     ordered = in_order(whole, least_memory(whole.problem))
     problem, groups = ordered.problem, ordered.groups
     plan = RecomputePlan(tuple(range(problem.required)), problem.cost, False)

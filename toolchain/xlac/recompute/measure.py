@@ -16,7 +16,7 @@ from xlac.fusion.partition import is_alias
 from xlac.ir.dims import bounds
 from xlac.ir.graph import Node
 from xlac.memory.arena import ALIGN
-from xlac.memory.places import Lowering, Readers
+from xlac.memory.places import Lowerings, Readers
 from xlac.ops import cost as work
 from xlac.ops.control.effect import CustomCall
 from xlac.ops.tensor.leaf import Const, Iota, Param
@@ -41,7 +41,7 @@ class Measured:
 
 def measured(
     partition: Partition,
-    lowering: Lowering,
+    lowerings: Lowerings,
     target: Target,
     state: Mapping[str, str],
     scratch: Sequence[int],
@@ -49,13 +49,13 @@ def measured(
     """The problem of a partition. `state` maps state tensors to the outputs that are their next
     values; `scratch` is the scratch memory of each group in bytes.
     """
-    return _Measuring(partition, lowering, target, state, scratch).measured()
+    return _Measuring(partition, lowerings, target, state, scratch).measured()
 
 
 @dataclass
 class _Measuring:
     partition: Partition
-    lowering: Lowering
+    lowerings: Lowerings
     target: Target
     state: Mapping[str, str]
     scratch: Sequence[int]
@@ -129,7 +129,7 @@ class _Measuring:
         if group.kind in (Kind.CONTROL, Kind.CLAIMED):
             return ()
         values = [self.value(i) for i in group.inputs]
-        pairs = self.lowering(group).in_place
+        pairs = self.lowerings[group].in_place
         return [(o, self.value(i)) for o, i in pairs if values.count(self.value(i)) == 1]
 
     def cost(self, group: Group, lowered: bool) -> float:
@@ -141,7 +141,7 @@ class _Measuring:
         if group.kind in (Kind.CONTROL, Kind.CLAIMED):
             done = work.cost(group.anchor)
             return done.flops * rate + done.read + done.written + launch
-        if not lowered or (made := self.lowering(group)).call is not None:
+        if not lowered or (made := self.lowerings[group]).call is not None:
             whole = cost.work(group)
             return whole.flops * rate + whole.bytes + launch
         works = [each.kernel.work for each in made.launches]

@@ -33,7 +33,7 @@ def in_less_memory(
     """
     if not 2 < len(partition.groups) <= MANY or not given.live_bytes:
         return partition, given
-    whole = measured(partition, lowering, lowering.target, state, given.needs)
+    whole = measured(partition, lowering.lowered(partition), lowering.target, state, given.needs)
     problem = whole.problem
     most = max(usage(problem, range(problem.required)), default=0)
     if most - max(map(problem.least, range(problem.required)), default=0) <= WORTH * most:
