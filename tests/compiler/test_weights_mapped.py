@@ -4,6 +4,7 @@ never other numbers, never a signal.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -233,3 +234,42 @@ def test_commands_that_measure_copy_them_too(
     assert status(given) == 2
     save(spec.parent / "w.safetensors", 1.0)
     assert status([*given, "--copy-weights"]) == 0
+
+
+def descriptors() -> int:
+    """The files that this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux lists open files")
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.parametrize("cached", [False, True])
+def test_programs_share_the_descriptors_of_their_files(
+    cached: bool, target: str, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model may have 64 programs, a process many models, and systems allow 256 open files."""
+    if cached:
+        monkeypatch.setenv("XLAC_CACHE", str(tmp_path / "cache"))
+    spec.write_text(LOOKUP)
+    gc.collect()
+    before, models = descriptors(), []
+    for again in range(1 + cached):  # the second time from the cache
+        for n in range(1, 9):
+            models.append(xlac.compile(spec, target, dims={"n": n}))
+            assert (models[-1](np.full(n, 1000, np.int32)) == 1).all(), again
+    assert descriptors() - before <= 1
+    models.clear()
+    gc.collect()
+    assert descriptors() <= before
+
+
+def test_a_file_that_was_written_to_is_mapped_anew(spec: Path) -> None:
+    first, weights = _fixed(spec), spec.parent / "w.safetensors"
+    overwrite(weights)
+    second = _fixed(spec)
+    assert (second(IDS) == 0).all()
+    with pytest.raises(SourceError, match="XL3017"):
+        first(IDS)
+    overwrite(weights)
+    with pytest.raises(SourceError, match="XL3017"):
+        second(IDS)

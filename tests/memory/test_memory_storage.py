@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac.ir.storage import forget
+from xlac_sdk.host.mapped import forget
 
 PAGES = 64
 

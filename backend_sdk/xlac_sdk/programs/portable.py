@@ -21,6 +21,7 @@ import numpy as np
 from xlac_sdk import dtypes, source, symbolic, target
 from xlac_sdk.dims import static
 from xlac_sdk.dtypes import Array
+from xlac_sdk.host.mapped import file_bytes
 from xlac_sdk.kernel_ir import expressions, kernel, primitives
 from xlac_sdk.libraries import attention, convolution, product, strided
 from xlac_sdk.programs import entries, program, steps
@@ -83,7 +84,7 @@ def read(folder: Path) -> tuple[Program, Target]:
         found, machine = _value(told["root"], made)
         if not isinstance(found, Program) or not isinstance(machine, Target):
             raise TypeError("no program")
-        data = np.memmap(folder / CONSTANTS, np.uint8, "r")
+        data = np.frombuffer(file_bytes(folder / CONSTANTS), np.uint8)
         constants: Mapping[str, Array] = {
             slot.symbol: data[at : at + slot.nbytes]
             .view(slot.dtype.numpy)

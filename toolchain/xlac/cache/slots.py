@@ -10,6 +10,7 @@ import numpy as np
 
 from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.host.mapped import file_bytes
 from xlac_sdk.programs.dimdata import data_of, dim_of
 from xlac_sdk.programs.program import Program, Role, Slot
 
@@ -62,7 +63,7 @@ def constants_of(file: str, slots: Sequence[Slot], copy: bool) -> dict[str, Arra
     too short.
     """
     mapped = not copy and os.stat(file).st_size  # nothing can be mapped of an empty file
-    block = np.memmap(file, np.uint8, "r") if mapped else np.fromfile(file, np.uint8)
+    block = np.frombuffer(file_bytes(file), np.uint8) if mapped else np.fromfile(file, np.uint8)
     found: dict[str, Array] = {}
     at = 0
     for slot in slots:

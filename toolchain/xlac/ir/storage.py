@@ -1,9 +1,8 @@
-"""Where arrays lie: on the boundaries of cache lines, or in mapped files."""
+"""Where arrays lie: on the boundaries of cache lines, and along which axes."""
 
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 from math import prod
 from typing import Any
@@ -29,30 +28,6 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
-
-
-def forget(array: Array) -> None:
-    """Lets the system take back the memory of what was read of a mapped file through an array.
-
-    Who reads it again gets it from the file again. Arrays that are not in a mapped file, and files
-    mapped so that they can be written to, are left alone.
-    """
-    owner: object = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    if isinstance(owner, memoryview):
-        owner = owner.obj
-    if not isinstance(owner, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED") or not array.nbytes:
-        return
-    whole = memoryview(owner)
-    if not whole.readonly:
-        return  # what was written to a private mapping would be lost
-    low, high = np.lib.array_utils.byte_bounds(array)
-    begin = np.frombuffer(whole, np.uint8).ctypes.data
-    first = -(-(low - begin) // mmap.PAGESIZE) * mmap.PAGESIZE
-    last = (high - begin) // mmap.PAGESIZE * mmap.PAGESIZE
-    if first < last:
-        owner.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def stepped(

@@ -13,8 +13,9 @@ from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.lazy_arrays import LazyArrays
 from xlac.ir.op import Array
-from xlac.ir.storage import LINE, forget, give_back, on_a_line
+from xlac.ir.storage import LINE, give_back, on_a_line
 from xlac.ops.tensor.leaf import Const, Param
+from xlac_sdk.host.mapped import forget
 from xlac_sdk.programs.program import Role, Slot
 
 OFTEN = 8 << 20  # bytes of packings, after which what they left behind is given back

@@ -10,9 +10,9 @@ from weakref import WeakValueDictionary
 
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array, frozen_array
-from xlac.ir.storage import forget
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.tensor.view import Reshape, Transpose
+from xlac_sdk.host.mapped import forget
 
 
 class Weights(Mapping[str, Array]):

@@ -63,7 +63,7 @@ def mapped(file: Path) -> memoryview:
     """The bytes of a file, mapped, or read where weights are to be copied. Raises OSError, and
     SourceError for what is no file.
     """
-    from xlac_sdk.host.mapped import MappedFile
+    from xlac_sdk.host.mapped import file_of, watched_bytes
 
     with note(file).open("rb") as opened:
         size = os.fstat(opened.fileno()).st_size
@@ -77,11 +77,11 @@ def mapped(file: Path) -> memoryview:
                 raise OSError(errno.EIO, "it became shorter while it was read")
             room.flags.writeable = False
             return room.data
-    made = MappedFile.of(file)
-    found = _mapped.get()
-    if found is not None:
-        found.append(made)
-    return memoryview(made)
+    made = watched_bytes(file)
+    found, whose = _mapped.get(), file_of(made)
+    if found is not None and whose is not None:
+        found.append(whose)
+    return made
 
 
 @contextmanager

@@ -238,5 +238,5 @@ def weights_of(file: Path, place: WeightsOrigin) -> Bytes | None:
             block[:] = data
             return block
         case WeightsOrigin.MMAP:
-            return np.frombuffer(mapped.MappedFile.of(file), np.uint8)
+            return np.frombuffer(mapped.watched_bytes(file), np.uint8)
     return None
