@@ -17,6 +17,7 @@ from xlac_sdk.host.capi.opened import opened
 from xlac_sdk.host.entry_calls import ProgramState, entry_calls
 from xlac_sdk.host.manifest import Manifest, read
 from xlac_sdk.host.package import Artefact
+from xlac_sdk.host.state_sizes import StateSizes
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -43,6 +44,7 @@ class Model:
         self.inputs = tuple(slot.name for slot in self._program.inputs)
         self.outputs = tuple(slot.name for slot in self._program.outputs)
         self._parameters = Parameters(self.inputs)
+        self._sizes = StateSizes(self._program)
         self.entries = entry_calls(self._program, self._executable)
         self.state = ProgramState(self._program, self._executable)
 
@@ -52,6 +54,7 @@ class Model:
         made = {
             s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self._program.outputs
         }
+        self._sizes.check(sizes)
         self._executable.run(given, made)
         return made if len(made) > 1 else made[self.outputs[0]]
 
@@ -60,7 +63,9 @@ class Model:
         dtype and shape.
         """
         given = as_inputs(self._program.inputs, by_name(self._parameters, (), inputs))
-        check_outputs(self._program.outputs, out, given, of_call(self._program, given))
+        sizes = of_call(self._program, given)
+        check_outputs(self._program.outputs, out, given, sizes)
+        self._sizes.check(sizes)
         self._executable.run(given, out)
 
     def reset(self) -> None:
@@ -69,6 +74,7 @@ class Model:
         """
         if self._program.state_bytes:
             self._executable.reset()
+            self._sizes.reset()
 
     def __repr__(self) -> str:
         return (

@@ -15,7 +15,7 @@ import xlac
 from xlac.ir.dims import Symbol
 from xlac.runtime.growing import Growth
 from xlac.runtime.specialization import Specializing
-from xlac_sdk.source import Diagnostic, LimitError
+from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 SPEC = """\
 xlac: 1
@@ -149,6 +149,24 @@ def test_the_state_is_one_whatever_program_runs(tmp_path: Path, target: str) -> 
                 model.run({"x": given}, found)
             assert (found["total"] == total).all() and found["calls"] == calls
         assert isinstance(model, Specializing) and model.programs > 2
+        model.reset()
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", "reference"])
+def test_state_of_an_open_size_keeps_it_where_one_program_is_for_all(
+    tmp_path: Path, target: str
+) -> None:
+    file = tmp_path / "counter.yaml"
+    file.write_text(STATE.replace("SIZE", "f32[n, 4]").replace("GROWS", "x"))
+    model, out = xlac.compile(file, target, sizes="symbolic"), np.empty((3, 4), np.float32)
+    for n, other in ((2, 3), (3, 2)):
+        assert model(np.ones((n, 4), np.float32))["calls"] == 0
+        with pytest.raises(SourceError, match=rf"n={n}.*n={other} \[XL6003\]"):
+            model(np.ones((other, 4), np.float32))
+        with pytest.raises(SourceError, match=rf"n={n}.*n={other} \[XL6003\]"):
+            given = {"x": np.ones((other, 4), np.float32)}
+            model.run(given, {"total": out[:other], "calls": np.empty((), np.int32)})
+        assert (model(np.ones((n, 4), np.float32))["total"] == 2).all()
         model.reset()
 
 

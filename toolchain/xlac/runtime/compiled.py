@@ -13,6 +13,7 @@ from xlac_sdk.backend import Executable
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
 from xlac_sdk.host.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
+from xlac_sdk.host.state_sizes import StateSizes
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.target import Target
@@ -41,6 +42,7 @@ class Compiled:
         self.program, self.target, self.executable = program, target, executable
         self._names = tuple(slot.name for slot in program.inputs)
         self._parameters = Parameters(self._names)
+        self._sizes = StateSizes(program)
         self._fast = getattr(executable, "fast", None)
         self._into = getattr(executable, "into", None)
         remember = getattr(executable, "remember", None)
@@ -71,8 +73,9 @@ class Compiled:
                     )
                 )
         inputs = self._bound(arrays, named)
-        results = self._allocate(of_call(self.program, inputs))
-        self._run(inputs, results)
+        sizes = of_call(self.program, inputs)
+        results = self._allocate(sizes)
+        self._run(inputs, results, sizes)
         # not yet: it is made once enough calls were made
         self._fast = getattr(self.executable, "fast", None)
         return self._given(results)
@@ -95,8 +98,9 @@ class Compiled:
             if self._into(inputs, out):
                 return
         arrays = self._bound((), inputs)
-        check_outputs(self.program.outputs, out, arrays, of_call(self.program, arrays))
-        self._run(arrays, out)
+        sizes = of_call(self.program, arrays)
+        check_outputs(self.program.outputs, out, arrays, sizes)
+        self._run(arrays, out, sizes)
         # not yet: as `fast`
         self._into = getattr(self.executable, "into", None)
 
@@ -104,6 +108,7 @@ class Compiled:
         """Sets the model's state to zero, where it began; does nothing for a model without any."""
         if self.program.state_bytes:
             self.executable.reset()
+            self._sizes.reset()
 
     @property
     def at(self) -> Callable[[Sequence[int]], None] | None:
@@ -144,8 +149,11 @@ class Compiled:
         """What a call gives, by name."""
         return self._results
 
-    def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+    def _run(
+        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], sizes: Mapping[str, int]
+    ) -> None:
         stopping.check()
+        self._sizes.check(sizes)
         self.executable.run(inputs, outputs)
 
     def _allocate(self, sizes: Mapping[str, int]) -> dict[str, Array]:

@@ -1,0 +1,47 @@
+"""The sizes that a program's state has while it holds values: its memory is laid out by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+
+from xlac_sdk.dims import symbols
+from xlac_sdk.host.array_values import wrong
+from xlac_sdk.programs.program import Program, Role
+
+
+class StateSizes:
+    """Which open sizes the state of a program depends on, and what they were in the first call
+    since it was reset. Thread-safe.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._whose = {
+            symbol.name: slot.name
+            for slot in program.slots
+            if slot.role is Role.STATE
+            for extent in slot.shape
+            for symbol in symbols(extent)
+        }
+        self._held: dict[str, int] = {}
+        self._lock = Lock()
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raises SourceError for a call whose sizes are not those that the state was made with."""
+        if not self._whose:
+            return
+        with self._lock:
+            for name, state in self._whose.items():
+                held = self._held.setdefault(name, sizes[name])
+                if held != sizes[name]:
+                    problem = (
+                        f"state '{state}' was made with {name}={held}, and this call has "
+                        f"{name}={sizes[name]}"
+                    )
+                    hint = "reset() the model before a call of another size, or keep a model a size"
+                    raise wrong("XL6003", problem, hint)
+
+    def reset(self) -> None:
+        """The state is zero again, and may have any sizes."""
+        with self._lock:
+            self._held.clear()
