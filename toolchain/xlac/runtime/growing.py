@@ -16,7 +16,7 @@ from threading import Lock
 from xlac.ir.dims import Symbol
 
 LEAST = 2  # the least size that is opened
-MET = 64  # sets of sizes that are remembered
+MET = 64  # sets of sizes that are remembered, and as many open ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ class Growth:
                     del self._met[next(iter(self._met))]
             else:
                 self._open.append(found)
+                del self._open[:-MET]
             return found
 
     def refuse(self, sizes: OpenSizes) -> None:

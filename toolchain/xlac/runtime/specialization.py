@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,10 @@ class Specializing:
     ) -> None:
         self.interface, self.grows = interface, grows
         self.compile_for = compile_for
-        self._growth: dict[Hashable, Growth] = {}  # by what else a program is made for
+        self._growth: Programs[Growth] = Programs()  # by what else a program is made for
         self._programs: Programs[Compiled] = Programs()
         self._state = SharedState()
+        self._lock = Lock()
         self._deciding = frozenset(interface.values)
         self._parameters = Parameters(interface.inputs)
         self._types = {param(node).name: node.type for node in interface.params}
@@ -158,14 +160,15 @@ class Specializing:
             self.interface.params, {name: np.shape(value) for name, value in given.items()}
         )
         while True:
-            values = {name: as_array(given[name]) for name in self._deciding}
+            deciding = self._deciding
+            values = {name: as_array(given[name]) for name in deciding}
             others = (frozen(forms), tuple(sorted((n, signature(v)) for n, v in values.items())))
             try:
                 key, program = self._for(sizes, others, {**forms, **values})
             except Undecided as more:
-                if more.interface.values <= self._deciding:
+                if more.interface.values <= deciding:
                     raise
-                self._deciding |= more.interface.values
+                self._learn(more.interface.values)
             else:
                 return (
                     key,
@@ -177,7 +180,7 @@ class Specializing:
         self, sizes: Mapping[str, int], others: Hashable, values: Mapping[str, Any]
     ) -> tuple[Hashable, Compiled]:
         """The program for some sizes, and what else it is made for, with its key."""
-        growth = self._growth.setdefault(others, Growth(self._symbols())) if self.grows else None
+        growth = self._growth.get(others, lambda: Growth(self._symbols())) if self.grows else None
         chosen = growth.choose(sizes) if growth is not None else None
         if growth is not None and chosen is not None:
             wanted, key = chosen.values(sizes, growth.symbols), (chosen, others)
@@ -194,6 +197,11 @@ class Specializing:
             growth.refuse(chosen)
         own = (tuple(sorted(sizes.items())), others)
         return own, self._programs.get(own, lambda: self.compile_for(sizes, values))
+
+    def _learn(self, names: Iterable[str]) -> None:
+        """These inputs decide sizes too, whatever other threads learn meanwhile."""
+        with self._lock:
+            self._deciding |= frozenset(names)
 
     def _symbols(self) -> set[Symbol]:
         return {s for type in self._types.values() for dim in type.shape for s in symbols(dim)}

@@ -30,7 +30,7 @@ class PerSizePrograms:
         self._symbols = list(_symbols([n.meta.get("val") for n in inputs_of(module.graph)]))
         self._programs: Programs[TensorProgram] = Programs()
         # by the first of the equal sizes for each: None where the graph cannot be open
-        self._alike: dict[tuple[int, ...], TensorProgram | None] = {}
+        self._alike: Programs[TensorProgram | None] = Programs()
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         sizes = tuple(
@@ -50,13 +50,14 @@ class PerSizePrograms:
         )
         if alike == tuple(range(len(sizes))):
             return None
-        if alike not in self._alike:
-            symbols = [symbol for _, _, symbol in self._symbols]
-            equal = {symbols[n]: symbols[at] for n, at in enumerate(alike) if n != at}
-            graph = Subgraph(self._module, self._options, equal)
-            able = not graph.unsupported and not graph.undetermined_sizes
-            self._alike[alike] = graph.program() if able else None
-        return self._alike[alike]
+        return self._alike.get(alike, lambda: self._open(alike))
+
+    def _open(self, alike: tuple[int, ...]) -> TensorProgram | None:
+        symbols = [symbol for _, _, symbol in self._symbols]
+        equal = {symbols[n]: symbols[at] for n, at in enumerate(alike) if n != at}
+        graph = Subgraph(self._module, self._options, equal)
+        able = not graph.unsupported and not graph.undetermined_sizes
+        return graph.program() if able else None
 
     def example(self) -> Subgraph:
         """The graph at the sizes of the example with which it was captured."""
