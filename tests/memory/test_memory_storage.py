@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlac_sdk.host.mapped import forget
+from xlac_sdk.support.mapping import forget
 
 PAGES = 64
 

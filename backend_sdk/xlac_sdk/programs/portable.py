@@ -21,7 +21,6 @@ import numpy as np
 from xlac_sdk import dtypes, source, symbolic, target
 from xlac_sdk.dims import static
 from xlac_sdk.dtypes import Array
-from xlac_sdk.host.mapped import file_bytes
 from xlac_sdk.kernel_ir import expressions, kernel, primitives
 from xlac_sdk.libraries import attention, convolution, product, strided
 from xlac_sdk.programs import entries, program, steps
@@ -29,6 +28,7 @@ from xlac_sdk.programs.constants import places, weights_file
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.mapping import file_bytes
 from xlac_sdk.target import Target
 
 FILE, CONSTANTS = "program.json", "program.weights"

@@ -10,9 +10,9 @@ import numpy as np
 
 from xlac_sdk.dims import Symbol
 from xlac_sdk.dtypes import Array, DType
-from xlac_sdk.host.mapped import file_bytes
 from xlac_sdk.programs.dimdata import data_of, dim_of
 from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.support.mapping import file_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ from xlac.ir.lazy_arrays import LazyArrays
 from xlac.ir.op import Array
 from xlac.ir.storage import LINE, give_back, on_a_line
 from xlac.ops.tensor.leaf import Const, Param
-from xlac_sdk.host.mapped import forget
 from xlac_sdk.programs.program import Role, Slot
+from xlac_sdk.support.mapping import forget
 
 OFTEN = 8 << 20  # bytes of packings, after which what they left behind is given back
 

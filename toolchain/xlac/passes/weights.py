@@ -12,7 +12,7 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array, frozen_array
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.tensor.view import Reshape, Transpose
-from xlac_sdk.host.mapped import forget
+from xlac_sdk.support.mapping import forget
 
 
 class Weights(Mapping[str, Array]):
