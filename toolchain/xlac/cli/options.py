@@ -220,14 +220,22 @@ def target_options(function: Command) -> Command:
     return function
 
 
+class EntryName(click.Choice[str]):
+    """One of some names of entries, or accumulate_LOSS, which a spec has for each of its losses."""
+
+    def convert(self, value: str, *rest: Any) -> str:
+        """The name. A usage error for another one."""
+        return value if value.startswith("accumulate_") else super().convert(value, *rest)
+
+
 def entry_option(function: Command) -> Command:
     """--entry, of commands that take specs with a section `train`."""
     return click.option(
         "--entry",
-        type=click.Choice(["step", "accumulate", "evaluate", "run", "evaluate_ema", "run_ema"]),
+        type=EntryName(["step", "accumulate", "evaluate", "run", "evaluate_ema", "run_ema"]),
         default=None,
         help="Of a spec that trains: its step, its evaluation or the model itself; "
-        "accumulate is a micro-batch before the last.",
+        "accumulate is a micro-batch before the last (accumulate_LOSS, where losses take turns).",
     )(function)
 
 

@@ -71,7 +71,7 @@ def closed_graphs(spec: TrainedSpec, ranges: Container[str], precision: str) -> 
     return replace(
         graphs,
         step=closed(graphs.step, ranges),
-        accumulate=closed(graphs.accumulate, ranges, quiet=True) if graphs.accumulate else None,
+        accumulate={n: closed(one, ranges, quiet=True) for n, one in graphs.accumulate.items()},
         evaluate=closed(graphs.evaluate, ranges, quiet=True),
         run=closed(graphs.run, ranges, quiet=True),
         averaged={n: closed(one, ranges, quiet=True) for n, one in graphs.averaged.items()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,10 +92,21 @@ def shared_bytes(program: Compiled) -> int:
     return max((s.offset + s.nbytes for s in named), default=0)
 
 
-def fingerprint(model: Model, accumulate: int) -> str:
-    """A hash of the graph of a step (model, loss and optimizer) and its number of micro-batches."""
-    parts = [str(accumulate)] if accumulate > 1 else []
-    return digest(show(model.graph), *sorted(model.state), *parts)[:32]
+def step_inputs(evaluate: Model, steps: Iterable[Model]) -> dict[str, Type]:
+    """The types of the inputs of a step, which is the calls of `steps`, by name; in the order of
+    the spec, as an evaluation has them.
+    """
+    found = {param(node).name: node.type for node in evaluate.inputs}
+    taken = {param(node).name: node.type for model in steps for node in model.inputs}
+    return {name: taken[name] for name in {**found, **taken} if name in taken}
+
+
+def fingerprint(steps: Iterable[Model], accumulate: int) -> str:
+    """A hash of the graphs of a step (model, losses and optimizers) and its number of
+    micro-batches.
+    """
+    parts = [part for model in steps for part in (show(model.graph), *sorted(model.state))]
+    return digest(*parts, *([str(accumulate)] if accumulate > 1 else []))[:32]
 
 
 def checked_state(state: Mapping[str, Any], types: Mapping[str, Type]) -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlac.ir.dims import Symbol
@@ -80,6 +80,18 @@ class MicroBatches:
 
     def _cut(self, array: Any, name: str, start: int, stop: int) -> Any:
         return array[(slice(None),) * self.axes[name] + (slice(start, stop),)]
+
+
+def calls(
+    passes: Sequence[str], parts: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """The calls that make a step, as (entry, micro-batch): each of the entries `passes` takes all
+    micro-batches, but the last one of the last is for the entry `step`.
+    """
+    *before, last = parts
+    found = [(kind, part) for kind in passes[:-1] for part in parts]
+    found += [(kind, part) for kind in passes[-1:] for part in before]
+    return [*found, ("step", last)]
 
 
 def checked_number(number: Any) -> int:

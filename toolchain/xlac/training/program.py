@@ -52,9 +52,7 @@ def training_program(
     share one arena.
     """
     made = lowered(graphs.step, True)
-    others = {"evaluate": graphs.evaluate, **graphs.averaged}
-    if graphs.accumulate is not None:
-        others["accumulate"] = graphs.accumulate
+    others = {"evaluate": graphs.evaluate, **graphs.averaged, **graphs.accumulate}
     programs = {kind: lowered(model, False).program for kind, model in others.items()}
     run = lowered(graphs.run, False).program
     merged = _EntryMerger(run, graphs).merged(name, {"step": made.program, **programs})

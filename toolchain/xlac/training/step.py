@@ -21,7 +21,7 @@ from xlac.spec.summary import statistics
 from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.rates import Rate
 from xlac.spec.training.section import Training
-from xlac.training.accumulate import Accumulation, MicroBatch, no_micro_batches
+from xlac.training.accumulate import ACCUMULATE, Accumulation, MicroBatch, no_micro_batches
 from xlac.training.averages import EVALUATE, RUN, no_averages
 from xlac.training.modes import TrainingMode
 from xlac.training.row_updates import chosen
@@ -67,11 +67,12 @@ class Metric:
 @dataclass(frozen=True, eq=False)
 class TrainingGraphs:
     """The models of training. Where a step has several micro-batches, `step` takes the last one and
-    `accumulate` those before it.
+    `accumulate` (by entry) those before it. Of losses that learn in turn each has a pass over the
+    micro-batches, by one of `accumulate` in their order, and `step` takes the last one of the last.
     """
 
     step: Model
-    accumulate: Model | None
+    accumulate: Mapping[str, Model]
     evaluate: Model
     run: Model
     averaged: Mapping[str, Model]  # evaluation and model with averaged weights, by entry
@@ -84,22 +85,22 @@ class TrainingGraphs:
     @property
     def entries(self) -> dict[str, Model]:
         """The models that exist, by entry name."""
-        parts = {} if self.accumulate is None else {"accumulate": self.accumulate}
         return {
             "step": self.step,
             "evaluate": self.evaluate,
             "run": self.run,
             **self.averaged,
-            **parts,
+            **self.accumulate,
         }
 
     def entry(self, name: str) -> Model:
         """The model of an entry. Raises SourceError for an entry with averages where none are kept,
-        and for `accumulate` where a step has no micro-batches.
+        and for micro-batches that a step does not have.
         """
         found = self.entries
         if name not in found:
-            raise no_micro_batches() if name == "accumulate" else no_averages()
+            is_part = name.startswith(ACCUMULATE)
+            raise no_micro_batches(self.accumulate) if is_part else no_averages()
         return found[name]
 
 
@@ -135,9 +136,17 @@ class _Builder:
             own = dict(zip(roots, substituted(roots, self.state.averaged()), strict=True))
             pairs = zip((EVALUATE, RUN), self._results(means, own), strict=True)
             averaged = {kind: self._model(kind, found) for kind, found in pairs}
+        parts: dict[str, Model] = {}
+        whole: MicroBatch | None = None
+        if self.sums is not None:
+            for number in range(len(self.sums.passes)):
+                part = MicroBatch(self.sums, number, last=False)
+                kind = self.sums.entry(number)
+                parts[kind] = self._step(kind, on_state, list(numbers), part)
+            whole = MicroBatch(self.sums, len(self.sums.passes) - 1, last=True)
         return TrainingGraphs(
-            self._step(on_state, list(numbers)),
-            self._step(on_state, list(numbers), last=False) if self.sums is not None else None,
+            self._step("step", on_state, list(numbers), whole),
+            parts,
             self._model("evaluate", numbers),
             self._model("run", outputs),
             averaged,
@@ -195,28 +204,35 @@ class _Builder:
         return initializer() if initializer else self.model.weights[name]
 
     def _step(
-        self, on_state: Mapping[Node, Node], order: Sequence[str], last: bool = True
+        self,
+        kind: str,
+        on_state: Mapping[Node, Node],
+        order: Sequence[str],
+        part: MicroBatch | None,
     ) -> Model:
         """A step: losses, gradients and the next values of the state; for a micro-batch that is not
-        the `last`, those of the sums only. `on_state` maps nodes of the spec's graph to the same
+        the last, those of the sums only. `on_state` maps nodes of the spec's graph to the same
         over the state; `order` is the order of the outputs.
         """
-        training, nodes = self.training, self.state.nodes
-        part = MicroBatch(self.sums, last) if self.sums is not None else None
-        mode = self._mode()
+        training, nodes, last = self.training, self.state.nodes, part is None or part.last
+        mode = self._mode(part)
         first = training.objectives[0]
         means = {first.metric: first.loss, **training.metrics}
         asked = [on_state[node] for mean in means.values() for node in mean.nodes()]
         learning = dict(zip(asked, mode.nodes(asked), strict=True))
         made: dict[str, Node] = {}
-        for name, mean in means.items():
+        for name, mean in means.items() if part is None or part.is_first_pass else ():
             made |= mean_outputs(name, mean, [learning[on_state[node]] for node in mean.nodes()])
         counters = self._counters()
         following: dict[str, Node] = {}
         finite: list[Node] = []
         losses: list[Node] = []
         learns: list[Node | None] = []  # whether there is something to learn from
-        for objective in training.objectives:
+        earlier: set[Node] = set()  # statistics that an earlier pass has measured
+        taken = training.objectives if part is None else (*part.learned, *part.learning)
+        for objective in taken:
+            if part is not None and objective in part.learning[:1] and not part.is_first_pass:
+                earlier, mode.measured = set(mode.measured), {}
             before = following if training.in_turn else {}
             update = LossUpdate(objective, training, nodes, mode, before)
             asked = [on_state[node] for node in objective.loss.nodes()]
@@ -225,35 +241,50 @@ class _Builder:
             losses += finite_unless_spoiled(update.finite[:1], finite if training.in_turn else [])
             finite += update.finite
             learns.append(update.counted)
+        if not last:  # updates of earlier passes are computed again, and not written
+            following = {}
         measured = {param(n).name: new for n, new in mode.measured.items()}
-        following |= measured if part is None else part.measured(mode.measured)
+        following |= measured if part is None else part.measured(mode.measured, earlier)
         if last:
             following |= self.state.next_averages(following, counters.step)
             following[STEP] = build.add(nodes[STEP], 1)
-        numbers = {name: made[name] for name in order}
-        if last:  # write everything, or nothing where something is not finite
-            done = together(finite)
-            some = any_of(learns)
-            changes = together([done, *some])
-            kept = [chosen(changes, node, nodes[n]) for n, node in following.items()]
-            origin = Origin("train.finite", self.training.place.span)
-            kept = with_origin(kept, origin, {done, changes, *following.values(), *nodes.values()})
-            following = dict(zip(following, kept, strict=True))
-            if training.scale is not None and training.scale.dynamic:
-                scale = following_scale(training.scale, nodes, done, together(losses))
-                for one in some:
-                    scale = {name: chosen(one, new, nodes[name]) for name, new in scale.items()}
-                following |= scale
-                numbers = {**numbers, LOSS_SCALE: nodes[SCALE]}
-            numbers = {**numbers, FINITE: done}
+        numbers = {name: made[name] for name in order if name in made}
+        if last:
+            numbers |= self._all_or_nothing(following, finite, losses, learns)
         following |= part.following if part is not None else {}
         outputs = {**numbers, **{f"{name}.next": node for name, node in following.items()}}
-        kind = "step" if last else "accumulate"
         return self._model(kind, outputs, {name: f"{name}.next" for name in following})
 
-    def _mode(self) -> TrainingMode:
+    def _all_or_nothing(
+        self,
+        following: dict[str, Node],
+        finite: list[Node],
+        losses: list[Node],
+        learns: Sequence[Node | None],
+    ) -> dict[str, Node]:
+        """Makes the next values the present ones where a flag of `finite` is false, or there is
+        nothing to learn from; adds those of the loss scale, which is decided by the `losses`. The
+        outputs that say so, by name.
+        """
+        training, nodes = self.training, self.state.nodes
+        done = together(finite)
+        some = any_of(learns)
+        changes = together([done, *some])
+        kept = [chosen(changes, node, nodes[n]) for n, node in following.items()]
+        origin = Origin("train.finite", self.training.place.span)
+        kept = with_origin(kept, origin, {done, changes, *following.values(), *nodes.values()})
+        following |= dict(zip(following, kept, strict=True))
+        if training.scale is None or not training.scale.dynamic:
+            return {FINITE: done}
+        scale = following_scale(training.scale, nodes, done, together(losses))
+        for one in some:
+            scale = {name: chosen(one, new, nodes[name]) for name, new in scale.items()}
+        following |= scale
+        return {LOSS_SCALE: nodes[SCALE], FINITE: done}
+
+    def _mode(self, part: MicroBatch | None) -> TrainingMode:
         training, step = self.training, self.state.nodes[STEP]
-        counter = step if self.sums is None else self.sums.random_counter(step)
+        counter = step if part is None else part.random_counter(step)
         return TrainingMode(training.seed, counter, training.frozen_mode, training.compute)
 
     def _counters(self) -> Counters:

@@ -29,11 +29,10 @@ def summarize_training(
     if training.batch in sizes:
         sizes[training.batch] = -(-sizes[training.batch] // training.accumulate)
     step = specialized(graphs.step, sizes)
-    named = {"step": graphs.step, "evaluate": graphs.evaluate, "accumulate": graphs.accumulate}
+    named = {"step": graphs.step, "evaluate": graphs.evaluate, **graphs.accumulate}
     arenas = {
         name: lower(specialized(graph, sizes), target).program.arena_bytes
         for name, graph in named.items()
-        if graph is not None
     }
     measured = {param(node).name for node in statistics(training.graph)}
     learned = [t for t in graphs.state if t.name in training.learns]

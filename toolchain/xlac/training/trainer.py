@@ -12,8 +12,6 @@ import numpy as np
 
 from xlac.api import compile
 from xlac.ir.op import Array
-from xlac.ir.types import Type
-from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.specialization import Specializing
 from xlac.spec.load import load_training
@@ -21,10 +19,10 @@ from xlac.spec.training.ema import PREFIX
 from xlac.training import weights
 from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_averages
 from xlac.training.data.index_ranges import index_ranges
-from xlac.training.entries import checked_state, fingerprint
+from xlac.training.entries import checked_state, fingerprint, step_inputs
 from xlac.training.failures.replay import failure
 from xlac.training.loop.steps import added, finite_only, is_finite, means
-from xlac.training.micro_batches import MicroBatches, checked_number
+from xlac.training.micro_batches import MicroBatches, calls, checked_number
 from xlac.training.program import graphs_of
 from xlac.training.settings import rate_of, settings
 from xlac.training.shared_state import TrainingPrograms
@@ -75,14 +73,17 @@ class Trainer:
         self._model, self._factors = model, training.factors
         self._objectives = training.objectives
         self.batch = training.batch
-        self.inputs: dict[str, Type] = {param(n).name: n.type for n in graphs.step.inputs}
+        self._passes = tuple(graphs.accumulate)
+        steps = [graphs.step, *graphs.accumulate.values()]
+        self.inputs = step_inputs(graphs.evaluate, steps)
         self.metrics = tuple(metric.name for metric in graphs.metrics)
         self.step_metrics = (LOSS_SCALE,) if SCALE in self._tensors else ()
         self.losses = graphs.losses
         self.ranges = index_ranges(graphs.evaluate.graph)
         self.accumulate = training.accumulate
         self._micro_batches = MicroBatches(self.inputs, model.dims, self.batch, self.accumulate)
-        self.fingerprint = fingerprint(graphs.step, self.accumulate)
+        whole = steps[: len(steps) - 1] or steps  # the last is as the step, but for its update
+        self.fingerprint = fingerprint(whole, self.accumulate)
         self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
         self._mid_step = False  # an exception ended the last step between its micro-batches
         self.reset()
@@ -144,21 +145,23 @@ class Trainer:
             raise SourceError(Diagnostic("XL6030", problem, hint=hint))
         if self._mid_step:
             self.restore(self.state())
-        *before, last = self._micro_batches.parts(arrays)
+        needed = calls(self._passes, self._micro_batches.parts(arrays))
+        *before, last = needed
         totals: Totals = {}
         self._mid_step = bool(before)
-        for part in before:
-            totals = added(totals, self._totals(*self._programs.called("accumulate", part)))
-        found, sizes = self._programs.called("step", last)
+        for one in before:
+            totals = added(totals, self._totals(*self._programs.called(*one)))
+        found, sizes = self._programs.called(*last)
         self._mid_step = False
         totals = added(totals, self._totals(found, sizes))
+        totals = {name: totals[name] for name in self.metrics}
         scale = float(found[LOSS_SCALE]) if LOSS_SCALE in found else None
         if not found[FINITE]:
             smaller = scale is not None and float(self._programs.tensor(SCALE)) < scale
             if scale is None or not smaller or scale < LEAST_SCALE:
                 finite = all(is_finite(totals[name]) for name in self.losses)
                 given = (self._models, self._options, self.state(), arrays)
-                raise failure(*given, [*before, last], finite, self.steps_done)
+                raise failure(*given, needed, finite, self.steps_done)
             totals = finite_only(totals)
         return totals if scale is None else {**totals, LOSS_SCALE: (scale, 1.0)}
 
@@ -284,7 +287,7 @@ class Trainer:
         return compile(made, **{**self._options, **options})
 
     def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
-        return {metric.name: metric.sums(found, sizes) for metric in self._metrics}
+        return {m.name: m.sums(found, sizes) for m in self._metrics if m.name in found}
 
 
 def trainer(spec: str | os.PathLike[str], **options: Any) -> Trainer:

@@ -111,18 +111,23 @@ class LossUpdate:
     ) -> dict[str, Node]:
         """The loss, and its count where the data decide it, by the names of their outputs; sets
         `following` and `finite`. `asked` are the nodes of both, `slots` the optimizers' state by
-        objective and weight. With a micro-batch `part`, gradients are added to those before it.
+        objective and weight. With a micro-batch `part`, gradients are added to those before it; of
+        a loss that has learned in an earlier pass they are the sums, and nothing is returned.
         """
         objective, mode = self.objective, self.mode
         scalars = mode.nodes(substituted(asked, self.stand_in_of))
         mean = objective.loss.over(iter(scalars))
-        mean, parts = gradients(mean, self.weights, counters.scale, part is not None)
-        total, made = mean.value, parts[0]
-        counted = any_of([_some(one.count) for one in mean.means])
-        if part is not None:
-            total, made, counted = part.accumulated(objective, mean, parts)
-            if not part.last:
-                return mean_outputs(objective.metric, mean, mean.nodes())
+        is_summed = part is not None and objective in part.learned
+        if part is not None and is_summed:
+            total, made, counted = part.summed(objective, mean)
+        else:
+            mean, parts = gradients(mean, self.weights, counters.scale, part is not None)
+            total, made = mean.value, parts[0]
+            counted = any_of([_some(one.count) for one in mean.means])
+            if part is not None:
+                total, made, counted = part.accumulated(objective, mean, parts)
+        if part is not None and not part.last and objective in part.learning:
+            return self._added(mean, part)
         flags = [all_finite([total])]
         if counters.scale is not None:
             made = unscaled(made, counters.scale)
@@ -148,15 +153,28 @@ class LossUpdate:
             build.apply1("or", f, build.apply1("not", c)) for f in flags for c in counted
         ] or flags
         ends = [*mean.nodes(), *flags, *counted, *next_.values(), *mode.measured.values()]
-        settled = iter(
-            substituted(ends, self.value_of_stand_in) if self.value_of_stand_in else ends
-        )
+        settled = iter(self._settled(ends))
         numbers = mean_outputs(objective.metric, mean, [next(settled) for _ in mean.nodes()])
         self.finite = [next(settled) for _ in flags]
         self.counted = next(settled) if counted else None
         self.following = {name: next(settled) for name in next_}
         mode.measured = {node: next(settled) for node in mode.measured}
-        return numbers
+        return {} if is_summed else numbers
+
+    def _added(self, mean: BatchMean, part: MicroBatch) -> dict[str, Node]:
+        """The loss of a micro-batch before the last by the names of its outputs, which only adds to
+        the sums.
+        """
+        ends = [*mean.nodes(), *part.following.values(), *self.mode.measured.values()]
+        settled = iter(self._settled(ends))
+        nodes = [next(settled) for _ in mean.nodes()]
+        part.following = {name: next(settled) for name in part.following}
+        self.mode.measured = {node: next(settled) for node in self.mode.measured}
+        return mean_outputs(self.objective.metric, mean, nodes)
+
+    def _settled(self, nodes: list[Node]) -> list[Node]:
+        """Nodes with the values of earlier updates in place of their stand-ins."""
+        return substituted(nodes, self.value_of_stand_in) if self.value_of_stand_in else nodes
 
     def _clip(self, given: dict[str, Node]) -> tuple[dict[str, Node], Node | None]:
         """`clipped_gradients`, its nodes with the place of the section's `clip` as origin."""

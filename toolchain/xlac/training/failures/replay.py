@@ -22,17 +22,17 @@ def failure(
     options: Mapping[str, Any],
     state: Mapping[str, Array],
     arrays: Mapping[str, Any],
-    parts: Sequence[Mapping[str, Any]],
+    calls: Sequence[tuple[str, Mapping[str, Any]]],
     loss_finite: bool,
     steps: int,
 ) -> SourceError:
     """The error for a step whose loss or gradients were not finite; it has changed nothing. `steps`
-    is the number of steps before it, `parts` its micro-batches. Runs the step again to find the
-    cause.
+    is the number of steps before it, `calls` its entries and their micro-batches. Runs the step
+    again to find the cause.
     """
     what = "the gradients are" if loss_finite else "the loss is"
     problem = f"step {steps + 1}: {what} not finite; nothing was learned from this batch"
-    found = replayed(models, options, state, arrays, parts)
+    found = replayed(models, options, state, arrays, calls)
     hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
     return SourceError(Diagnostic("XL6031", problem, hint=hint), *found)
 
@@ -42,7 +42,7 @@ def replayed(
     options: Mapping[str, Any],
     state: Mapping[str, Array],
     arrays: Mapping[str, Any],
-    parts: Sequence[Mapping[str, Any]],
+    calls: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> tuple[Diagnostic, ...]:
     """What was wrong with a step: numbers of its batch or of the state that are not finite, or the
     first node that made such ones and reaches the loss or a gradient, with its place. Of a step of
@@ -50,16 +50,16 @@ def replayed(
     which says where it may be left out. Nothing where these find nothing.
     """
     found = _first_non_finite("input", arrays) or _first_non_finite("", state)
-    if found is None and len(parts) == 1:
-        found = culprit(models["step"], state, parts[0])
+    if found is None and len(calls) == 1:
+        found = culprit(models["step"], state, calls[0][1])
     if found is not None:
         return (found,)
     chooses = any(is_choice(node) for node in models["evaluate"].graph.nodes())
     programs = TrainingPrograms(models, {**options, "checked": "all"})
     programs.begin({name: np.array(array) for name, array in state.items()})
     try:
-        for number, part in enumerate(parts, 1):
-            programs.called("step" if number == len(parts) else "accumulate", part)
+        for entry, part in calls:
+            programs.called(entry, part)
     except CheckFailed as failed:
         hint = "whether it reaches the loss is not known: a where may leave it out"
         return tuple(replace(d, hint=hint) if chooses else d for d in failed.diagnostics)

@@ -104,10 +104,9 @@ def mean(numbers: Sequence[float]) -> float:
 
 
 def added(first: Sums, second: Sums) -> dict[str, tuple[float, ...]]:
-    """Sums and counts of two sets of batches, added; `first` may be empty."""
-    if not first:
-        return dict(second)
-    return {n: tuple(map(add, first[n], second[n])) for n in second}
+    """Sums and counts of two sets of batches, added; each may lack metrics of the other."""
+    both = {n: tuple(map(add, first[n], second[n])) for n in second if n in first}
+    return {**first, **second, **both}
 
 
 def is_finite(numbers: Sequence[float]) -> bool:
