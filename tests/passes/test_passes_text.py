@@ -55,8 +55,9 @@ def test_what_prints_is_parsed_again(found: list[Pass]) -> None:
 def test_the_default_pipeline() -> None:
     assert Pipeline.parse(str(DEFAULT)) == DEFAULT
     assert str(DEFAULT) == (
-        "simplify,expand,inline,simplify,cse,fold,recognize-attention,hoist-loop-invariants,dce,"
-        "split-matmul-over-concat,motion,partial-sort,channels-last,canonicalize-dots,"
+        "simplify,expand,inline,simplify,cse,fold,recognize-attention,recognize-scans,"
+        "hoist-loop-invariants,dce,split-matmul-over-concat,motion,partial-sort,channels-last,"
+        "canonicalize-dots,"
         "merge-dots-sharing-rhs,fold,simplify,cse,tabulate-bytes"
     )
     assert len({name for name, _ in DEFAULT.stages}) == len(DEFAULT.stages)

@@ -17,6 +17,7 @@ from xlac.passes.channels_last import ChannelsLastPass
 from xlac.passes.control.dce import DcePass
 from xlac.passes.control.hoist_loop_invariants import HoistLoopInvariantsPass
 from xlac.passes.control.inline import InlinePass
+from xlac.passes.control.recognize_scans import RecognizeScansPass
 from xlac.passes.cse import CsePass
 from xlac.passes.expand import ExpandPass
 from xlac.passes.fold import FoldPass
@@ -101,6 +102,7 @@ DEFAULT = Pipeline.of(
         FoldPass(),  # constants are computed, weight expressions become derived weights
         # attention written by hand gets its name where the target takes it whole
         RecognizeAttentionPass(),
+        RecognizeScansPass(),  # loops that count to a constant
         HoistLoopInvariantsPass(),  # and whole products leave loops
         DcePass(),  # results, carried values and operands of loops and branches
         SplitMatmulOverConcatPass(),  # products of few rows read the parts where they lie
