@@ -4,12 +4,13 @@ an array of the host's memory.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from xlac_sdk.dtypes import Array, DType
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.source import Diagnostic, SourceError, XlacError
 
 # DLDeviceType that the processor can read
 HOST = {1: "cpu", 3: "cuda_host", 11: "rocm_host", 13: "cuda_managed"}
@@ -51,19 +52,26 @@ def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
     elsewhere = device_of(value)
     if elsewhere:
         raise on_device(name, elsewhere)
+    if str(getattr(value, "layout", "")).startswith(("torch.sparse", "torch._mkldnn")):
+        problem = f"{_input(name)}a sparse tensor is not an array: it leaves out numbers"
+        raise wrong("XL6002", problem, "x.to_dense() has all of them")
     if without_memory(value):
         raise on_device(name, NOWHERE)
     try:
         # PyTorch exports such a tensor without its sign
         if hasattr(value, "is_neg") and value.is_neg():
             value = value.resolve_neg()
+        if str(getattr(value, "dtype", "")) == "torch.bfloat16" and not value.requires_grad:
+            return np.asarray(value.view(sys.modules["torch"].int16)).view(DType.BF16.numpy)
         if hasattr(value, "__dlpack__"):
             found = _exported(value)
             if found is not None:
                 return found
         if hasattr(value, "__array__"):
             return np.asarray(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+    except XlacError:
+        raise
+    except Exception as error:  # of the object's own functions
         raise wrong(
             "XL6002", f"{_input(name)}is not an array that can be read: {_first_line(error)}"
         ) from None
@@ -76,7 +84,9 @@ def _exported(value: Any) -> Array | None:
     """
     try:
         return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError):
+    except XlacError:
+        raise
+    except Exception:  # of the exporter's own functions
         return None
 
 
@@ -98,7 +108,7 @@ def _numbers(value: Any, dtype: DType | None, name: str) -> Array:
     """Python's numbers and lists as an array, if it holds what they say."""
     try:
         plain = np.asarray(value)
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:  # of the object's own functions
         raise wrong(
             "XL6002",
             f"{_input(name)}a {type(value).__name__} is not an array: {_first_line(error)}",
@@ -124,8 +134,10 @@ def _numbers(value: Any, dtype: DType | None, name: str) -> Array:
 
 
 def _held(array: Array) -> str:
-    first = next(iter(array.flat))
-    return f"a {type(first).__name__}" if array.dtype.kind == "O" else f"{array.dtype.name}"
+    if array.dtype.kind != "O":
+        return "text" if array.dtype.kind in "US" else array.dtype.name
+    first = next(part for part in array.flat if not isinstance(part, bool | int | float))
+    return f"a {type(first).__name__}"
 
 
 def type_of(dtype: np.dtype[Any], name: str = "") -> DType:
@@ -153,8 +165,7 @@ def device_of(value: Any) -> str:
         )
     try:
         kind, number = device()
-    except (BufferError, RuntimeError, TypeError, ValueError, NotImplementedError):
-        # DLPack has no word for it
+    except Exception:  # of the object's own functions, or DLPack has no word for it
         told = str(getattr(value, "device", ""))
         return "" if told.startswith("cpu") else told or "a device that DLPack does not know"
     if int(kind) in HOST:

@@ -48,6 +48,9 @@ def by_name(
     Raises SourceError for one that is missing, unknown, or given twice. Of `rest` only the count is
     left to the caller.
     """
+    if not isinstance(named, Mapping):
+        problem = f"inputs are given in a dict by name, not as a {type(named).__name__}"
+        raise wrong("XL6001", problem, 'run({"x": x}, out={"y": y}); a call takes them by position')
     names = parameters.names
     placed = names if parameters.positional is None else names[: parameters.positional]
     if len(arrays) > len(placed) and not parameters.rest:
@@ -75,10 +78,11 @@ def by_name(
     return given
 
 
-def unknown(kind: str, name: str, known: Sequence[str]) -> SourceError:
+def unknown(kind: str, name: object, known: Sequence[str]) -> SourceError:
     """The error for an input or output of a name that there is not."""
-    hint = nearest(name, known, f"there are: {', '.join(known)}" if known else "")
-    return wrong("XL6001", f"unknown {kind} '{name}'", hint)
+    hint = nearest(str(name), known, f"there are: {', '.join(known)}" if known else "")
+    shown = f"'{name}'" if isinstance(name, str) else repr(name)
+    return wrong("XL6001", f"unknown {kind} {shown}", hint)
 
 
 # ---- arrays of the host
@@ -164,7 +168,12 @@ def output_shape(slot: Slot, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def outputs_by_name(names: Sequence[str], out: Mapping[str, Any]) -> None:
-    """Raises SourceError for an output that is missing from `out`, or unknown."""
+    """Raises SourceError for an output that is missing from `out`, or unknown, and for an `out`
+    that has no names.
+    """
+    if not isinstance(out, Mapping):
+        problem = f"`out` is a dict of arrays by name, not a {type(out).__name__}"
+        raise wrong("XL6004", problem, f"out={{{', '.join(f'{name!r}: …' for name in names)}}}")
     for name in names:
         if name not in out:
             raise wrong("XL6004", f"output '{name}' is missing from `out`")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlac.frontends.jax_arrays import as_it_is, inward, is_plain, outward
+from xlac.frontends.pytree import endless
 from xlac.frontends.stablehlo import load
 from xlac.ir.dims import Symbol
 from xlac.ir.op import Array
@@ -43,7 +44,10 @@ class LoweredFunction:
         """
         import jax
 
-        leaves, tree = jax.tree.flatten((tuple(args), dict(named)))
+        try:
+            leaves, tree = jax.tree.flatten((tuple(args), dict(named)))
+        except (RecursionError, SystemError):  # of JAX's, which does not look
+            raise endless() from None
         if tree != self.tree_in:
             raise SourceError(
                 Diagnostic(

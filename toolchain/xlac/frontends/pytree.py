@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from xlac_sdk.source import Diagnostic, SourceError
+
+DEEPEST = 200  # lists in lists
 PyTree = Any
 """The structure of a pytree, hashable: ("tuple", (…)), ("list", (…)), (a namedtuple's class, (…)),
 ("dict", ((key, …), …)), ("leaf", number), ("static", value).
@@ -24,7 +27,21 @@ STATIC = (str, bytes, bool, type(None), Enum, type, np.dtype, Static)
 
 
 def flatten(value: Any, leaves: list[Any]) -> PyTree:
-    """The structure of a pytree; its arrays and numbers are appended to `leaves`."""
+    """The structure of a pytree; its arrays and numbers are appended to `leaves`. Raises
+    SourceError for a list or dict that is in itself.
+    """
+    return _flatten(value, leaves, 0)
+
+
+def endless() -> SourceError:
+    """The error for an argument without an end."""
+    problem = "an argument is nested too deeply, or holds itself"
+    return SourceError(Diagnostic("XL6002", problem))
+
+
+def _flatten(value: Any, leaves: list[Any], depth: int) -> PyTree:
+    if depth > DEEPEST:
+        raise endless()
     if isinstance(value, tuple | list):
         kind = (
             type(value)
@@ -33,9 +50,9 @@ def flatten(value: Any, leaves: list[Any]) -> PyTree:
             if isinstance(value, tuple)
             else "list"
         )
-        return kind, tuple([flatten(v, leaves) for v in value])
+        return kind, tuple([_flatten(v, leaves, depth + 1) for v in value])
     if isinstance(value, dict):
-        return "dict", tuple([(k, flatten(v, leaves)) for k, v in value.items()])
+        return "dict", tuple([(k, _flatten(v, leaves, depth + 1)) for k, v in value.items()])
     if isinstance(value, STATIC):
         return "static", value
     leaves.append(value)

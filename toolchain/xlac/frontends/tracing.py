@@ -17,7 +17,7 @@ from xlac.ops.scalar.formula import Formula
 from xlac.ops.scalar.logic import Where
 from xlac.ops.scalar.primitive import Scalar
 from xlac_sdk.dtypes import DType
-from xlac_sdk.host.array_values import as_array
+from xlac_sdk.host.array_values import as_array, type_of
 from xlac_sdk.source import Diagnostic, SourceError
 
 
@@ -155,13 +155,11 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
     """A function that applies an operation to tensors, arrays and numbers; it returns a tuple if
     the operation has several results.
     """
+    given = [_operand(mnemonic, value) for value in inputs]
     if not any(isinstance(i, Tensor) for i in inputs) and inputs:
         raise TypeError(
             f"xlac.{mnemonic} works on traced tensors: call it inside a function made by xlac.jit"
         )
-    given = [
-        i.weak if isinstance(i, Number) else i.node if isinstance(i, Tensor) else i for i in inputs
-    ]
     cls = OPS.get(mnemonic)
     first = 1 if cls is Where else 0  # the condition does not take part in type promotion
     meeting = given[first:]
@@ -187,6 +185,23 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
             )
         )
     return tuple(map(Tensor, result)) if isinstance(result, tuple) else Tensor(result)
+
+
+def _operand(mnemonic: str, value: Any) -> Any:
+    """A tensor, an array or a number as operations take it. Raises SourceError for others."""
+    if isinstance(value, Number):
+        return value.weak
+    if isinstance(value, Tensor):
+        return value.node
+    if isinstance(value, Node | build.Weak | bool | int | float):
+        return value
+    if hasattr(value, "dtype") or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+        array = as_array(value)
+        type_of(array.dtype)
+        return array
+    problem = f"{mnemonic}: a {type(value).__name__} is no tensor, array or number"
+    hint = "numpy.array(…) makes one" if isinstance(value, list | tuple) else ""
+    raise SourceError(Diagnostic("XL2009", problem, hint=hint))
 
 
 @functools.cache

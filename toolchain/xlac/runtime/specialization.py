@@ -130,8 +130,8 @@ class Specializing:
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
         """`Compiled.run` of the program for these inputs."""
         shapes = None
-        if len(inputs) == len(self.inputs) and all(name in inputs for name in self.inputs):
-            arrays = [inputs[name] for name in self.inputs]
+        if type(inputs) is dict and len(inputs) == len(self.inputs):
+            arrays = [inputs.get(name) for name in self.inputs]
             if all(type(array) is np.ndarray for array in arrays):
                 shapes = tuple([array.shape for array in arrays])
                 program = self._programs.find(self._shapes.get(shapes))

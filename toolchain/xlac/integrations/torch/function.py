@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from xlac.api import compile
 from xlac.frontends.arguments import Arguments
+from xlac.frontends.pytree import endless
 from xlac.frontends.torch.exported import Exported, imported
 from xlac.frontends.torch.fx_nodes import inputs_of
 from xlac.integrations.torch import exporting
@@ -91,7 +92,10 @@ class TorchFunction:
         names = wanted.child(1).context if wanted.num_children == 2 else []
         if set(names or ()) == set(named):
             named = {name: named[name] for name in names or ()}
-        ordered, nest = pytree.tree_flatten((tuple(args), dict(named)))
+        try:
+            ordered, nest = pytree.tree_flatten((tuple(args), dict(named)))
+        except RecursionError:
+            raise endless() from None
         if nest != wanted or len(ordered) != len(self._user_inputs):
             both = f"{_nested(nest)}, and the program takes {_nested(wanted)}"
             raise wrong("XL6001", f"the arguments are not nested as the examples were: {both}")
