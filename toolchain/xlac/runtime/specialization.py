@@ -131,7 +131,7 @@ class Specializing:
         """`Compiled.run` of the program for these inputs."""
         shapes = None
         if type(inputs) is dict and len(inputs) == len(self.inputs):
-            arrays = [inputs.get(name) for name in self.inputs]
+            arrays: list[Any] = [inputs.get(name) for name in self.inputs]
             if all(type(array) is np.ndarray for array in arrays):
                 shapes = tuple([array.shape for array in arrays])
                 program = self._programs.find(self._shapes.get(shapes))
