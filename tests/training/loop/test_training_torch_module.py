@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 from pathlib import Path
 from typing import Any
@@ -82,10 +83,40 @@ def test_what_is_no_module(name: str, told: str, folder: Path, capsys: Any) -> N
 
 
 def test_options_of_specs_and_both(folder: Path, capsys: Any) -> None:
-    assert train("--data", "d.npz", "--epochs", "1", "-o", "r", "--accumulate", "2") == 2
-    assert "--accumulate is for specs" in capsys.readouterr().err
+    assert train("--data", "d.npz", "--epochs", "1", "-o", "r", "--max-memory", "2M") == 2
+    assert "--max-memory is for specs" in capsys.readouterr().err
     assert status(["train", "--data", "d.npz", "-o", "r"]) == 2
     assert "SPEC, or --from-torch" in capsys.readouterr().err
+
+
+def test_micro_batches_weigh_by_their_rows(folder: Path) -> None:
+    """Beside PyTorch's step of the whole batch; 7 rows are 3, 3 and 1, two are one each."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    net = net.double()
+    twin = copy.deepcopy(net)
+    ours, theirs = (
+        torch.optim.SGD(n.parameters(), 0.1, momentum=0.9, weight_decay=0.01) for n in (net, twin)
+    )
+    examples = {"x": torch.zeros(4, 6).double(), "y": torch.zeros(4, 2).double()}
+    mse = torch.nn.functional.mse_loss
+    trainer = xlac.torch_trainer(net, mse, ours, examples, accumulate=3)
+    rng = np.random.default_rng(0)
+    for turn, rows in enumerate((7, 9, 2, 1, 7)):
+        data = {"x": rng.standard_normal((rows, 6)), "y": rng.standard_normal((rows, 2))}
+        if turn == 4:  # a step that was stopped in between leaves nothing behind
+            given = (torch.ones(2, 6).double(), torch.ones(2, 2).double())
+            trainer._step.part(given, {}, 0.5, False)
+        total, count = trainer.run_step(data)["loss"]
+        loss = mse(twin(torch.tensor(data["x"])), torch.tensor(data["y"]))
+        theirs.zero_grad()
+        loss.backward()
+        theirs.step()
+        assert total / count == pytest.approx(float(loss.detach()), rel=1e-12)
+        for one, other in zip(net.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-13)
+    run = train("--data", "d.npz", "--epochs", "1", "-o", "cut", "--accumulate", "2")
+    assert run == 0
 
 
 def test_from_python_and_a_state_of_another_model(folder: Path) -> None:

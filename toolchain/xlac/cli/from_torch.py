@@ -16,8 +16,9 @@ import click
 if TYPE_CHECKING:
     from xlac.integrations.torch.trainer import TorchTrainer
 
-REFUSED = ("dim", "sets", "cpu", "triple", "arch", "max_memory", "accumulate", "checks")
+REFUSED = ("dim", "sets", "cpu", "triple", "arch", "max_memory", "checks")
 """Options that say something of a spec."""
+OF_A_STEP = ("clip_norm", "accumulate")  # options of xlac.torch_step that a function may give
 
 
 def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any]) -> TorchTrainer:
@@ -62,7 +63,7 @@ def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
     missing = [name for name in ("model", "loss", "optimizer", "inputs") if name not in made]
     if missing:
         raise _wrong(f"{text} gives no {missing[0]!r}", hint)
-    known = ("model", "loss", "optimizer", "inputs", "targets", "metrics", "schedule", "clip_norm")
+    known = (*"model loss optimizer inputs targets metrics schedule".split(), *OF_A_STEP)
     unknown = [name for name in made if name not in known]
     if unknown:
         from xlac_sdk.support.choices import nearest
@@ -71,7 +72,7 @@ def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
             f"{text} gives {unknown[0]!r}, which is nothing that is trained",
             nearest(str(unknown[0]), known),
         )
-    return trainer_of(**made, **options)
+    return trainer_of(**{**made, **options})
 
 
 def _imported(module: str) -> ModuleType:

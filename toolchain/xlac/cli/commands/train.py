@@ -171,6 +171,8 @@ def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[
 
     options = {name: given[name] for name in ("target", "threads")}
     options |= {"precision": given["precision"] or "default", "checked": given["checked"] or None}
+    if settings["accumulate"] is not None:
+        options["accumulate"] = settings["accumulate"]
     return torch_trainer(from_torch, options, {**given, **settings})
 
 

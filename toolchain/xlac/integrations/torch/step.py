@@ -76,6 +76,14 @@ class TorchStep:
         )
 
     def __call__(self, /, *args: Any, **named: Any) -> torch.Tensor:
+        return self.part(args, named, 1 / self.accumulate, self.waiting + 1 == self.accumulate)
+
+    def part(
+        self, args: tuple[Any, ...], named: dict[str, Any], share: float, last: bool
+    ) -> torch.Tensor:
+        """A call whose gradients have the weight `share` in the sum that the `last` call updates
+        the parameters by.
+        """
         leaves, nest = pytree.tree_flatten((args, named))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         groups = self.optimizer.param_groups
@@ -90,13 +98,17 @@ class TorchStep:
             tuple(pairs),
             tuple([p.requires_grad for g in groups for p in g["params"]]),
             self._half(),
-            self.waiting + 1 == self.accumulate,
+            last,
         )
         made = self._programs.find(key) or self._programs.get(
-            key, lambda: self._make_program(args, named, pairs)
+            key, lambda: self._make_program(args, named, pairs, last)
         )
         self._ensure_state(made)
-        return self._run(made, tensors, numbers)
+        found = self._run(made, tensors, [*numbers, share])
+        self.waiting = 0 if last else self.waiting + 1
+        if last:
+            self.optimizer._opt_called = True  # learning-rate schedules warn without it
+        return found
 
     def discard(self) -> None:
         """Forgets the micro-batches that wait for the last one."""
@@ -131,9 +143,6 @@ class TorchStep:
         if self._rule.counts and made.graph.learns:
             counts = [self.optimizer.state[p.tensor][COUNT] for p in made.graph.learns]
             torch._foreach_add_(counts, 1)
-        self.waiting = (self.waiting + 1) % self.accumulate
-        if not self.waiting:
-            self.optimizer._opt_called = True  # learning-rate schedules warn without it
         found: torch.Tensor = loss
         return found
 
@@ -186,7 +195,7 @@ class TorchStep:
     # ---- a program ---------------------------------------------------------------------------
 
     def _make_program(
-        self, args: tuple[Any, ...], named: dict[str, Any], pairs: Sequence[int]
+        self, args: tuple[Any, ...], named: dict[str, Any], pairs: Sequence[int], last: bool
     ) -> StepProgram:
         limits = {k: self._options[k] for k in ("max_compile_seconds", "max_compile_memory")}
         with within(*limits.values()):
@@ -209,9 +218,7 @@ class TorchStep:
                 **dict(self._module.named_parameters(remove_duplicate=False)),
                 **dict(self._module.named_buffers(remove_duplicate=False)),
             }
-            last = self.waiting + 1 == self.accumulate
-            several = self.accumulate > 1
-            sums = GradientSums(self.accumulate, last, self._sums) if several else None
+            sums = GradientSums(last, self._sums) if self.accumulate > 1 else None
             learned, half = learned_parameters(self.optimizer, self._rule, pairs), self._half()
             graph = StepBuilder(exported, owned, learned, self._clip, half, sums).graph()
             return compiled_step(exported, graph, self._precision, self._options)

@@ -34,7 +34,7 @@ Slots = Callable[[torch.Tensor], Mapping[str, torch.Tensor]]
 @dataclass(frozen=True, eq=False)
 class LearnedParameter:
     """A parameter that learns: its optimizer, and the number of its pair (learning rate, number of
-    steps) in the input `rates`.
+    steps) in the input `rates`, whose last element is the share of a micro-batch in its step.
     """
 
     tensor: torch.Tensor
@@ -75,7 +75,6 @@ class GradientSums:
     update is made, from the sums and the present micro-batch.
     """
 
-    number: int
     last: bool
     tensors: dict[torch.Tensor, torch.Tensor]
 
@@ -179,7 +178,7 @@ class StepBuilder:
         if not pairs:
             hint = "look for requires_grad=False, torch.no_grad and detach"
             raise refuse("the loss depends on no parameter of the optimizer", hint)
-        self.rates = build.param(RATES, DType.F64, (2 * self.pairs,), origin=Origin(RATES))
+        self.rates = build.param(RATES, DType.F64, (2 * self.pairs + 1,), origin=Origin(RATES))
         updates: dict[SharedTensor, Node] = {}
         if self.sums is not None:
             pairs = [(p, self._summed(p, g, updates)) for p, g in pairs]
@@ -213,11 +212,12 @@ class StepBuilder:
     def _summed(
         self, learned: LearnedParameter, gradient: Node, updates: dict[SharedTensor, Node]
     ) -> Node:
-        """The gradient with those of the micro-batches before it, each over their number."""
+        """The gradient with those of the micro-batches before it, each times its share."""
         assert self.sums is not None
         name = self._state_of(learned.tensor).name
+        share = build.cast(self._rate_element(2 * self.pairs), gradient.type.dtype)
         before = self._add_state(f"gradient.{name}", self.sums.of(learned.tensor))
-        added = build.add(before, build.mul(gradient, 1.0 / self.sums.number))
+        added = build.add(before, build.mul(gradient, share))
         updates[self.state[-1]] = zeros(added.type) if self.sums.last else added
         return added
 

@@ -55,6 +55,7 @@ class TorchTrainer:
         self._loss, self._schedule, self._targets = loss, schedule, targets
         self._means: dict[str, Loss] = {"loss": loss, **metrics}
         self._step = torch_step(model, loss, optimizer, targets=targets, **options)
+        self.accumulate = self._step.accumulate
         self._types = _input_types(inputs)
         self.metrics = tuple(self._means)
         self.steps_done = 0
@@ -82,13 +83,24 @@ class TorchTrainer:
         raise no_averages()
 
     def run_step(self, arrays: Mapping[str, Any]) -> Sums:
-        """Updates the parameters from a batch; returns its loss as sum and count."""
+        """Updates the parameters from a batch; returns its loss as sum and count. With `accumulate`
+        the batch is divided into as many micro-batches, the last one possibly smaller, whose
+        gradients weigh by their rows.
+        """
         given = self._tensors_of(arrays)
-        value = float(self._step(*given))
+        rows, total = len(given[0]), 0.0
+        each = max(1, -(-rows // self.accumulate))
+        self._step.discard()  # those of a step that was stopped
+        for start in range(0, max(rows, 1), each):
+            part = tuple(tensor[start : start + each] for tensor in given)
+            count = len(part[0])
+            last = start + each >= rows
+            value = self._step.part(part, {}, count / rows if rows else 1.0, last)
+            total += float(value) * count
         if self._schedule is not None:
             self._schedule.step()
         self.steps_done += 1
-        return {"loss": (value * len(given[0]), float(len(given[0])))}
+        return {"loss": (total, float(rows))}
 
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Sums:
         """The loss and metrics of a batch in inference mode, as sums and counts."""
@@ -257,11 +269,6 @@ def torch_trainer(
         raise refuse(
             f"targets is {targets}, and there are {len(inputs)} inputs",
             "one at least is the model's, and one the loss's",
-        )
-    if options.get("accumulate", 1) != 1:
-        raise refuse(
-            "accumulate is of xlac.torch_step: a step of a run is one batch",
-            "larger batches, or steps of your own",
         )
     return TorchTrainer(
         model, loss, optimizer, inputs, targets, dict(metrics or {}), schedule, options
