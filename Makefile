@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests start hundreds of processes that import the same files: without their bytecode a quarter of a second more each.
 unexport PYTHONDONTWRITEBYTECODE
-DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda
+DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-onnx test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -61,6 +61,13 @@ pycuda: $(VENV)/.tested ## builds pycuda where `pip install pycuda` cannot (a mi
 
 test-cuda: $(VENV)/.tested ## every case of the cuda backend on the stand-in for a GPU, and with every access watched: minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests/cuda
+
+POCL := pocl-opencl-icd ocl-icd-libopencl1
+
+test-opencl: $(VENV)/.tested ## every case of the opencl backend on pocl, which runs OpenCL on processors; installs it, so it wants root: minutes
+	dpkg -s $(POCL) >/dev/null 2>&1 || { apt-get update && apt-get install -y --no-install-recommends $(POCL); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e "backends/opencl[run]"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests/opencl
 
 GPU_PYTHON ?= $(BIN)/python
 GPU_WHEELS ?= .whl

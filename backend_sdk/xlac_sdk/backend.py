@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from xlac_sdk.dtypes import Array
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from xlac_sdk.programs.program import Call, Program
 
 
-__all__ = ["Array", "Backend", "Device", "Entered", "Executable"]
+__all__ = ["Array", "Backend", "Device", "Entered", "Executable", "MemoryPlace"]
 
 
 class Executable(Protocol):
@@ -169,28 +170,67 @@ class Backend(ABC):
         return self.load(artefact.folder / artefact.package.library, program, target)
 
 
+class MemoryPlace(NamedTuple):
+    """A place in a device's memory: what `Device.alloc` returned, and bytes from its start."""
+
+    handle: Any
+    offset: int = 0
+
+    def plus(self, nbytes: int) -> MemoryPlace:
+        """The place so many bytes further."""
+        return MemoryPlace(self.handle, self.offset + nbytes)
+
+    @property
+    def address(self) -> int:
+        """The address, where handles are addresses."""
+        return int(self.handle) + self.offset
+
+
 class Device(ABC):
     """A device driven by the host. The SDK's runner (`xlac_sdk.host.runner`) wraps one as an
     Executable.
+
+    Copies and launches are ordered as one queue; they may return before they are done. Memory is
+    named by handles, which may be addresses (integers) or objects of a driver that only take
+    offsets: a place is both.
+    """
+
+    alignment: ClassVar[int] = 256
+    """Bytes that `alloc` aligns to, and to which inputs, outputs, constants and the blocks of state
+    and temporaries are placed in what it returns.
     """
 
     @abstractmethod
-    def alloc(self, nbytes: int) -> int:
-        """Allocates device memory, aligned to 256 bytes, and returns its address. Raises LimitError
-        if there is not enough.
+    def alloc(self, nbytes: int) -> Any:
+        """Allocates device memory, at least one byte, and returns its handle. Raises LimitError if
+        there is not enough.
         """
 
     @abstractmethod
-    def copy(self, target: int | memoryview, source: int | memoryview, nbytes: int) -> None:
-        """Copies to, from or on the device; ordered after earlier launches."""
+    def copy(
+        self, target: MemoryPlace | memoryview, source: MemoryPlace | memoryview, nbytes: int
+    ) -> None:
+        """Copies to, from or on the device; ordered after earlier launches. The host's memory, a
+        memoryview, is used until the next `sync` ends: it stays alive and unchanged until then.
+        """
 
     @abstractmethod
-    def launch(self, kernel: Kernel, pointers: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    def launch(
+        self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
+    ) -> None:
         """Runs one kernel, ordered after earlier copies and launches. Its function in C-family text
         is called `dialect.function(kernel.name)`.
         """
 
-    def call(self, step: Call, pointers: tuple[int, ...]) -> None:
+    def prepare(
+        self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
+    ) -> Callable[[], object]:
+        """A function that does what `launch` would do with these arguments; it is called many
+        times. Override it where arguments can be bound ahead of launches.
+        """
+        return partial(self.launch, kernel, places, sizes)
+
+    def call(self, step: Call, places: tuple[MemoryPlace, ...]) -> None:
         """Runs a whole operation with known sizes; called only if the device's target claims
         operations.
         """
@@ -201,5 +241,5 @@ class Device(ABC):
         """Waits for all earlier work; raises its errors."""
 
     @abstractmethod
-    def free(self, address: int) -> None:
+    def free(self, handle: Any) -> None:
         """Frees memory."""

@@ -16,7 +16,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.kernels import run_kernel
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.grid import grid, places, spread
+from xlac_sdk.kernel_ir.grid import grid, places
 from xlac_sdk.kernel_ir.kernel import (
     Access,
     Allocate,
@@ -39,6 +39,7 @@ from xlac_sdk.kernel_ir.kernel import (
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.verify import verify
+from xlac_sdk.lowering.spread import spread
 from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.programs.verify import verify_program

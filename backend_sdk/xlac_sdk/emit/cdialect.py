@@ -14,8 +14,10 @@ import numpy as np
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cfunctions import TYPES, integer
+from xlac_sdk.kernel_ir.expressions import Space
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.semantics import cast as exact_cast
+from xlac_sdk.kernel_ir.verify import applies
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
@@ -115,9 +117,17 @@ class Dialect:
     restrict: str = "RESTRICT"
     written_out: int = 16  # most iterations of an UNROLLED loop that the text unrolls itself
     reserved: frozenset[str] = KEYWORDS
+    renames: bool = False  # every name is changed, for languages with more words than can be listed
     instructions: Mapping[str, str] = field(default_factory=dict)
     kernel: str = "{}"  # the function name of a kernel, by its identifier: `function`
     size: str = ""  # the type of a kernel's sizes; "": the index type
+    # the word before the type of a pointer, by the memory that it points to: "__global "
+    spaces: Mapping[Space, str] = field(default_factory=dict)
+    # the type of a buffer's first element, counted from the start of the memory object that a
+    # kernel is given, for languages whose kernels take whole objects; "": kernels take addresses
+    offset: str = ""
+    # a value {0} of type {s} as type {d}, spelled {t}, of as many bits
+    bitcast: str = "bitcast_{s}_{d}({0})"
     # {align}: bytes to align it to; "": no vectors
     vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"
     zero: str = "{0}"  # a zero-initialized vector
@@ -128,8 +138,12 @@ class Dialect:
     block: str = ""  # the block index
     thread: str = ""  # the thread index within its block
     barrier: str = ""
-    # {0}: a value, {1}: the xor distance of the other thread's lane, {d}: the value's type
+    # {0}: a value, {1}: the xor distance of the other thread's lane, {d}: the value's type;
+    # {scratch}: the shared memory that `scratch` declares
     exchange: str = ""
+    # declares {name}, shared memory of 8 bytes for each of {threads} threads, in kernels that
+    # exchange values; "": an exchange needs none
+    scratch: str = ""
     shared: str = ""  # declares {name}, {size} elements of {type}, aligned to {align} bytes
     # declares {name}, shared memory whose size is given at launch, aligned to {align} bytes
     pool: str = ""
@@ -137,7 +151,8 @@ class Dialect:
     most_shared: int = 0
     # declares the parameter {name}, passed by value: the tensor map of an array for TMA copies
     tensor_map: str = ""
-    atomic: str = ""  # combines {place}, of type {d}, with {value} by {p}
+    # combines {place}, of type {d} in memory {space} (global or shared), with {value} by {p}
+    atomic: str = ""
 
     def spelling(self, primitive: Primitive, dtype: DType) -> str:
         """The spelling of a primitive on operands of a type; raises UnsupportedError if there is
@@ -150,11 +165,29 @@ class Dialect:
             raise unsupported(self, f"'{primitive.value}' of {dtype}")
         return table[primitive]
 
+    def primitives(self) -> tuple[frozenset[Primitive], frozenset[tuple[Primitive, DType]]]:
+        """What the tables spell, as `Target.primitives` and `Target.lacks`."""
+        tables = ((DType.F64, self.floats), (DType.I32, self.integers), (DType.BOOL, self.bools))
+        native = frozenset({*self.floats, *self.integers, *self.bools, P.CAST, P.BITCAST})
+        lacks = {
+            (p, d)
+            for kind, table in tables
+            for d in DType
+            if (d.is_float, d is DType.BOOL) == (kind.is_float, kind is DType.BOOL)
+            for p in native - {P.CAST, P.BITCAST, *table}
+            if applies(p, d)
+        }
+        return native, frozenset(lacks)
+
+    def pointer(self, space: Space, dtype: DType, const: bool = False) -> str:
+        """The type of a pointer to elements in a memory, up to its star."""
+        return f"{'const ' if const else ''}{self.spaces.get(space, '')}{self.types[dtype]} "
+
     def identifier(self, name: str) -> str:
         """A name as a legal identifier; different names stay different."""
         if not (name.isascii() and name.isidentifier()):
             raise AssertionError(f"'{name}' is not an identifier")
-        taken = name in self.reserved or name.endswith("_") or name.startswith("_")
+        taken = self.renames or name in self.reserved or name.endswith("_") or name.startswith("_")
         taken = taken or name in _MATH_NAMES or OURS.fullmatch(name) is not None
         return f"v{name}_" if taken else name
 

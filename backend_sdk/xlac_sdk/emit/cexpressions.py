@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.cconversions import Conversions
 from xlac_sdk.emit.cdialect import WORDS, Dialect, literal, unsupported, vector_type
 from xlac_sdk.emit.cfunctions import arithmetic
 from xlac_sdk.emit.csimplify import settled, unwrapped
@@ -31,16 +32,17 @@ from xlac_sdk.kernel_ir.ranges import Ranges, combined, fits
 P = Primitive
 
 _INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.DIV: "/", P.REM: "%"}
+SCRATCH = "scratch_"  # shared memory for exchanges; kernels have no names with this ending
 _PLAIN = (DType.I32, DType.I64)  # types in which sums need no cast
 
 
-class Expressions:
+class Expressions(Conversions):
     """The text of expressions; `texts` has the names of those that a statement has named, by
     identity.
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
+        super().__init__(dialect)
         self.texts: dict[int, str] = {}
         self.range = Ranges()
         self.touched: set[str] = set()  # names that the text uses
@@ -50,6 +52,7 @@ class Expressions:
         # scalar names of vectors that exist only within a loop over lanes
         self.alone: set[str] = set()
         self.count = 0
+        self.exchanges = False  # whether the text exchanges values between threads
 
     def fresh(self) -> str:
         """A fresh name for a part of an expression; kernels have no names with this ending."""
@@ -123,7 +126,10 @@ class Expressions:
             case Exchange(value=value, distance=distance):
                 if not self.dialect.exchange:
                     raise unsupported(self.dialect, "exchange between threads")
-                return self.dialect.exchange.format(self.bare(value), distance, d=value.dtype.value)
+                self.exchanges = True
+                return self.dialect.exchange.format(
+                    self.bare(value), distance, d=value.dtype.value, scratch=SCRATCH
+                )
 
     # ---- places and lanes ----------------------------------------------------------------------
 
@@ -265,36 +271,3 @@ class Expressions:
             f=float_suffix,
             one=f"1.0{float_suffix}",
         )
-
-    def cast(self, value: str, source: DType, dtype: DType) -> str:
-        """Converts a value from one type to another."""
-        if source is dtype:
-            return value
-        if source.is_half:
-            return self.cast(f"f32_of_{source.value}({value})", DType.F32, dtype)
-        if dtype is DType.BOOL:
-            return f"({value} != 0)"
-        if dtype.is_half:
-            narrow = (
-                f"odd_of_f64({value})"
-                if source is DType.F64
-                else self.cast(value, source, DType.F32)
-            )
-            return f"{dtype.value}_of_f32({narrow})"
-        if source.is_float and dtype.is_integer:
-            return f"cast_{source.value}_{dtype.value}({value})"
-        return (
-            f"({self.dialect.types[dtype]})({value})"
-            if not value.startswith("(")
-            else f"({self.dialect.types[dtype]}){value}"
-        )
-
-    def bitcast(self, value: str, source: DType, dtype: DType) -> str:
-        """Reinterprets the bits of a value as another type of the same width."""
-        held = {DType.F16: DType.U16, DType.BF16: DType.U16}
-        source, dtype = held.get(source, source), held.get(dtype, dtype)
-        if source is dtype:
-            return value
-        if source.is_integer and dtype.is_integer:
-            return f"({self.dialect.types[dtype]})({value})"
-        return f"bitcast_{source.value}_{dtype.value}({value})"

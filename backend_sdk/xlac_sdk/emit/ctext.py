@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import C99, Dialect, comment, literal, unsupported
 from xlac_sdk.emit.cfunctions import integer
-from xlac_sdk.emit.cvectors import Vectors
-from xlac_sdk.kernel_ir import grid
+from xlac_sdk.emit.cmemory import KernelMemory
 from xlac_sdk.kernel_ir.kernel import (
-    Access,
     Allocate,
     Assign,
     Await,
@@ -32,7 +30,6 @@ from xlac_sdk.kernel_ir.kernel import (
     LoopKind,
     Prefetch,
     Ramp,
-    Space,
     Splat,
     Stmt,
     Store,
@@ -81,11 +78,12 @@ def kernel_text(
     name = dialect.identifier
     given = [*(b.name for b in kernel.parameters), *(v.name for v in kernel.sizes)]
     lines = (*(f"    (void){name(n)};" for n in given if n not in used), *lines)
+    lines = (*writer.declared(), *lines)
     parameters = [
         dialect.tensor_map.format(name=name(m.name))
         for m in tensor_maps(kernel, dialect.instructions)
     ]
-    parameters += [writer.parameter(b) for b in kernel.parameters]
+    parameters += [text for b in kernel.parameters for text in writer.parameter(b)]
     parameters += [f"{dialect.size or writer.type(v)} {name(v.name)}" for v in kernel.sizes]
     parameters += [f"const volatile uint32_t *{STOP}"] * bool(stop_checks)
     return CFunction(
@@ -97,19 +95,13 @@ def kernel_text(
     )
 
 
-class _StatementWriter(Vectors):
+class _StatementWriter(KernelMemory):
     """Writes the statements of one kernel, line by line."""
 
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
-        super().__init__(dialect)
-        self.grid = grid.grid(kernel)
+        super().__init__(kernel, dialect)
         self.stop_checks = NEVER
         self._reads: dict[int, frozenset[str]] = {}
-
-    def parameter(self, buffer: Buffer) -> str:
-        const = "const " if buffer.access is Access.READ else ""
-        kind, name = self.dialect.types[buffer.dtype], self.dialect.identifier(buffer.name)
-        return f"{const}{kind} *{self.dialect.restrict} {name}"
 
     # ---- statements --------------------------------------------------------------------------
 
@@ -201,28 +193,6 @@ class _StatementWriter(Vectors):
                 raise unsupported(self.dialect, "thread that awaits others")
             case Prefetch():
                 return
-
-    def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
-        """Memory of a thread, or shared memory of a block: an array, or a part of the pool, which
-        is declared before the first.
-        """
-        kind, name = self.dialect.types[buffer.dtype], self.name(buffer.name)
-        if buffer.space is not Space.SHARED:
-            yield f"{pad}{kind} {name}[{buffer.size}];"
-            return
-        if not self.dialect.shared or self.grid is None:
-            raise unsupported(self.dialect, "shared memory")
-        if self.grid.shared_bytes <= self.dialect.most_shared:
-            yield pad + self.dialect.shared.format(
-                type=kind, name=name, size=buffer.size, align=max(grid.ALIGN, buffer.align)
-            )
-            return
-        if buffer is self.grid.shared[0]:
-            yield pad + self.dialect.pool.format(
-                name="pool_", align=max(grid.ALIGN, *(b.align for b in self.grid.shared))
-            )
-        at = grid.places(self.grid.shared)[buffer]
-        yield f"{pad}{kind} *const {name} = ({kind} *){f'(pool_ + {at})' if at else 'pool_'};"
 
     def member(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
         """The body of a loop over blocks or threads, for the current one."""

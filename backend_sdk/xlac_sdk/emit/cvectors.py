@@ -197,8 +197,9 @@ class Vectors(Expressions):
         """The struct in memory at an index."""
         self.vectors[buffer.dtype, lanes] = None
         const = "const " if buffer.access is Access.READ and buffer.space is Space.GLOBAL else ""
+        kind = f"{const}{self.dialect.spaces.get(buffer.space, '')}"
         return (
-            f"*({const}{vector_type(buffer.dtype, lanes)} "
+            f"*({kind}{vector_type(buffer.dtype, lanes)} "
             f"*)&{self.name(buffer.name)}[{self.number(index)}]"
         )
 
@@ -271,7 +272,11 @@ class Vectors(Expressions):
         guard = "" if stmt.mask is None else f"if ({self.bare(stmt.mask)}) "
         if stmt.atomic is not None and self.dialect.atomic and stmt.buffer.space is not Space.LOCAL:
             text = self.dialect.atomic.format(
-                place=place, value=value, p=stmt.atomic.value, d=stmt.value.dtype.value
+                place=place,
+                value=value,
+                p=stmt.atomic.value,
+                d=stmt.value.dtype.value,
+                space=stmt.buffer.space.value,
             )
             return f"{guard}{text};"
         if stmt.atomic is not None:

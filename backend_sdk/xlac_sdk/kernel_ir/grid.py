@@ -1,5 +1,5 @@
-"""Kernels as grids of threads: the form that GPUs run, its rules, and the conversion of other
-kernels to it.
+"""Kernels as grids of threads: the form that GPUs run, and its rules. `lowering/spread.py` brings other
+kernels into it.
 
     For BLOCK b in [0, N) { Allocate SHARED…; For THREAD t in [0, T) { … } }
 
@@ -11,11 +11,8 @@ in a loop, that differs between threads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from xlac_sdk.kernel_ir import indexing
-from xlac_sdk.kernel_ir.bounds import bounds
-from xlac_sdk.kernel_ir.division import div
 from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.kernel_ir.kernel import (
     Access,
@@ -37,15 +34,11 @@ from xlac_sdk.kernel_ir.kernel import (
     Stmt,
     Store,
     Var,
-    names,
     statements,
 )
-from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import operands, roots, walk
-from xlac_sdk.kernel_ir.sums import INDEX
 from xlac_sdk.source import VerifyError
 
-THREADS = 128  # block size of a kernel that does not specify one
 ALIGN = 16  # minimal alignment of shared buffers in bytes
 
 
@@ -71,6 +64,16 @@ class Grid:
     def count(self, sizes: Mapping[str, int]) -> int:
         """Blocks for given values of the kernel's sizes; 0 if there is nothing to do."""
         return max(0, extent(self.blocks, sizes))
+
+
+def launched(kernel: Kernel, sizes: tuple[int, ...]) -> tuple[int, int]:
+    """The blocks of a launch with these sizes, 0 if there is nothing to do, and the threads of
+    each.
+    """
+    form = grid(kernel)
+    assert form is not None, f"kernel {kernel.name} is no grid"
+    names = {var.name: size for var, size in zip(kernel.sizes, sizes, strict=True)}
+    return form.count(names), form.threads
 
 
 def size(buffer: Buffer) -> int:
@@ -106,72 +109,6 @@ def grid(kernel: Kernel) -> Grid | None:
             shared = tuple(a.buffer for a in allocations if isinstance(a, Allocate))
             return Grid(blocks, int(threads), shared, block, thread)
     return None
-
-
-# ---- conversion of other kernels -------------------------------------------------------------
-
-
-def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
-    """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel one thread of
-    one block.
-    """
-    if grid(kernel) is not None:
-        return kernel
-    taken = names(kernel)
-    block_name, thread_name = _fresh("block", taken), _fresh("thread", taken)
-    loop = kernel.parallel
-    if loop is None:
-        return _gridded(
-            kernel, _counter(block_name, 1), 1, _counter(thread_name, 1), 1, kernel.body
-        )
-    count = div(indexing.add(indexing.sub(loop.stop, loop.start), loop.step - 1), loop.step)
-    if isinstance(count, Const):
-        threads = min(threads, 1 << max(0, int(count.value) - 1).bit_length())
-    blocks = div(indexing.add(count, threads - 1), threads)
-    block, thread = _counter(block_name, blocks), _counter(thread_name, threads)
-    number = indexing.add(indexing.mul(block, threads), thread)
-    counter = indexing.cast(
-        indexing.add(loop.start, indexing.mul(number, loop.step)), loop.counter.dtype
-    )
-    body: tuple[Stmt, ...] = (Let(loop.counter, counter), *loop.body)
-    if not (isinstance(count, Const) and int(count.value) % threads == 0):
-        body = (If(indexing.apply(Primitive.LT, number, count), body),)
-    return _gridded(kernel, block, blocks, thread, threads, body)
-
-
-def _counter(name: str, stop: indexing.Number) -> Var:
-    stop = indexing.lift(stop)
-    last = bounds(stop)[1]
-    return Var(
-        name,
-        INDEX,
-        low=0,
-        high=None if last is None else max(0, last - 1),
-        below=None if isinstance(stop, Const) else stop,
-    )
-
-
-def _gridded(
-    kernel: Kernel,
-    block: Var,
-    blocks: indexing.Number,
-    thread: Var,
-    threads: int,
-    body: tuple[Stmt, ...],
-) -> Kernel:
-    zero = indexing.index(0)
-    inner = For(thread, zero, indexing.index(threads), body, kind=LoopKind.THREAD)
-    return replace(
-        kernel, body=(For(block, zero, indexing.lift(blocks), (inner,), kind=LoopKind.BLOCK),)
-    )
-
-
-def _fresh(hint: str, taken: set[str]) -> str:
-    name, number = hint, 1
-    while name in taken:
-        name, number = f"{hint}_{number}", number + 1
-    taken.add(name)
-    return name
 
 
 # ---- rules -----------------------------------------------------------------------------------

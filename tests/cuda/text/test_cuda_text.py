@@ -27,7 +27,7 @@ from xlac_sdk.conformance.steps import chain, hostile
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.ctext import kernel_text
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.grid import grid, spread
+from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import (
     Access,
     Allocate,
@@ -45,6 +45,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.lowering.spread import spread
 from xlac_sdk.target import Request
 
 if TYPE_CHECKING:

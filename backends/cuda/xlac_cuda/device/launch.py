@@ -11,8 +11,9 @@ from functools import cached_property
 
 from xlac_cuda.device import tensor_maps
 from xlac_cuda.emit.dialect import CUDA
-from xlac_sdk.kernel_ir.grid import Grid, grid, spread
+from xlac_sdk.kernel_ir.grid import Grid, grid
 from xlac_sdk.kernel_ir.kernel import Kernel, TensorMap
+from xlac_sdk.lowering.spread import spread
 from xlac_sdk.programs.tensor_maps import tensor_maps as maps_of
 
 

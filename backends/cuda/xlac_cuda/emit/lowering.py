@@ -10,11 +10,11 @@ from math import gcd
 from xlac_cuda.emit.dialect import CUDA
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.alignment import alignments
-from xlac_sdk.kernel_ir.grid import spread
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.lowering.legalize import legalize
+from xlac_sdk.lowering.spread import spread
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.target import Target

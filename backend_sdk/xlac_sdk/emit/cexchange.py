@@ -1,0 +1,47 @@
+"""Exchanges between threads through shared memory, as functions for languages without an
+instruction for it.
+
+A dialect that uses them says
+
+    exchange="exchange_{d}({0}, {1}, {scratch})"
+    scratch="…declares {name}, an array of {threads} words of 8 bytes in shared memory"
+
+and every thread of a block reaches each exchange, as kernel IR promises (`kernel_ir/grid.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.cdialect import Dialect
+from xlac_sdk.kernel_ir.expressions import Space
+
+TEXT = """{before} {kind} exchange_{name}({kind} value, int distance, {shared}uint64_t *scratch)
+{{
+    const uint32_t thread = (uint32_t){thread};
+    {barrier};
+    *({shared}{kind} *)(scratch + thread) = value;
+    {barrier};
+    return *({shared}{kind} *)(scratch + (thread ^ (uint32_t)distance));
+}}"""
+
+
+def exchanges(dialect: Dialect, before: str) -> Mapping[str, str]:
+    """The functions by name, one for each type; `before` are their declaration specifiers.
+    None for a dialect that needs none.
+    """
+    if not dialect.scratch:
+        return {}
+    return {
+        f"exchange_{dtype}": TEXT.format(
+            before=before,
+            kind=dialect.types[dtype],
+            name=dtype.value,
+            shared=dialect.spaces.get(Space.SHARED, ""),
+            thread=dialect.thread,
+            barrier=dialect.barrier,
+        )
+        for dtype in DType
+        if dtype in dialect.types
+    }

@@ -1,0 +1,84 @@
+"""A program's kernels as one file of a C-family language: what a template of a port fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.catomics import WordSwaps, atomics
+from xlac_sdk.emit.cdialect import C99, Dialect, comment
+from xlac_sdk.emit.cexchange import exchanges
+from xlac_sdk.emit.cfunctions import TYPES, needed
+from xlac_sdk.emit.ctext import CFunction, kernel_text
+from xlac_sdk.emit.cvectors import declarations
+from xlac_sdk.kernel_ir.grid import grid
+from xlac_sdk.kernel_ir.verify import verify
+from xlac_sdk.programs.program import Program
+
+NONE: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleText:
+    """The parts of a file.
+
+    A title that is safe in a comment; the names that the SDK's functions have for integers, where
+    the language has others; declarations of vectors; functions that the kernels call, each after
+    those that it calls; each kernel, with the threads of its blocks (0 for one that is no grid).
+    """
+
+    title: str
+    typedefs: tuple[str, ...]
+    vectors: tuple[str, ...]
+    functions: tuple[str, ...]
+    kernels: tuple[tuple[CFunction, int], ...]
+
+
+def module_text(
+    program: Program,
+    dialect: Dialect,
+    swaps: WordSwaps | None = None,
+    functions: Mapping[str, str] = NONE,
+    before: str = "static inline",
+) -> ModuleText:
+    """The kernels of a program, which has been brought into the primitives and the form of the
+    target.
+
+    With `swaps` the file has atomic operations by compare-and-swap (`catomics.py`). `functions` are
+    the port's own, by name, instead of the SDK's or beside them; `before` are the specifiers of the
+    SDK's. Raises VerifyError for a kernel that breaks a rule.
+    """
+    for kernel in program.kernels:
+        verify(kernel)
+    texts = {kernel: kernel_text(kernel, dialect) for kernel in program.kernels}
+    body = "\n".join(line for text in texts.values() for line in text.lines)
+    known = {**dict(_bitcasts(dialect, before)), **exchanges(dialect, before)}
+    known |= {**(atomics(dialect, swaps, before) if swaps else {}), **functions}
+    forms = {kernel: grid(kernel) for kernel in texts}
+    return ModuleText(
+        comment(program.name),
+        tuple(_typedefs(dialect)),
+        tuple(declarations((v for text in texts.values() for v in text.vectors), dialect)),
+        tuple(needed(body, known, before)),
+        tuple((text, form.threads if (form := forms[k]) else 0) for k, text in texts.items()),
+    )
+
+
+def _typedefs(dialect: Dialect) -> Iterator[str]:
+    for dtype in DType:
+        if dtype.is_integer and dialect.types[dtype] != TYPES[dtype]:
+            yield f"typedef {dialect.types[dtype]} {TYPES[dtype]};"
+
+
+def _bitcasts(dialect: Dialect, before: str) -> Iterator[tuple[str, str]]:
+    """The functions by which the SDK's own reinterpret bits, for languages without memcpy."""
+    if dialect.bitcast == C99.bitcast:
+        return
+    for a in DType:
+        for b in DType:
+            if a.bits == b.bits and a is not b:
+                kind = dialect.types[b]
+                value = dialect.bitcast.format("value", s=a.value, d=b.value, t=kind)
+                head = f"{before} {kind} bitcast_{a}_{b}({dialect.types[a]} value)"
+                yield f"bitcast_{a}_{b}", f"{head}\n{{\n    return {value};\n}}"

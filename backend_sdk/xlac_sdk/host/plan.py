@@ -1,0 +1,192 @@
+"""Launch plans: the steps of a program for one set of sizes as a row of calls, with every address
+resolved.
+
+A plan is made once for each set of sizes and kept (`LaunchPlans`). Loops whose length is known are
+unrolled in it, while it stays short; what depends on numbers in memory (`while`, branches, stamps)
+is one call that reads them, waiting for the device, and goes on with a plan of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from xlac_sdk.backend import Device, MemoryPlace
+from xlac_sdk.dims import evaluate
+from xlac_sdk.host import stopping
+from xlac_sdk.host.device_memory import read, stamp
+from xlac_sdk.lowering.stop_checks import changes_state
+from xlac_sdk.programs.program import (
+    Argument,
+    Branch,
+    Call,
+    Choice,
+    Copy,
+    Launch,
+    Program,
+    Repeat,
+    Slot,
+    Stamp,
+    Step,
+    While,
+)
+
+UNROLLED = 1 << 12  # most calls of an unrolled loop
+KEPT = 1 << 15  # most calls in all plans that a program keeps
+Counters = Mapping[str, int]  # of the loops around a step, and the sizes of the call, by name
+Planned = Callable[[], object]
+
+
+def run(calls: Sequence[Planned]) -> None:
+    """Makes the calls in turn; ends, with its error, when the caller's time is over."""
+    check = stopping.check
+    for call in calls:
+        check()
+        call()
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """The calls until the first that changes the program's state, and those from it on."""
+
+    before: tuple[Planned, ...]
+    after: tuple[Planned, ...]
+
+
+class LaunchPlanner:
+    """Plans steps on a device, where `places` says where the slots are."""
+
+    def __init__(self, device: Device, places: Mapping[Slot, MemoryPlace]) -> None:
+        self.device, self.places = device, places
+
+    def program(self, program: Program, counters: Counters) -> LaunchPlan:
+        """The plan of a program's steps for the sizes of a call."""
+        first = next(
+            (n for n, step in enumerate(program.steps) if changes_state(step)), len(program.steps)
+        )
+        return LaunchPlan(
+            tuple(self.steps(program.steps[:first], counters)),
+            tuple(self.steps(program.steps[first:], counters)),
+        )
+
+    def place(self, argument: Argument, counters: Counters) -> MemoryPlace:
+        """Where an argument is."""
+        moved = evaluate(argument.offset, counters)
+        moved += sum(
+            counters[name] * evaluate(stride, counters) for name, stride in argument.strides
+        )
+        return self.places[argument.slot].plus(moved * argument.slot.dtype.nbytes)
+
+    def steps(self, steps: Sequence[Step], counters: Counters) -> Iterator[Planned]:
+        """The calls that run steps."""
+        for step in steps:
+            match step:
+                case Launch(kernel=kernel, sizes=sizes):
+                    given = tuple(evaluate(size, counters) for size in sizes)
+                    yield self.device.prepare(kernel, self._all(step, counters), given)
+                case Copy(target=target, source=source, count=count):
+                    nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
+                    if nbytes:
+                        ends = self.place(target, counters), self.place(source, counters)
+                        yield partial(self.device.copy, *ends, nbytes)
+                case Repeat():
+                    yield from self._repeat(step, counters)
+                case While():
+                    yield self._while(step, counters)
+                case Branch():
+                    yield self._branch(step, counters)
+                case Choice():
+                    yield from self.steps(step.path(counters), counters)
+                case Stamp(log=log):
+                    start, offset = self.place(log, counters), evaluate(log.offset, counters)
+                    yield partial(stamp, self.device, step, start, offset)
+                case Call():
+                    yield partial(self.device.call, step.at(counters), self._all(step, counters))
+
+    def _all(self, step: Launch | Call, counters: Counters) -> tuple[MemoryPlace, ...]:
+        return tuple(self.place(argument, counters) for argument in step.arguments)
+
+    def _repeat(self, step: Repeat, counters: Counters) -> Iterator[Planned]:
+        """A loop of known length: unrolled, or if that is long one call that plans each turn."""
+        count, counter = evaluate(step.count, counters), step.counter
+        if count * length(step.body, counters) <= UNROLLED:
+            for number in range(count):
+                yield from self.steps(step.body, {**counters, counter: number})
+            return
+
+        def turns() -> None:
+            for number in range(count):
+                run(tuple(self.steps(step.body, {**counters, counter: number})))
+
+        yield turns
+
+    def _while(self, step: While, counters: Counters) -> Planned:
+        condition = tuple(self.steps(step.condition, counters))
+        body = tuple(self.steps(step.body, counters))
+        flag, dtype = self.place(step.flag, counters), step.flag.slot.dtype
+
+        def turns() -> None:
+            run(condition)
+            while read(self.device, flag, dtype):
+                run(body)
+                run(condition)
+
+        return turns
+
+    def _branch(self, step: Branch, counters: Counters) -> Planned:
+        index, planned = self.place(step.index, counters), dict[int, tuple[Planned, ...]]()
+
+        def chosen() -> None:
+            number = read(self.device, index, step.index.slot.dtype)
+            number = number if 0 <= number < len(step.branches) else len(step.branches) - 1
+            if number not in planned:
+                planned[number] = tuple(self.steps(step.branches[number], counters))
+            run(planned[number])
+
+        return chosen
+
+
+def length(steps: Sequence[Step], counters: Counters) -> int:
+    """At most how many calls a plan of these steps has."""
+    count = 0
+    for step in steps:
+        match step:
+            case Repeat(count=times, body=body):
+                # counters of loops are in no count
+                count += evaluate(times, counters) * length(body, counters)
+            case Choice():
+                count += length(step.path(counters), counters)
+            case _:
+                count += 1
+    return count
+
+
+class LaunchPlans:
+    """The plans of a program, by the sizes of calls; the oldest are dropped when they are many."""
+
+    def __init__(self, program: Program, planner: LaunchPlanner) -> None:
+        self.program, self.planner = program, planner
+        self._known: dict[tuple[int, ...], LaunchPlan] = {}
+        self._calls = 0
+
+    def of(self, sizes: Counters) -> LaunchPlan:
+        """The plan for a call of these sizes, by name."""
+        key = tuple(sizes.values())
+        plan = self._known.get(key)
+        if plan is None:
+            plan = self.planner.program(self.program, sizes)
+            self._calls += _calls(plan)
+            while self._known and self._calls > KEPT:
+                self._calls -= _calls(self._known.pop(next(iter(self._known))))
+            self._known[key] = plan
+        return plan
+
+    def clear(self) -> None:
+        """Drops every plan."""
+        self._known.clear()
+        self._calls = 0
+
+
+def _calls(plan: LaunchPlan) -> int:
+    return 1 + len(plan.before) + len(plan.after)

@@ -1,0 +1,78 @@
+"""The conversion of kernels to grids of threads (`grid.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xlac_sdk.kernel_ir import indexing
+from xlac_sdk.kernel_ir.bounds import bounds
+from xlac_sdk.kernel_ir.division import div
+from xlac_sdk.kernel_ir.grid import grid
+from xlac_sdk.kernel_ir.kernel import Const, For, If, Kernel, Let, LoopKind, Stmt, Var, names
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.sums import INDEX
+
+THREADS = 128  # block size of a kernel that does not specify one
+
+
+def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
+    """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel one thread of
+    one block.
+    """
+    if grid(kernel) is not None:
+        return kernel
+    taken = names(kernel)
+    block_name, thread_name = _fresh("block", taken), _fresh("thread", taken)
+    loop = kernel.parallel
+    if loop is None:
+        return _gridded(
+            kernel, _counter(block_name, 1), 1, _counter(thread_name, 1), 1, kernel.body
+        )
+    count = div(indexing.add(indexing.sub(loop.stop, loop.start), loop.step - 1), loop.step)
+    if isinstance(count, Const):
+        threads = min(threads, 1 << max(0, int(count.value) - 1).bit_length())
+    blocks = div(indexing.add(count, threads - 1), threads)
+    block, thread = _counter(block_name, blocks), _counter(thread_name, threads)
+    number = indexing.add(indexing.mul(block, threads), thread)
+    counter = indexing.cast(
+        indexing.add(loop.start, indexing.mul(number, loop.step)), loop.counter.dtype
+    )
+    body: tuple[Stmt, ...] = (Let(loop.counter, counter), *loop.body)
+    if not (isinstance(count, Const) and int(count.value) % threads == 0):
+        body = (If(indexing.apply(Primitive.LT, number, count), body),)
+    return _gridded(kernel, block, blocks, thread, threads, body)
+
+
+def _counter(name: str, stop: indexing.Number) -> Var:
+    stop = indexing.lift(stop)
+    last = bounds(stop)[1]
+    return Var(
+        name,
+        INDEX,
+        low=0,
+        high=None if last is None else max(0, last - 1),
+        below=None if isinstance(stop, Const) else stop,
+    )
+
+
+def _gridded(
+    kernel: Kernel,
+    block: Var,
+    blocks: indexing.Number,
+    thread: Var,
+    threads: int,
+    body: tuple[Stmt, ...],
+) -> Kernel:
+    zero = indexing.index(0)
+    inner = For(thread, zero, indexing.index(threads), body, kind=LoopKind.THREAD)
+    return replace(
+        kernel, body=(For(block, zero, indexing.lift(blocks), (inner,), kind=LoopKind.BLOCK),)
+    )
+
+
+def _fresh(hint: str, taken: set[str]) -> str:
+    name, number = hint, 1
+    while name in taken:
+        name, number = f"{hint}_{number}", number + 1
+    taken.add(name)
+    return name

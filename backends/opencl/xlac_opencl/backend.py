@@ -1,0 +1,56 @@
+"""The opencl backend: facts of the device, OpenCL C, and its execution by pyopencl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from xlac_opencl import facts
+from xlac_opencl.device import EXACT, OPTIONS, OpenCLDevice, opened
+from xlac_opencl.dialect import OPENCL, SWAPS
+from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.module import module_text
+from xlac_sdk.host.capi import identifier
+from xlac_sdk.host.runner import Runner
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.verify import verify_program
+from xlac_sdk.support.templates import template
+from xlac_sdk.target import Request, Target
+
+
+class OpenCLBackend(Backend):
+    """Any device with OpenCL 1.2; `opencl:1` is the second of this machine."""
+
+    name = "opencl"
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+    def on(self, number: int) -> OpenCLBackend:
+        return OpenCLBackend(number)
+
+    def target(self, request: Request) -> Target:
+        return facts.target(request, self.number)
+
+    def emit(self, program: Program, target: Target) -> dict[str, str]:
+        """One file of OpenCL C with every kernel of the program."""
+        verify_program(program)
+        made = module_text(facts.lowered(program, target), OPENCL, SWAPS)
+        text = template("xlac_opencl", "module.cl.j2").render(
+            made=made,
+            options=f"{OPTIONS} {EXACT}",
+            doubles=DType.F64 in target.dtypes,
+            swaps=any("atom_cmpxchg" in function for function in made.functions),
+        )
+        return {f"{identifier(program.name)}.cl": text}
+
+    def build(self, sources: Mapping[str, str], folder: Path) -> Path:
+        """Writes the text; the driver compiles it when it is loaded, and keeps the result."""
+        ((name, text),) = sources.items()
+        (folder / name).write_text(text, encoding="utf-8")
+        return folder / name
+
+    def load(self, artifact: Path, program: Program, target: Target) -> Executable:
+        device = OpenCLDevice(artifact, opened(self.number))
+        return Runner(device, facts.lowered(program, target))

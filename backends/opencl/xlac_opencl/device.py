@@ -1,0 +1,105 @@
+"""OpenCL's devices: memory objects with offsets, one queue, kernels with bound arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac_opencl.dialect import OPENCL
+from xlac_sdk.backend import Device, MemoryPlace
+from xlac_sdk.kernel_ir.grid import launched
+from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
+
+INSTALL = (
+    "pip install pyopencl, and a driver: that of the GPU's vendor, or for processors "
+    "`apt-get install pocl-opencl-icd` or `pip install pocl-binary-distribution`"
+)
+OPTIONS = "-cl-std=CL1.2"
+EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
+
+
+def opened(number: int) -> Any:
+    """The device of a number, over all platforms. Raises UnsupportedError if there is none."""
+    try:
+        import pyopencl
+
+        found = [d for p in pyopencl.get_platforms() for d in p.get_devices()]
+    except Exception as error:  # no package, no loader, no platform: each raises its own
+        problem = f"no OpenCL device can be used: {type(error).__name__}: {error}"
+        raise UnsupportedError(Diagnostic("XL5203", problem, hint=INSTALL)) from None
+    if number >= len(found):
+        problem = f"there is no OpenCL device {number}; there are {len(found)}"
+        raise UnsupportedError(Diagnostic("XL5203", problem, hint=INSTALL))
+    return found[number]
+
+
+class OpenCLDevice(Device):
+    """A program on a device, in a context of its own."""
+
+    def __init__(self, text: Path, device: Any) -> None:
+        import pyopencl
+
+        self.cl = pyopencl
+        self.context = pyopencl.Context([device])
+        self.queue = pyopencl.CommandQueue(self.context)
+        try:
+            made = pyopencl.Program(self.context, text.read_text(encoding="utf-8"))
+            self.program = made.build([OPTIONS, EXACT])
+        except pyopencl.RuntimeError as error:
+            problem = f"the driver of {device.name} refuses {text.name}: {error}"
+            raise UnsupportedError(Diagnostic("XL5023", problem[:4000])) from None
+
+    def alloc(self, nbytes: int) -> Any:
+        try:
+            made = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
+        except self.cl.Error:
+            problem = f"the device has no {nbytes} bytes left"
+            raise LimitError(Diagnostic("XL4001", problem)) from None
+        return made
+
+    def copy(
+        self, target: MemoryPlace | memoryview, source: MemoryPlace | memoryview, nbytes: int
+    ) -> None:
+        ends = {}
+        if isinstance(source, MemoryPlace):
+            ends["src_offset"] = source.offset
+        if isinstance(target, MemoryPlace):
+            ends["dst_offset"] = target.offset
+        more = {"byte_count": nbytes} if len(ends) == 2 else {"is_blocking": False}
+        copy: Any = self.cl.enqueue_copy
+        copy(self.queue, *(_copied(end, nbytes) for end in (target, source)), **ends, **more)
+
+    def launch(
+        self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
+    ) -> None:
+        self.prepare(kernel, places, sizes)()
+
+    def prepare(
+        self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
+    ) -> Callable[[], object]:
+        blocks, threads = launched(kernel, sizes)
+        if not blocks:
+            return lambda: None
+        bound = self.cl.Kernel(self.program, OPENCL.function(kernel.name))
+        given: list[Any] = []
+        for buffer, place in zip(kernel.parameters, places, strict=True):
+            given += [place.handle, np.int64(place.offset // buffer.dtype.nbytes)]
+        bound.set_args(*given, *map(np.int64, sizes))
+        shape = (blocks * threads,), (threads,)
+        return partial(self.cl.enqueue_nd_range_kernel, self.queue, bound, *shape)
+
+    def sync(self) -> None:
+        self.queue.finish()
+
+    def free(self, handle: Any) -> None:
+        handle.release()
+
+
+def _copied(end: MemoryPlace | memoryview, nbytes: int) -> Any:
+    """An end of a copy, as pyopencl takes it."""
+    return end.handle if isinstance(end, MemoryPlace) else np.frombuffer(end, np.uint8, nbytes)

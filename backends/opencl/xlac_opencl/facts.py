@@ -1,0 +1,62 @@
+"""The facts of OpenCL's devices, and the programs as they are launched there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from xlac_opencl.device import opened
+from xlac_opencl.dialect import OPENCL
+from xlac_sdk.dtypes import DType
+from xlac_sdk.lowering.legalize import legalize
+from xlac_sdk.lowering.spread import spread
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.rewrite import with_kernels
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target import Request, Target
+
+NATIVE, LACKS = OPENCL.primitives()
+CPU = 2  # CL_DEVICE_TYPE_CPU
+KINDS = ("cpu", "gpu", "generic-cpu", "generic-gpu")
+# what a device of today has, for text that is written without one
+GENERIC = SimpleNamespace(
+    name="any", double_fp_config=1, max_work_group_size=256, local_mem_size=32 << 10,
+    max_compute_units=16, preferred_vector_width_float=8,
+)  # fmt: skip
+
+
+def target(request: Request, number: int) -> Target:
+    """The target of a device: facts of its own kind, or with `--arch` of the kind named."""
+    if request.cpu or request.triple or request.features or request.arch not in ("", *KINDS):
+        problem = f"the opencl backend takes --arch with one of {', '.join(KINDS)}, and no more"
+        raise SourceError(Diagnostic("XL5201", problem))
+    kind = request.arch.removeprefix("generic-")
+    device: Any = GENERIC if kind != request.arch else opened(number)
+    kind = kind or ("cpu" if device.type & CPU else "gpu")
+    dtypes = set(DType) - {DType.F16, DType.BF16}
+    if not device.double_fp_config:
+        dtypes.remove(DType.F64)
+    made = Target(
+        "opencl",
+        fma=True,
+        primitives=NATIVE,
+        lacks=LACKS,
+        dtypes=frozenset(dtypes),
+        size=request.size,
+        facts=json.dumps({"arch": request.arch or kind, "cpu": device.name.strip()}),
+    )
+    units, most = device.max_compute_units, device.max_work_group_size
+    if kind == "cpu":  # vectors, and a group of one work-item for each part of a loop
+        width = 4 * device.preferred_vector_width_float
+        return replace(made, threads=units, vector_bytes=width)
+    many = replace(made, warp=32, block_threads=min(256, most), processors=units)
+    return replace(many, shared_bytes=device.local_mem_size, access_bytes=16)
+
+
+def lowered(program: Program, target: Target) -> Program:
+    """The program as it is launched: in primitives of the language, every kernel a grid."""
+    fast = program.facts.get("precision") == "fast"
+    threads = 128 if target.device == "gpu" else 1
+    return with_kernels(program, lambda k: spread(legalize(k, target, fast), threads))

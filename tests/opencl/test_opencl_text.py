@@ -1,0 +1,61 @@
+"""OpenCL C as text, on machines without a driver."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from xlac_opencl import BACKEND
+from xlac_sdk.conformance import cases
+from xlac_sdk.source import SourceError
+from xlac_sdk.target import Request
+
+FOLDER = Path(__file__).parents[2] / "backends" / "opencl" / "xlac_opencl"
+MOST = 300  # lines of Python and templates: what a port may need beyond the SDK
+
+
+def text(name: str, arch: str = "generic-gpu") -> str:
+    """The text of a conformance case."""
+    target = BACKEND.target(Request(arch=arch))
+    (case,) = (case for case in cases(target) if case.name == name)
+    ((_, made),) = BACKEND.emit(case.program, target).items()
+    return made
+
+
+def test_kernels_take_whole_memory_objects_and_offsets() -> None:
+    made = text("a loop with a start and a step")
+    assert "const __global float *restrict vx__base_, long vx__offset_" in made
+    assert "const __global float *const vx_ = vx__base_ + vx__offset_;" in made
+    assert "reqd_work_group_size(1, 1, 1)" in made
+
+
+def test_atomic_operations_name_their_memory() -> None:
+    made = text("atomic addition")
+    assert "static inline void atomic_add_global_i32(__global int *place, int value)" in made
+    assert "atomic_add_global_i32(&vy_[" in made
+
+
+def test_an_unknown_kind_of_device_is_refused() -> None:
+    with pytest.raises(SourceError, match="generic-gpu"):
+        BACKEND.target(Request(arch="sm_90"))
+
+
+def test_a_port_is_short() -> None:
+    files = [*FOLDER.rglob("*.py"), *FOLDER.rglob("*.j2")]
+    assert (
+        sum(bool(line.strip()) for file in files for line in file.read_text().splitlines()) <= MOST
+    )
+
+
+def test_it_knows_the_sdk_alone() -> None:
+    """As the contracts of imports say of the other backends."""
+    known = {"xlac_opencl", "xlac_sdk", "numpy", "pyopencl"}
+    for file in FOLDER.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                top = name.partition(".")[0]
+                assert top in known or top in __import__("sys").stdlib_module_names, (file, name)
