@@ -1,5 +1,5 @@
-"""Kernels as grids of threads: the form that GPUs run, and its rules. `lowering/spread.py` brings other
-kernels into it.
+"""Kernels as grids of threads: the form that GPUs run, and its rules (`lowering/spread.py` brings
+other kernels into it).
 
     For BLOCK b in [0, N) { Allocate SHARED…; For THREAD t in [0, T) { … } }
 
