@@ -18,7 +18,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import frozen_array
 from xlac.ops.checks import extent
 from xlac.ops.tensor import leaf, view
-from xlac.ops.tensor.extend import Pad
+from xlac.ops.tensor.extend import Concat, Pad
 from xlac_sdk.target import Target
 
 
@@ -86,26 +86,56 @@ def _padded(
     turned = Node.of(view.Transpose(perm), x)
     zero = Node.of(leaf.Const(value=frozen_array(0, x.type.dtype.numpy)))
     made_of: tuple[Node, ...] = (turned,)
+    turns = operands.resolve(x, group)
+    crosses = turns is not None and _moves(perm, turns)
     if any(low) or any(high) or any(gaps):
         row = Node.of(view.Reshape(tuple(shape)), turned)
-        padding = Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps))
-        made_of = (turned, row, Node.of(padding, row, zero))
+        if crosses and x.type.dtype.nbytes > 1 and not any(gaps) and _around(low, high, target):
+            made_of = (turned, row, *_framed(row, zero, low, high))
+        else:
+            padding = Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps))
+            made_of = (turned, row, Node.of(padding, row, zero))
     copy = made_of[-1]
     strides = tuple(steps[perm.index(axis)] for axis in range(len(perm)))
-    turns = operands.resolve(x, group)
-    if len(made_of) > 1 and turns and x.type.dtype.nbytes == 1 and _moves(perm, turns):
+    if len(made_of) > 1 and crosses and x.type.dtype.nbytes == 1:
         found, made = _turned_first(group, made_of, zero, target, name, lower_part)
         return OperandView(found.value, strides), made
     wide = Group(
         Kind.ELEMENTWISE,
         copy,
         (*group.nodes, *made_of),
-        (*group.inputs, *([zero] if zero in copy.inputs else [])),
+        (*group.inputs, *([zero] if len(made_of) > 1 else [])),
         (copy,),
         "pads the input",
     )
     found, made = operands.materialize(copy, wide, target, name, lower_part)
     return OperandView(found.value, strides), made
+
+
+def _around(low: Sequence[Dim], high: Sequence[Dim], target: Target) -> bool:
+    """Whether the padding can be written piece by piece: known, and on a processor, where a piece
+    costs no launch.
+    """
+    return target.device != "gpu" and all(isinstance(n, int) and n >= 0 for n in (*low, *high))
+
+
+def _framed(x: Node, zero: Node, low: Sequence[Dim], high: Sequence[Dim]) -> Sequence[Node]:
+    """x between zeros along each axis, from the last to the first: pieces that are written one by
+    one, so that what is inside is a plain transposition, done in registers.
+    """
+    made: list[Node] = []
+    for axis in reversed(range(len(x.shape))):
+        if not (low[axis] or high[axis]):
+            continue
+        before, after = (
+            [Node.of(view.Broadcast((*x.shape[:axis], many, *x.shape[axis + 1 :])), zero)]
+            if many
+            else []
+            for many in (low[axis], high[axis])
+        )
+        x = Node.of(Concat(axis=axis), *before, x, *after)
+        made += [*before, *after, x]
+    return made
 
 
 def _turned_first(

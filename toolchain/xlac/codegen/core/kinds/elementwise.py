@@ -45,10 +45,24 @@ def jobs(group: Group, woven: int = 0) -> list[Job]:
             if single and len(parts) <= woven and volume(shape[node.op.axis + 1 :]) == 1:
                 pieces.append(Job(node.inputs[0].shape, tuple(parts)))
             else:
-                pieces += [Job(part.shape, ((part, node, at),)) for part, _, at in parts]
+                pieces += [job for part, _, at in parts for job in _pieces(part, node, at, group)]
         else:
             by_shape.setdefault(shape, []).append((node, node, (0,) * len(shape)))
     return [Job(shape, tuple(stores)) for shape, stores in by_shape.items()] + pieces
+
+
+def _pieces(part: Node, output: Node, shift: Shape, group: Group) -> list[Job]:
+    """The nests of a part of a concatenation: of its own parts, if it is a concatenation that the
+    group computes.
+    """
+    if not isinstance(part.op, extend.Concat) or part not in group.members:
+        return [Job(part.shape, ((part, output, shift),))]
+    found: list[Job] = []
+    for piece in part.inputs:
+        found += _pieces(piece, output, shift, group)
+        along = piece.shape[part.op.axis]
+        shift = tuple(s + along if a == part.op.axis else s for a, s in enumerate(shift))
+    return found
 
 
 def store(
