@@ -64,7 +64,7 @@ class Layer:
 
     @property
     def work(self) -> int:
-        """Floating-point operations by the definition, the same for the result and each gradient."""
+        """Floating-point operations by the definition, alike for the result and each gradient."""
         each = self.channels // self.groups * self.kernel**2
         return 2 * self.batch * self.out**2 * self.filters * each
 
@@ -151,9 +151,7 @@ def torch_calls(
 
         def call(d: Any = d, x: Any = x, w: Any = w) -> Any:
             how = ([layer.stride] * 2, [layer.pad] * 2, [layer.dilation] * 2, False, [0, 0])
-            found = torch.ops.aten.convolution_backward(
-                d, x, w, None, *how, layer.groups, mask
-            )
+            found = torch.ops.aten.convolution_backward(d, x, w, None, *how, layer.groups, mask)
             return found[mask.index(True)]
 
         yield call

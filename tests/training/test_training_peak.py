@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +83,51 @@ def test_check_tells_the_step_of_the_target_that_is_built(
     assert max(told["step"], told["evaluate"]) <= arena <= max(told["step"], told["evaluate"]) + 64
     assert status(["check", str(file), "--target", "nowhere"]) != 0
     assert "nowhere" in capsys.readouterr().err
+
+
+HELD = """
+import sys
+from pathlib import Path
+import numpy as np
+from xlac.training.trainer import Trainer
+
+def held():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+given = {"x": np.ones((4, 512), np.float32), "y": np.zeros((4, 8), np.float32)}
+Trainer(sys.argv[1], params={"wide": 16}).step(**given)  # what any step takes
+trainer = Trainer(sys.argv[1], params={"wide": 1024})
+begun = held() - sum(array.nbytes for array in trainer.weights().values())
+for _ in range(2):
+    trainer.restore(trainer.state())
+    trainer.step(**given)
+state = sum(array.nbytes for array in trainer.state().values())
+print((held() - begun) / state)
+"""
+LAYERS = """
+xlac: 1
+model: layers
+weights: {init: {seed: 0}}
+params: {wide: null}
+inputs: {x: "f32[4, 512]", y: "f32[4, 8]"}
+graph:
+  a: {op: linear, in: x, units: $wide}
+  b: {op: linear, in: relu(a), units: $wide}
+  c: {op: linear, in: relu(b), units: $wide}
+  d: {op: linear, in: relu(c), units: $wide}
+  out: {op: linear, in: relu(d), units: 8}
+outputs: [out]
+train:
+  loss: mean((out - y) ** 2.0)
+  optimizer: {adam: {lr: 0.001}}
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell")
+def test_the_state_is_in_memory_once(tmp_path: Path) -> None:
+    """Of what training keeps there is one copy beside the gradients when steps are done."""
+    file = tmp_path / "layers.yaml"
+    file.write_text(LAYERS)
+    command = [sys.executable, "-c", HELD, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.2, done.stdout

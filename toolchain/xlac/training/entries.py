@@ -15,6 +15,7 @@ from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
 from xlac.support.digest import digest
+from xlac_sdk.host.fresh_memory import zeroed
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.source import Diagnostic, SourceError
 
@@ -69,7 +70,7 @@ def states(program: Program) -> list[Slot]:
 
 def aligned(nbytes: int) -> Array:
     """Zeroed bytes, u8, aligned as a program requires of its state (`ALIGNMENT`)."""
-    block = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    block = zeroed(nbytes + ALIGNMENT)
     at = -block.ctypes.data % ALIGNMENT
     return block[at : at + nbytes]
 

@@ -5,6 +5,7 @@ else copied from one program to the next.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,18 @@ import numpy as np
 from xlac.api import compile
 from xlac.driver import specialized
 from xlac.ir.op import Array
+from xlac.ir.storage import give_back
 from xlac.model import Model
 from xlac.runtime.compiled import Compiled
-from xlac.training.entries import TrainingEntry, aligned, shared_bytes, slot_of, state_block, states
+from xlac.training.entries import (
+    ALIGNMENT,
+    TrainingEntry,
+    aligned,
+    shared_bytes,
+    slot_of,
+    state_block,
+    states,
+)
 from xlac_sdk.host.array_values import as_array
 
 
@@ -88,12 +98,9 @@ class TrainingPrograms:
             if self._current is None:
                 self._fill(program)
             if program not in self._bound:
-                self._bound[program] = scratch = aligned(program.program.state_bytes)
-                parts = [
-                    self._memory[s.name] if s.name else scratch[s.offset :]
-                    for s in states(program.program)
-                ]
+                self._bound[program], parts = self._places(program)
                 bind([part.ctypes.data for part in parts])
+                give_back()  # what compiling it freed
         elif self._current is None:
             program.executable.write_state(state_block(program.program, self._pending))
             self._pending = {}
@@ -102,6 +109,17 @@ class TrainingPrograms:
             program.executable.write_state(self._current.executable.read_state(0, shared), 0)
         self._current = program
 
+    def _places(self, program: Compiled) -> tuple[Array, list[Array]]:
+        """Scratch memory for the states without a name, and where each state of a program is."""
+        slots = states(program.program)
+        sizes = [0 if slot.name else -(-slot.nbytes // ALIGNMENT) * ALIGNMENT for slot in slots]
+        scratch = aligned(sum(sizes))
+        starts = accumulate(sizes, initial=0)
+        return scratch, [
+            self._memory[slot.name] if slot.name else scratch[start:]
+            for slot, start in zip(slots, starts, strict=False)
+        ]
+
     def _fill(self, program: Compiled) -> None:
         """Fills the shared memory, allocated on first use, with the pending state."""
         slots = [slot for slot in states(program.program) if slot.name]
@@ -109,7 +127,7 @@ class TrainingPrograms:
             block = aligned(max((s.offset + s.nbytes for s in slots), default=0))
             self._memory = {s.name: block[s.offset : s.offset + s.nbytes] for s in slots}
         for slot in slots:
-            given = self._pending.get(slot.name)
+            given = self._pending.pop(slot.name, None)  # whose memory is needed no longer
             flat = 0 if given is None else np.ascontiguousarray(given).reshape(-1).view(np.uint8)
             self._memory[slot.name][:] = flat
         self._pending = {}

@@ -16,6 +16,7 @@ from xlac_cpu.llvm.code import Code
 from xlac_cpu.run import fastcall, pool, watch
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
+from xlac_sdk.host.fresh_memory import zeroed
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.target import Target
@@ -37,7 +38,7 @@ class CpuExecutable:
             _placed(program.constants[slot.symbol]) for slot in layout.fixed(program)
         ]
         self._mapped = mapped.files_of(self._constants)
-        self._state = _aligned(program.state_bytes, np.zeros)  # untouched pages cost nothing
+        self._state = _aligned(program.state_bytes, zeroed)  # takes no memory until written to
         start = _address(self._state)
         states = [start + slot.offset for slot in layout.states(program)]
         kept = [*map(_address, self._constants), *states]
@@ -135,7 +136,7 @@ class CpuExecutable:
         try:
             arena = self._arenas.pop()
         except IndexError:
-            arena = _aligned(self.program.arena_bytes)
+            arena = _aligned(self.program.arena_bytes, _undefined)
         if not self._watched:
             self._run(
                 (ctypes.c_void_p * len(words))(*words), self._fixed, _address(arena), self._pool
@@ -194,13 +195,16 @@ def _long(program: Program) -> bool:
     return duration.estimate(program.steps) > fastcall.RELEASE
 
 
-def _aligned(nbytes: int, make: Callable[..., Array] = np.empty) -> Array:
-    """Bytes aligned to a cache line; their contents are undefined unless `make`
-    initializes them.
-    """
-    block = make(nbytes + layout.ALIGNMENT, np.uint8)
+def _aligned(nbytes: int, make: Callable[[int], Array]) -> Array:
+    """Bytes of `make`, aligned to a cache line."""
+    block = make(nbytes + layout.ALIGNMENT)
     at = -_address(block) % layout.ALIGNMENT
     return block[at : at + nbytes]
+
+
+def _undefined(nbytes: int) -> Array:
+    """Bytes whose contents are undefined."""
+    return np.empty(nbytes, np.uint8)
 
 
 def _address(array: Array) -> int:
@@ -218,6 +222,6 @@ def _placed(array: Array) -> Array:
         array.nbytes > PLACED and at % array.dtype.itemsize == 0
     ):
         return array
-    copy = _aligned(array.nbytes)
+    copy = _aligned(array.nbytes, _undefined)
     copy[:] = array.reshape(-1).view(np.uint8)
     return copy.view(array.dtype).reshape(array.shape)
