@@ -56,6 +56,7 @@ HOSTILE = Path(__file__).parent / "found"
         "tfidf_with_2_31_gaps",
         "unique_of_2_31_columns",
         "average_pool_of_2_31_borders",
+        "trees_for_2_31_targets",
     ],
 )
 @pytest.mark.sampled(2)

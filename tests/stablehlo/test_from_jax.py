@@ -56,6 +56,31 @@ def test_keys_of_random_numbers() -> None:
     agree(lambda key: jax.random.uniform(key, (5,)), jax.random.key(7, impl="rbg"))
 
 
+KEYS = ("threefry2x32", "rbg", "unsafe_rbg")
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_every_kind_of_key_has_the_bits_of_jax(kind: str) -> None:
+    def drawn(key: Any) -> Any:
+        one, two = jax.random.split(jax.random.fold_in(key, 3))
+        many = jax.vmap(lambda k: jax.random.bits(k, (5,)))(jax.random.split(two, 3))
+        small = jax.random.bits(one, (7, 3), jnp.uint8), jax.random.bits(one, (5,), jnp.uint16)
+        return jax.random.bits(one, (33,)), jax.random.permutation(two, 17), many, small
+
+    for seed in (0, 7, 2**32 - 1):
+        agree(drawn, jax.random.key(seed, impl=kind))
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_key_of_another_kind_is_refused(kind: str) -> None:
+    """JAX traces again: a program of ours is for one kind, and another kind's bits differ."""
+    compiled = xlac.from_jax(jax.random.split, jax.random.key(7, impl=kind))
+    others = [jax.random.key(7, impl=other) for other in KEYS if other != kind]
+    for given in (*others, jax.random.key_data(jax.random.key(7, impl=kind)), np.zeros(4, "u4")):
+        with pytest.raises(SourceError, match=r"must be key<.*>, not .*XL6002"):
+            compiled(given)
+
+
 def test_control_flow_gradients_and_vmap() -> None:
     def loss(w: Any, x: Any) -> Any:
         def step(h: Any, row: Any) -> Any:

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
 
 from xlac.ir.op import Array
-from xlac_sdk.host.array_values import as_array
+from xlac_sdk.host.array_values import as_array, wrong
 from xlac_sdk.host.call_binding import fits, other_shape, other_type
 from xlac_sdk.source import Diagnostic, SourceError
 
@@ -68,9 +69,13 @@ def inward(leaf: Any, type: Any, name: str) -> Array:
     names the leaf.
     """
     if is_key(type.dtype):
+        if getattr(leaf, "dtype", None) != type.dtype:  # other bits come of other keys
+            found = getattr(leaf, "dtype", builtins.type(leaf).__name__)
+            hint = f"jax.random.key(seed, impl={type.dtype._impl.name!r}) makes one"
+            raise wrong("XL6002", f"input '{name}' must be {type.dtype}, not {found}", hint)
         # JAX offers no other access that compiles nothing
         numbers = getattr(leaf, "_base_array", None)
-        if numbers is not None and leaf.dtype == type.dtype:
+        if numbers is not None:
             return np.asarray(numbers)
         import jax
 

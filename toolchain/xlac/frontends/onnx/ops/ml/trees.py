@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlac.frontends.onnx.graph.call import OperatorCall
+from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.ops.attention.scores import finished, labelled, two
 from xlac.frontends.onnx.ops.ml.forest import MODES, Forest, walked
 from xlac.frontends.onnx.registry import ML, operator
@@ -19,6 +20,7 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+TABLE = 1 << 28  # bytes of the weights of all leaves for all targets
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
@@ -162,6 +164,7 @@ def _aggregated(
         call.fail(f"aggregate_function '{aggregate}' is not one of {', '.join(AGGREGATES)}")
     sums = aggregate in ("SUM", "AVERAGE")
     start = 0.0 if sums else np.inf if aggregate == "MIN" else -np.inf
+    check_size((forest.size, targets), 8, TABLE)
     table: Array = np.full((forest.size, targets), start)
     for place, target, weight in places:
         if not 0 <= target < targets:
