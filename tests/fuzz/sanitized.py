@@ -36,9 +36,8 @@ from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.target import Request
 
 GAP = 2 * ALIGN  # bytes that are poisoned behind every temporary
-FLAGS = (
-    *compiler.FLAGS, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
-)  # fmt: skip
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+FLAGS = (*compiler.FLAGS, "-O1", "-g", *SANITIZERS)
 Array = np.ndarray[Any, Any]
 
 
