@@ -8,12 +8,13 @@ from loops_harness import MASKED, PLAIN, check_group, constant, group_of, param
 from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
-from xlac.ops.scalar.arithmetic import Add, Exp, Mul
+from xlac.ops.scalar.arithmetic import Add, Exp, Mul, Sub
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.tensor.extend import Concat, Pad
-from xlac.ops.tensor.view import Reshape, Slice, Transpose
+from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.kernel import For, Load, LoopKind, Store
+from xlac_sdk.kernel_ir.kernel import Expr, For, Load, LoopKind, Ramp, Store
+from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.target import Target
 
 SHAPES = [
@@ -74,6 +75,72 @@ def test_a_transposition_in_vectors_turns_squares_around_in_registers() -> None:
     group = group_of(Kind.ELEMENTWISE, Node.of(Transpose((1, 0)), param("x", (64, 96))))
     (launching,) = lower(group, MASKED, "kernel").launches
     assert "Shuffle(" in repr(launching.kernel.body)
+
+
+def _gathers(group: Group) -> int:
+    """The loads of lanes that are further apart than a vector."""
+    (launching,) = lower(group, MASKED, "kernel").launches
+    found: list[Expr] = []
+
+    def visit(node: Expr) -> Expr:
+        found.append(node)
+        return node
+
+    KernelRewriter(visit).block(launching.kernel.body)
+    return sum(
+        isinstance(node, Load) and isinstance(node.index, Ramp) and abs(node.index.stride) > 1
+        for node in found
+    )
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (33, 47), (3, 64, 48)])
+def test_what_is_computed_of_transposed_operands_turns_them_around_in_registers(
+    shape: tuple[int, ...],
+) -> None:
+    perm = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+    turned = (*shape[:-2], shape[-1], shape[-2])
+    x, y, z = param("x", shape), param("y", turned), param("z", shape)
+    of_x, of_z = Node.of(Transpose(perm), x), Node.of(Transpose(perm), z)
+    halved = Node.of(Mul(), of_x, Node.of(Broadcast(turned, ()), constant(0.5)))
+    for made in (
+        [halved],
+        [Node.of(Sub(), Node.of(Exp(), of_x), Node.of(Mul(), y, of_z))],
+        [Node.of(Add(), halved, y), Node.of(Mul(), of_z, of_x)],
+    ):
+        group = group_of(Kind.ELEMENTWISE, *made)
+        check_group(group)
+        if all(size % 16 == 0 for size in shape[-2:]):
+            assert not _gathers(group)
+
+
+def test_a_stencil_along_columns_reads_squares_that_overlap() -> None:
+    x = param("x", (50, 64))
+    rows = [Node.of(Slice((n, 0), (n + 48, 64), (1, 1)), x) for n in range(3)]
+    joined = Node.of(Add(), Node.of(Add(), rows[0], rows[1]), rows[2])
+    group = group_of(
+        Kind.ELEMENTWISE, Node.of(Mul(), Node.of(Transpose((1, 0)), joined), param("y", (64, 48)))
+    )
+    check_group(group)
+    assert not _gathers(group)
+
+
+def test_every_second_column_is_turned_around_too() -> None:
+    x = param("x", (64, 96))
+    columns = [Node.of(Slice((0, n), (64, 96), (1, 2)), x) for n in range(2)]
+    for made in (columns[1], Node.of(Mul(), columns[0], columns[1])):
+        group = group_of(Kind.ELEMENTWISE, Node.of(Transpose((1, 0)), made))
+        check_group(group)
+        assert not _gathers(group)
+
+
+def test_a_reshaped_concatenation_is_written_by_its_pieces() -> None:
+    x, y = param("x", (32, 48)), param("y", (32, 48))
+    pieces = [Node.of(Reshape((48, 32, 1)), Node.of(Transpose((1, 0)), part)) for part in (x, y)]
+    woven = Node.of(Reshape((48, 64)), Node.of(Concat(2), *pieces))
+    group = group_of(Kind.ELEMENTWISE, woven)
+    check_group(group)
+    assert not _gathers(group)
+    check_group(group_of(Kind.ELEMENTWISE, Node.of(Reshape((96, 32)), Node.of(Concat(0), x, y))))
 
 
 def test_concatenations_and_paddings() -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from xlac.codegen.core import square_loads
 from xlac.codegen.core.access_analysis import Run, Survey, Surveyor, expand, merged
-from xlac.codegen.core.contraction.packing import transposed
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds.elementwise import Job, jobs, overwritten, store
 from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of
@@ -150,20 +150,16 @@ class _Writer:
     def _square(
         self, counters: dict[Run, Expr], crossed: Run, row: Expr, inner: Run, column: Expr
     ) -> None:
-        """Transposes a square of as many rows and columns as a vector has lanes, in registers."""
+        """A square of as many rows and columns as a vector has lanes, by rows; what is read along
+        columns is transposed in registers.
+        """
         elements, shape, lanes = self.elements, self.job.shape, self.how.lanes
-        ((value, output, shift),) = self.job.stores
-        along = {**counters, crossed: build.ramp(row, 1, lanes)}
-        read = [
-            elements.at(value, expand({**along, inner: build.add(column, i)}, shape))
-            for i in range(lanes)
-        ]
-        for i, turned in enumerate(transposed(self.builder, read)):
-            at = expand(
-                {**counters, crossed: build.add(row, i), inner: build.ramp(column, 1, lanes)}, shape
-            )
-            moved = tuple(build.add(a, s) if s else a for a, s in zip(at, shift, strict=True))
-            elements.store(output, moved, turned)
+        with self.builder.block() as rows:
+            for i in range(lanes):
+                place = {crossed: build.add(row, i), inner: build.ramp(column, 1, lanes)}
+                at = expand({**counters, **place}, shape)
+                store(elements, at, self.job.stores, streaming=False)
+        square_loads.emit(self.builder, rows, lanes)
 
 
 def _whole(stop: Expr, run: Run, lanes: int) -> Expr:

@@ -15,6 +15,7 @@ from xlac.codegen.core.loop_nest import (
     pieces_of,
     share,
 )
+from xlac.codegen.core.square_loads import APART
 from xlac.codegen.core.strip_mining import check_vectors, joins, lanes_for, unroll_for
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule, Nest, TransposedBlocks
 from xlac.codegen.schedules.schedule import SERIAL, Misfit
@@ -24,6 +25,7 @@ from xlac.ir.dims import size_hint, volume
 from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
+SQUARE = 1 << 11  # statements for a square of vectors
 TILE = 32  # rows and columns of the blocks of a transposition
 # statements of one kernel, as compile time grows superlinearly with straight-line code
 NESTS = 32
@@ -89,34 +91,38 @@ def _blocks(
     job: Job, survey: Survey, loops: Sequence[Run], lanes: int, target: Target
 ) -> TransposedBlocks | None:
     """Block sizes if some operands are contiguous along the vector loop and others along another
-    long loop; else 0.
+    long loop, or nearly so and read by squares; else None.
     """
     *around, inner = loops
     if not strided(inner, survey):
         return None
-    crossed = [n for n, run in enumerate(around) if contiguous(run, survey, job.shape)]
+    dense = [n for n, run in enumerate(around) if contiguous(run, survey, job.shape)]
+    crossed = dense or [n for n, run in enumerate(around) if _columns(survey, run, inner)]
     if not crossed or inner.usual < TILE // 4 or loops[crossed[-1]].usual <= TILE // 4:
         return None
-    turned = not target.size and turns(job, survey, loops[crossed[-1]], inner, lanes)
-    return TransposedBlocks(crossed[-1], TILE, turned)
+    turned = not target.size and turns(survey, loops[crossed[-1]], inner, lanes)
+    return TransposedBlocks(crossed[-1], TILE, turned) if dense or turned else None
 
 
-def turns(job: Job, survey: Survey, crossed: Run, inner: Run, lanes: int) -> bool:
-    """Whether squares of vectors can be transposed in registers: a single operand, contiguous along
-    `crossed`, is copied without computation.
+def turns(survey: Survey, crossed: Run, inner: Run, lanes: int) -> bool:
+    """Whether squares of what is contiguous along `crossed`, or nearly so, can be transposed in
+    registers for rows along `inner`: there are whole squares, and not too many statements for one.
     """
-    accesses = survey.accesses
     known = all(isinstance(run.extent, int) and run.extent >= lanes for run in (crossed, inner))
-    return (
-        len(job.stores) == 1
-        and not survey.flops
-        and len(accesses) == 2
-        and accesses[0].strides[crossed.axes[-1]] == 1
-        and known
-        and not accesses[0].opaque
-        and not survey.opaque
-        and 1 < lanes <= TURNED
-    )
+    columns = _columns(survey, crossed, inner)
+    small = (survey.statements + columns * lanes.bit_length()) * lanes <= SQUARE
+    return known and small and columns > 0 and 1 < lanes <= TURNED
+
+
+def _columns(survey: Survey, crossed: Run, inner: Run) -> int:
+    """The number of accesses whose neighbours along `crossed` are close, and far along `inner`."""
+    along, across = crossed.axes[-1], inner.axes[-1]
+    found = 0
+    for one in survey.accesses:
+        step, far = one.strides[along], one.strides[across]
+        close = isinstance(step, int) and 1 <= step <= APART
+        found += close and far not in (-1, 0, 1) and not one.opaque
+    return found
 
 
 def check(schedule: ElementwiseSchedule, jobs: Surveyed, target: Target) -> None:
@@ -146,10 +152,10 @@ def _check_nest(nest: Nest, job: Job, survey: Survey, target: Target) -> None:
         if nest.chunk:
             raise Misfit(("chunk",), "blocks are what threads share: it is 0 with them")
         crossed, inner = loops[nest.blocks.across], loops[nest.vector]
-        if nest.blocks.in_registers and not turns(job, survey, crossed, inner, nest.lanes):
+        if nest.blocks.in_registers and not turns(survey, crossed, inner, nest.lanes):
             raise Misfit(
                 ("blocks", "in_registers"),
-                "the data is not a transposition of at least one square of vectors",
+                "nothing is contiguous along the other loop, in whole squares of vectors",
             )
         if nest.blocks.in_registers and nest.blocks.side % nest.lanes:
             raise Misfit(("blocks", "side"), f"it must be a multiple of {nest.lanes} lanes")

@@ -163,8 +163,8 @@ class _Nest:
         """Vectors by their numbers: all values are computed before any store."""
         at = [self._index(elements.builder, number) for number in numbers]
         for index in at:
-            for value, _, _ in self.job.stores:
-                elements.at(value, index)
+            for one in self.job.stores:
+                elements.at(one.value, index)
         for index in at:
             store(elements, index, self.job.stores, streaming=False)
 

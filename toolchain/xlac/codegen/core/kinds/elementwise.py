@@ -3,77 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xlac.codegen.core.access_analysis import Survey
+from xlac.codegen.core.addressing import linear, plain, row_major
 from xlac.codegen.core.elements import Elements
 from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac.ops.tensor import extend
+from xlac.ops.tensor.view import Reshape
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.support.limits import went
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One loop nest: `value` at every index of its shape is stored to `output` at that index plus
-    `shift`.
+class StoredPiece:
+    """`value` at an index is stored to `output` at that index plus `shift`, by the strides of
+    `shape`: that of the output, or one before reshapes.
     """
 
+    value: Node
+    output: Node
+    shift: Shape
     shape: Shape
-    stores: tuple[tuple[Node, Node, Shape], ...]  # (value, output, shift along each axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One loop nest: what is stored for every index of its shape."""
+
+    shape: Shape
+    stores: tuple[StoredPiece, ...]
 
 
 def jobs(group: Group, woven: int = 0) -> list[Job]:
     """Outputs of one shape share a nest; a concatenation has one for each piece. At most `woven`
     pieces that are single elements of the last axis share one.
     """
-    by_shape: dict[Shape, list[tuple[Node, Node, Shape]]] = {}
+    by_shape: dict[Shape, list[StoredPiece]] = {}
     pieces: list[Job] = []
     for node in group.outputs:
-        shape = node.shape
-        if isinstance(node.op, extend.Concat) and shape[node.op.axis] not in (0, 1):
+        joined = _before_reshapes(node, group)
+        shape = joined.shape
+        if isinstance(joined.op, extend.Concat) and shape[joined.op.axis] not in (0, 1):
             start: Dim = 0
-            parts = list[tuple[Node, Node, Shape]]()
-            for part in node.inputs:
-                shift = tuple(start if a == node.op.axis else 0 for a in range(len(shape)))
-                parts.append((part, node, shift))
-                start = start + part.shape[node.op.axis]
-            single = all(part.shape[node.op.axis] == 1 for part in node.inputs)
-            if single and len(parts) <= woven and volume(shape[node.op.axis + 1 :]) == 1:
-                pieces.append(Job(node.inputs[0].shape, tuple(parts)))
+            parts = list[StoredPiece]()
+            for part in joined.inputs:
+                shift = tuple(start if a == joined.op.axis else 0 for a in range(len(shape)))
+                parts.append(StoredPiece(part, node, shift, shape))
+                start = start + part.shape[joined.op.axis]
+            single = all(part.shape[joined.op.axis] == 1 for part in joined.inputs)
+            if single and len(parts) <= woven and volume(shape[joined.op.axis + 1 :]) == 1:
+                pieces.append(Job(joined.inputs[0].shape, tuple(parts)))
             else:
-                pieces += [job for part, _, at in parts for job in _pieces(part, node, at, group)]
+                pieces += [job for part in parts for job in _pieces(part, group)]
         else:
-            by_shape.setdefault(shape, []).append((node, node, (0,) * len(shape)))
+            whole = StoredPiece(node, node, (0,) * len(node.shape), node.shape)
+            by_shape.setdefault(node.shape, []).append(whole)
     return [Job(shape, tuple(stores)) for shape, stores in by_shape.items()] + pieces
 
 
-def _pieces(part: Node, output: Node, shift: Shape, group: Group) -> list[Job]:
+def _pieces(part: StoredPiece, group: Group) -> list[Job]:
     """The nests of a part of a concatenation: of its own parts, if it is a concatenation that the
     group computes.
     """
-    if not isinstance(part.op, extend.Concat) or part not in group.members:
-        return [Job(part.shape, ((part, output, shift),))]
+    joined, shift = part.value, part.shift
+    if not isinstance(joined.op, extend.Concat) or joined not in group.members:
+        return [Job(joined.shape, (part,))]
     found: list[Job] = []
-    for piece in part.inputs:
-        found += _pieces(piece, output, shift, group)
-        along = piece.shape[part.op.axis]
-        shift = tuple(s + along if a == part.op.axis else s for a, s in enumerate(shift))
+    for piece in joined.inputs:
+        found += _pieces(replace(part, value=piece, shift=shift), group)
+        along = piece.shape[joined.op.axis]
+        shift = tuple(s + along if a == joined.op.axis else s for a, s in enumerate(shift))
     return found
 
 
+def _before_reshapes(node: Node, group: Group) -> Node:
+    """What a node of the group has the elements of, in their order: itself unless it is a reshape
+    of another one.
+    """
+    while isinstance(node.op, Reshape) and node.inputs[0] in group.members:
+        (node,) = node.inputs
+    return node
+
+
 def store(
-    elements: Elements, index: Index, stores: Sequence[tuple[Node, Node, Shape]], *, streaming: bool
+    elements: Elements, index: Index, stores: Sequence[StoredPiece], *, streaming: bool
 ) -> None:
     """Computes all values before any store, so that an output may share memory with an input."""
     went()
-    values = [elements.at(value, index) for value, _, _ in stores]
-    for (_, output, shift), value in zip(stores, values, strict=True):
-        moved = tuple(build.add(i, s) if s else i for i, s in zip(index, shift, strict=True))
-        elements.store(output, moved, value, streaming=streaming)
+    values = [elements.at(one.value, index) for one in stores]
+    for one, value in zip(stores, values, strict=True):
+        moved = tuple(build.add(i, s) if s else i for i, s in zip(index, one.shift, strict=True))
+        where = linear(plain(moved), row_major(one.shape), one.shape)
+        elements.store_to(elements.parameter(one.output), where, value, streaming=streaming)
 
 
 def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, Node]]:

@@ -1,0 +1,130 @@
+"""Loads along the columns of a matrix, as loads along its rows: as many vectors as one has lanes
+are a square, which is transposed in registers.
+
+A vector along a column is a gather, of as many cache lines as it has lanes. The square of its
+neighbours reads the same lines once, by a load each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from xlac.codegen.core.contraction.packing import transposed
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import ONE, Builder
+from xlac_sdk.kernel_ir.kernel import (
+    Access,
+    Buffer,
+    Expr,
+    For,
+    Let,
+    Load,
+    Ramp,
+    Space,
+    Stmt,
+    Var,
+    statements,
+)
+from xlac_sdk.kernel_ir.rewrite import KernelRewriter
+from xlac_sdk.kernel_ir.sharing import walk
+
+APART = 4  # of columns that rows are read for: of more, most of what a row reads is not used
+
+Column = tuple[Buffer, int, frozenset[tuple[Expr, int]]]
+"""What loads of one matrix have in common: the stride of their lanes, and their base but for a
+constant.
+"""
+
+
+def emit(builder: Builder, block: Sequence[Stmt], lanes: int) -> None:
+    """Emits straight-line statements. Where `lanes` of their loads of that many lanes are columns
+    next to each other, or every second or third and so on, their square is loaded by rows before
+    all of them.
+    """
+    columns = _Columns(lanes)
+    rewriter = KernelRewriter(columns.note)
+    rewriter.block(tuple(block))
+    vectors = columns.turned(builder, _defined(block))
+
+    def visit(node: Expr) -> Expr:
+        where = columns.column(node)
+        return node if where is None else vectors.get(where, node)
+
+    for statement in KernelRewriter(visit).block(tuple(block)):
+        builder.emit(statement)
+
+
+class _Columns:
+    """The loads along columns of a block, and what they become."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.found: dict[Column, dict[int, Expr]] = {}  # the first element's place, by constant
+
+    def note(self, node: Expr) -> Expr:
+        """Remembers a load."""
+        where = self.column(node)
+        if where is not None and isinstance(node, Load) and isinstance(node.index, Ramp):
+            self.found.setdefault(where[0], {})[where[1]] = node.index.base
+        return node
+
+    def column(self, node: Expr) -> tuple[Column, int] | None:
+        """Which column a load is along, and the constant of its base; None: it is no such load."""
+        match node:
+            case Load(buffer=buffer, index=Ramp(base=base, stride=stride), mask=None):
+                pass
+            case _:
+                return None
+        plain = buffer.access is Access.READ and buffer.space is Space.GLOBAL
+        if not plain or node.lanes != self.lanes or abs(stride) < 2:
+            return None
+        parts = dict(build.terms(base))
+        constant = parts.pop(ONE, 0)
+        return (buffer, stride, frozenset(parts.items())), constant
+
+    def turned(self, builder: Builder, later: set[Var]) -> dict[tuple[Column, int], Expr]:
+        """Emits the squares; the vector for each load of theirs. Loads by variables that are
+        defined `later` have none.
+        """
+        vectors: dict[tuple[Column, int], Expr] = {}
+        for column, loads in self.found.items():
+            buffer, stride, parts = column
+            if any(one in later for one in walk([term for term, _ in parts])):
+                continue
+            starts = sorted(loads)
+            step = min((b - a for a, b in pairwise(starts)), default=0)
+            if not 0 < step <= APART:
+                continue
+            for start in self._squares(starts, step):
+                places = [build.add(loads[start], row * stride) for row in range(self.lanes)]
+                if step > 1:
+                    places = [build.ramp(place, step, self.lanes) for place in places]
+                rows = [builder.let("v", Load(buffer, place, self.lanes)) for place in places]
+                for number, vector in enumerate(transposed(builder, rows)):
+                    vectors[column, start + number * step] = vector
+        return vectors
+
+    def _squares(self, starts: Sequence[int], step: int) -> Iterator[int]:
+        """Where squares begin: they cover each run of at least `lanes` columns that are `step`
+        apart, the last of one overlapping where it must.
+        """
+        first, side = 0, self.lanes * step
+        for number, start in enumerate(starts):
+            if number + 1 < len(starts) and starts[number + 1] == start + step:
+                continue
+            begin, end = starts[first], start + step
+            if end - begin >= side:
+                yield from range(begin, end - side, side)
+                yield end - side
+            first = number + 1
+
+
+def _defined(block: Sequence[Stmt]) -> set[Var]:
+    """The variables that statements define."""
+    found = set[Var]()
+    for stmt in statements(block):
+        match stmt:
+            case Let(var=var) | For(counter=var):
+                found.add(var)
+    return found
