@@ -1,4 +1,4 @@
-"""Products, decompositions, solvers and Fourier transforms against NumPy and SciPy."""
+"""Products, decompositions and solvers against NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -56,11 +56,3 @@ def test_cholesky() -> None:
     a = half @ half.transpose(0, 2, 1) + np.eye(4)
     close(run("cholesky", np.tril(a)), np.linalg.cholesky(a))
     close(run("cholesky", np.triu(a), lower=False), np.linalg.cholesky(a).transpose(0, 2, 1))
-
-
-def test_fft() -> None:
-    x = normal(3, 6) + 1j * normal(3, 6)
-    real, imaginary = run("fft", x.real, x.imag)
-    close(real + 1j * imaginary, np.fft.fft(x))
-    real, imaginary = run("fft", x.real, x.imag, axis=0, inverse=True)
-    close(real + 1j * imaginary, np.fft.ifft(x, axis=0))

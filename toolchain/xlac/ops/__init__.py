@@ -14,9 +14,10 @@ FILES = {
         "response_norm pooling adaptive_pooling probability recurrent"
     ),
     "reduction": (
-        "algebra fft rounding contraction conv order ranking reduction window window_choice "
+        "algebra rounding contraction conv order ranking reduction window window_choice "
         "cumulative named_reductions statistics extremes"
     ),
+    "transforms": "fft real_fft dct",
     "scalar": (
         "activation gating arithmetic comparison convert elementary trigonometric logic "
         "minifloat_codes native special gamma"

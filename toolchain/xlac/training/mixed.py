@@ -24,11 +24,11 @@ from xlac_sdk.dtypes import DType
 
 WIDE = frozenset(
     "acos acosh asin asinh atan2 bessel_i1e binary_cross_entropy "
-    "binary_cross_entropy_with_logits cholesky cosh "
+    "binary_cross_entropy_with_logits cholesky cosh dct "
     "cosine_similarity cross_entropy cummax cummin cumprod cumsum cumulative digamma "
     "erf_inv erfc exp exp2 expm1 fft "
     "group_norm huber_loss instance_norm kl_div l1_loss layer_norm lgamma "
-    "local_response_norm log log1p log2 log_softmax "
+    "irfft local_response_norm log log1p log2 log_softmax "
     "logsumexp mean mse_loss next_after nll_loss norm normalize polygamma pow prod "
     "reciprocal reduce rms_norm "
     "rsqrt scatter scatter_add scatter_elements scatter_nd sinh softmax "

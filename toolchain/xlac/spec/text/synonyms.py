@@ -124,7 +124,7 @@ OTHERS = {
     "rotary_embedding": "rope rotary",
     "pixel_shuffle": "depth_to_space depthtospace",
     "pixel_unshuffle": "space_to_depth spacetodepth",
-    "fft": "rfft dft",
+    "fft": "dft",
     # attributes
     "kernel": "kernel_size kernel_shape ksize window filter_size pool_size",
     "stride": "strides",

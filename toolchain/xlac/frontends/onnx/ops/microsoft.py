@@ -10,11 +10,12 @@ from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
 from xlac.frontends.onnx.limits import STEPS, check_parts
 from xlac.frontends.onnx.ops.image.grid import grid_sample
-from xlac.frontends.onnx.ops.math.signal import turns
 from xlac.frontends.onnx.registry import MICROSOFT, Builder, find, operator
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, pick
 from xlac.ir.op import ShapeError
 from xlac.ops import build
+from xlac.ops.transforms.real_fft import Rfft
+from xlac.ops.transforms.stages import parts_of, stacked
 
 TAKEN_OVER = {"GatherND": 12, "Trilu": 14, "Pad": 13, "Range": 11}
 """Operators that ONNX adopted, and the operator set with the same meaning."""
@@ -116,24 +117,18 @@ def _complex_product(call: OperatorCall, sign: float) -> Node:
 @operator("Rfft", domain=MICROSOFT)
 def rfft(call: OperatorCall) -> Node:
     """The one-sided spectrum of real numbers along the last axis: (…, bins, 2)."""
-    x, size = _line(call, 0)
-    cosine, sine = turns(size, size // 2 + 1, size, False)
-    return build.dot(
-        x, build.constant(np.stack([cosine, sine], -1), x.type.dtype), ((x.type.rank - 1,), (0,))
-    )
+    x, _ = _line(call, 0)
+    found = Node.of(Rfft(-1), build.compute(x))
+    return build.cast(stacked(pick(found, 0), pick(found, 1), x.type.rank), x.type.dtype)
 
 
 @operator("Irfft", domain=MICROSOFT)
 def irfft(call: OperatorCall) -> Node:
     """Real numbers from a one-sided spectrum (…, bins, 2)."""
     x, bins = _line(call, 1)
-    size = 2 * (bins - 1)
-    cosine, sine = turns(bins, size, max(size, 1), True)
-    twice = np.where((np.arange(bins) == 0) | (2 * np.arange(bins) == size), 1.0, 2.0)[:, None]
-    matrix = np.stack([cosine * twice, -sine * twice], 1)
-    return build.dot(
-        x, build.constant(matrix, x.type.dtype), ((x.type.rank - 2, x.type.rank - 1), (0, 1))
-    )
+    real, imaginary = parts_of(build.compute(x), x.type.rank - 1)
+    found = build.apply1("irfft", real, imaginary, length=2 * (bins - 1))
+    return build.cast(found, x.type.dtype)
 
 
 def _line(call: OperatorCall, after: int) -> tuple[Node, int]:

@@ -1,5 +1,5 @@
-"""Signals: Fourier transforms, windows and the mel scale. Transforms are products with a matrix
-computed at import.
+"""Signals: Fourier transforms, windows and the mel scale. Those of frames are convolutions with a
+matrix computed at import.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import numpy as np
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, ShapeError, normal_axis
 from xlac.ops import build
 from xlac.ops.reduction import conv
+from xlac.ops.transforms.fft import Fft
+from xlac.ops.transforms.real_fft import Rfft
+from xlac.ops.transforms.stages import stacked
 from xlac_sdk.dtypes import DType
 
 LONGEST = 1 << 24  # the most elements of a window or a mel matrix
@@ -52,39 +55,56 @@ def _dft(call: OperatorCall, axis: int) -> Node:
     length = (call.ints(1) or [2 * (size - 1) if back else size])[0]
     if length < 1:
         call.fail(f"a transform of {length} elements")
-    read = min(size, length // 2 + 1 if back else length)
-    made = length if inverse or not onesided else length // 2 + 1
-    cosine, sine = turns(read, made, length, inverse)
-    if back:  # the other half of the spectrum is the complex conjugate of this one, reversed
-        twice = np.where((np.arange(read) == 0) | (2 * np.arange(read) == length), 1.0, 2.0)[
-            :, None
-        ]
-        cosine, sine = cosine * twice, sine * twice
-    # (input, width) -> (output, parts): (re + i im)(c + i s) = re c - im s + i (re s + im c)
-    matrix = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], 1)[
-        :, :width, :, : 1 if back else 2
+    parts = [
+        _resized(build.compute(part), axis, length // 2 + 1 if back else length)
+        for part in _parts(x)
     ]
-    part = build.cut(x, axis, 0, read)
-    rank = x.type.rank
-    found = build.dot(
-        build.compute(part),
-        build.constant(matrix, x.type.dtype.compute),
-        ((axis, rank - 1), (0, 1)),
-    )
-    return build.cast(
-        build.transpose(found, [*range(axis), rank - 2, *range(axis, rank - 2), rank - 1]),
-        x.type.dtype,
-    )
+    if back:
+        real, imaginary = (*parts, build.like(0.0, parts[0]))[:2]
+        made = build.apply1("irfft", real, imaginary, length=length, axis=axis)
+        return build.cast(build.reshape(made, (*made.shape, 1)), x.type.dtype)
+    if len(parts) == 1 and not inverse:
+        half = Node.of(Rfft(axis), *parts)
+        found = [pick(half, 0), pick(half, 1)]
+        if not onesided:
+            found = _mirrored(found, axis, length)
+    else:
+        whole = Node.of(Fft(axis, inverse), *(*parts, build.like(0.0, parts[0]))[:2])
+        bins = length // 2 + 1 if onesided else length
+        found = [build.cut(pick(whole, n), axis, 0, bins) for n in (0, 1)]
+    return build.cast(stacked(found[0], found[1], x.type.rank - 1), x.type.dtype)
 
 
-def turns(read: int, made: int, length: int, inverse: bool) -> tuple[Array, Array]:
-    """Cosines and sines (input, output) of the DFT of `length` elements, or of its inverse. Raises
-    ShapeError.
-    """
+def _parts(x: Node) -> list[Node]:
+    """The slices of the last axis, which they lose."""
+    last = x.type.rank - 1
+    width = x.shape[last]
+    assert isinstance(width, int)
+    return [build.reshape(build.cut(x, last, n, n + 1), x.shape[:last]) for n in range(width)]
+
+
+def _resized(x: Node, axis: int, size: int) -> Node:
+    """x cut or filled up with zeros to `size` elements of an axis."""
+    have = x.shape[axis]
+    assert isinstance(have, int)
+    if have >= size:
+        return build.cut(x, axis, 0, size)
+    high = [size - have if a == axis else 0 for a in range(x.type.rank)]
+    return build.pad(x, 0.0, (0,) * x.type.rank, high)
+
+
+def _mirrored(half: list[Node], axis: int, length: int) -> list[Node]:
+    """The whole spectrum of `length` real numbers from its first half."""
+    rest = [build.apply1("flip", build.cut(p, axis, 1, (length + 1) // 2), axis=axis) for p in half]
+    rest[1] = build.apply1("neg", rest[1])
+    return [build.concat([p, r], axis) for p, r in zip(half, rest, strict=True)]
+
+
+def turns(read: int, made: int, length: int) -> tuple[Array, Array]:
+    """Cosines and sines (input, output) of the DFT of `length` elements. Raises ShapeError."""
     check_size((max(read, 1), max(made, 1), 4), 8, MATRIX)
     angle = np.outer(np.arange(read), np.arange(made)) % length * (2 * np.pi / length)
-    share = 1 / length if inverse else 1.0
-    return np.cos(angle) * share, np.sin(angle) * (share if inverse else -1.0)
+    return np.cos(angle), -np.sin(angle)
 
 
 @operator("STFT", since=17)
@@ -108,7 +128,7 @@ def stft(call: OperatorCall) -> Node:
         call.fail(f"a window of {taps} elements does not fit frames of {length}")
     onesided = bool(call.attr("onesided", 1))
     bins = length // 2 + 1 if onesided else length
-    cosine, sine = turns(taps, bins, length, False)
+    cosine, sine = turns(taps, bins, length)
     # (part, width, taps, bins)
     matrix = np.stack([np.stack([cosine, -sine]), np.stack([sine, cosine])])[:, :width]
     # bins, parts alternating

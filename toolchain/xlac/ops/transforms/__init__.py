@@ -1,0 +1,1 @@
+"""Operations that combine elements: reductions, products, order and statistics."""

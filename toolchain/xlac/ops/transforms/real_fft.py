@@ -1,0 +1,189 @@
+"""The discrete Fourier transform of real numbers, and its inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
+from xlac.ir.types import Type, Types
+from xlac.ops import build
+from xlac.ops.reduction.algebra import Ints
+from xlac.ops.transforms.fft import Transform
+from xlac.ops.transforms.stages import DftForm, multiplied, parts_of, stacked, transformed
+from xlac_sdk.dtypes import DType
+
+
+def _reversed(x: Node, start: int, stop: int) -> Node:
+    """Rows `start` to `stop` of x, the last first."""
+    return build.apply1("flip", build.cut(x, 0, start, stop), axis=0)
+
+
+def _zeros(*types: Type) -> tuple[Node, ...]:
+    return tuple(build.full(0.0, type.shape, type.dtype) for type in types)
+
+
+@declare
+class Rfft(Transform):
+    """The first half of the discrete Fourier transform along `axis` of real numbers, as (real,
+    imaginary).
+
+    Of n numbers it has n // 2 + 1; the others are conjugates of these, in reversed order.
+    """
+
+    mnemonic = "rfft"
+    operands = ("x",)
+    axis: int = -1
+
+    def infer(self, *types: Type) -> Types:
+        (x,) = types
+        size = self.along(x)
+        if not size:
+            raise ShapeError(f"rfft needs at least one element, got {x}", operand=0)
+        self.counted(size, x)
+        return (self.resized(x, size // 2 + 1),) * 2
+
+    def expand(self, *inputs: Node) -> tuple[Node, ...]:
+        (x,) = inputs
+        size, half = self.along(x.type), self.along(x.type) // 2 + 1
+        if x.type.size == 0:
+            return _zeros(*[self.resized(x.type, half)] * 2)
+        if size % 2 or size <= 4:
+            columns = self.columns(x)
+            whole = transformed(build.reshape(columns, (1, *columns.shape)), DftForm(False))
+            parts = [build.cut(p, 0, 0, half) for p in parts_of(whole, axis=0)]
+        else:
+            parts = self._of_pairs(x)
+        return tuple(self.restored(p, x.type) for p in parts)
+
+    def _of_pairs(self, x: Node) -> list[Node]:
+        """An even number n of real numbers as n/2 complex ones: with z[j] = x[2j] + i x[2j+1] and
+        Z its transform, the transforms of the even and of the odd ones are
+        E = (Z[k] + conj Z[-k]) / 2 and O = (Z[k] - conj Z[-k]) / 2i, and X[k] = E + O exp(-2πik/n).
+        """
+        size, axis = self.along(x.type), normal_axis(self.axis, x.type.rank)
+        pairs = [self.columns(build.cut(x, axis, first, size, 2)) for first in (0, 1)]
+        found = transformed(stacked(pairs[0], pairs[1], axis=0), DftForm(False))
+        real, imaginary = parts_of(found, axis=0)
+        ends = [build.cut(p, 0, 0, 1) for p in (real, imaginary)]
+        here = [build.concat([p, e], 0) for p, e in zip((real, imaginary), ends, strict=True)]
+        there = [build.apply1("flip", p, axis=0) for p in here]
+        even = (
+            build.mul(build.add(here[0], there[0]), 0.5),
+            build.mul(build.sub(here[1], there[1]), 0.5),
+        )
+        odd = (
+            build.mul(build.add(here[1], there[1]), 0.5),
+            build.mul(build.sub(there[0], here[0]), 0.5),
+        )
+        angle = -2 * np.pi / size * np.arange(size // 2 + 1)[:, None]
+        turned = multiplied(odd[0], odd[1], np.cos(angle), np.sin(angle))
+        return [build.add(e, t) for e, t in zip(even, turned, strict=True)]
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        found = np.fft.rfft(arrays[0], axis=self.axis)
+        return found.real.astype(arrays[0].dtype), found.imag.astype(arrays[0].dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        cases: list[tuple[Ints, int]] = [
+            ((8,), 0), ((7,), 0), ((1,), 0), ((2, 2), 1), ((3, 5), -1), ((6, 3), 0), ((0, 4), 1),
+            ((2, 96, 2), 1), ((298,), 0),
+        ]  # fmt: skip
+        found = [Sample((Type(DType.F32, s),), {"axis": a}) for s, a in cases]
+        return [*found, Sample((Type(DType.F64, (10,)),), {})]
+
+
+@declare
+class Irfft(Transform):
+    """`length` real numbers from the first half of their discrete Fourier transform along `axis`,
+    as `rfft` gives it: length // 2 + 1 elements.
+
+    What would make them complex is not read: the imaginary parts of the first element, and of the
+    last if `length` is even.
+    """
+
+    mnemonic = "irfft"
+    operands = ("real", "imaginary")
+    length: int
+    axis: int = -1
+
+    def infer(self, *types: Type) -> Type:
+        real, imaginary = types
+        size = self.along(real)
+        if real != imaginary:
+            raise ShapeError(
+                f"irfft needs two tensors of one type, got {real} and {imaginary}", operand=1
+            )
+        if self.length < 1 or size != self.length // 2 + 1:
+            raise ShapeError(
+                f"irfft of {real} has no {self.length} elements: of n elements it needs the first "
+                "n // 2 + 1",
+                attribute="length",
+            )
+        self.counted(self.length, real)
+        return self.resized(real, self.length)
+
+    def expand(self, *inputs: Node) -> Node:
+        real, imaginary = inputs
+        if real.type.size == 0:
+            return _zeros(self.resized(real.type, self.length))[0]
+        parts = self.columns(real), self._without_ends(self.columns(imaginary))
+        if self.length % 2 or self.length <= 4:
+            return self.restored(self._whole(*parts), real.type)
+        even, odd = (self.restored(p, real.type) for p in self._pairs(*parts))
+        axis = normal_axis(self.axis, real.type.rank)
+        joined = stacked(even, odd, axis=axis + 1)
+        return build.reshape(joined, self.resized(real.type, self.length).shape)
+
+    def _without_ends(self, imaginary: Node) -> Node:
+        """The imaginary parts with zeros where they are not read."""
+        number = build.iota(imaginary.shape, 0)
+        end = build.compare(number, "eq", 0)
+        if self.length % 2 == 0:
+            end = build.apply1("or", end, build.compare(number, "eq", self.length // 2))
+        return build.select(end, 0.0, imaginary)
+
+    def _whole(self, real: Node, imaginary: Node) -> Node:
+        """By the transform of the whole spectrum."""
+        later = (self.length - 1) // 2
+        again = [
+            build.apply1("flip", build.cut(p, 0, 1, 1 + later), axis=0) for p in (real, imaginary)
+        ]
+        x = stacked(
+            build.concat([real, again[0]], 0),
+            build.concat([imaginary, build.apply1("neg", again[1])], 0),
+            axis=0,
+        )
+        made = transformed(x, DftForm(True, 1 / self.length), parts=1)
+        return build.reshape(made, made.shape[1:])
+
+    def _pairs(self, real: Node, imaginary: Node) -> tuple[Node, Node]:
+        """The inverse of `Rfft._of_pairs`: Z[k] = E + i O with E = X[k] + conj X[n/2-k] and
+        O = (X[k] - conj X[n/2-k]) exp(2πik/n), of which the real parts of the inverse transform
+        are the even elements and the imaginary ones the odd.
+        """
+        half = self.length // 2
+        here = [build.cut(p, 0, 0, half) for p in (real, imaginary)]
+        there = [_reversed(p, 1, half + 1) for p in (real, imaginary)]
+        even = build.add(here[0], there[0]), build.sub(here[1], there[1])
+        odd = build.sub(here[0], there[0]), build.add(here[1], there[1])
+        angle = 2 * np.pi / self.length * np.arange(half)[:, None]
+        turned = multiplied(odd[0], odd[1], np.cos(angle), np.sin(angle))
+        x = stacked(build.sub(even[0], turned[1]), build.add(even[1], turned[0]), axis=0)
+        return parts_of(transformed(x, DftForm(True, 1 / self.length)), axis=0)
+
+    def evaluate(self, *arrays: Array) -> Array:
+        found: Array = np.fft.irfft(arrays[0] + 1j * arrays[1], self.length, self.axis)
+        return found.astype(arrays[0].dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        cases: list[tuple[Ints, int, int]] = [
+            ((5,), 0, 8), ((4,), 0, 7), ((1,), 0, 1), ((2, 2), 1, 2), ((3, 3), -1, 5),
+            ((4, 3), 0, 6), ((0, 3), 1, 4), ((2, 49, 2), 1, 96), ((150,), 0, 298),
+        ]  # fmt: skip
+        found = [Sample((Type(DType.F32, s),) * 2, {"axis": a, "length": n}) for s, a, n in cases]
+        return [*found, Sample((Type(DType.F64, (6,)),) * 2, {"length": 10})]
