@@ -18,7 +18,7 @@ from xlac_sdk.dtypes import DType
 onnx = pytest.importorskip("onnx")
 
 
-def written(folder: Path, most: int) -> Path:
+def written(folder: Path, most: int, *, stacked: bool = False) -> Path:
     """Halves x until it is below 0.1, at most so often."""
     from onnx import TensorProto as T
     from onnx import helper as h
@@ -35,13 +35,21 @@ def written(folder: Path, most: int) -> Path:
             constant("least", T.DOUBLE, 0.1),
             h.make_node("Mul", ["v", "half"], ["w"]),
             h.make_node("Greater", ["w", "least"], ["more"]),
+            h.make_node("Identity", ["w"], ["part"]),
         ],
         "body",
         [value("i", T.INT64, []), value("c", T.BOOL, []), value("v", T.DOUBLE, [])],
-        [value("more", T.BOOL, []), value("w", T.DOUBLE, [])],
+        [value("more", T.BOOL, []), value("w", T.DOUBLE, []), value("part", T.DOUBLE, [])][
+            : 3 if stacked else 2
+        ],
     )
     graph = h.make_graph(
-        [constant("most", T.INT64, most), h.make_node("Loop", ["most", "", "x"], ["y"], body=body)],
+        [
+            constant("most", T.INT64, most),
+            h.make_node(
+                "Loop", ["most", "", "x"], ["y", "parts"][: 2 if stacked else 1], body=body
+            ),
+        ],
         "loop",
         [value("x", T.DOUBLE, [])],
         [value("y", T.DOUBLE, [])],

@@ -1,15 +1,14 @@
 """Which ways in and out each operation has: specs, traced Python, the importers and the exporters.
 
 What a way has is read from its own tables. An exporter has a rule for an operation, or writes it by
-its expansion, or refuses it with a reason. An importer makes the operations that its builders name:
-their source is read, since a builder may make any graph; composites of such operations count as
-parts.
+its expansion, or refuses it with a reason. An importer declares the operations that it makes
+(`frontends/produced.py`); composites of them count as parts.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterator, Mapping
+import runpy
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -59,103 +58,22 @@ def by_tracing() -> dict[str, str]:
 
 
 def imported(package: str) -> Callable[[], dict[str, str]]:
-    """The operations that the builders of a package name, and composites of such operations."""
+    """The operations that an importer declares in its `produced.py`, and composites of them."""
 
     def column() -> dict[str, str]:
-        made = named(folder(package))
-        return with_composites(dict.fromkeys(sorted(made), "built"), "parts")
+        return with_composites(dict.fromkeys(sorted(declared(package)), "built"), "parts")
 
     return column
 
 
-def folder(package: str) -> Path:
-    """Where a package lies; it is not imported, so that what it needs need not be there."""
+def declared(package: str) -> frozenset[str]:
+    """What an importer's package declares; the package is not imported, so that what it needs need
+    not be installed.
+    """
     spec = find_spec(package)
     assert spec is not None and spec.submodule_search_locations is not None
-    return Path(spec.submodule_search_locations[0])
-
-
-@cache
-def named(place: Path) -> set[str]:
-    """The operations that the files of a folder name: as classes, by functions of `ops.build` that
-    make them, and by mnemonics in calls of `apply` and in tables.
-    """
-    found: set[str] = set()
-    for file in sorted(place.rglob("*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for name in references(tree, imported_ops(tree)):
-            found |= made_by().get(name, frozenset())
-        found |= set(mnemonics(tree)) & OPS.keys()
-    return found
-
-
-def references(tree: ast.AST, imports: set[str]) -> Iterator[str]:
-    """What is read of modules of `xlac.ops`, and of their names, where these are imported."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in imports:
-                yield node.attr
-        elif isinstance(node, ast.Name) and node.id in imports:
-            yield node.id
-
-
-def imported_ops(module: ast.Module) -> set[str]:
-    """The names that a module has from `xlac.ops`."""
-    return {
-        name.asname or name.name
-        for node in ast.walk(module)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("xlac.ops")
-        for name in node.names
-    }
-
-
-def mnemonics(tree: ast.Module) -> Iterator[str]:
-    """Texts that can only be mnemonics: the first operand of `apply`, and what tables of the module
-    have.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and node.args:
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
-            called = called.id if isinstance(called, ast.Name) else called
-            if called in ("apply", "apply1"):
-                yield from texts(node.args[0])
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            for node in ast.walk(statement.value):
-                if isinstance(node, ast.Dict):
-                    yield from (text for value in node.values for text in texts(value))
-
-
-def texts(tree: ast.AST) -> Iterator[str]:
-    """The constants of a tree that are text."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
-@cache
-def made_by() -> Mapping[str, frozenset[str]]:
-    """Which operations a name makes: a class of them, or a function of `ops.build`, by what it
-    names in turn.
-    """
-    classes = {cls.__name__: name for name, cls in OPS.items()}
-    reads: dict[str, set[str]] = {}
-    for part in ("values", "nodes", "forms", "indexing", "build"):
-        file = folder("xlac.ops") / f"{part}.py"
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        functions = [f for f in tree.body if isinstance(f, ast.FunctionDef)]
-        seen = imported_ops(tree) | {f.name for f in functions}
-        reads |= {f.name: set(references(f, seen)) for f in functions}
-
-    def makes(name: str) -> frozenset[str]:
-        reached, left = {name}, [name]
-        while left:
-            more = reads.get(left.pop(), set()) - reached
-            reached |= more
-            left += more
-        return frozenset(classes[one] for one in reached if one in classes)
-
-    return {name: makes(name) for name in (*classes, *reads)}
+    found = runpy.run_path(str(Path(spec.submodule_search_locations[0]) / "produced.py"))
+    return frozenset(found["PRODUCED"])
 
 
 # ---- exporters ---------------------------------------------------------------------------------

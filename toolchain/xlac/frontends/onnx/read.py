@@ -13,6 +13,8 @@ from xlac.frontends.onnx.graph.interface import Inputs, Outputs
 from xlac.frontends.onnx.graph.symbols import Symbols
 from xlac.frontends.onnx.importer import OnnxImporter
 from xlac.frontends.onnx.problems import check_text, check_versions, unknown
+from xlac.frontends.onnx.produced import PRODUCED
+from xlac.frontends.produced import verified
 from xlac.ir.graph import Graph
 from xlac.model import Interface, Model, Undecided
 from xlac_sdk.source import Diagnostic, SourceError
@@ -82,8 +84,9 @@ def _read(
     outputs = Outputs()
     for name in results:
         outputs.add(name, importer.scope.find(name))
+    made = Graph(graph.name or "model", tuple(inputs.made), outputs.nodes)
     return Model(
-        Graph(graph.name or "model", tuple(inputs.made), outputs.nodes),
+        verified(made, PRODUCED, "ONNX"),
         importer.weights,
         dims=symbols.open(),
         doc=graph.doc_string or proto.doc_string,

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
+from xlac.frontends.produced import verified
 from xlac.frontends.sizes import sized
 from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
+from xlac.frontends.stablehlo.produced import PRODUCED
 from xlac.frontends.stablehlo.scope import Unequal
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
 from xlac.frontends.stablehlo.text.errors import TEXT, MlirSource
@@ -139,7 +141,7 @@ class Import:
         if not outputs:
             self.source.fail("XL7207", "the function gives no tensor", self.main.at)
         name = self.importer.module.name.strip("@") or "main"
-        graph = Graph(name, tuple(self.inputs), outputs)
+        graph = verified(Graph(name, tuple(self.inputs), outputs), PRODUCED, "StableHLO")
         open_ = {
             s.name: s
             for node in graph.nodes()

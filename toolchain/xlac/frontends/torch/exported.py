@@ -10,10 +10,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from xlac.frontends.produced import verified
 from xlac.frontends.torch.decompositions import export_decompositions
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode, refused
 from xlac.frontends.torch.fx_nodes import inputs_of, output_of
 from xlac.frontends.torch.importer import FxImporter
+from xlac.frontends.torch.produced import PRODUCED
 from xlac.frontends.torch.sizes import Sizes
 from xlac.frontends.torch.table import BUILDERS
 from xlac.frontends.torch.tensors import array_of
@@ -97,6 +99,7 @@ class _Import:
         graph = Graph(self.name, (*self.inputs, *([seed] if seed else [])), outputs)
         if not outputs:
             raise SourceError(Diagnostic("XL7303", f"{self.name} returns no tensor"))
+        graph = verified(graph, PRODUCED, "PyTorch")
         model = Model(graph, self.weights, self.importer.sizes.symbols)
         return Exported(model, tuple(self.asked), buffers, tuple(results), seed is not None)
 

@@ -11,11 +11,13 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.api import compile
+from xlac.frontends.produced import verified
 from xlac.frontends.torch.aliases import viewed
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import inputs_of, output_of
 from xlac.frontends.torch.importer import FxImporter
 from xlac.frontends.torch.layout import inverse, is_dense, order, usual
+from xlac.frontends.torch.produced import PRODUCED
 from xlac.frontends.torch.sizes import Sizes
 from xlac.integrations.torch.program import (
     Output,
@@ -123,6 +125,7 @@ class Subgraph:
         used = set(Graph("", (), outputs).nodes())
         kept = [n for n in self.params if n in used or self._sizes_needed(n)]
         graph = Graph(self.options.name, (*kept, *([seed] if seed else [])), outputs)
+        graph = verified(graph, PRODUCED, "PyTorch")
         model = Model(graph, {}, self.importer.sizes.symbols)
         model = replace(model, precision=self.options.precision)
         names = {n.name for n in kept}

@@ -1,0 +1,71 @@
+"""The StableHLO importer makes exactly the operations that it declares: the corpus and one program
+for each operation that the corpus lacks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.stablehlo.programs import binary, main, unary
+from xlac.frontends.produced import produced, verified
+from xlac.frontends.stablehlo import load
+from xlac.frontends.stablehlo.produced import PRODUCED
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+CORPUS = Path(__file__).parent / "corpus"
+F32, SQUARE, CODES = "tensor<2xf32>", "tensor<3x3xf32>", "tensor<2xf8E4M3FN>"
+UNARY = "acos acosh asin atan atanh bessel_i1e cosh digamma lgamma"
+SOLVED = (
+    "<{left_side = true, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, "
+    "unit_diagonal = false}>"
+)
+FORMAT = "<{exponent_bits = 5 : i32, mantissa_bits = 2 : i32}>"
+TRANSFORM = "<{fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 4>}>"
+COMPLEX = "tensor<4xcomplex<f32>>"
+OTHERS = (
+    *(unary(f"chlo.{name}", F32, F32) for name in UNARY.split()),
+    *(binary(f"chlo.{name}", F32, F32) for name in ("next_after", "polygamma", "zeta")),
+    unary("stablehlo.logistic", F32, F32),
+    unary("stablehlo.round_nearest_afz", F32, F32),
+    unary("stablehlo.optimization_barrier", F32, F32),
+    unary("stablehlo.cholesky", SQUARE, SQUARE, "<{lower = true}>"),
+    unary("stablehlo.reduce_precision", F32, F32, FORMAT),
+    unary("stablehlo.unary_einsum", SQUARE, "tensor<3xf32>", '<{einsum_config = "ij->i"}>'),
+    unary("stablehlo.fft", COMPLEX, COMPLEX, TRANSFORM),
+    unary(
+        "stablehlo.get_dimension_size", "tensor<?xf32>", "tensor<i32>", "<{dimension = 0 : i64}>"
+    ),
+    unary("stablehlo.convert", CODES, F32),
+    unary("stablehlo.convert", F32, CODES),
+    binary("stablehlo.triangular_solve", SQUARE, SQUARE, SOLVED),
+    main(
+        ["tensor<2xui64>"],
+        ["tensor<2xui64>", "tensor<3xui32>"],
+        "    %0:2 = stablehlo.rng_bit_generator %arg0, algorithm = THREE_FRY : "
+        "(tensor<2xui64>) -> (tensor<2xui64>, tensor<3xui32>)\n"
+        "    return %0#0, %0#1 : tensor<2xui64>, tensor<3xui32>",
+    ),
+)
+
+
+def test_every_declared_operation_is_made_and_no_other() -> None:
+    made: set[str] = set()
+    for source in (*sorted(CORPUS.glob("*.mlir")), *OTHERS):
+        made |= produced(load(source).graph)
+    assert sorted(made) == sorted(PRODUCED)
+
+
+def test_what_is_not_declared_is_found_where_graphs_are_verified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = build.graph("g", [Type(DType.F32, (2,))], build.exp)
+    monkeypatch.setenv("XLAC_VERIFY_EACH", "1")
+    assert verified(graph, frozenset({"exp", "param"}), "ONNX") is graph
+    with pytest.raises(AssertionError, match=r"ONNX: produced.py lacks exp"):
+        verified(graph, frozenset({"param"}), "ONNX")
+    monkeypatch.setenv("XLAC_VERIFY_EACH", "0")
+    assert verified(graph, frozenset(), "ONNX") is graph
