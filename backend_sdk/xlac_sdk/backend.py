@@ -222,6 +222,16 @@ class Device(ABC):
         is called `dialect.function(kernel.name)`.
         """
 
+    def adopt(self, memory: memoryview, written: bool) -> Any:
+        """A handle for the host's own memory, on devices that share it, so that a large array of a
+        call is not copied; None to copy it. The memory is the caller's again after `give_back`.
+        """
+        return None
+
+    def give_back(self, handle: Any) -> None:
+        """Ends the use of adopted memory, after a `sync`; what was written is in the host's."""
+        raise NotImplementedError
+
     def prepare(
         self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
     ) -> Callable[[], object]:

@@ -131,6 +131,8 @@ class Dialect:
     # {align}: bytes to align it to; "": no vectors
     vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"
     zero: str = "{0}"  # a zero-initialized vector
+    # the lanes of vectors that the language has itself, spelled as in OpenCL C: `cnative.py`
+    native: tuple[int, ...] = ()
     widest: int = 0  # bytes of the widest aligned access; 0: lane by lane
     # a pragma before a loop to be unrolled; "": the text unrolls it
     unroll: str = ""

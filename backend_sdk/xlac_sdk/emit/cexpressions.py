@@ -66,6 +66,9 @@ class Expressions(Conversions):
 
     def type(self, expr: Expr) -> str:
         """The type of a variable for the value; a struct for a vector."""
+        if expr.lanes in self.dialect.native:
+            kind = DType.I8 if expr.dtype is DType.BOOL else expr.dtype
+            return f"{self.dialect.types[kind]}{expr.lanes}"
         if expr.lanes > 1:
             if not self.dialect.vector:
                 raise unsupported(self.dialect, "vectors")
@@ -87,12 +90,18 @@ class Expressions(Conversions):
         found = self.texts.get(id(expr))
         if found is None:
             return self.write(expr)
-        return found if expr.lanes == 1 else self.pick(found)
+        return found if expr.lanes == 1 else self.pick(found, expr)
 
-    def pick(self, name: str) -> str:
+    def pick(self, name: str, expr: Expr) -> str:
         """The current lane of a named vector."""
         assert self.lane, "the text of a vector is that of one lane"
+        if expr.lanes in self.dialect.native:
+            return self.lane_of(name, expr)
         return name if name in self.alone else f"{name}.lane[{self.lane}]"
+
+    def lane_of(self, name: str, expr: Expr) -> str:
+        """The current lane of a named vector of a language that has vectors."""
+        raise NotImplementedError
 
     def write(self, expr: Expr) -> str:
         """The text of an expression without using its name."""
@@ -102,7 +111,7 @@ class Expressions(Conversions):
             case Const(value=value, dtype=dtype):
                 return literal(value, dtype)
             case Var(name=name):
-                return self.name(name) if expr.lanes == 1 else self.pick(self.name(name))
+                return self.name(name) if expr.lanes == 1 else self.pick(self.name(name), expr)
             case Splat(value=value):
                 return self.text(value)
             case Ramp():
@@ -181,13 +190,15 @@ class Expressions(Conversions):
         bits, wide = sorted((value.dtype.bits, expr.dtype.bits))
         part, whole, count, types = WORDS[bits], WORDS[wide], wide // bits, self.dialect.types
         if expr.dtype.bits == bits:
-            with self.at(f"({lane} / {count})"):
+            known = lane.isdecimal()
+            with self.at(str(int(lane) // count) if known else f"({lane} / {count})"):
                 word = self.bitcast(self.text(value), value.dtype, whole)
             chosen = f"({types[part]})({word} >> ({lane} % {count} * {bits}))"
             return self.bitcast(chosen, part, expr.dtype)
         text = ""
         for k in range(count):
-            with self.at(f"({count} * {lane} + {k})"):
+            part_lane = f"({count} * {lane} + {k})"
+            with self.at(str(count * int(lane) + k) if lane.isdecimal() else part_lane):
                 one = self.bitcast(self.text(value), value.dtype, part)
             text += f"{' | ' if text else ''}(({types[whole]}){one} << {k * bits})"
         return self.bitcast(f"({text})", whole, expr.dtype)

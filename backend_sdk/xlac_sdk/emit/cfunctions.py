@@ -170,7 +170,7 @@ size = bits & 0x7fffffffu;
 }""",
 }
 
-_CALL = re.compile(r"\b((?:[a-z0-9]+_)+(?:[iuf]\d+|bf16|bool))\(")
+_CALL = re.compile(r"\b((?:[a-z0-9]+_)+(?:[iuf]\d+|bf16|bool)(?:x\d+)?)\(")
 
 
 def function(name: str, before: str = "static inline") -> str:

@@ -4,27 +4,22 @@ vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from math import gcd
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import Dialect, vector_align, vector_type
-from xlac_sdk.emit.cexpressions import Expressions
+from xlac_sdk.emit.clanes import LaneLoops, crosses_lanes
 from xlac_sdk.emit.csimplify import unwrapped
 from xlac_sdk.kernel_ir import grid
 from xlac_sdk.kernel_ir.bounds import multiple
 from xlac_sdk.kernel_ir.kernel import (
     Access,
-    Apply,
-    Assign,
     Buffer,
     Const,
-    Exchange,
     Expr,
-    Fold,
     Let,
     Load,
-    Ramp,
     Shuffle,
     Space,
     Splat,
@@ -32,11 +27,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     Var,
 )
-from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.ranges import fits
-from xlac_sdk.kernel_ir.sharing import named, operands, roots, walk
-
-COUNTER = "i_"  # the counter of loops over lanes; kernels have no names with this ending
+from xlac_sdk.kernel_ir.sharing import operands, roots, walk
 
 
 def declarations(types: Iterable[tuple[DType, int]], dialect: Dialect) -> list[str]:
@@ -52,17 +43,7 @@ def declarations(types: Iterable[tuple[DType, int]], dialect: Dialect) -> list[s
     ]
 
 
-def _crosses_lanes(expr: Expr) -> bool:
-    """Whether a lane of the result is made of other lanes of an operand."""
-    match expr:
-        case Fold() | Shuffle():
-            return True
-        case Apply(primitive=Primitive.BITCAST, operands=(value,)):
-            return value.lanes != expr.lanes
-    return False
-
-
-class Vectors(Expressions):
+class Vectors(LaneLoops):
     """Writes statements that define and store vectors."""
 
     def asked(self, stmt: Stmt) -> Callable[[Expr], bool]:
@@ -70,9 +51,13 @@ class Vectors(Expressions):
         stored at once.
         """
         whole = {id(stmt.value)} if isinstance(stmt, Let) else set()
-        folded = {id(v) for e in walk(roots(stmt)) if _crosses_lanes(e) for v in operands(e)}
-        if isinstance(stmt, Store) and stmt.value.lanes > 1:
+        folded = {id(v) for e in walk(roots(stmt)) if crosses_lanes(e) for v in operands(e)}
+        if self.dialect.native:
+            lists = [e for e in walk(roots(stmt)) if self.native(e) and self.by_lanes(e)]
+            folded |= {id(v) for e in lists for v in operands(e)}
+        if isinstance(stmt, Store) and stmt.value.lanes > 1 and not self.at_once(stmt):
             again = any(isinstance(e, Load) and e.buffer is stmt.buffer for e in walk(roots(stmt)))
+            again |= self.native(stmt.value)
             if again or self.wide(stmt.buffer, stmt.index, stmt.value.lanes, stmt.mask, stmt.align):
                 folded |= {id(e) for e in roots(stmt)}
 
@@ -82,98 +67,10 @@ class Vectors(Expressions):
             return (
                 id(expr) in folded
                 or isinstance(expr, Shuffle)
-                or (isinstance(expr, Load) and self.takes(expr))
+                or (isinstance(expr, Load) and self.takes(expr) and not self.native(expr))
             )
 
         return also
-
-    # ---- several statements in one loop over lanes --------------------------------------------
-
-    def run(self, body: Sequence[Stmt]) -> int:
-        """The number of leading statements that compute each lane of vectors from that lane of
-        others, with equal lane counts.
-
-        They may read a single lane of a vector that none of them computes.
-        """
-        made: set[str] = set()
-        count = lanes = 0
-        for stmt in body:
-            if (
-                not isinstance(stmt, Let | Assign)
-                or stmt.value.lanes == 1
-                or lanes not in (0, stmt.value.lanes)
-            ):
-                break
-            if not all(self._by_lane(expr, made) for expr in walk(roots(stmt))):
-                break
-            count, lanes = count + 1, stmt.value.lanes
-            made.add(stmt.var.name)
-        return count
-
-    def _by_lane(self, expr: Expr, made: set[str]) -> bool:
-        match expr:
-            case Fold() | Exchange():
-                return False
-            case Apply() if _crosses_lanes(expr):
-                return False
-            case Load() if expr.lanes > 1:
-                return not self.takes(expr)
-            case Shuffle(values=(Var(name=name),), picks=(_,)):
-                return name not in made
-            case Shuffle():
-                return False
-        return True
-
-    def together(self, stmts: Sequence[Stmt], after: frozenset[str], pad: str) -> Iterator[str]:
-        """These statements in one loop over lanes; vectors that are not read `after` it become
-        scalars there.
-        """
-        first: list[str] = []
-        lines: list[str] = []
-        lanes = 1
-        with self.at(COUNTER):
-            for stmt in stmts:
-                assert isinstance(stmt, Let | Assign)
-                lanes, name = stmt.value.lanes, self.name(stmt.var.name)
-                first += self._apart(stmt, lines)
-                if isinstance(stmt, Let) and not stmt.mutable and stmt.var.name not in after:
-                    lines.append(
-                        f"const {self._lane_type(stmt.value)} {name} = {self.bare(stmt.value)};"
-                    )
-                    self.alone.add(name)
-                    if not any(
-                        stmt.var.name == e.name
-                        for s in stmts
-                        for e in walk(roots(s))
-                        if isinstance(e, Var)
-                    ):
-                        lines.append(f"(void){name};")
-                    continue
-                if isinstance(stmt, Let):
-                    first.append(f"{self.type(stmt.value)} {name};")
-                lines.append(f"{name}.lane[{COUNTER}] = {self.bare(stmt.value)};")
-        yield from (pad + line for line in first)
-        yield from self.over_lanes(lanes, lines, pad)
-
-    def _apart(self, stmt: Stmt, lines: list[str]) -> Iterator[str]:
-        """Names for parts of a statement: scalars are defined before the loop, lanes inside it."""
-        self.texts.clear()
-        for expr in named(roots(stmt)):
-            if expr.lanes > 1 and isinstance(expr, Ramp | Splat):
-                continue
-            name = self.fresh()
-            if expr.lanes == 1:
-                yield f"const {self.type(expr)} {name} = {unwrapped(self.write(expr))};"
-            else:
-                lines.append(
-                    f"const {self._lane_type(expr)} {name} = {unwrapped(self.write(expr))};"
-                )
-                self.alone.add(name)
-            self.texts[id(expr)] = name
-
-    def _lane_type(self, expr: Expr) -> str:
-        small = expr.dtype is DType.I64 and fits(self.range(expr), DType.I32)
-        return self.dialect.index if small else self.dialect.types[expr.dtype]
 
     # ---- accesses of whole vectors -------------------------------------------------------------
 
@@ -211,6 +108,9 @@ class Vectors(Expressions):
         if expr.lanes == 1:
             yield f"{pad}{const}{kind} {name} = {unwrapped(self.write(expr))};"
             return
+        if self.native(expr):
+            yield f"{pad}{const}{kind} {name} = {unwrapped(self.whole(expr))};"
+            return
         known = self.texts.get(id(expr)) or (
             self.name(expr.name) if isinstance(expr, Var) else None
         )
@@ -239,18 +139,23 @@ class Vectors(Expressions):
         if expr.lanes == 1:
             yield f"{pad}{name} = {self.bare(expr)};"
             return
+        if self.native(expr):
+            yield f"{pad}{name} = {unwrapped(self.whole(expr))};"
+            return
         known = self.texts.get(id(expr))
         if known is not None:
             yield f"{pad}{name} = {known};"
             return
-        with self.at(COUNTER):
-            yield from self.over_lanes(
-                expr.lanes, [f"{name}.lane[{COUNTER}] = {self.bare(expr)};"], pad
-            )
+        yield from self.each_lane(
+            expr.lanes, lambda: f"{name}.lane[{self.lane}] = {self.bare(expr)};", pad
+        )
 
     def store_vector(self, stmt: Store, pad: str) -> Iterator[str]:
         """A store of all lanes at once if possible, else one by one."""
         lanes = stmt.value.lanes
+        if self.at_once(stmt):
+            yield from self.stored_whole(stmt, pad)
+            return
         name = self.texts.get(id(stmt.value)) or (
             self.name(stmt.value.name) if isinstance(stmt.value, Var) else None
         )
@@ -262,8 +167,7 @@ class Vectors(Expressions):
             guard = f"if ({self.bare(stmt.mask.value)}) " if isinstance(stmt.mask, Splat) else ""
             yield f"{pad}{guard}{self.all_at(stmt.buffer, stmt.index, lanes)} = {name};"
             return
-        with self.at(COUNTER):
-            yield from self.over_lanes(lanes, [self.stored(stmt)], pad)
+        yield from self.each_lane(lanes, lambda: self.stored(stmt), pad)
 
     def stored(self, stmt: Store) -> str:
         """The store of a scalar, or of the current lane."""
@@ -283,14 +187,9 @@ class Vectors(Expressions):
             value = self.spell(stmt.atomic, [place, value], stmt.value.dtype)
         return f"{guard}{place} = {value};"
 
-    def over_lanes(self, lanes: int, lines: Sequence[str], pad: str) -> Iterator[str]:
-        """Lines inside a loop over lanes."""
-        if self.dialect.unroll:
-            yield f"{pad}{self.dialect.unroll}"
-        head = f"{pad}for (int {COUNTER} = 0; {COUNTER} < {lanes}; ++{COUNTER})"
-        if len(lines) == 1:
-            yield f"{head} {lines[0]}"
-            return
-        yield f"{head} {{"
-        yield from (f"{pad}    {line}" for line in lines)
-        yield f"{pad}}}"
+    def aligned(self, access: Load | Store) -> bool:
+        """Whether an access is known to be aligned for the language's vector of its lanes."""
+        lanes = access.lanes if isinstance(access, Load) else access.value.lanes
+        if lanes * access.buffer.dtype.nbytes > self.dialect.widest:
+            return False
+        return self.wide(access.buffer, access.index, lanes, access.mask, access.align)

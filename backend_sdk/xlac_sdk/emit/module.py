@@ -10,6 +10,7 @@ from xlac_sdk.emit.catomics import WordSwaps, atomics
 from xlac_sdk.emit.cdialect import C99, Dialect, comment
 from xlac_sdk.emit.cexchange import exchanges
 from xlac_sdk.emit.cfunctions import TYPES, needed
+from xlac_sdk.emit.cnative import extremes
 from xlac_sdk.emit.ctext import CFunction, kernel_text
 from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.kernel_ir.grid import grid
@@ -54,6 +55,7 @@ def module_text(
     texts = {kernel: kernel_text(kernel, dialect) for kernel in program.kernels}
     body = "\n".join(line for text in texts.values() for line in text.lines)
     known = {**dict(_bitcasts(dialect, before)), **exchanges(dialect, before)}
+    known |= extremes(dialect, before)
     known |= {**(atomics(dialect, swaps, before) if swaps else {}), **functions}
     forms = {kernel: grid(kernel) for kernel in texts}
     return ModuleText(

@@ -30,12 +30,14 @@ from xlac_sdk.programs.program import (
     Stamp,
     Step,
     While,
+    touched,
 )
 
 UNROLLED = 1 << 12  # most calls of an unrolled loop
 KEPT = 1 << 15  # most calls in all plans that a program keeps
 Counters = Mapping[str, int]  # of the loops around a step, and the sizes of the call, by name
 Planned = Callable[[], object]
+NOTHING: Mapping[Slot, MemoryPlace] = {}
 
 
 def run(calls: Sequence[Planned]) -> None:
@@ -55,10 +57,17 @@ class LaunchPlan:
 
 
 class LaunchPlanner:
-    """Plans steps on a device, where `places` says where the slots are."""
+    """Plans steps on a device, where `places` says where the slots are, and `lent` where some are
+    in the present call: what uses those is resolved when it runs.
+    """
 
-    def __init__(self, device: Device, places: Mapping[Slot, MemoryPlace]) -> None:
-        self.device, self.places = device, places
+    def __init__(
+        self,
+        device: Device,
+        places: Mapping[Slot, MemoryPlace],
+        lent: Mapping[Slot, MemoryPlace] = NOTHING,
+    ) -> None:
+        self.device, self.places, self.lent = device, places, lent
 
     def program(self, program: Program, counters: Counters) -> LaunchPlan:
         """The plan of a program's steps for the sizes of a call."""
@@ -76,11 +85,15 @@ class LaunchPlanner:
         moved += sum(
             counters[name] * evaluate(stride, counters) for name, stride in argument.strides
         )
-        return self.places[argument.slot].plus(moved * argument.slot.dtype.nbytes)
+        base = self.lent.get(argument.slot) or self.places[argument.slot]
+        return base.plus(moved * argument.slot.dtype.nbytes)
 
     def steps(self, steps: Sequence[Step], counters: Counters) -> Iterator[Planned]:
         """The calls that run steps."""
         for step in steps:
+            if isinstance(step, Launch | Copy | Call) and self._uses_lent(step):
+                yield partial(self._at_once, step, counters)
+                continue
             match step:
                 case Launch(kernel=kernel, sizes=sizes):
                     given = tuple(evaluate(size, counters) for size in sizes)
@@ -103,6 +116,23 @@ class LaunchPlanner:
                     yield partial(stamp, self.device, step, start, offset)
                 case Call():
                     yield partial(self.device.call, step.at(counters), self._all(step, counters))
+
+    def _uses_lent(self, step: Step) -> bool:
+        return bool(self.lent) and not self.lent.keys().isdisjoint(touched((step,)))
+
+    def _at_once(self, step: Launch | Copy | Call, counters: Counters) -> None:
+        """Runs a step on arrays of the present call."""
+        match step:
+            case Launch(kernel=kernel, sizes=sizes):
+                given = tuple(evaluate(size, counters) for size in sizes)
+                self.device.launch(kernel, self._all(step, counters), given)
+            case Copy(target=target, source=source, count=count):
+                nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
+                if nbytes:
+                    ends = self.place(target, counters), self.place(source, counters)
+                    self.device.copy(*ends, nbytes)
+            case Call():
+                self.device.call(step.at(counters), self._all(step, counters))
 
     def _all(self, step: Launch | Call, counters: Counters) -> tuple[MemoryPlace, ...]:
         return tuple(self.place(argument, counters) for argument in step.arguments)

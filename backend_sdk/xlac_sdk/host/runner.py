@@ -18,6 +18,8 @@ from xlac_sdk.host.plan import LaunchPlanner, LaunchPlans, run
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.sizes import of_call
 
+LARGE = 1 << 20  # bytes of an array that a device may use without a copy
+
 
 class Runner:
     """A program on a device: weights are there from the start, the arena and the caller's arrays
@@ -35,7 +37,9 @@ class Runner:
         self._free = weakref.finalize(self, _free, device, self._handles)
         try:
             self._places = self._place()
-            planner = LaunchPlanner(device, self._places)
+            # where the arrays of a call are that the device may use itself
+            self._lent = {slot: self._places[slot] for slot in _lent(program)}
+            planner = LaunchPlanner(device, self._places, self._lent)
             self._plans = LaunchPlans(program, planner)
         except BaseException:
             self._free()
@@ -49,22 +53,40 @@ class Runner:
             if self._torn:
                 raise stopping.torn()
             sent: list[Array] = []  # alive until the device has read them
+            adopted: list[Any] = []
             try:
                 for slot in self.program.inputs:
-                    sent.append(self._upload(slot, inputs[slot.name]))
+                    sent.append(flat := _flat(inputs[slot.name]))
+                    if not self._adopts(slot, flat, False, adopted):
+                        self._upload(slot, flat)
+                copied = [
+                    (slot, flat)
+                    for slot in self.program.outputs
+                    for flat in (outputs[slot.name].reshape(-1).view(np.uint8),)
+                    if not self._adopts(slot, flat, True, adopted) and flat.nbytes
+                ]
                 plan = self._plans.of(of_call(self.program, inputs))
                 run(plan.before)
                 if plan.after:
                     self._torn = True  # until all of it is done
                     run(plan.after)
+                for slot, flat in copied:
+                    self.device.copy(flat.data, self._places[slot], flat.nbytes)
             finally:
                 self.device.sync()
+                for handle in adopted:
+                    self.device.give_back(handle)
             self._torn = False
-            for slot in self.program.outputs:
-                array = outputs[slot.name].reshape(-1).view(np.uint8)
-                if array.nbytes:
-                    self.device.copy(array.data, self._places[slot], array.nbytes)
-            self.device.sync()
+
+    def _adopts(self, slot: Slot, flat: Array, written: bool, adopted: list[Any]) -> bool:
+        """Whether the device uses an array of a call itself, and not a copy."""
+        if slot not in self._lent:
+            return False
+        handle = self.device.adopt(flat.data, written) if flat.nbytes >= LARGE else None
+        self._lent[slot] = self._places[slot] if handle is None else MemoryPlace(handle)
+        if handle is not None:
+            adopted.append(handle)
+        return handle is not None
 
     def reset(self) -> None:
         """Sets the state to zero."""
@@ -125,9 +147,9 @@ class Runner:
         self._places = places
         for slot in own:
             if slot.role is Role.CONSTANT:
-                sent = self._upload(slot, program.constants[slot.symbol])
+                flat = _flat(program.constants[slot.symbol])
+                self._upload(slot, flat)
                 self.device.sync()
-                del sent
         return places
 
     def _clear(self) -> None:
@@ -137,12 +159,23 @@ class Runner:
             self.device.copy(self._state, zeros.data, zeros.nbytes)
             self.device.sync()
 
-    def _upload(self, slot: Slot, array: Array) -> Array:
-        """Starts to copy a slot's contents; returns what must stay alive until the next sync."""
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    def _upload(self, slot: Slot, flat: Array) -> None:
+        """Starts to copy a slot's contents, which stay alive until the next sync."""
         if flat.nbytes:
             self.device.copy(self._places[slot], flat.data, flat.nbytes)
-        return flat
+
+
+def _flat(array: Array) -> Array:
+    """An array's bytes."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _lent(program: Program) -> list[Slot]:
+    """Inputs and outputs that may be so large that copies of them cost more than launches whose
+    arguments are bound anew.
+    """
+    ends = (*program.inputs, *program.outputs)
+    return [slot for slot in ends if slot.nbytes >= LARGE]
 
 
 def _free(device: Device, handles: list[Any]) -> None:

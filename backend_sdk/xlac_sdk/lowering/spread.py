@@ -15,9 +15,9 @@ from xlac_sdk.kernel_ir.sums import INDEX
 THREADS = 128  # block size of a kernel that does not specify one
 
 
-def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
+def spread(kernel: Kernel, threads: int = THREADS, grained: bool = False) -> Kernel:
     """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel one thread of
-    one block.
+    one block. If `grained`, a thread runs as many iterations as are worth a task of their own.
     """
     if grid(kernel) is not None:
         return kernel
@@ -31,12 +31,21 @@ def spread(kernel: Kernel, threads: int = THREADS) -> Kernel:
     count = div(indexing.add(indexing.sub(loop.stop, loop.start), loop.step - 1), loop.step)
     if isinstance(count, Const):
         threads = min(threads, 1 << max(0, int(count.value) - 1).bit_length())
-    blocks = div(indexing.add(count, threads - 1), threads)
+    each = threads * (loop.grain if grained else 1)
+    blocks = div(indexing.add(count, each - 1), each)
     block, thread = _counter(block_name, blocks), _counter(thread_name, threads)
     number = indexing.add(indexing.mul(block, threads), thread)
+    if grained and loop.grain > 1:
+        number = indexing.mul(number, loop.grain)
     counter = indexing.cast(
         indexing.add(loop.start, indexing.mul(number, loop.step)), loop.counter.dtype
     )
+    if grained and loop.grain > 1:
+        begin = Var(_fresh("begin", taken), loop.counter.dtype)
+        end = indexing.add(begin, loop.grain * loop.step)
+        least = indexing.apply(Primitive.MIN, end, loop.stop)
+        inner = For(loop.counter, begin, least, loop.body, loop.step)
+        return _gridded(kernel, block, blocks, thread, threads, (Let(begin, counter), inner))
     body: tuple[Stmt, ...] = (Let(loop.counter, counter), *loop.body)
     if not (isinstance(count, Const) and int(count.value) % threads == 0):
         body = (If(indexing.apply(Primitive.LT, number, count), body),)

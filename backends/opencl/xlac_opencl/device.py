@@ -46,6 +46,8 @@ class OpenCLDevice(Device):
 
         self.cl = pyopencl
         self.context = pyopencl.Context([device])
+        self.kernels: dict[Kernel, Any] = {}
+        self.shared = bool(device.host_unified_memory)
         self.queue = pyopencl.CommandQueue(self.context)
         try:
             made = pyopencl.Program(self.context, text.read_text(encoding="utf-8"))
@@ -74,18 +76,41 @@ class OpenCLDevice(Device):
         copy: Any = self.cl.enqueue_copy
         copy(self.queue, *(_copied(end, nbytes) for end in (target, source)), **ends, **more)
 
+    def adopt(self, memory: memoryview, written: bool) -> Any:
+        if not self.shared:
+            return None
+        flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.USE_HOST_PTR
+        return self.cl.Buffer(self.context, flags, hostbuf=np.frombuffer(memory, np.uint8))
+
+    def give_back(self, handle: Any) -> None:
+        whole = (self.cl.map_flags.READ, 0, (handle.size,), np.uint8)
+        mapped, _ = self.cl.enqueue_map_buffer(self.queue, handle, *whole)
+        mapped.base.release(self.queue)
+        self.queue.finish()
+        handle.release()
+
     def launch(
         self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
     ) -> None:
-        self.prepare(kernel, places, sizes)()
+        if kernel not in self.kernels:
+            self.kernels[kernel] = self._function(kernel)
+        self._bound(self.kernels[kernel], kernel, places, sizes)()
 
     def prepare(
         self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
     ) -> Callable[[], object]:
+        return self._bound(self._function(kernel), kernel, places, sizes)
+
+    def _function(self, kernel: Kernel) -> Any:
+        """A kernel of the driver, with arguments of its own."""
+        return self.cl.Kernel(self.program, OPENCL.function(kernel.name))
+
+    def _bound(
+        self, bound: Any, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
+    ) -> Callable[[], object]:
         blocks, threads = launched(kernel, sizes)
         if not blocks:
             return lambda: None
-        bound = self.cl.Kernel(self.program, OPENCL.function(kernel.name))
         given: list[Any] = []
         for buffer, place in zip(kernel.parameters, places, strict=True):
             given += [place.handle, np.int64(place.offset // buffer.dtype.nbytes)]

@@ -38,6 +38,7 @@ OPENCL = replace(
     offset="long",
     bitcast="as_{t}({0})",
     vector="typedef struct {{ {type} lane[{lanes}]; }} __attribute__((aligned({align}))) {name};",
+    native=(2, 4, 8, 16),
     widest=16,
     unroll="#pragma unroll",
     block="get_group_id(0)",

@@ -58,5 +58,5 @@ def target(request: Request, number: int) -> Target:
 def lowered(program: Program, target: Target) -> Program:
     """The program as it is launched: in primitives of the language, every kernel a grid."""
     fast = program.facts.get("precision") == "fast"
-    threads = 128 if target.device == "gpu" else 1
-    return with_kernels(program, lambda k: spread(legalize(k, target, fast), threads))
+    how = (128, False) if target.device == "gpu" else (1, True)
+    return with_kernels(program, lambda k: spread(legalize(k, target, fast), *how))
