@@ -20,6 +20,7 @@ from xlac.passes.rules.quantized import QUANTIZED
 from xlac.passes.rules.reductions import REDUCTIONS
 from xlac.passes.rules.requantize import REQUANTIZE
 from xlac.passes.rules.views import VIEWS
+from xlac.passes.rules.zero_points import ZERO_POINTS
 
 RULES: tuple[Rule, ...] = (
     *CONSTANTS,
@@ -30,6 +31,7 @@ RULES: tuple[Rule, ...] = (
     *REDUCTIONS,
     *PADDING,
     *DIVISIONS,
+    *ZERO_POINTS,
     *QUANTIZED,
     *BYTE_PRODUCTS,
     *REQUANTIZE,

@@ -20,15 +20,16 @@ from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
 BYTES = {DType.I8, DType.U8}
+SHORT = (DType.I16, DType.I8)  # differences of bytes, and weights
 
 
 def check_operands(mnemonic: str, lhs: Type, rhs: Type, out: DType | None) -> DType:
     """The element type of a contraction: that of its operands, or a wider one of the same class.
 
     One operand may be i8 where the other is of floats: quantised weights. Bytes of either sign may
-    be multiplied where the result is wider.
+    be multiplied where the result is wider, and so may i16 with i8.
     """
-    if {lhs.dtype, rhs.dtype} == BYTES:
+    if {lhs.dtype, rhs.dtype} == BYTES or (lhs.dtype, rhs.dtype) == SHORT:
         if out is None or not out.is_integer or out.bits < 32:
             raise ShapeError(f"{mnemonic} of {lhs} and {rhs} gives i32", attribute="out_dtype")
         return out

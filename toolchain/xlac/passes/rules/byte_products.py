@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, frozen_array
 from xlac.ops.reduction.contraction import Dot
@@ -24,6 +25,7 @@ from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast
 from xlac.passes.rewrite.rule import Parameter, Site, rule
 from xlac.passes.rules.byte_operands import (
+    BYTES,
     STEP,
     Centred,
     as_wanted,
@@ -149,7 +151,7 @@ def _filled_up(op: Dot, x: Node, w: Node, site: Site) -> tuple[Node, Node]:
 # ---- convolutions --------------------------------------------------------------------------------
 
 
-def _conv(p: Parameter, x: Node, w: Node, low: int = 1, groups: int = 1, dilation: int = 1) -> Node:
+def _conv(p: Parameter, x: Node, w: Node, low: int = 1, groups: Dim = 1, dilation: int = 1) -> Node:
     op = Conv(("NHC", "HIO", "NHC"), (1,), (low,), (low,), (dilation,), (1,), groups, 1, DType.I32)
     return Node.of(op, x, w)
 
@@ -228,4 +230,43 @@ def _surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, 
     return left, w, op
 
 
-BYTE_PRODUCTS = (dot_of_bytes, conv_of_bytes)
+# ---- one channel a group -------------------------------------------------------------------------
+
+
+def _depthwise(p: Parameter, x: Node, channels: int) -> Node:
+    return _conv(p, x, _weights(3, 1, channels), groups=x.shape[2])
+
+
+@rule(
+    Conv,
+    examples=[
+        lambda p: _depthwise(p, _bytes(p, 2, 6, 4), 4),
+        lambda p: _depthwise(p, _bytes(p, 2, 6, 4, zero=5), 4),
+        lambda p: _depthwise(p, _bytes(p, 2, 6, 3, dtype=DType.I8), 6),
+    ],
+)
+def depthwise_of_bytes(node: Node, site: Site) -> Node | None:
+    """Bytes that a convolution of single channels multiplies are widened as they are read."""
+    assert isinstance(node.op, Conv)
+    op, (x, w) = node.op, node.inputs
+    single = op.feature_groups > 1 and w.shape[op.layout[1].index("I")] == 1
+    if not single or site.context.target.device != "cpu" or node.type.dtype is not DType.I32:
+        return None
+    left, right = _narrow(x), _narrow(w)
+    if left.type.dtype not in (*BYTES, DType.I16) or right.type.dtype is not DType.I8:
+        return None
+    if (left, right) == (x, w) or not known(right):
+        return None
+    return site.make(replace(op, out_dtype=DType.I32), left, settled(right, site))
+
+
+def _narrow(x: Node) -> Node:
+    """Bytes before a cast that keeps them."""
+    if isinstance(x.op, Cast) and x.type.dtype.is_integer and x.type.dtype.is_signed:
+        (inner,) = x.inputs
+        if inner.type.dtype in BYTES and x.type.dtype.bits > inner.type.dtype.bits:
+            return inner
+    return x
+
+
+BYTE_PRODUCTS = (dot_of_bytes, conv_of_bytes, depthwise_of_bytes)

@@ -86,7 +86,7 @@ def scaled(node: Node, site: Site) -> tuple[Node, Node] | None:
     for whole, by in (node.inputs, node.inputs[::-1]):
         if not isinstance(whole.op, Cast) or not whole.inputs[0].type.dtype.is_integer:
             continue
-        if isinstance(by.op, Broadcast) and by.inputs[0].type.rank <= 1:
+        if by.type.rank <= 1 or (isinstance(by.op, Broadcast) and by.inputs[0].type.rank <= 1):
             return whole, by
     return None
 
@@ -172,9 +172,10 @@ def _shifted(node: Node, by: Node, site: Site) -> Node | None:
             continue
         if spread is not None:
             added = site.make(Broadcast(node.shape, spread), added)
-            inner = scale.op.axes if isinstance(scale.op, Broadcast) else ()
+            inner = scale.op.axes if isinstance(scale.op, Broadcast) else range(scale.type.rank)
             axes = tuple(spread[a] for a in inner)
-            scale = site.make(Broadcast(node.shape, axes), scale.inputs[0])
+            vector = scale.inputs[0] if isinstance(scale.op, Broadcast) else scale
+            scale = site.make(Broadcast(node.shape, axes), vector)
         if not _alike(factor, scale, site):
             continue
         whole, added = (
@@ -204,11 +205,18 @@ def _quantized(x: Node, extreme: float | None = None) -> Node:
     return Node.of(Round(), Node.of(Div(), x, Node.of(Broadcast(x.shape, ()), _numbers(4.0))))
 
 
-def _with_bias(p: Parameter, vector: bool, of_floats: bool = False) -> Node:
+def _with_bias(
+    p: Parameter, vector: bool, of_floats: bool = False, plain: bool = False
+) -> Node:
+    """Sums and a bias; scales of which are a number, or a vector that is as long as the bias."""
     scale, axes = ([0.5, 0.25, 2.0], (1,)) if vector else (0.5, ())
     whole = Node.of(Cast(DType.I16), p(4, 3)) if of_floats else p(4, 3, dtype=DType.I16)
     sums = _times(whole, scale, axes)
-    bias = _times(Node.of(Const(np.array([3, -5, 1000], np.int32))), scale, (0,) if vector else ())
+    shift = Node.of(Const(np.array([3, -5, 1000], np.int32)))
+    if plain:
+        bias = Node.of(Mul(), Node.of(Cast(DType.F32), shift), _numbers(scale))
+    else:
+        bias = _times(shift, scale, (0,) if vector else ())
     return _quantized(Node.of(Add(), sums, Node.of(Broadcast((4, 3), (1,)), bias)), 0.0)
 
 
@@ -221,6 +229,7 @@ def _with_bias(p: Parameter, vector: bool, of_floats: bool = False) -> Node:
         lambda p: _with_bias(p, vector=False),
         lambda p: _with_bias(p, vector=True),
         lambda p: _with_bias(p, vector=True, of_floats=True),
+        lambda p: _with_bias(p, vector=True, plain=True),
     ],
     reassociates=True,
 )

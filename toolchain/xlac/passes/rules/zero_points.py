@@ -1,0 +1,68 @@
+"""Zero points: a vector of one number is that number, and adding 0 before a cast to integers is
+nothing.
+
+Quantizers write a zero point for each channel, all of them 0, as a weight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ops.scalar.arithmetic import Add, Round, Sub
+from xlac.ops.scalar.convert import Cast
+from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.view import Broadcast
+from xlac.passes.rewrite.rule import Parameter, Site, constant, fill, rule
+from xlac.passes.rules.requantize import numbers
+from xlac_sdk.dtypes import DType
+
+
+def _less(p: Parameter, kind: type[Add | Sub], zeros: list[int]) -> Node:
+    vector = Node.of(Const(np.asarray(zeros, np.int16)))
+    return Node.of(kind(), p(4, 3, dtype=DType.I16), Node.of(Broadcast((4, 3), (1,)), vector))
+
+
+@rule(
+    Add,
+    Sub,
+    examples=[
+        lambda p: _less(p, Sub, [0, 0, 0]),
+        lambda p: _less(p, Sub, [-7, -7, -7]),
+        lambda p: _less(p, Add, [5, 5, 5]),
+    ],
+)
+def uniform_zero_point(node: Node, site: Site) -> Node | None:
+    """An integer for each entry of an axis, all of which are equal, is one number."""
+    x, by = node.inputs
+    if not node.type.dtype.is_integer or node.type.dtype is DType.BOOL:
+        return None
+    if not isinstance(by.op, Broadcast) or by.inputs[0].type.size == 1:
+        return None
+    found = numbers(by, site)
+    if found is None or not found.size or found.min() != found.max():
+        return None
+    return site.make(node.op, x, fill(found.reshape(-1)[:1].reshape(()), x, site))
+
+
+def _shifted(p: Parameter, to: DType) -> Node:
+    x = Node.of(Round(), p(4, 3))
+    zero = Node.of(Broadcast((4, 3), ()), Node.of(Const(np.zeros((), np.float32))))
+    return Node.of(Cast(to), Node.of(Add(), x, zero))
+
+
+@rule(Cast, examples=[lambda p: _shifted(p, DType.U8), lambda p: _shifted(p, DType.I8)])
+def nothing_added_before_integers(node: Node, site: Site) -> Node | None:
+    """What is added to floats that become integers is no zero: it would only turn -0 to 0."""
+    (total,) = node.inputs
+    if not isinstance(total.op, Add) or not node.type.dtype.is_integer:
+        return None
+    if not total.type.dtype.is_float or node.type.dtype is DType.BOOL:
+        return None
+    for x, by in (total.inputs, total.inputs[::-1]):
+        if (number := constant(by)) is not None and number == 0:
+            return site.make(node.op, x)
+    return None
+
+
+ZERO_POINTS = (uniform_zero_point, nothing_added_before_integers)
