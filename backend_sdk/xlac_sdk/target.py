@@ -52,6 +52,7 @@ class Target:
     masked: bool = False  # masked vector loads and stores are cheap
     gathers: bool = False  # vector gathers are cheap
     fma: bool = False
+    byte_tables: bool = False  # vectors of bytes are looked up in tables of 256 at once
     threads: int = 1
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10

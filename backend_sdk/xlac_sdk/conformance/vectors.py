@@ -99,6 +99,21 @@ def vector_gather(lanes: int) -> ConformanceCase:
     return single("masked gather and scatter", body, size=lanes, group="vectors")
 
 
+def vector_table(lanes: int) -> ConformanceCase:
+    """Bytes looked up in a table of 256, in all its quarters."""
+
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        for quarter in range(4):
+            flipped = Const(quarter << 6, DType.U8, lanes)
+            chosen = b.let("c", build.apply(P.XOR, build.load(x, build.ramp(0, 1, lanes)), flipped))
+            found = build.load(x, build.cast(chosen, build.INDEX))
+            b.store(y, build.ramp(quarter * lanes, 1, lanes), found)
+
+    return single(
+        "bytes in a table", body, size=256, out=4 * lanes, dtype=DType.U8, group="vectors"
+    )
+
+
 def vector_shuffle(lanes: int) -> ConformanceCase:
     """A permutation of the lanes of two vectors."""
 
@@ -185,8 +200,8 @@ def vector_local(lanes: int) -> ConformanceCase:
 
 
 VECTOR: tuple[Callable[[int], ConformanceCase], ...] = (
-    vector_strip, vector_masked, vector_bits, vector_strided, vector_gather, vector_shuffle,
-    vector_accumulate, vector_select, vector_bools, vector_local,
+    vector_strip, vector_masked, vector_bits, vector_strided, vector_gather, vector_table,
+    vector_shuffle, vector_accumulate, vector_select, vector_bools, vector_local,
 )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ def target(request: Request) -> Target:
         l2_bytes=l2,
         l3_bytes=l3,
         pointer_bits=found.pointer_bits,
+        byte_tables=bool(found.tables),
         primitives=NATIVE - absent,
         # the C library's fmod is 6 to 200 times slower than the SDK's expansion
         lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),
@@ -90,7 +91,7 @@ def _asked(request: Request) -> Machine:
     _check_features(more, answer["features"], triple)
     facts = {
         name: answer[name]
-        for name in ("vector_bytes", "half", "fma", "lacks", "masked", "gathers", "dots")
+        for name in ("vector_bytes", "half", "fma", "lacks", "masked", "gathers", "dots", "tables")
     }
     return Machine(triple, cpu, features, **facts, size=request.size)
 

@@ -18,6 +18,7 @@ from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Bitcast, Cast
 from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor import view
+from xlac.ops.tensor.gather import is_lookup
 
 MAX_NODES = 400  # of one kernel: beyond, compiling costs more than another launch
 COLUMNS = 32  # neighbouring results that a block of a GPU has
@@ -115,7 +116,7 @@ class Cluster:
         (path, *others) = {self.paths.get(i, ()) for i in node.inputs if i in self.members}
         if others:
             return None
-        if isinstance(node.op, Scalar | Compare | Select | Cast):
+        if isinstance(node.op, Scalar | Compare | Select | Cast) or is_lookup(node):
             self.paths[node] = path
             return Label.SAME
         if isinstance(node.op, view.Reshape | view.Transpose) and self.kind is not Kind.WINDOW:
@@ -198,7 +199,7 @@ def is_pointwise(node: Node) -> bool:
     """Whether each element comes from the elements of the operands at the same index."""
     if isinstance(node.op, Bitcast):
         return node.inputs[0].shape == node.shape
-    return isinstance(node.op, Scalar | Compare | Select | Cast)
+    return isinstance(node.op, Scalar | Compare | Select | Cast) or is_lookup(node)
 
 
 def is_view(node: Node) -> bool:

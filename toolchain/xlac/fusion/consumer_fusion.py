@@ -13,6 +13,7 @@ from xlac.fusion import cost
 from xlac.fusion.cluster import Cluster, Label, is_fusible, is_pointwise
 from xlac.fusion.epilogue_streams import superfluous
 from xlac.fusion.group import Kind, KindTaken
+from xlac.fusion.narrow_outputs import widening
 from xlac.fusion.prologue_fusion import Prologues, prologues
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph, Node
@@ -83,9 +84,10 @@ class ConsumerFusion:
         late = [
             (cluster, node)
             for cluster in self.clusters
-            for node in superfluous(cluster, self.target, users, self.results, self._floats)
+            for shortened in (superfluous, widening)
+            for node in shortened(cluster, self.target, users, self.results, self._floats)
         ]
-        for cluster, node in late:
+        for cluster, node in dict.fromkeys(late):
             cluster.remove(node)
             del self.home[node]
         for node in self.nodes if late else ():

@@ -17,6 +17,7 @@ from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Parameter, Rule, Site, rule
 from xlac.passes.rewrite.trace import Trace
+from xlac.passes.rules.repeats import REPEATS
 
 
 def _conv(
@@ -63,7 +64,7 @@ def channels_last(node: Node, site: Site) -> Node | None:
     return site.make(back, site.make(moved, x, kernel))
 
 
-RULES: tuple[Rule, ...] = (channels_last, *motion.RULES)
+RULES: tuple[Rule, ...] = (channels_last, *REPEATS, *motion.RULES)
 
 
 @register("channels-last")

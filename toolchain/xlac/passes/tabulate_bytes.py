@@ -16,7 +16,7 @@ from xlac.ir.op import Array, frozen_array
 from xlac.ops.scalar.arithmetic import Add, Div, Erf, Mul, Round
 from xlac.ops.scalar.convert import Bitcast, Cast
 from xlac.ops.scalar.primitive import Scalar
-from xlac.ops.tensor.gather import Gather
+from xlac.ops.tensor.gather import Gather, is_lookup
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast
 from xlac.passes.registry import Pass, at_least, register
@@ -31,19 +31,17 @@ from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL
 
 LONGEST = 256  # nodes of a chain
 CHEAP = 24  # vector operations for an element, below which a lookup takes longer
+CHEAP_PERMUTED = 6  # the same where registers hold the table
 DIVISION, FUNCTION, LOOKUP = 4, 16, 8  # vector operations that these take for
 
 
 def looked_up(node: Node) -> tuple[Array, Node] | None:
     """A table of 256 and the byte that is looked up in it."""
-    if not isinstance(node.op, Gather) or not isinstance(node.inputs[0].op, Const):
+    if not is_lookup(node) or not isinstance(node.inputs[0].op, Const):
         return None
-    table, index = node.inputs[0].op.value, node.inputs[1]
-    if table.shape != (256,) or not isinstance(index.op, Cast) or index.shape != node.shape:
+    table, byte = node.inputs[0].op.value, node.inputs[1]
+    if table.shape != (256,) or byte.type.dtype is not DType.U8:
         return None
-    (byte,) = index.inputs
-    if index.type.dtype is not DType.I32 or byte.type.dtype is not DType.U8:
-        return None  # indices below zero take the first number
     if isinstance(byte.op, Bitcast):
         (byte,) = byte.inputs
     return (table, byte) if byte.type.dtype in BYTES and byte.shape == node.shape else None
@@ -133,13 +131,17 @@ def function_of_a_byte(node: Node, site: Site) -> Node | None:
     if node.type.dtype not in BYTES or site.context.target.device != "cpu":
         return None
     found = chain(node)
-    if found is None or sum(map(weight, found[0])) < CHEAP:
+    if found is None:
         return None
     order, source = found
+    longer = any(looked_up(one) for one in order)  # one lookup instead of another and more
+    least = CHEAP_PERMUTED if site.context.target.byte_tables else CHEAP
+    if not longer and sum(map(weight, order)) < least:
+        return None
     table = site.make(Const(frozen_array(tabulated(order, source))))
     byte = source if source.type.dtype is DType.U8 else site.make(Bitcast(DType.U8), source)
     op = Gather((), (0,), (), (), (0,), node.type.rank, (1,))
-    return site.make(op, table, site.make(Cast(DType.I32), byte))
+    return site.make(op, table, byte)
 
 
 RULES: tuple[Rule, ...] = (function_of_a_byte,)

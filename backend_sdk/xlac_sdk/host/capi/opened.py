@@ -64,6 +64,8 @@ def needed(facts: Mapping[str, Any]) -> set[str]:
     nbytes = facts.get("vector_bytes", 0)
     if facts.get("dots") == "vpdpbusd":
         extra.add("avx512_vnni" if nbytes == 64 else "avx_vnni")
+    if facts.get("tables") == "vpermi2b":
+        extra.add("avx512vbmi")
     return VECTORS.get(nbytes if isinstance(nbytes, int) else 0, set()) | extra
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac_cpu.emit import access, arithmetic, convert, dot4
+from xlac_cpu.emit import access, arithmetic, byte_tables, convert, dot4
 from xlac_cpu.emit.access import Address
 from xlac_cpu.emit.spelling import (
     constant,
@@ -72,6 +72,10 @@ class LlvmExpressions(access.Combine):
             case Apply():
                 return self.applied(node)
             case Load(buffer=buffer, index=index, lanes=lanes, mask=mask, align=align):
+                chosen = byte_tables.looked_up(node, self.style.tables)
+                if chosen is not None:
+                    table, by = self.buffers[buffer][0], self.value(chosen)
+                    return byte_tables.spell(w, self.style.tables, table, by, lanes)
                 guard = None if mask is None else self.value(mask)
                 place = self.place(buffer, index, lanes, align)
                 return access.read(w, place, buffer.dtype, lanes, guard)
@@ -188,10 +192,8 @@ class LlvmExpressions(access.Combine):
             text = self.value(node)
             starts += [k * lanes + lane for lane in range(node.lanes)]
             if node.lanes == 1:
-                text = w.op(
-                    f"insertelement {access.vector_of(scalar, lanes)} poison, {scalar} {text}, i64 "
-                    "0"
-                )
+                wide = access.vector_of(scalar, lanes)
+                text = w.op(f"insertelement {wide} poison, {scalar} {text}, i64 0")
             elif node.lanes < lanes:
                 chosen = ", ".join(
                     f"i32 {lane}" if lane < node.lanes else "i32 poison" for lane in range(lanes)
@@ -233,13 +235,9 @@ class LlvmExpressions(access.Combine):
         if isinstance(index, Ramp) and abs(index.stride) * lanes < _NARROW:
             first = self.pointer(buffer, index.base)
             offsets = access.steps(index.stride, lanes, "i32")
-            return Address(
-                self.w.op(
-                    f"getelementptr {element}, ptr {first}, {vector('i32', lanes)} {offsets}"
-                ),
-                True,
-                size,
-            )
+            kind = vector("i32", lanes)
+            spread = self.w.op(f"getelementptr {element}, ptr {first}, {kind} {offsets}")
+            return Address(spread, True, size)
         where, kind = self.index(index), vector("i64", lanes)
         low, high = bounds(index)
         if low is not None and high is not None and low >= -_NARROW and high < _NARROW:

@@ -113,6 +113,7 @@ def _style(target: Target, machine: Machine) -> Style:
         ternary=machine.masked,
         narrow=machine.pointer_bits == 32,
         dots=machine.dots,
+        tables=machine.tables,
         lanes=machine.vector_bytes // 4,
         big_endian=machine.big_endian,
         calls=outlined.missing(target) if target.size else frozenset(),

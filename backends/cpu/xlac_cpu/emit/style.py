@@ -20,6 +20,7 @@ class Style:
     ternary: bool = False
     narrow: bool = False  # addresses have 32 bits
     dots: str = ""  # see Machine
+    tables: str = ""  # likewise
     lanes: int = 4  # 32-bit lanes of a register
     big_endian: bool = False  # the highest byte of a number lies first
     # spellings of functions in the module: see outlined.py

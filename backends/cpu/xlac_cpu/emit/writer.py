@@ -21,7 +21,9 @@ class LlvmWriter:
         self, declarations: dict[str, None], ternary: bool = False, narrow: bool = False
     ) -> None:
         self.lines: list[str] = []
-        self.entry: list[str] = []  # allocas, which belong at the function's start
+        # allocas and loads of what does not change, at the function's start
+        self.entry: list[str] = []
+        self._early: dict[str, str] = {}  # names of those loads
         self.block = "entry"
         self.declarations = declarations
         # whether one instruction combines the bits of three operands (AVX-512)
@@ -69,6 +71,15 @@ class LlvmWriter:
         self._count += 1
         name = f"%s{self._count}"
         self.entry.append(f"  {name} = alloca {kind}" + (f", align {align}" if align else ""))
+        return name
+
+    def early(self, text: str) -> str:
+        """The name of the result of an instruction on the function's arguments, at its start."""
+        name = self._early.get(text)
+        if name is None:
+            self._count += 1
+            name = self._early[text] = f"%e{self._count}"
+            self.entry.append(f"  {name} = {text}")
         return name
 
     def declare(self, result: str, name: str, *operands: str) -> str:

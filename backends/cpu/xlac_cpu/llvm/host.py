@@ -29,7 +29,9 @@ def host() -> Machine:
         simd = arch in ("aarch64", "arm64")
         words = {"sdot": "dotprod", "usdot": "i8mm"}
         dots = " ".join(word for word, flag in words.items() if simd and flags.get(flag))
-        return Machine(triple, cpu, features, 16 if simd else 0, half=simd, fma=simd, dots=dots)
+        tables = "tbl" if simd else ""
+        width = 16 if simd else 0
+        return Machine(triple, cpu, features, width, simd, simd, dots=dots, tables=tables)
     wide = all(flags.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl"))
     width = 64 if wide else 32 if flags.get("avx2") else 16
     return Machine(
@@ -42,6 +44,11 @@ def host() -> Machine:
         lacks="" if flags.get("sse4.1") else ROUNDINGS,
         masked=wide,
         gathers=wide,
+        tables="vpermi2b"
+        if wide and flags.get("avx512vbmi")
+        else "pshufb"
+        if flags.get("avx2")
+        else "",
         dots="vpdpbusd" if flags.get("avx512vnni" if wide else "avxvnni") else "pmaddwd",
     )
 

@@ -91,6 +91,7 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
         "masked": full,
         "gathers": full,
         "dots": _dots(machine, width),
+        "tables": _tables(machine, width),
     }
 
 
@@ -115,6 +116,24 @@ def _dots(machine: Machine, width: int) -> str:
         return "vpdpbusd" if "vpdpbusd" in unsigned else "pmaddwd"
     found = (("sdot", signed), ("usdot", unsigned))
     return " ".join(name for name, part in found if re.search(rf"\s{name}[\s.]", part))
+
+
+def _tables(machine: Machine, width: int) -> str:
+    """The instruction that looks up bytes in a table: what LLVM makes of a permutation of many."""
+    if machine.arch in ("aarch64", "arm64"):
+        return "tbl" if width else ""
+    if not machine.is_x86 or width < 32:
+        return ""
+    kind, picks = "<64 x i8>", ", ".join(f"i32 {37 * k % 64}" for k in range(64))
+    text = (
+        f'; xlac\ntarget triple = "{machine.triple}"\ndefine {kind} @permute({kind} %a) #0 {{\n'
+        f"  %b = shufflevector {kind} %a, {kind} poison, <64 x i32> <{picks}>\n"
+        f"  ret {kind} %b\n}}\n"
+        'attributes #0 = { "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+    )
+    module, generator = optimise(text, machine)
+    wide = width == 64 and "vpermb" in str(generator.emit_assembly(module))
+    return "vpermi2b" if wide else "pshufb"
 
 
 def lacking(machine: Machine) -> str:

@@ -15,10 +15,10 @@ from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor import regroup, view
+from xlac.ops.tensor.gather import is_lookup
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 
-POINTWISE = (Scalar, Compare, Select, Cast)
 MOVING = (view.Reshape, view.Transpose)
 
 Path = tuple[Node, ...]
@@ -84,7 +84,7 @@ class Epilogue:
         of them or none.
         """
         for node in self._after():
-            if isinstance(node.op, POINTWISE):
+            if _pointwise(node):
                 continue
             if not isinstance(node.op, view.Broadcast) or node.shape != self.anchor.shape:
                 return False
@@ -95,6 +95,10 @@ class Epilogue:
             if [a for a in node.op.axes if a in kept] != sorted(kept):
                 return False
         return True
+
+
+def _pointwise(node: Node) -> bool:
+    return isinstance(node.op, Scalar | Compare | Select | Cast) or is_lookup(node)
 
 
 def of(group: Group, anchor: Node) -> Epilogue | None:
@@ -108,7 +112,7 @@ def of(group: Group, anchor: Node) -> Epilogue | None:
         if len(paths) > 1:
             return None
         (path,) = paths
-        if isinstance(node.op, POINTWISE):
+        if _pointwise(node):
             found.paths[node] = path
         elif isinstance(node.op, MOVING):
             found.paths[node] = (*path, same.setdefault((path, node.op, node.shape), node))
@@ -144,7 +148,7 @@ def _read_along(epilogue: Epilogue, node: Node, path: tuple[Node, ...]) -> bool:
     for user in epilogue.group.nodes:
         if read.isdisjoint(user.inputs):
             continue
-        if not isinstance(user.op, POINTWISE) or epilogue.paths.get(user, path) != path:
+        if not _pointwise(user) or epilogue.paths.get(user, path) != path:
             return False
         if user not in epilogue.paths:
             read.add(user)

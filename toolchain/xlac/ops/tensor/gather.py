@@ -25,10 +25,12 @@ from xlac.ops.tensor.index import (
     index_element,
     out_of_range,
 )
+from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
 
+SHORT = 256  # entries of a table that is looked up element by element
 GATHERED = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_index_map")
 
 
@@ -243,3 +245,16 @@ class Gather(Elementwise):
             for d in DType
             if d.is_integer
         ]
+
+
+def is_lookup(node: Node) -> bool:
+    """Whether each element is the entry of a short constant table that the element of the indices
+    at the same index chooses.
+    """
+    op = node.op
+    if not isinstance(op, Gather) or not isinstance(node.inputs[0].op, Const):
+        return False
+    table, indices = node.inputs
+    single = table.type.rank == 1 and table.shape[0] <= SHORT and op.slice_sizes == (1,)  # type: ignore[operator]
+    along = op.start_index_map == (0,) and op.collapsed_slice_dims == (0,)
+    return single and along and op.index_vector_dim == indices.type.rank

@@ -30,6 +30,10 @@ def index_element(value: Expr, last: Dim) -> Expr:
             else build.cast(build.lift(last), DType.U64)
         )
         value = build.apply(Primitive.MIN, value, most)
+    elif (
+        isinstance(last, int) and not value.dtype.is_signed and last >= (1 << value.dtype.bits) - 1
+    ):
+        return build.cast(value, build.INDEX)
     return clamp(build.cast(value, build.INDEX), last)
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from xlac.ir.dims import Dim
+from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, frozen_array
 from xlac.ops.reduction.contraction import Dot
@@ -151,7 +151,7 @@ def _filled_up(op: Dot, x: Node, w: Node, site: Site) -> tuple[Node, Node]:
 # ---- convolutions --------------------------------------------------------------------------------
 
 
-def _conv(p: Parameter, x: Node, w: Node, low: int = 1, groups: Dim = 1, dilation: int = 1) -> Node:
+def _conv(p: Parameter, x: Node, w: Node, low: int = 1, groups: int = 1, dilation: int = 1) -> Node:
     op = Conv(("NHC", "HIO", "NHC"), (1,), (low,), (low,), (dilation,), (1,), groups, 1, DType.I32)
     return Node.of(op, x, w)
 
@@ -234,7 +234,8 @@ def _surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, 
 
 
 def _depthwise(p: Parameter, x: Node, channels: int) -> Node:
-    return _conv(p, x, _weights(3, 1, channels), groups=x.shape[2])
+    (groups,) = static(x.shape[2:])
+    return _conv(p, x, _weights(3, 1, channels), groups=groups)
 
 
 @rule(

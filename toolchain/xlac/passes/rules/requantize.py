@@ -205,9 +205,7 @@ def _quantized(x: Node, extreme: float | None = None) -> Node:
     return Node.of(Round(), Node.of(Div(), x, Node.of(Broadcast(x.shape, ()), _numbers(4.0))))
 
 
-def _with_bias(
-    p: Parameter, vector: bool, of_floats: bool = False, plain: bool = False
-) -> Node:
+def _with_bias(p: Parameter, vector: bool, of_floats: bool = False, plain: bool = False) -> Node:
     """Sums and a bias; scales of which are a number, or a vector that is as long as the bias."""
     scale, axes = ([0.5, 0.25, 2.0], (1,)) if vector else (0.5, ())
     whole = Node.of(Cast(DType.I16), p(4, 3)) if of_floats else p(4, 3, dtype=DType.I16)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, walk
 from xlac.ops.scalar.arithmetic import Add, Round, Sub
 from xlac.ops.scalar.convert import Cast
-from xlac.ops.tensor.leaf import Const
+from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast
 from xlac.passes.rewrite.rule import Parameter, Site, constant, fill, rule
 from xlac.passes.rules.requantize import numbers
@@ -65,4 +65,37 @@ def nothing_added_before_integers(node: Node, site: Site) -> Node | None:
     return None
 
 
-ZERO_POINTS = (uniform_zero_point, nothing_added_before_integers)
+def _terms(p: Parameter) -> Node:
+    """Sums less a vector, which zero points add, plus another one, a bias."""
+    less, bias = (
+        Node.of(Broadcast((4, 3), (1,)), p(3, dtype=DType.I32, kind="weight")) for _ in range(2)
+    )
+    return Node.of(Add(), Node.of(Sub(), p(4, 3, dtype=DType.I32), less), bias)
+
+
+@rule(Add, examples=[_terms])
+def known_terms_joined(node: Node, site: Site) -> Node | None:
+    """Integers less a known vector plus another one are those plus one vector."""
+    for inner, bias in (node.inputs, node.inputs[::-1]):
+        if not isinstance(inner.op, Sub) or not node.type.dtype.is_integer:
+            continue
+        x, less = inner.inputs
+        if not isinstance(less.op, Broadcast) or less.op != bias.op or not site.single(inner):
+            continue
+        (a,), (b,) = less.inputs, bias.inputs
+        if a.type != b.type or not (_depends_on_weights(a) and _depends_on_weights(b)):
+            continue
+        return site.make(Add(), x, site.make(less.op, site.make(Sub(), b, a)))
+    return None
+
+
+def _depends_on_weights(node: Node) -> bool:
+    """Whether nothing but weights and constants decide a value."""
+    return all(
+        isinstance(one.op, Const) or (isinstance(one.op, Param) and one.op.kind == "weight")
+        for one in walk([node])
+        if not one.inputs
+    )
+
+
+ZERO_POINTS = (uniform_zero_point, nothing_added_before_integers, known_terms_joined)

@@ -1,5 +1,5 @@
 """Decides whether the left operand of a product is copied first: to widen 16-bit floats, or to make
-it contiguous along the sum.
+it contiguous along the sum, as bytes that are multiplied by fours must be.
 
 The left operand is read element by element, again by every tile of the result. A row of a matrix
 takes few cache lines; a column takes one line for each element, and if the row stride is a multiple
@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
+from xlac.codegen.core.contraction.byte_words import BYTES, SIGNS
 from xlac.codegen.core.contraction.contraction import is_constant
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.schedules.operands import DotOperandsSchedule, OperandCopy, check_order
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion.group import Group
-from xlac.ir.dims import size_hint, volume
+from xlac.ir.dims import divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot
+from xlac.ops.tensor.view import Reshape, Transpose
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 WIDE = 128  # columns of the result from which a copy of the left operand is relatively cheap
@@ -65,7 +69,9 @@ def _copy(anchor: Node, view: OperandView | None, target: Target) -> OperandCopy
     dtype = left.type.dtype
     tall = size_hint(volume(tuple(left.shape[a] for a in rows)))
     widened = dtype.is_half and tall >= HALVES
-    crossed = view is not None and _crosses_lines(left, view, op, rows, target)
+    crossed = view is not None and (
+        _crosses_lines(left, view, op, rows, target) or _scatters_fours(anchor, view, target)
+    )
     if not widened and not crossed:
         return None
     kept = tuple(a for a in range(left.type.rank) if a not in op.contract_lhs)
@@ -88,6 +94,24 @@ def _crosses_lines(
     depth = size_hint(volume(tuple(extent for _, extent in summed)))
     jump = min(steps) * left.type.dtype.nbytes
     return beside and jump >= LINE and depth >= lines_held(jump, target)
+
+
+def _scatters_fours(anchor: Node, view: OperandView, target: Target) -> bool:
+    """Whether bytes that could be multiplied by fours are not neighbours along the sum."""
+    (left, right), op = anchor.inputs, anchor.op
+    assert isinstance(op, Dot)
+    word = SIGNS.get(left.type.dtype)
+    if word is None or right.type.dtype is not DType.I8 or not target.spells(Primitive.DOT4, word):
+        return False
+    while isinstance(right.op, Transpose | Reshape):
+        (right,) = right.inputs
+    last = op.contract_lhs[-1]
+    return (
+        is_constant(right)
+        and anchor.type.dtype is DType.I32
+        and view.strides[last] != 1
+        and divisor(left.shape[last]) % BYTES == 0
+    )
 
 
 def lines_held(jump: int, target: Target) -> int:

@@ -1,0 +1,117 @@
+"""Spells lookups of bytes in tables of 256 bytes, which registers hold, as permutations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac_cpu.emit.spelling import constant, vector
+from xlac_cpu.emit.writer import LlvmWriter
+from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.kernel import Access, Apply, Expr, Load
+from xlac_sdk.kernel_ir.primitives import Primitive
+
+ENTRIES = 256
+PARTS = {"vpermi2b": 64, "pshufb": 32, "tbl": 16}  # bytes that an instruction permutes
+FEWEST = 4  # lanes below which loads of single bytes take no longer
+HALF = 16  # bytes of the part of a register within which pshufb and tbl permute
+
+
+def looked_up(node: Load, tables: str) -> Expr | None:
+    """The bytes by which a load reads a table of 256, where the machine permutes such; else None.
+
+    `tables` is the name of its instruction, as `Machine` has it.
+    """
+    buffer = node.buffer
+    if tables not in PARTS or node.mask is not None or node.lanes < FEWEST:
+        return None
+    if buffer.size != ENTRIES or buffer.dtype.nbytes != 1 or buffer.dtype is DType.BOOL:
+        return None
+    index = node.index
+    if buffer.access is not Access.READ or index.lanes != node.lanes:
+        return None
+    while isinstance(index, Apply) and index.primitive is Primitive.CAST:
+        (index,) = index.operands
+        if index.dtype is DType.U8:
+            return index
+    return None
+
+
+def spell(w: LlvmWriter, tables: str, table: str, index: str, lanes: int) -> str:
+    """The entries of the table that the bytes `index` choose. `table` is its address, an argument
+    of the function.
+    """
+    full = PARTS[tables]
+    if lanes > full:
+        half, rest = lanes // 2, lanes - lanes // 2
+        parts = []
+        for first, count in ((0, half), (half, rest)):
+            part = _shuffled(w, lanes, index, "poison", range(first, first + count))
+            found = spell(w, tables, table, part, count)
+            parts.append(_shuffled(w, count, found, "poison", _filled(count, rest)))
+        return _shuffled(w, rest, parts[0], parts[1], [*range(half), *range(rest, 2 * rest)])
+    wide = index if lanes == full else _shuffled(w, lanes, index, "poison", _filled(lanes, full))
+    by = {"vpermi2b": _by_quarters, "pshufb": _by_bits, "tbl": _by_ranges}[tables]
+    found = by(w, table, wide)
+    return found if lanes == full else _shuffled(w, full, found, "poison", range(lanes))
+
+
+def _by_quarters(w: LlvmWriter, table: str, index: str) -> str:
+    """AVX-512 VBMI: seven bits choose among 128 entries; the eighth chooses the half."""
+    kind, name = vector("i8", 64), "llvm.x86.avx512.vpermi2var.qi.512"
+    parts = [_part(w, table, first, 64) for first in range(0, ENTRIES, 64)]
+    low, high = (
+        w.intrinsic(name, kind, (kind, a), (kind, index), (kind, b))
+        for a, b in (parts[:2], parts[2:])
+    )
+    second = w.op(f"icmp slt {kind} {index}, zeroinitializer")
+    return w.op(f"select {vector('i1', 64)} {second}, {kind} {high}, {kind} {low}")
+
+
+def _by_bits(w: LlvmWriter, table: str, index: str) -> str:
+    """AVX2: the low four bits choose within sixteen parts, the others among those, bit by bit."""
+    kind, short = vector("i8", 32), vector("i16", 16)
+    low = w.op(f"and {kind} {index}, {constant('15', 'i8', 32)}")
+    found = []
+    for first in range(0, ENTRIES, HALF):
+        part = _part(w, table, first, HALF)
+        twice = _shuffled(w, HALF, part, "poison", [*range(HALF), *range(HALF)])
+        found.append(w.intrinsic("llvm.x86.avx2.pshuf.b", kind, (kind, twice), (kind, low)))
+    words = w.op(f"bitcast {kind} {index} to {short}")
+    for bit in range(4, 8):  # it becomes the highest of its byte, by which blends choose
+        moved = w.op(f"shl {short} {words}, {constant(str(7 - bit), 'i16', 16)}")
+        chosen = w.op(f"bitcast {short} {moved} to {kind}")
+        found = [
+            w.intrinsic("llvm.x86.avx2.pblendvb", kind, (kind, a), (kind, b), (kind, chosen))
+            for a, b in zip(found[::2], found[1::2], strict=True)
+        ]
+    return found[0]
+
+
+def _by_ranges(w: LlvmWriter, table: str, index: str) -> str:
+    """NEON: 64 entries at once; an index outside of them leaves the byte."""
+    kind = vector("i8", HALF)
+    result = ""
+    for first in range(0, ENTRIES, 64):
+        by = constant(str(first - ENTRIES if first > 127 else first), "i8", HALF)
+        inside = w.op(f"sub {kind} {index}, {by}") if first else index
+        parts = [(kind, _part(w, table, first + k, HALF)) for k in range(0, 64, HALF)]
+        name = f"llvm.aarch64.neon.{'tbx4' if first else 'tbl4'}.v16i8"
+        before = [(kind, result)] if first else []
+        result = w.intrinsic(name, kind, *before, *parts, (kind, inside))
+    return result
+
+
+def _part(w: LlvmWriter, table: str, first: int, count: int) -> str:
+    """Entries of the table, which the function only reads."""
+    place = w.early(f"getelementptr i8, ptr {table}, i64 {first}") if first else table
+    return w.early(f"load {vector('i8', count)}, ptr {place}, align 1")
+
+
+def _filled(lanes: int, full: int) -> list[int]:
+    """A vector in the first lanes of a larger one."""
+    return [min(lane, lanes - 1) for lane in range(full)]
+
+
+def _shuffled(w: LlvmWriter, lanes: int, a: str, b: str, picks: Sequence[int]) -> str:
+    kind, chosen = vector("i8", lanes), ", ".join(f"i32 {pick}" for pick in picks)
+    return w.op(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{chosen}>")
