@@ -21,7 +21,8 @@ from xlac.codegen.schedules.elementwise import ElementwiseSchedule, Nest, Transp
 from xlac.codegen.schedules.schedule import SERIAL, Misfit
 from xlac.fusion import cost
 from xlac.fusion.group import Group
-from xlac.ir.dims import size_hint, volume
+from xlac.ir.dims import Dim, size_hint, volume
+from xlac.ops.tensor.extend import Concat, Pad
 from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
@@ -31,6 +32,7 @@ TILE = 32  # rows and columns of the blocks of a transposition
 NESTS = 32
 # outputs larger than this multiple of the last-level cache are written with streaming stores
 STREAM = 4
+NUMBERS = 4  # elements of a nest that are computed one by one, in registers of their own
 
 
 Surveyed = Sequence[tuple[Job, Survey]]
@@ -63,6 +65,8 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
     each, (*around, inner) = operations(survey), loops
     lanes = lanes_for(target, survey.dtypes, inner.extent)
     unroll, join = unroll_for(target, survey.statements, survey.flops), joins(target, survey.flops)
+    if not around and _few(inner.extent, group):
+        lanes, unroll, join = 1, size_hint(inner.extent), False
     blocks = _blocks(job, survey, loops, min(lanes, TURNED), target)
     if blocks and blocks.in_registers:
         lanes = min(lanes, TURNED)
@@ -85,6 +89,16 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
     streaming = sum(map(cost.nbytes, group.outputs)) > STREAM * target.l3_bytes
     axes = tuple(run.axes for run in loops)
     return Nest(axes, len(around), lanes, unroll, join, blocks, chunk, threads, streaming)
+
+
+def _few(extent: Dim, group: Group) -> bool:
+    """Whether a nest has so few elements that each is computed by itself: they fill no vector, or
+    each is another piece of something that is joined.
+    """
+    if not isinstance(extent, int) or not 1 < extent <= NUMBERS:
+        return False
+    seams = any(isinstance(node.op, Concat | Pad) for node in group.nodes)
+    return seams or bool(extent & (extent - 1))
 
 
 def _blocks(

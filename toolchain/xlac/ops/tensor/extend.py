@@ -233,12 +233,18 @@ class Concat(Elementwise):
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         position = at[self.axis]
+        least, most = build.bounds(position)
         start: Dim = 0
         pieces = []  # (first index, value)
         for x in inputs:
             size = x.type.shape[self.axis]
             if size == 0:
                 continue
+            if isinstance(size, int) and isinstance(start, int):
+                before = least is not None and start + size <= least
+                if before or (most is not None and start > most):  # no index lies in it
+                    start = start + size
+                    continue
             local = clamp(build.sub(position, start), size - 1)
             here: Expr | None = None
             if may_be_empty(x.type):
