@@ -110,7 +110,7 @@ def directions(program: Program) -> list[bool]:
 def test_a_loop_turned_around_computes_the_same(name: str, steps: int, weights: int) -> None:
     graph = recurrence(steps, weights)
     given, known = arrays(graph, weights)
-    lowered = lower(Model(graph, known), target(name, NEAR * weights))
+    lowered = lower(Model(graph, known), target(name, NEAR * weights), loop_kernels=False)
     assert any(directions(lowered.program))
     found = executable(lowered, find(name))(**given)
     h, rows = given["start"].astype(np.float64), []
@@ -123,7 +123,9 @@ def test_a_loop_turned_around_computes_the_same(name: str, steps: int, weights: 
 
 
 def test_every_other_turn_goes_backwards() -> None:
-    program = lower(Model(graph := recurrence(7), arrays(graph)[1]), target("cpu")).program
+    program = lower(
+        Model(graph := recurrence(7), arrays(graph)[1]), target("cpu"), loop_kernels=False
+    ).program
     (loop,) = (s for s in program.steps if isinstance(s, Repeat))
     assert loop.count == 3
     assert directions(program) == [False, True, False], (
@@ -132,7 +134,9 @@ def test_every_other_turn_goes_backwards() -> None:
 
 
 def test_every_other_launch_goes_backwards_without_a_loop() -> None:
-    program = lower(Model(graph := line(5), arrays(graph)[1]), target("cpu")).program
+    program = lower(
+        Model(graph := line(5), arrays(graph)[1]), target("cpu"), loop_kernels=False
+    ).program
     assert directions(program) == [False, True, False, True, False]
 
 
@@ -146,7 +150,9 @@ def test_every_other_launch_goes_backwards_without_a_loop() -> None:
 )
 def test_no_turn_that_does_not_pay(weights: int, l1_bytes: int, why: str) -> None:
     graph = recurrence(6, weights)
-    program = lower(Model(graph, arrays(graph, weights)[1]), target("cpu", l1_bytes)).program
+    program = lower(
+        Model(graph, arrays(graph, weights)[1]), target("cpu", l1_bytes), loop_kernels=False
+    ).program
     assert not any(directions(program)), why
     assert [s.count for s in program.steps if isinstance(s, Repeat)] == [6]
 
@@ -158,7 +164,9 @@ def test_a_machine_that_tells_no_caches_keeps_its_loops() -> None:
 
 
 def test_slices_move_by_two_turns() -> None:
-    program = lower(Model(graph := recurrence(6), arrays(graph)[1]), target("cpu")).program
+    program = lower(
+        Model(graph := recurrence(6), arrays(graph)[1]), target("cpu"), loop_kernels=False
+    ).program
     (loop,) = (s for s in program.steps if isinstance(s, Repeat))
     arguments = [
         a for s in loop.body if isinstance(s, Launch) for a in s.arguments if a.slot.name == "xs"

@@ -41,7 +41,7 @@ def model(graph: Graph, state: dict[str, str] | None = None) -> Model:
 
 
 def program(made: Model) -> Program:
-    return lower(made, find("cpu").target(Request())).program
+    return lower(made, find("cpu").target(Request()), loop_kernels=False).program
 
 
 def first_of(node: Node) -> Node:

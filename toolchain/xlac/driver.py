@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,9 @@ from xlac.codegen.schedules.document import Asked
 from xlac.frontends.loader import load
 from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
-from xlac.ir.dims import UNBOUNDED, OpenSize
+from xlac.ir.dims import UNBOUNDED
 from xlac.memory.limit import MemoryLimit, check_addressable
+from xlac.memory.loops.loop_kernels import with_loop_kernels
 from xlac.model import Model, Undecided
 from xlac.options import CompileOptions
 from xlac.passes.capture import captured
@@ -33,7 +34,7 @@ from xlac.passes.narrow import narrowed
 from xlac.passes.pipeline import DEFAULT, Observer, Pipeline, optimize
 from xlac.passes.quantize import Quantised, quantised
 from xlac.passes.rewrite.trace import Trace
-from xlac.passes.specialize import partly_open, substituted
+from xlac.passes.specialize import known_sizes, partly_open, substituted
 from xlac.passes.weights import Weights
 from xlac.program_variants import Variant, merged
 from xlac.recompute.fit import fit_memory
@@ -48,7 +49,7 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import determined
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
+from xlac_sdk.source import Diagnostic, LimitError, XlacError
 from xlac_sdk.support.limits import checkpoint, within
 from xlac_sdk.target import Target
 
@@ -161,22 +162,25 @@ def lower(
     wanted: Asked | None = None,
     every: bool = True,
     memory: MemoryLimit | None = None,
+    loop_kernels: bool = True,
 ) -> Lowered:
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
     Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that
     have the sizes of one of the `variants`, it has steps made for those. `pipeline`, `verify_each`,
     `observers` and `trace` are those of `optimize`; of variants, the last two are told nothing.
-    Without `fuse` every node gets a kernel of its own: what fused programs are compared with. With
-    `int8` the weights of contractions are 8-bit integers, and `Lowered.quantised` says which.
-    Groups that `wanted` names get the schedules that it gives; with `every` it is an error when it
-    names a group that there is not. A program that takes more than `memory` runs its groups in
-    another order and some of them again; raises LimitError where that does not help enough.
+    Without `fuse` every node gets a kernel of its own: what fused programs are compared with.
+    Without `loop_kernels` (or `fuse`) loops of small bodies stay host steps. With `int8` the
+    weights of contractions are 8-bit integers, and `Lowered.quantised` says which. Groups that
+    `wanted` names get the schedules that it gives; with `every` it is an error when it names a
+    group that there is not. A program that takes more than `memory` runs its groups in another
+    order and some of them again; raises LimitError where that does not help enough.
     """
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
     schedules = LoweringCache(facts, wanted)
-    stages = _Stages(schedules, pipeline, verify_each or settings().verify_each, fuse, int8, memory)
+    every_pass, loops = verify_each or settings().verify_each, fuse and loop_kernels
+    stages = _Stages(schedules, pipeline, every_pass, fuse, int8, memory, loops)
     lowered = stages.run(model, observers, trace)
     made = [Variant(sizes, stages.run(fixed(model, sizes)).program) for sizes in chosen]
     if every:
@@ -200,13 +204,14 @@ class _Stages:
     fuse: bool
     int8: bool
     memory: MemoryLimit | None = None
+    loop_kernels: bool = True
 
     def run(
         self, model: Model, observers: Sequence[Observer] = (), trace: Trace | None = None
     ) -> Lowered:
         """One model to one program."""
         target, weights = self.schedules.target, Weights.over(model.weights)
-        with paused(), _known_sizes():
+        with paused(), known_sizes():
             graph = optimize(
                 model.graph,
                 target,
@@ -231,6 +236,8 @@ class _Stages:
                 self.schedules, weights, model.state, tuple(model.dims.values())
             )
             groups, program = fit_memory(groups, planner, self.schedules, model.state, self.memory)
+            if self.loop_kernels:
+                program = with_loop_kernels(program, target)
             check_addressable(program)
             if model.checks:  # no temporary is read before it is written, too
                 verify_program(program)
@@ -248,17 +255,6 @@ def _facts(model: Model) -> dict[str, Any]:
         **checks_told(model),
     }
     return {key: value for key, value in told.items() if value}
-
-
-@contextmanager
-def _known_sizes() -> Iterator[None]:
-    """Says of what cannot be made for open sizes (random bits are an example) which size it was."""
-    try:
-        yield
-    except OpenSize as error:
-        raise UnsupportedError(
-            Diagnostic("XL5010", str(error), hint="give it with --dim")
-        ) from None
 
 
 def executable(lowered: Lowered, backend: Backend) -> Compiled:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from xlac.ir.dims import Dim, Sym, Symbol, substitute, symbols
+from xlac.ir.dims import Dim, OpenSize, Sym, Symbol, substitute, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, attributes
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.control.control import Pick
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 
 def substituted(graph: Graph, values: Mapping[str, Dim]) -> Graph:
@@ -85,3 +86,14 @@ def _value(value: Any, values: Mapping[str, Dim]) -> Any:
             parts = tuple(_value(v, values) for v in value)
             return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
     return value
+
+
+@contextmanager
+def known_sizes() -> Iterator[None]:
+    """Says of what cannot be made for open sizes (random bits are an example) which size it was."""
+    try:
+        yield
+    except OpenSize as error:
+        raise UnsupportedError(
+            Diagnostic("XL5010", str(error), hint="give it with --dim")
+        ) from None

@@ -1,0 +1,1 @@
+"""Loops of small bodies, each made one kernel."""
