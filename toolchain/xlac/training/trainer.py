@@ -21,6 +21,7 @@ from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_av
 from xlac.training.data.index_ranges import index_ranges
 from xlac.training.entries import checked_state, fingerprint, step_inputs
 from xlac.training.failures.replay import failure
+from xlac.training.loop.saved import SavedState
 from xlac.training.loop.steps import added, finite_only, is_finite, means
 from xlac.training.micro_batches import MicroBatches, calls, checked_number
 from xlac.training.program import graphs_of
@@ -37,7 +38,7 @@ Totals = dict[str, tuple[float, ...]]
 LEAST_SCALE = 2.0**-14  # gradients that overflow with this loss scale would do so without one
 
 
-class Trainer:
+class Trainer(SavedState):
     """A model with its optimizer, compiled for a target.
 
     `inputs` are the types of a step's inputs by name, with the size `batch` open, and `ranges` the

@@ -24,6 +24,7 @@ from xlac.spec.weights.safetensors import TensorSource, write_tensors
 from xlac.support.digest import digest
 from xlac.training.averages import no_averages
 from xlac.training.loop.loader_state import LoaderState
+from xlac.training.loop.saved import SavedState
 from xlac.training.loop.steps import AveragedSteps, Sums
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.source import Diagnostic, SourceError
@@ -32,7 +33,7 @@ BATCH, REST = "batch", "rest"
 MOST_ROWS = 2**31 - 1
 
 
-class TorchTrainer:
+class TorchTrainer(SavedState):
     """Implements `TrainingSteps` for a PyTorch module. Losses and metrics are means over the rows
     of a batch. Evaluations, which alone have metrics, run in PyTorch under `model.eval()`.
     """
