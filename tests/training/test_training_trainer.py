@@ -12,6 +12,7 @@ import pytest
 import xlac
 from xlac.cli import status
 from xlac.spec.load import load_training
+from xlac.training.program import graphs_of
 from xlac.training.trainer import Trainer
 from xlac_sdk.source import SourceError, UnsupportedError
 
@@ -216,6 +217,7 @@ def test_targets_agree(target: str, tmp_path: Path) -> None:
 WRONG = {
     "loss: out": ("XL2009", "the loss is f32"),
     "loss: mean(x)": ("XL2045", "depends on no weight"),
+    "loss: mean(round(out))": ("XL2045", "by every weight that learns is 0"),
     "optimizer: {sgd: {}}": ("XL2007", "needs 'lr'"),
     "optimizer: {sgd: {lr: -1.0}}": ("XL1012", "at least 0"),
     "optimizer: {sgd: {lr: {cosine: {}}}}": ("XL2007", "needs 'peak'"),
@@ -249,7 +251,7 @@ def test_mistakes(line: str, tmp_path: Path) -> None:
     file.write_text("\n".join([*kept, f"  {line}", ""]))
     code, text = WRONG[line]
     with pytest.raises(SourceError) as wrong:
-        load_training(file)
+        graphs_of(*load_training(file))
     told = str(wrong.value)
     assert f"[{code}]" in told
     assert text in told

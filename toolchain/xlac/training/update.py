@@ -11,6 +11,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.walks import substituted
+from xlac.spec.report import Fault, Place
 from xlac.spec.schema.training import ClipSpec
 from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.objective import Objective
@@ -39,13 +40,17 @@ class Counters:
 
 
 def gradients(
-    mean: BatchMean, weights: Mapping[str, Node], scale: Node | None, apart: bool
+    mean: BatchMean, weights: Mapping[str, Node], scale: Node | None, apart: bool, place: Place
 ) -> tuple[BatchMean, list[dict[str, Node]]]:
     """A mean, as computed together with its gradients, and these by weight, times `scale`; with
     `apart` the gradients of each of the means that it is the sum of. Raises NoDerivativeError.
     """
     values = [mean.value, *(part.value for part in mean.parts)]
     found = linearize(values, list(weights.values()))
+    if found.tangents[0] is None:
+        problem = "the derivative of the loss by every weight that learns is 0"
+        hint = "argmax, comparisons, round and stop_gradient let no gradient through"
+        raise Fault("XL2045", problem, place.at("loss").span, hint)
     made: list[dict[str, Node]] = []
     for number in range(1, len(values)) if apart and mean.parts else (0,):
         seed = build.constant(1.0, mean.value.type.dtype)
@@ -121,7 +126,9 @@ class LossUpdate:
         if part is not None and is_summed:
             total, made, counted = part.summed(objective, mean)
         else:
-            mean, parts = gradients(mean, self.weights, counters.scale, part is not None)
+            name, apart = objective.name, part is not None
+            place = self.training.place.at(*(["losses", name] if name else []))
+            mean, parts = gradients(mean, self.weights, counters.scale, apart, place)
             total, made = mean.value, parts[0]
             counted = any_of([_some(one.count) for one in mean.means])
             if part is not None:
