@@ -180,6 +180,8 @@ OF_SEVERAL = {
     ("{sgd: {lr: 0.05, momentum: 0.9}}", "{sgd: {momentum: 0.9}}"): ("XL2007", 26, "needs 'lr'"),
     ('      wrt: ["first.*"', '      wrd: ["first.*"'): ("XL1010", 20, "did you mean 'wrt'?"),
     ("{right: ", "{generator: "): ("XL1021", 28, "reported anyway"),
+    ("{right: ", "{finite: "): ("XL1021", 28, "reported anyway"),
+    ("{right: ", "{seconds: "): ("XL1021", 28, "reported anyway"),
     ("    discriminator:", "    step:"): ("XL1021", 18, "'step' is reported anyway"),
 }
 

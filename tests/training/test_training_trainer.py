@@ -232,8 +232,6 @@ WRONG = {
     "clip: {}": ("XL1012", "norm or value"),
     "clip: {norm: 0}": ("XL1012", "more than 0"),
     "metrics: {loss: mean(x)}": ("XL1021", "reported anyway"),
-    "metrics: {finite: mean(x)}": ("XL1021", "reported anyway"),
-    "metrics: {seconds: mean(x)}": ("XL1021", "reported anyway"),
     "metrics: {validate_loss: mean(x)}": ("XL1021", "reported anyway"),
 }
 
