@@ -1,0 +1,77 @@
+"""Fourier transforms beside SciPy's (pocketfft), on one core: `python bench/transforms/fft.py`.
+Contenders take turns in bursts of 20 ms; the best of nine counts. RESULTS.md has what it said.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= {"XLAC_CACHE": "off", "OMP_NUM_THREADS": "1"}
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import scipy.fft
+
+import xlac
+
+SHAPES = (
+    (1, 64), (512, 64), (1, 1000), (1, 1009), (1, 1024), (64, 1024), (1, 4096), (1, 16384),
+    (16, 16384), (1, 99991), (1, 1 << 18), (1, 1 << 20),
+)  # fmt: skip
+BURSTS, BURST = 9, 0.02
+
+
+def burst(call: Callable[[], object]) -> float:
+    """Seconds of a call, by as many as a burst has."""
+    count, start = 0, time.perf_counter()
+    while (now := time.perf_counter()) - start < BURST or not count:
+        call()
+        count += 1
+    return (now - start) / count
+
+
+def errors(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest error, relative to the largest element."""
+    return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+
+
+def row(shape: tuple[int, int]) -> str:
+    """A line of the table."""
+    rng, size = np.random.default_rng(0), shape[1]
+    x, y = (rng.standard_normal((2, *shape))).astype(np.float32)
+    z, wide = x + 1j * y, x + 1j * y.astype(np.float64)
+    half, full = z[:, : size // 2 + 1].copy(), wide[:, : size // 2 + 1].copy()
+    parts = np.ascontiguousarray(half.real), np.ascontiguousarray(half.imag)
+    cells = [f"{shape[0]} × {size:,}"]
+    for function, arguments, peer, exact in (
+        (lambda a, b: xlac.fft(a, b), (x, y), lambda: scipy.fft.fft(z), np.fft.fft(wide)),
+        (lambda a: xlac.rfft(a), (x,), lambda: scipy.fft.rfft(x), np.fft.rfft(x.astype(float))),
+        (
+            lambda a, b: xlac.irfft(a, b, length=size),
+            parts,
+            lambda: scipy.fft.irfft(half, size),
+            np.fft.irfft(full, size),
+        ),
+    ):
+        ours = xlac.jit(function, threads=1)
+        found = ours(*arguments)
+        found = found[0] + 1j * found[1] if isinstance(found, tuple) else found
+        call = partial(ours, *arguments)
+        times = [(burst(call), burst(peer)) for _ in range(BURSTS)]
+        mine, theirs = (min(column) for column in zip(*times, strict=True))
+        cells.append(
+            f"{mine * 1e6:,.0f} / {theirs * 1e6:,.0f} = {mine / theirs:.2f} "
+            f"({errors(found, exact):.1e} / {errors(peer(), exact):.1e})"
+        )
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    print("| shape | fft | rfft | irfft |\n|---|---|---|---|")
+    for one in SHAPES:
+        print(row(one), flush=True)
