@@ -65,7 +65,7 @@ def poisoned(program: Program, block: Array) -> Iterator[None]:
             end = slot.offset + count * slot.dtype.nbytes
             ends[slot.offset] = max(end, ends.get(slot.offset, 0))
     gaps, last = [], 0  # a part of a value may be a slot, too
-    for start, end in [*sorted(ends.items()), (program.arena_bytes, 0)]:
+    for start, end in [*sorted(ends.items()), (min(program.arena_bytes, block.nbytes), 0)]:
         gaps.append((last, start))
         last = max(last, end)
     for start, end in gaps:
@@ -99,7 +99,7 @@ def main(kind: str, first: int, last: int, planted: bool = False) -> None:
         block = program.executable._free[0].block
         with poisoned(program.program, block):
             if planted:  # in the last gap
-                ctypes.memset(block.ctypes.data + program.program.arena_bytes - 1, 0, 1)
+                ctypes.memset(block.ctypes.data + block.nbytes - 1, 0, 1)
             for given in calls:
                 program(**{name: np.array(array, order="C") for name, array in given.items()})
 
