@@ -70,6 +70,8 @@ class Target:
     guards: frozenset[Primitive] = frozenset()
     instructions: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()  # composites that the target implements whole, by mnemonic
+    # of hand-written kernels that it compiles, as suffixes of files: c, ll, cu, cl
+    languages: frozenset[str] = frozenset()
     vectorizes: bool = False  # whether the compiler of the text vectorizes counted loops
     size: bool = False  # optimise for code size
     # other facts that identify the machine, for cache keys
@@ -118,6 +120,7 @@ class Target:
         kinds: dict[str, Callable[[Any], Any]] = {
             "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str,
             "claims": str, "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])),
+            "languages": str,
             "products": _products, "convolutions": _products, "attentions": _attentions,
         }  # fmt: skip
         return Target(

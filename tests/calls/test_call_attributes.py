@@ -23,7 +23,7 @@ from xlac_sdk.source import SourceError
 BODIES = (Graph, np.ndarray)
 LOOPS = set(
     "param pick cond while bounded_while scan counted_scan call custom_call custom_gradient "
-    "custom_change".split()
+    "custom_change custom_op".split()
 )
 """What no function of a user's applies by name, or has no samples."""
 

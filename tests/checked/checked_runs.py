@@ -18,7 +18,7 @@ from xlac_sdk.dtypes import DType
 STRUCTURAL = {
     *(
         "param const pick cond while scan call custom_call bounded_while counted_scan "
-        "custom_gradient custom_change"
+        "custom_gradient custom_change custom_op"
     ).split()
 }
 NAMES = sorted(set(OPS) - STRUCTURAL)

@@ -24,7 +24,7 @@ STRUCTURAL = set(
     (
         "param const pick cond while scan call custom_call bounded_while counted_scan "
         "custom_gradient "
-        "custom_change"
+        "custom_change custom_op"
     ).split()
 )
 NAMES = sorted(set(OPS) - STRUCTURAL)

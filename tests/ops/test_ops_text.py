@@ -55,7 +55,7 @@ def round_trip(graph: Graph) -> str:
         - set(
             (
                 "param const pick cond while scan call custom_call bounded_while counted_scan "
-                "custom_gradient custom_change"
+                "custom_gradient custom_change custom_op"
             ).split()
         )
     ),

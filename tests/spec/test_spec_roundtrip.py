@@ -93,14 +93,14 @@ def test_expanded_custom_op(tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(
         'xlac: 1\ninputs: {x: "f32[4]"}\nops: {twice: {inputs: {a: "f32[*S]"}, outputs: {b: '
-        '"f32[*S]"}, expr: {b: a + a}, kernels: {c: k.c}}}\n'
-        "graph: {y: twice(x) * 2}\noutputs: [y]\n"
+        '"f32[*S]"}, params: {k: 1.0}, expr: {b: a * $k + a}, kernels: {c: k.c}}}\n'
+        "graph: {y: 'twice(x, k=3) * 2'}\noutputs: [y]\n"
     )
     assert status(["expand", str(file), "-o", str(tmp_path / "again.yaml")]) == 0
     again = load(tmp_path / "again.yaml")
     equal(load(file).graph, again.graph)
     np.testing.assert_array_equal(
-        interpret(again.graph, {"x": np.ones(4, np.float32)})["y"], [4, 4, 4, 4]
+        interpret(again.graph, {"x": np.ones(4, np.float32)})["y"], [8, 8, 8, 8]
     )
 
 

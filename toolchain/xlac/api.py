@@ -42,6 +42,7 @@ def compile(
     passes: str = "",
     verify_each: bool = False,
     max_memory: int | str | None = None,
+    allow_kernels: bool | None = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
     onnx.ModelProto.
@@ -65,6 +66,9 @@ def compile(
     the compiler would choose: docs/SCHEDULES.md.
     `passes` is another pipeline of the optimizer, as text: `xlac inspect --stage passes` prints the
     default one. With `verify_each` a graph that is compiled is verified after every pass.
+    `allow_kernels` says whether hand-written kernels that the model names are compiled, which are
+    code: True compares them with what they mean and calls them, False computes what they mean, and
+    where nobody says, a model that has one for the target is an error: docs/CUSTOM_OPS.md.
     Raises SourceError, UnsupportedError or LimitError.
 
     A file that was compiled before, and has not changed, is taken from the cache on disk; of one
@@ -88,6 +92,7 @@ def compile(
         passes,
         verify_each,
         max_memory,
+        allow_kernels,
     )
     place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
     kept = load(place, copy_weights)

@@ -21,7 +21,8 @@ from xlac.codegen.schedules.document import Asked
 from xlac.frontends.loader import load
 from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
-from xlac.ir.dims import UNBOUNDED
+from xlac.hand_written.agreement import FACT, compared
+from xlac.hand_written.permission import permitted as permitted_kernels
 from xlac.memory.limit import MemoryLimit, check_addressable
 from xlac.memory.loops.loop_kernels import with_loop_kernels
 from xlac.model import Model, Undecided
@@ -30,11 +31,11 @@ from xlac.passes.capture import captured
 from xlac.passes.checks.insert import facts as checks_told
 from xlac.passes.checks.insert import watched
 from xlac.passes.expand import ExpandPass, check_expanded
-from xlac.passes.narrow import narrowed
+from xlac.passes.narrow import fixed, unfixed
 from xlac.passes.pipeline import DEFAULT, Observer, Pipeline, optimize
 from xlac.passes.quantize import Quantised, quantised
 from xlac.passes.rewrite.trace import Trace
-from xlac.passes.specialize import known_sizes, partly_open, substituted
+from xlac.passes.specialize import known_sizes, partly_open
 from xlac.passes.weights import Weights
 from xlac.program_variants import Variant, merged
 from xlac.recompute.fit import fit_memory
@@ -47,9 +48,8 @@ from xlac.support.gc_pause import paused
 from xlac_sdk.backend import Backend
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Program
-from xlac_sdk.programs.sizes import determined
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.source import Diagnostic, LimitError, XlacError
+from xlac_sdk.source import Diagnostic, XlacError
 from xlac_sdk.support.limits import checkpoint, within
 from xlac_sdk.target import Target
 
@@ -85,12 +85,14 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     )
 
     def read(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Model:
-        return load(
+        found = load(
             source,
             dims={**options.dims, **sizes},
             params={**options.params, **values},
             precision=options.precision,
         )
+        asked = options.allow_kernels
+        return found if asked is None else replace(found, allow_kernels=asked)
 
     def made(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
@@ -120,32 +122,6 @@ def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
     return fixed(
         model, {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()}
     )
-
-
-def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
-    """The model with these of its open sizes fixed."""
-    left = {name: symbol for name, symbol in model.dims.items() if name not in sizes}
-    return replace(model, graph=substituted(model.graph, sizes), dims=left) if sizes else model
-
-
-def unfixed(model: Model) -> Model:
-    """The model for one program of all its sizes. Those that no input's shape tells are fixed at
-    their `opt`, and the others narrowed to those for which every value has a size.
-
-    Raises LimitError for a size without a bound: memory is planned for the largest.
-    """
-    told = determined(node.type.shape for node in model.inputs)
-    graph = substituted(
-        model.graph, {name: s.opt for name, s in model.dims.items() if name not in told}
-    )
-    dims = {name: symbol for name, symbol in model.dims.items() if name in told}
-    for name, symbol in dims.items():
-        if symbol.max >= UNBOUNDED:
-            problem = f"size '{name}' has no max, and memory is planned for the largest"
-            hint = f"declare one, or narrow it: --dim {name}={symbol.min}..{max(symbol.opt, 1)}"
-            raise LimitError(Diagnostic("XL4021", problem, hint=hint))
-    graph, dims = narrowed(graph, dims)
-    return replace(model, graph=graph, dims=dims)
 
 
 def lower(
@@ -178,6 +154,7 @@ def lower(
     """
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
+    facts = permitted_kernels(facts, model)
     schedules = LoweringCache(facts, wanted)
     every_pass, loops = verify_each or settings().verify_each, fuse and loop_kernels
     stages = _Stages(schedules, pipeline, every_pass, fuse, int8, memory, loops)
@@ -259,8 +236,29 @@ def _facts(model: Model) -> dict[str, Any]:
 
 def executable(lowered: Lowered, backend: Backend) -> Compiled:
     """Program to something that runs: emit, build, load. What was built before is taken from the
-    cache.
+    cache. Raises SourceError for a hand-written kernel that is not what it should be.
     """
+    return _executable(agreed(lowered, backend), backend)
+
+
+def agreed(lowered: Lowered, backend: Backend) -> Lowered:
+    """The same, once its hand-written kernels were compared with what they mean: a fact of the
+    program. Raises SourceError with the first difference.
+    """
+    if not lowered.target.languages:
+        return lowered
+
+    def runs(model: Model) -> Compiled:
+        return _executable(lower(model, lowered.target), backend)
+
+    found = compared(lowered.partition, lowered.target, runs)
+    if not found:
+        return lowered
+    facts = {**lowered.program.facts, FACT: found}
+    return replace(lowered, program=replace(lowered.program, facts=facts))
+
+
+def _executable(lowered: Lowered, backend: Backend) -> Compiled:
     program, target = lowered.program, lowered.target
     with paused():
         checkpoint("writing the code")

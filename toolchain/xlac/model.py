@@ -53,6 +53,9 @@ class Model:
     forms: Mapping[str, Any] = field(default_factory=dict)
     # of a checked model, whose last output is then the record of what failed
     checks: tuple[Check, ...] = ()
+    # whether hand-written kernels are compiled, which are code. None: nobody has said, and to need
+    # one is an error
+    allow_kernels: bool | None = None
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -36,6 +36,7 @@ class CompileOptions:
     passes: str = ""  # a pipeline as text; empty: the default one
     verify_each: bool = False
     max_memory: int | str | None = None  # of a call: bytes, or text as `512M`
+    allow_kernels: bool | None = None  # hand-written ones; None: to need one is an error
 
     @property
     def request(self) -> Request:
@@ -64,5 +65,6 @@ class CompileOptions:
             "variants": [dict(one) for one in self.variants],
             "passes": self.passes,
             "max_memory": self.max_memory,
+            "allow_kernels": self.allow_kernels,
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }

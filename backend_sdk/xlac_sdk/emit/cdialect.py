@@ -155,6 +155,9 @@ class Dialect:
     tensor_map: str = ""
     # combines {place}, of type {d} in memory {space} (global or shared), with {value} by {p}
     atomic: str = ""
+    # for hand-written functions (`emit/hand_written.py`); "" for a dialect without any
+    language: str = ""  # of `Target.languages`
+    helper: str = "static void"  # what begins the declaration of a function that kernels call
 
     def spelling(self, primitive: Primitive, dtype: DType) -> str:
         """The spelling of a primitive on operands of a type; raises UnsupportedError if there is
@@ -196,6 +199,19 @@ class Dialect:
     def function(self, kernel: str) -> str:
         """The name of a kernel's function in the text, by the kernel's name."""
         return self.kernel.format(self.identifier(kernel))
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """A kernel as text: its name, its parameters, the lines of its body, and the vector types that
+    they use.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    note: str
+    vectors: tuple[tuple[DType, int], ...] = ()
 
 
 C99 = Dialect()

@@ -9,10 +9,9 @@ functions of `cfunctions.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.emit.cdialect import C99, Dialect, comment, literal, unsupported
+from xlac_sdk.emit.cdialect import C99, CFunction, Dialect, comment, literal, unsupported
 from xlac_sdk.emit.cfunctions import integer
 from xlac_sdk.emit.cmemory import KernelMemory
 from xlac_sdk.kernel_ir.kernel import (
@@ -22,7 +21,9 @@ from xlac_sdk.kernel_ir.kernel import (
     Barrier,
     Buffer,
     Const,
+    Expr,
     For,
+    HandWritten,
     If,
     Instruction,
     Kernel,
@@ -46,19 +47,6 @@ STOP = "stop_"  # the parameter of a kernel with stop checks
 NEVER: Mapping[int, int] = {}
 
 __all__ = ["C99", "CFunction", "Dialect", "comment", "kernel_text", "literal"]
-
-
-@dataclass(frozen=True)
-class CFunction:
-    """A kernel as text: its name, its parameters, the lines of its body, and the vector types that
-    they use.
-    """
-
-    name: str
-    parameters: tuple[str, ...]
-    lines: tuple[str, ...]
-    note: str
-    vectors: tuple[tuple[DType, int], ...] = ()
 
 
 def kernel_text(
@@ -137,7 +125,9 @@ class _StatementWriter(KernelMemory):
         """Names the parts of a statement that need one."""
         self.texts.clear()
         if isinstance(stmt, Prefetch) or (
-            isinstance(stmt, Instruction) and stmt.name not in self.dialect.instructions
+            isinstance(stmt, Instruction)
+            and stmt.code is None
+            and stmt.name not in self.dialect.instructions
         ):
             return
         for expr in named(roots(stmt), self.asked(stmt)):
@@ -173,6 +163,10 @@ class _StatementWriter(KernelMemory):
                 yield f"{pad}}}"
             case Allocate(buffer=buffer):
                 yield from self.allocate(buffer, pad)
+            case Instruction(code=HandWritten() as code, operands=given):
+                if self.dialect.language != code.language:
+                    raise unsupported(self.dialect, f"function in the language of {code.file}")
+                yield f"{pad}{code.symbol}({', '.join(map(self.argument, given))});"
             case Instruction(name=name, operands=given, meaning=meaning):
                 spelling = self.dialect.instructions.get(name)
                 if spelling is None and meaning:
@@ -180,11 +174,7 @@ class _StatementWriter(KernelMemory):
                     yield from self.block(meaning, depth + 1)
                     yield f"{pad}}}"
                 elif spelling is not None:
-                    texts = [
-                        self.name(o.name) if isinstance(o, Buffer | TensorMap) else self.text(o)
-                        for o in given
-                    ]
-                    yield f"{pad}{spelling.format(*texts)};"
+                    yield f"{pad}{spelling.format(*map(self.argument, given))};"
             case Barrier():
                 if not self.dialect.barrier:
                     raise unsupported(self.dialect, "barrier")
@@ -193,6 +183,12 @@ class _StatementWriter(KernelMemory):
                 raise unsupported(self.dialect, "thread that awaits others")
             case Prefetch():
                 return
+
+    def argument(self, given: Expr | Buffer | TensorMap) -> str:
+        """An operand of an instruction."""
+        if isinstance(given, Buffer | TensorMap):
+            return self.name(given.name)
+        return self.text(given)
 
     def member(self, stmt: For, depth: int, pad: str) -> Iterator[str]:
         """The body of a loop over blocks or threads, for the current one."""

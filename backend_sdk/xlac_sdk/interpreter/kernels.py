@@ -18,6 +18,7 @@ from xlac_sdk.interpreter.python_text import PythonText
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.semantics import bits, evaluate, fold
+from xlac_sdk.source import Diagnostic, UnsupportedError
 
 POISON = 0xFF  # bit pattern: NaN as a float, -1 as a signed integer
 
@@ -141,6 +142,14 @@ def _full(value: Any, lanes: int) -> Array:
     return np.broadcast_to(value, (lanes,))
 
 
+def _hand_written(file: str) -> NoReturn:
+    """A call of a function in a language that nothing here reads."""
+    problem = f"the interpreter of kernels does not run hand-written code ({file})"
+    raise UnsupportedError(
+        Diagnostic("XL5054", problem, hint="compile the model without --allow-kernels")
+    )
+
+
 def _poisoned(dtype: np.dtype[Any], size: int) -> Array:
     return np.full(size * dtype.itemsize, POISON, np.uint8).view(dtype)
 
@@ -202,6 +211,7 @@ _SHARED: Mapping[str, object] = {
     "evaluate": evaluate,
     "bits": bits,
     "fold": fold,
+    "hand_written": _hand_written,
     "poisoned": _poisoned,
     "unwritten": bytearray,  # one byte for each element: 1 if it was written
     "quotient": _quotient,

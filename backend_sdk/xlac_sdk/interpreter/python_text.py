@@ -19,6 +19,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Exchange,
     Expr,
     For,
+    HandWritten,
     If,
     Instruction,
     Kernel,
@@ -91,6 +92,8 @@ class PythonText(PythonExpressions):
                     yield from self.block(otherwise, depth + 1)
             case Allocate(buffer=buffer):
                 yield from self.allocate(buffer, pad)
+            case Instruction(code=HandWritten(file=file)):
+                yield f"{pad}hand_written({file!r})"
             case Instruction(meaning=meaning):
                 yield from self.block(meaning, depth)
             case Barrier():

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.expressions import (
     Access,
     Apply,
@@ -34,9 +35,9 @@ from xlac_sdk.source import Origin
 
 __all__ = [
     "Access", "Allocate", "Apply", "Assign", "Await", "Barrier", "Buffer", "Const", "Exchange",
-    "Expr", "Fold", "For", "If", "Instruction", "Kernel", "Let", "Load", "LoopKind", "Prefetch",
-    "Ramp", "Shuffle", "Space", "Splat", "Stmt", "Store", "TensorMap", "Var", "Work", "children",
-    "names", "statements",
+    "Expr", "Fold", "For", "HandWritten", "If", "Instruction", "Kernel", "Let", "Load", "LoopKind",
+    "Prefetch", "Ramp", "Shuffle", "Space", "Splat", "Stmt", "Store", "TensorMap", "Var", "Work",
+    "children", "names", "statements",
 ]  # fmt: skip
 
 
@@ -164,17 +165,39 @@ class TensorMap:
 
 
 @dataclass(frozen=True, slots=True)
+class HandWritten:
+    """A function that a person wrote, as text in one of the target's languages
+    (`Target.languages`).
+
+    `name` is what the text calls it, `symbol` what the program does, an identifier of the compiler.
+    `file` is for messages. `types` are element types that the text calls by names of its own.
+    `scratch` is the number of the operand that is memory without a type, -1 if there is none.
+    """
+
+    symbol: str
+    name: str
+    text: str
+    file: str
+    language: str
+    types: tuple[tuple[str, DType], ...] = ()
+    scratch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """A named instruction of some target (a matrix multiply, an asynchronous copy) with its
     semantics.
 
     A backend that lists `name` in `Target.instructions` emits it from `operands`; every other one,
-    and the interpreter, runs `meaning`, plain statements with the same effect.
+    and the interpreter, runs `meaning`, plain statements with the same effect. With `code` it is a
+    call of a hand-written function instead, which has no meaning here: operands are its arguments,
+    and the program holds it only for targets that list its language.
     """
 
     name: str
     operands: tuple[Expr | Buffer | TensorMap, ...]
     meaning: tuple[Stmt, ...]
+    code: HandWritten | None = None
 
 
 Stmt = For | Let | Assign | Store | If | Allocate | Barrier | Await | Prefetch | Instruction

@@ -159,13 +159,19 @@ def _block(body: tuple[Stmt, ...], depth: int) -> Iterator[str]:
                 yield f"{pad}await {expr(condition, known)}"
             case Prefetch(buffer=b, index=index):
                 yield f"{pad}prefetch {b.name}[{expr(index, known)}]"
-            case Instruction(name=name, operands=operands, meaning=meaning):
-                shown = ", ".join(
-                    o.name if isinstance(o, Buffer | TensorMap) else expr(o, known)
-                    for o in operands
-                )
-                yield f"{pad}{name}({shown}) means:"
-                yield from _block(meaning, depth + 1)
+            case Instruction():
+                yield f"{pad}{_instruction(stmt, known)}"
+                yield from _block(stmt.meaning, depth + 1)
+
+
+def _instruction(stmt: Instruction, known: dict[int, str]) -> str:
+    """The line of an instruction, before its meaning."""
+    shown = ", ".join(
+        o.name if isinstance(o, Buffer | TensorMap) else expr(o, known) for o in stmt.operands
+    )
+    if stmt.code is not None:
+        return f"{stmt.code.symbol}({shown})  // {stmt.code.file}"
+    return f"{stmt.name}({shown}) means:"
 
 
 def _shared(stmt: Stmt) -> list[Expr]:

@@ -136,7 +136,7 @@ class _Legalizer(LegalExpressions):
         only the meaning is rewritten.
         """
         given = stmt.operands
-        if stmt.name in self.target.instructions:
+        if stmt.code is not None or stmt.name in self.target.instructions:
             exprs = iter(self._exprs(*(o for o in given if not isinstance(o, Buffer | TensorMap))))
             given = tuple(
                 self._named(o) if isinstance(o, Buffer | TensorMap) else next(exprs) for o in given

@@ -95,7 +95,7 @@ class Turns:
                 return trips * turn
             case If(then=then, otherwise=otherwise):
                 return self.cost(stmt) + max(self.block(then), self.block(otherwise))
-            case Instruction(meaning=meaning):
+            case Instruction(code=None, meaning=meaning):
                 return self.block(meaning)
         return self.cost(stmt)
 

@@ -30,12 +30,19 @@ OWN = (P.SIGMOID, P.GELU)  # primitives of C's math library that are not used
 # primitives of C's math library
 LIBM = frozenset((p, d) for p in (*FUNCTIONS, P.FMA) for d in DType if d.is_float)
 SLOW = frozenset((P.FMA, d) for d in DType)  # a call of fma() is slow without the instruction
-PORTABLE = replace(C99, index="ptrdiff_t")
+PORTABLE = replace(C99, index="ptrdiff_t", language="c")
 
 
 def target(request: Request) -> Target:
     """A generic target: the C compiler chooses the machine."""
-    return Target("c", primitives=NATIVE, lacks=SLOW, size=request.size, vectorizes=True)
+    return Target(
+        "c",
+        primitives=NATIVE,
+        lacks=SLOW,
+        size=request.size,
+        vectorizes=True,
+        languages=frozenset({PORTABLE.language}),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ from xlac_c.constants import constants
 from xlac_c.kernels import functions
 from xlac_c.lowering import LoweredForC
 from xlac_c.steps import Steps
+from xlac_sdk.emit import hand_written
 from xlac_sdk.emit.cfunctions import needed
 from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.host import capi
@@ -95,6 +96,7 @@ def c_file(
         for entry, point, checks in zip(entries.entries, api.entries.points, each[1:], strict=True):
             ways.append(_Way(entry.name, point.arrays, *written(entry.steps, checks), point))
     body = "\n".join(line for f in found.texts for line in f.lines)
+    written_by_hand = hand_written.functions(program.kernels)
     return template("xlac_c", "program.c.j2").render(
         api=api,
         ends=[
@@ -110,6 +112,8 @@ def c_file(
         else [c for c in constants(program, touched(program.every_step)) if c.symbol not in apart],
         checked=checked,
         kernels=found.texts,
+        declarations=[f"{one.declaration(dialect)};" for one in written_by_hand],
+        definitions=[one.definition(dialect) for one in written_by_hand],
         ways=[(way, _parameters(way.arrays, api)) for way in ways],
         text_of=text_of,
         first=written(entries.first, each[0]) if entries is not None else ([], []),

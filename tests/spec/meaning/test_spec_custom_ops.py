@@ -33,12 +33,12 @@ def test_custom_op_is_its_meaning(tmp_path: Path) -> None:
     assert not any(n.op.mnemonic == "call" for n in found.graph.nodes())
 
 
-def test_custom_op_with_kernels_is_a_call(tmp_path: Path) -> None:
+def test_custom_op_with_kernels_stays_one_node(tmp_path: Path) -> None:
     (tmp_path / "gated.c").write_text("/* */")
     found = model(
         tmp_path, OP + "    kernels: {c: gated.c}\ngraph: {y: 'gated(x, w)'}\noutputs: [y]\n"
     )
-    (call,) = [n for n in found.graph.nodes() if n.op.mnemonic == "call"]
+    (call,) = [n for n in found.graph.nodes() if n.op.mnemonic == "custom_op"]
     assert call.name == "y" and found.kernels["gated"]["c"].name == "gated.c"
     x, w = random(2, 6), random(6, seed=1)
     np.testing.assert_allclose(run(found, x=x, w=w)["y"], (x * w * 0.5)[:, :3], rtol=1e-6)

@@ -23,6 +23,7 @@ from xlac.ir.op import UNDEFINED, attributes
 from xlac.ops import build
 from xlac.ops.control.control import Pick
 from xlac.ops.control.custom_gradient import CustomGradient
+from xlac.ops.control.custom_op import CustomOp
 from xlac.ops.control.effect import CustomCall
 
 Tangents = tuple[Node | None, ...]
@@ -83,6 +84,9 @@ class Forward:
             self._differentiate_through(
                 node, own, with_origin(instead, own.origin, own.inputs), tangents
             )
+            if isinstance(own.op, CustomOp):  # its kernel still computes the results
+                self._results[node] = tuple(pick(own, n) for n in range(len(own.results)))
+                self.primal[node] = self._results[node][0]
             return
         if found is None:
             hint = "declare a `gradient` of an operation in `ops`, around it"

@@ -16,12 +16,14 @@ from xlac.ops import build
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Scan, While
 from xlac.ops.control.custom_gradient import CustomGradient
+from xlac.ops.control.custom_op import CustomOp
 from xlac.ops.walks import closed
 
 
 def is_control(op: Op) -> bool:
-    """Whether an operation is a loop, a branch, a call or a custom gradient."""
-    return isinstance(op, Scan | Cond | Call | While | BoundedWhile | CountedScan | CustomGradient)
+    """Whether an operation is a loop, a branch, a call or one of the user's own."""
+    custom = isinstance(op, CustomGradient | CustomOp)
+    return custom or isinstance(op, Scan | Cond | Call | While | BoundedWhile | CountedScan)
 
 
 def batched(node: Node, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
@@ -44,6 +46,8 @@ def batched(node: Node, now: Sequence[Along], size: Dim, walk: type[Walk]) -> li
             return counted_scan(node.op, now, size, walk)
         case CustomGradient():
             return _custom(node.op, now, size, walk)
+        case CustomOp():
+            return _hand_written(node, node.op, now, size, walk)
     raise AssertionError(node.op.mnemonic)
 
 
@@ -71,6 +75,24 @@ def _custom(op: CustomGradient, now: Sequence[Along], size: Dim, walk: type[Walk
     ]
     new = CustomGradient(body.graph(apart), closed(back.name, back.params, parts), op.name)
     return along(Node.of(new, *(n.node for n in now)), apart)
+
+
+def _hand_written(
+    node: Node, op: CustomOp, now: Sequence[Along], size: Dim, walk: type[Walk]
+) -> list[Along]:
+    """One call over the batch, where the operation declares a size for it and every operand is
+    mapped; else the meaning.
+    """
+    assert op.body is not None
+    if not op.batch or not all(flags(now)):
+        given = dict(zip(node.inputs, now, strict=True))
+        return walk(given, size).run(op.expanded(*node.inputs))
+    body = Body(op.body, flags(now), size, walk)
+    gives = [True] * len(body.gives)
+    sizes = tuple((n, size * e if n == op.batch else e) for n, e in op.sizes)
+    return along(
+        Node.of(replace(op, body=body.graph(gives), sizes=sizes), *(n.node for n in now)), gives
+    )
 
 
 def _branches(

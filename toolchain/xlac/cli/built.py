@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,14 +11,23 @@ from xlac.cli.amounts import peak, size
 
 if TYPE_CHECKING:
     from xlac.driver import Lowered
-    from xlac_sdk.programs.program import Program
+    from xlac_sdk.backend import Backend
 
 
-def announce(name: str, target: str, program: Program) -> None:
-    """Says how many kernels a program has, what memory it takes, and what its variants add."""
+def announced(name: str, backend: Backend, programs: Sequence[Lowered]) -> list[Lowered]:
+    """Says how many kernels the first of some programs has, what memory it takes, and what its
+    variants add; and of hand-written kernels those that cannot be compared here with what they
+    mean. Returns the programs, with that as a fact. Raises SourceError for one that differs.
+    """
+    from xlac.driver import agreed
+    from xlac.hand_written.agreement import told
     from xlac.program_variants import own
 
-    click.echo(f"{name} for {target}: {len(program.kernels)} kernels, {peak(program)}")
+    found = [agreed(one, backend) for one in programs]
+    program = found[0].program
+    for line in told(program.facts):
+        click.echo(f"warning: {line}", err=True)
+    click.echo(f"{name} for {backend.name}: {len(program.kernels)} kernels, {peak(program)}")
     for one in own(program):
         kept = (
             f"{size(one.weights)} of weights in a layout of its own"
@@ -27,6 +37,7 @@ def announce(name: str, target: str, program: Program) -> None:
         click.echo(
             f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size"
         )
+    return found
 
 
 def loss_of(lowered: Lowered) -> dict[str, Any]:

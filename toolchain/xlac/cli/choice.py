@@ -131,6 +131,7 @@ def chosen(
     verify_each: bool = False,
     entry: str | None = None,
     max_memory: str | None = None,
+    allow_kernels: bool | None = None,
 ) -> Chosen:
     """The values of these groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
@@ -150,6 +151,7 @@ def chosen(
         passes=passes,
         verify_each=verify_each,
         max_memory=max_memory,
+        allow_kernels=allow_kernels,
     )
     return Chosen(spec, target, options, allow_outside, entry)
 

@@ -56,6 +56,7 @@ def opened(
 
         problem = f"{choice.spec.name} has no section `train`, and so no {choice.entry}"
         raise UnsupportedError(Diagnostic("XL5030", problem, hint="leave --entry out"))
+    model = replace(model, allow_kernels=choice.options.allow_kernels)
     sizes = told(model) if told is not None else {}
     return watched(closed(model, ranges, quiet, sizes), kinds(choice.options.checked)), graphs
 
@@ -94,7 +95,8 @@ def closed(
     """A model with its open sizes but `ranges` fixed: at `sizes`, others at `opt`, which is said
     unless `quiet`.
     """
-    from xlac.driver import specialized, unfixed
+    from xlac.driver import specialized
+    from xlac.passes.narrow import unfixed
 
     known = sizes or {}
     kept = {name: symbol for name, symbol in model.dims.items() if name in ranges}

@@ -192,9 +192,16 @@ def machine_options(function: Command) -> Command:
 
 
 def target_options(function: Command) -> Command:
-    """Those of `machine_options`, --precision, --checked and --checks."""
+    """Those of `machine_options`, --precision, --checked, --checks and --allow-kernels."""
     decorators = [
         machine_options,
+        click.option(
+            "--allow-kernels/--no-kernels",
+            "allow_kernels",
+            default=None,
+            help="Compile and run the hand-written kernels that SPEC names, which are code; or "
+            "compute what it says they mean.",
+        ),
         click.option(
             "--precision",
             type=click.Choice(["default", "fast"]),

@@ -14,6 +14,7 @@ from typing import Any
 
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
+from xlac.ops.control.custom_op import CustomOp
 from xlac_sdk.target import Target
 
 Takes = Callable[[Node, Target], bool]
@@ -56,10 +57,21 @@ def window_choice(node: Node, target: Target) -> bool:
     return bool(module.takes(node, target))
 
 
+def custom_op(node: Node, target: Target) -> bool:
+    """Whether there is a hand-written kernel for the target, and such kernels are permitted: a
+    target whose kernels are not, has no languages.
+    """
+    op = node.op
+    assert isinstance(op, CustomOp)
+    kernel = op.kernel(target.name)
+    return kernel is not None and kernel.language in target.languages
+
+
 TAKEN: dict[str, tuple[Kind, Takes]] = {
     "attention": (Kind.ATTENTION, attention),
     "attention_sums": (Kind.ATTENTION, attention_derivative),
     "attention_gradient": (Kind.ATTENTION, attention_derivative),
+    "custom_op": (Kind.CUSTOM, custom_op),
     "select_and_scatter": (Kind.SCATTER, window_choice),
 }
 """By mnemonic."""

@@ -32,6 +32,7 @@ CPU: dict[Kind, str] = {
     Kind.CUMULATIVE: "xlac.codegen.cpu.cumulative",
     Kind.SORT: "xlac.codegen.cpu.sort.lower",
     Kind.RANDOM: "xlac.codegen.cpu.random",
+    Kind.CUSTOM: "xlac.codegen.hand_written",
 }
 GPU: dict[Kind, str] = {
     Kind.ELEMENTWISE: "xlac.codegen.gpu.elementwise",
@@ -46,6 +47,7 @@ GPU: dict[Kind, str] = {
     Kind.CUMULATIVE: "xlac.codegen.gpu.scan.cumulative",
     Kind.SORT: "xlac.codegen.gpu.sort.sort",
     Kind.RANDOM: "xlac.codegen.gpu.random",
+    Kind.CUSTOM: "xlac.codegen.hand_written",
 }
 """The module whose `lower(group, target, name, lower_part)` makes the kernels of a
 kind of group.

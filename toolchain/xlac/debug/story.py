@@ -13,6 +13,7 @@ from xlac.debug.report import call_of, groups, kernels_of, work_of
 from xlac.driver import Lowered
 from xlac.fusion.group import Group, Kind
 from xlac.fusion.partition import is_alias
+from xlac.hand_written.permission import notes
 from xlac.ir.graph import Graph, Node
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.reduction import Reduce
@@ -78,8 +79,10 @@ def tell(
     every = [group for _, group in groups(lowered.partition)]
     homes = _homes(every)
     lines: list[str] = []
+    by_hand = notes(source, lowered.target)
     for path, entry in entries.items():
         lines.append(f"{path}: {', '.join(entry.operations)} -> {entry.types}")
+        lines += (f"    {line}" for line in dict.fromkeys(by_hand.get(path, ())))
         mine = homes.get(path, [])
         if not mine:
             lines.append(

@@ -31,6 +31,7 @@ class Kind(Enum):
     CUMULATIVE = "cumulative"
     SORT = "sort"
     RANDOM = "random"
+    CUSTOM = "custom"  # a hand-written kernel, into which nothing is fused
     CLAIMED = "claimed"  # a composite that the target takes whole
     CONTROL = "control"  # cond, while, scan, call: host steps around other groups
 

@@ -58,7 +58,7 @@ def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]
     went()
     nodes = tuple(sorted(cluster.members, key=number.__getitem__))
     outputs = tuple(sorted(cluster.outputs, key=number.__getitem__))
-    if cluster.kind in (Kind.CONTROL, Kind.CLAIMED):
+    if cluster.kind in (Kind.CONTROL, Kind.CLAIMED, Kind.CUSTOM):
         inputs = cluster.anchor.inputs
     else:
         inputs = tuple(

@@ -153,7 +153,7 @@ class ProducerFusion:
         if cluster.kind is Kind.SCATTER and self._reads_target(user, node):
             return "it reads what is scattered into, which is overwritten where it lies"
         if isinstance(user.op, Composite) and not isinstance(user.op, Elementwise):
-            return f"{user.op.mnemonic} takes its operands from memory"
+            return f"{user.op.called} takes its operands from memory"
         match cluster.kind:
             case Kind.ELEMENTWISE | Kind.WINDOW | Kind.CUMULATIVE | Kind.SCATTER:
                 return ""

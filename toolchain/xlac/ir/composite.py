@@ -18,6 +18,11 @@ class Composite(Op):
     claim it.
     """
 
+    @property
+    def called(self) -> str:
+        """What messages call what computes it, where it is taken whole."""
+        return self.mnemonic
+
     @abstractmethod
     def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
         """The same from simpler operations; a tuple for several results."""

@@ -7,7 +7,7 @@ from importlib import import_module
 from xlac.ir.op import OPS
 
 FILES = {
-    "control": "control bounded custom_gradient effect",
+    "control": "control bounded custom_gradient custom_op effect",
     "nn": (
         "attention attention_derivatives cached_attention rotary convolution "
         "transposed_convolution linear einsum loss class_loss batch_normalization normalization "

@@ -18,6 +18,7 @@ from xlac.ir.op import Op, ShapeError
 from xlac.ir.types import Type
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
+from xlac.ops.control.custom_op import CustomOp
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.reduction.cumulative import Cumulative
@@ -92,10 +93,12 @@ def total(graph: Graph) -> Cost:
 
 @lru_cache(maxsize=4096)
 def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
-    """Arithmetic operations of one operation that holds no graphs."""
+    """Arithmetic operations of one operation that holds no graphs but its meaning."""
     size = sum(size_hint(t.size) for t in results)
     first = size_hint(inputs[0].size) if inputs else 0
     match op:
+        case CustomOp(body=Graph() as body):
+            return total(body).flops
         case Scalar() | Compare() | Select():
             return size
         case Cast() | Bitcast() | Iota():

@@ -25,7 +25,7 @@ TITLES = {
     "view extend": "Views", "gather scatter dynamic_slice": "Gather and scatter",
     "reduction window window_choice cumulative": "Reductions and windows",
     "contraction conv": "Dot and convolution", "order": "Sorting",
-    "control bounded custom_gradient": "Control flow", "effect": "Effects",
+    "control bounded custom_gradient custom_op": "Control flow", "effect": "Effects",
     "dynamic": "Sizes known later", "native": "More scalar functions",
     "elementary trigonometric": "Elementary functions", "special gamma": "Special functions",
     "logic": "Comparisons and logic", "activation gating": "Activations",

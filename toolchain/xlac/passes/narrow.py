@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from xlac.ir.dims import Dim, Sym, Symbol, bounds, evaluate, symbol, symbols
+from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, bounds, evaluate, symbol, symbols
 from xlac.ir.graph import Graph, Node, walk
+from xlac.model import Model
 from xlac.ops.control.control import Pick
 from xlac.passes.specialize import substituted
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.programs.sizes import determined
+from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 
 def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str, Symbol]]:
@@ -83,3 +85,29 @@ def _edge(fits: Callable[[int], bool], good: int, end: int) -> int:
         middle = (good + end) // 2
         good, end = (middle, end) if fits(middle) else (good, middle)
     return good
+
+
+def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
+    """The model with these of its open sizes fixed."""
+    left = {name: symbol for name, symbol in model.dims.items() if name not in sizes}
+    return replace(model, graph=substituted(model.graph, sizes), dims=left) if sizes else model
+
+
+def unfixed(model: Model) -> Model:
+    """The model for one program of all its sizes. Those that no input's shape tells are fixed at
+    their `opt`, and the others narrowed to those for which every value has a size.
+
+    Raises LimitError for a size without a bound: memory is planned for the largest.
+    """
+    told = determined(node.type.shape for node in model.inputs)
+    graph = substituted(
+        model.graph, {name: s.opt for name, s in model.dims.items() if name not in told}
+    )
+    dims = {name: one for name, one in model.dims.items() if name in told}
+    for name, one in dims.items():
+        if one.max >= UNBOUNDED:
+            problem = f"size '{name}' has no max, and memory is planned for the largest"
+            hint = f"declare one, or narrow it: --dim {name}={one.min}..{max(one.opt, 1)}"
+            raise LimitError(Diagnostic("XL4021", problem, hint=hint))
+    graph, dims = narrowed(graph, dims)
+    return replace(model, graph=graph, dims=dims)

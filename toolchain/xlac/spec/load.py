@@ -22,6 +22,8 @@ from xlac.spec.interface import (
     read_outputs,
     read_state,
 )
+from xlac.spec.kernels.files import paths
+from xlac.spec.kernels.files import read as read_kernels
 from xlac.spec.report import Report
 from xlac.spec.schema.document import Merged, read_document, resolved
 from xlac.spec.schema.settings import DimValue, read_dims, read_params
@@ -117,7 +119,8 @@ def _load(
     broken = {name for section, name in report.broken if section in ("dims", "params")}
     constants = Constants(values, sizes, broken)
     stored = Stored(merged.weights, report, resolved(path).parent, allow_outside)
-    context = Elaboration(report, merged.blocks, merged.ops, Frame(), stored, HANDLERS)
+    kernels = read_kernels(merged, report, resolved(path).parent, allow_outside)
+    context = Elaboration(report, merged.blocks, merged.ops, Frame(), stored, HANDLERS, kernels)
     scope = Scope(context.root, constants)
     scope.values.update(
         {name: None for section, name in report.broken if section in ("inputs", "state")}
@@ -139,11 +142,17 @@ def _load(
     drawn = merged.train is not None and merged.train.spec.init is not None
     if weights and not report.found and not drawn:
         arrays = find(context.weights, stored, constants)
-    kernels = check_kernels(merged, report, resolved(path).parent, allow_outside)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
     model = Model(
-        graph, arrays, symbols, merged.doc, merged.precision or "default", state, kernels, extents
+        graph,
+        arrays,
+        symbols,
+        merged.doc,
+        merged.precision or "default",
+        state,
+        paths(kernels),
+        extents,
     )
     return model, merged, training
 
@@ -161,28 +170,3 @@ def check_count(merged: Merged, constants: Constants, report: Report) -> None:
                 "XL4018", f"the model has more than {MAX_NODES:,} operations", entry.place.key
             )
             report.finish()
-
-
-def check_kernels(
-    merged: Merged, report: Report, folder: Path, allow_outside: bool
-) -> dict[str, dict[str, Path]]:
-    """The files of hand-written kernels, by operation and target; each must be there, inside the
-    folder.
-    """
-    found: dict[str, dict[str, Path]] = {}
-    for name, entry in merged.ops.items():
-        for target, text in entry.spec.kernels.items():
-            at = entry.place.at("kernels", target)
-            path = entry.place.source.file.parent / text
-            if not allow_outside and not resolved(path).is_relative_to(folder):
-                report.add(
-                    "XL3002",
-                    f"{text!r} is outside the spec's folder",
-                    at.span,
-                    "--allow-outside permits it",
-                )
-            elif not path.is_file():
-                report.add("XL3001", f"no such file: {text}", at.span)
-            else:
-                found.setdefault(name, {})[target] = path
-    return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.amounts import size
-from xlac.cli.built import announce, loss_of, tell
+from xlac.cli.built import announced, loss_of, tell
 from xlac.cli.choice import Chosen, chosen, variants
 from xlac.cli.models import open_model, read_graph
 from xlac.cli.options import (
@@ -190,7 +190,7 @@ class Build:
         if limit is not None:
             for each in programs:
                 check(each.program, limit.nbytes, not wanted.weights.inside)
-        announce(model.name, choice.target, first.program)
+        programs = announced(model.name, backend, programs)
         unchecked = None
         if first.program.facts.get(FACT) and backend.chooses_checks:
             plain = open_model(choice.with_options(checked=False), ranges, quiet=True)

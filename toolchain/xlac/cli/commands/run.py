@@ -190,6 +190,7 @@ def _compiled(
             schedules=choice.options.schedules,
             passes=choice.options.passes,
             verify_each=choice.options.verify_each,
+            allow_kernels=choice.options.allow_kernels,
         )
     if isinstance(program, Specializing):
         return program.specialize(inputs), inputs

@@ -22,9 +22,11 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ops.control.bounded import BoundedWhile
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
+from xlac.ops.control.custom_op import CustomOp
 from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast
 from xlac.spec.text.write import flow, scalar, type_text
+from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 # whether a constant is kept in a file under a name, instead of being written out
@@ -244,8 +246,10 @@ class Section:
         op, learned = node.op, parameters(node)
         if op.bodies() and body_of(op) is None:
             raise cannot("holds a graph of its own", node)
-        if isinstance(op, Call) and op.name in self.book.called:
-            return {"op": op.name, "in": [self.names[i] for i in node.inputs]}
+        if isinstance(op, Call | CustomOp) and op.name in self.book.called:
+            given = op.attributes if isinstance(op, CustomOp) else ()
+            own = {name: str(v) if isinstance(v, DType) else v for name, v in given}
+            return {"op": op.name, "in": [self.names[i] for i in node.inputs], **own}
         operands = self.operands.get(node, list(node.inputs[: len(node.inputs) - len(learned)]))
         exact = adapts(op) and not is_short(node, operands)
         found: dict[str, Any] = {"op": op.mnemonic}

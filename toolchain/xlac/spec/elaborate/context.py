@@ -21,6 +21,7 @@ from xlac_sdk.source import Origin, Span
 
 if TYPE_CHECKING:
     from xlac.spec.elaborate.evaluate import Evaluator
+    from xlac.spec.kernels.files import KernelText
     from xlac.spec.weights.stored import Stored
 
 MAX_NODES = 200_000
@@ -51,6 +52,8 @@ class Elaboration:
     root: Frame
     stored: Stored
     handlers: Handlers
+    # of custom ops, by name and target
+    kernels: Mapping[str, Mapping[str, KernelText]] = field(default_factory=dict)
     weights: dict[str, Node] = field(default_factory=dict)
     # blocks and custom ops being used, the innermost last
     stack: list[str] = field(default_factory=list)

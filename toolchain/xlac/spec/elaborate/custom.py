@@ -28,6 +28,7 @@ from xlac.spec.elaborate.op_node import inputs
 from xlac.spec.elaborate.operations import Operand
 from xlac.spec.elaborate.scope import Bundle, Frame, Scope, Value
 from xlac.spec.elaborate.type_text import type_parts
+from xlac.spec.kernels.operation import operation
 from xlac.spec.report import Fault, Place, Poisoned, nearest
 from xlac.spec.schema import schema
 from xlac.spec.schema.document import SpecEntry
@@ -132,10 +133,10 @@ def use(
     if not inline:
         body = Graph(name, tuple(values), results)
         op: Op = Call(body, name)
+        if texts := context.kernels.get(name):
+            op = operation(name, entry, texts, body, constants, (met.sizes, met.shapes))
         if spec.gradient is not None:
-            if spec.kernels:
-                calls = build.results(Node.of(op, *values))
-                body = Graph(name, tuple(values), dict(zip(results, calls, strict=True)))
+            body = body if not texts else called(context, op, body, Origin(path, at))
             op = CustomGradient(body, gradient(context, entry, body, inner, path), name)
         try:
             made = build.results(Node.of(op, *nodes))
@@ -143,9 +144,15 @@ def use(
             raise Fault("XL2009", f"{name}: {error}", spans.whole()) from None
         context.stamp(made, Origin(path, at))
         results = dict(zip(results, made, strict=True))
-    if len(results) == 1:
-        return next(iter(results.values()))
-    return Bundle(dict(results), None, tuple(results.values()))
+    values = list(results.values())
+    return values[0] if len(values) == 1 else Bundle(dict(results), None, tuple(values))
+
+
+def called(context: Elaboration, op: Op, body: Graph, origin: Origin) -> Graph:
+    """A body that applies the operation and nothing else, with the results of another."""
+    calls = build.results(Node.of(op, *body.inputs))
+    context.stamp(calls, origin)
+    return Graph(body.name, body.inputs, dict(zip(body.outputs, calls, strict=True)))
 
 
 @dataclass

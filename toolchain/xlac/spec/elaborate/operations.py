@@ -28,6 +28,7 @@ STRUCTURAL = {
     "scan": "write {scan: …, carry: …, body: …, next: …}",
     "call": "use a block, or write {op: call, in: …, body: …}",
     "custom_gradient": "declare `gradient` beside `expr` in ops",
+    "custom_op": "declare `kernels` beside `expr` in ops",
     "custom_change": "gradients of operations that declare theirs are made of this",
     "bounded_while": "write {while: …, max: …, carry: …, body: …, next: …}",
     "counted_scan": "write a scan; gradients of loops are made of this",

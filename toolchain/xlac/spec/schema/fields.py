@@ -188,3 +188,14 @@ BlockInputs = Annotated[
     Annotated[list[Name], Tag("<list>")] | Annotated[dict[Name, TypeText], Tag("<mapping>")],
     Discriminator(is_list),
 ]
+
+
+def one_of(*keys: str) -> Any:
+    """A discriminator: the first of the keys that a mapping has; text is apart."""
+
+    def tag(value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return "<text>"
+        return next((f"<{key}>" for key in keys if key in value), None)
+
+    return tag

@@ -23,8 +23,10 @@ from xlac.spec.schema.fields import (
     TypeText,
     Whole,
     is_list,
+    one_of,
 )
 from xlac.spec.schema.interface import DimLike, InputLike, StateSpec
+from xlac.spec.schema.kernels import KernelLike, ToleranceLike
 from xlac.spec.schema.strict import Strict
 from xlac.spec.schema.training import OptimizerSpec, RateSpec, TrainSpec
 from xlac.spec.schema.weights import WeightsLike
@@ -107,15 +109,6 @@ class Carry(Strict):
     )
     copies: Whole = Field(default=None, description="how many, read as name.0, name.1, …")
     type: TypeText = Field(default=None, description="its type, where a number leaves it open")
-
-
-def _one_of(*keys: str) -> Any:
-    def tag(value: Any) -> str | None:
-        if not isinstance(value, dict):
-            return "<text>"
-        return next((f"<{key}>" for key in keys if key in value), None)
-
-    return tag
 
 
 CarryLike = Annotated[
@@ -207,7 +200,7 @@ GraphEntry = Annotated[
     | Annotated[WhileNode, Tag("<while>")]
     | Annotated[CondNode, Tag("<cond>")],
     Discriminator(
-        _one_of("op", "block", "scan", "while", "cond"),
+        one_of("op", "block", "scan", "while", "cond"),
         custom_error_type="entry",
         custom_error_message="a node has one of the keys op, block, scan, while, cond",
     ),
@@ -245,8 +238,14 @@ class OpSpec(Strict):
         default=None,
         description="how it goes backwards: d_x of each operand x, by operands, results y and d_y",
     )
-    kernels: dict[Literal["c", "cpu", "cuda", "reference"], Text] = Field(
+    kernels: dict[Name, KernelLike] = Field(
         default={}, description="hand-written kernels by target, checked against expr"
+    )
+    tolerance: ToleranceLike | None = Field(
+        default=None, description="how far a kernel's results may be from those of expr"
+    )
+    batch: Name | None = Field(
+        default=None, description="a leading size that kernels take any number of: vmap uses it"
     )
 
 

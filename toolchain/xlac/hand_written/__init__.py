@@ -1,0 +1,1 @@
+"""Hand-written kernels of a model: whether they may be compiled, and whether they are right."""

@@ -1,0 +1,88 @@
+"""Hand-written kernels of a model: whether they may be compiled, and which a program has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from xlac.fusion.group import Group, Kind, Partition
+from xlac.ir.graph import Graph, Node
+from xlac.model import Model
+from xlac.ops.control.custom_op import CustomOp, KernelFile
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target import Target
+
+
+def permitted(target: Target, model: Model) -> Target:
+    """The target with the languages of kernels that may be compiled for this model.
+
+    Raises SourceError where the model has a kernel for the target and nobody said whether it may be
+    compiled, or it is in a language that the target does not take.
+    """
+    if model.allow_kernels is False:
+        return replace(target, languages=frozenset())
+    found = dict.fromkeys(_kernels(model.graph, target))
+    wrong = [d for kernel, node in found if (d := _refused(kernel, node, target, model))]
+    if wrong:
+        raise SourceError(*dict.fromkeys(wrong))
+    return target if model.allow_kernels else replace(target, languages=frozenset())
+
+
+def called(partition: Partition) -> Iterator[Group]:
+    """The groups that are calls of hand-written kernels, those of bodies too."""
+    for part in (partition, *partition.inner.values()):
+        yield from (group for group in part.groups if group.kind is Kind.CUSTOM)
+        if part is not partition:
+            for inner in part.inner.values():
+                yield from called(inner)
+
+
+def notes(graph: Graph, target: Target) -> dict[str, list[str]]:
+    """Why operations that have kernels are computed by their meaning, by the paths of nodes."""
+    found: dict[str, list[str]] = {}
+    for node in graph.nodes():
+        if isinstance(node.op, CustomOp):
+            kernel = node.op.kernel(target.name)
+            if kernel is None:
+                why = f"no hand-written kernel for {target.name}"
+            elif kernel.language not in target.languages:
+                why = f"{kernel.file} is not permitted"
+            else:
+                continue
+            line = f"'{node.op.name}' is computed by what it means: {why}"
+            found.setdefault(node.name, []).append(line)
+        for body in node.op.bodies():
+            for path, lines in notes(body, target).items():
+                found.setdefault(path, []).extend(lines)
+    return found
+
+
+def _kernels(graph: Graph, target: Target) -> Iterator[tuple[KernelFile, Node]]:
+    for node in graph.nodes():
+        if isinstance(node.op, CustomOp):
+            kernel = node.op.kernel(target.name)
+            if kernel is not None:
+                yield kernel, node
+        for body in node.op.bodies():
+            yield from _kernels(body, target)
+
+
+def _refused(kernel: KernelFile, node: Node, target: Target, model: Model) -> Diagnostic | None:
+    """Why a kernel is not compiled; None for one that may be."""
+    assert isinstance(node.op, CustomOp)
+    span = node.origin.span if node.origin else None
+    if model.allow_kernels is None:
+        problem = (
+            f"'{node.op.name}' has a hand-written kernel for {target.name} "
+            f"({kernel.file}, {kernel.place}), which is code and would be run"
+        )
+        hint = (
+            "--allow-kernels compiles it (allow_kernels=True), --no-kernels computes what the "
+            "spec says it means"
+        )
+        return Diagnostic("XL3032", problem, span, hint)
+    if kernel.language not in target.languages:
+        known = ", ".join(f".{name}" for name in sorted(target.languages)) or "none"
+        problem = f"the target {target.name} takes no .{kernel.language} ({kernel.place})"
+        return Diagnostic("XL3033", problem, span, f"it takes: {known}")
+    return None

@@ -1,0 +1,179 @@
+"""An operation with hand-written kernels, as a node."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from xlac.ir.dims import Dim, Shape, volume
+from xlac.ir.graph import Graph
+from xlac.ops.control.custom_op import CustomOp, KernelFile
+from xlac.spec.elaborate import arithmetic
+from xlac.spec.elaborate.arithmetic import Constants
+from xlac.spec.elaborate.type_text import size_value, type_parts
+from xlac.spec.kernels.files import KernelText
+from xlac.spec.report import Fault, nearest
+from xlac.spec.schema import schema
+from xlac.spec.schema.document import SpecEntry
+from xlac.spec.schema.kernels import KernelTolerance
+from xlac_sdk.dtypes import DType
+
+NAME = re.compile(r"[A-Za-z_]\w*")
+MOST_THREADS, MOST_SHARED, MOST_SCRATCH = 1024, 1 << 20, 1 << 40
+GPU = ("cu", "cl")  # languages of GPUs
+# relative errors that are permitted where the operation says nothing: a few roundings
+USUAL = {DType.F64: 1e-13, DType.F32: 1e-5, DType.F16: 4e-3, DType.BF16: 3e-2}
+
+
+def operation(
+    name: str,
+    entry: SpecEntry[schema.OpSpec],
+    texts: Mapping[str, KernelText],
+    body: Graph,
+    constants: Constants,
+    met: tuple[Mapping[str, Dim], Mapping[str, Shape]],
+) -> CustomOp:
+    """The operation that calls the kernels. `met` are the sizes and shapes that names in the
+    declared types stand for. Raises Fault.
+    """
+    sizes = _sizes(entry, constants, *met)
+    known = constants.extended({}, dict(sizes))
+    relative, absolute, finite = _tolerance(entry, body)
+    batch = entry.spec.batch or ""
+    if batch and batch not in dict(sizes):
+        raise _no_size(batch, sizes, entry.place.at("batch").span)
+    return CustomOp(
+        body,
+        name,
+        tuple(_kernel(name, kernel, known, sizes).row() for kernel in texts.values()),
+        sizes,
+        _attributes(entry, constants),
+        relative,
+        absolute,
+        finite,
+        batch,
+    )
+
+
+def _sizes(
+    entry: SpecEntry[schema.OpSpec],
+    constants: Constants,
+    sizes: Mapping[str, Dim],
+    shapes: Mapping[str, Shape],
+) -> tuple[tuple[str, Dim], ...]:
+    """The named sizes in the order in which the types name them; a shape as its elements."""
+    found: dict[str, Dim] = {}
+    for section, types in (("inputs", entry.spec.inputs), ("outputs", entry.spec.outputs)):
+        for key, text in types.items():
+            _, extents, _ = type_parts(text, constants, entry.place.at(section, key))
+            for tree in extents[1] if extents else ():
+                if isinstance(tree, ast.Starred):
+                    name = tree.value.id if isinstance(tree.value, ast.Name) else "S"
+                    if name in shapes:
+                        found.setdefault(name, volume(shapes[name]))
+                elif isinstance(tree, ast.Name) and tree.id in sizes:
+                    found.setdefault(tree.id, sizes[tree.id])
+    return tuple(found.items())
+
+
+def _attributes(
+    entry: SpecEntry[schema.OpSpec], constants: Constants
+) -> tuple[tuple[str, Any], ...]:
+    """The parameters as a kernel takes them: numbers, and names of element types as such. One whose
+    default is no whole number is a double, whatever was given.
+    """
+    found: list[tuple[str, Any]] = []
+    for key, default in entry.spec.params.items():
+        value = constants.params[key]
+        if isinstance(value, bool | int):
+            value = int(value) if isinstance(default, bool | int) else float(value)
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise Fault("XL3031", f"{key} is {value}, beyond 64 bits", _param(entry, key))
+        if isinstance(value, str) and value in {d.value for d in DType}:
+            value = DType(value)
+        if not isinstance(value, int | float | DType):
+            problem = f"kernels take numbers and element types, and {key} is neither"
+            raise Fault("XL3031", problem, _param(entry, key), "leave out kernels, or this")
+        found.append((key, value))
+    return tuple(found)
+
+
+def _param(entry: SpecEntry[schema.OpSpec], key: str) -> Any:
+    return entry.place.at("params", key).span
+
+
+def _tolerance(entry: SpecEntry[schema.OpSpec], body: Graph) -> tuple[float, float, bool]:
+    """The relative and the absolute bound, as declared or a few roundings of the type with most;
+    and whether only numbers are compared.
+    """
+    given = entry.spec.tolerance
+    if isinstance(given, KernelTolerance):
+        bounds = float(given.relative), float(given.absolute)
+    elif given is not None:
+        bounds = float(given), 0.0
+    else:
+        usual = (USUAL.get(node.type.dtype, 0.0) for node in body.outputs.values())
+        bounds = max(usual, default=0.0), 0.0
+    if not all(0 <= bound < float("inf") for bound in bounds):
+        place = entry.place.at("tolerance")
+        raise Fault("XL3031", "a tolerance is a number that is not negative", place.span)
+    return *bounds, isinstance(given, KernelTolerance) and given.finite
+
+
+def _kernel(
+    name: str, kernel: KernelText, constants: Constants, sizes: tuple[tuple[str, Dim], ...]
+) -> KernelFile:
+    spec, place = kernel.spec, kernel.place
+    function = str(spec.function or name)
+    if NAME.fullmatch(function) is None or not function.isascii():
+        at = place.at("function").span if spec.function else place.span
+        problem = f"{function!r} is no name of a function"
+        raise Fault("XL3031", problem, at, "say `function:` beside `file:`")
+    split = str(spec.split or "")
+    if split and split not in dict(sizes):
+        raise _no_size(split, sizes, place.at("split").span)
+
+    others = ("split",) if kernel.language in GPU else ("blocks", "threads", "shared")
+    for field in others:
+        if field in spec.model_fields_set:
+            what = "GPUs" if kernel.language in GPU else "CPUs"
+            problem = f"{field} says nothing of a kernel for {what}"
+            raise Fault("XL3031", problem, place.at(field).key, "leave it out")
+
+    def number(field: str, least: int, most: int) -> Dim:
+        at = place.at(field)
+        given = arithmetic.value(getattr(spec, field), constants, at)
+        if field not in spec.model_fields_set:
+            return int(given)
+        found = size_value(given, at)
+        if isinstance(found, int) and not least <= found <= most:
+            problem = f"{field} is {found}, and must be {least} to {most}"
+            raise Fault("XL3031", problem, at.span)
+        return found
+
+    def fixed(field: str, least: int, most: int) -> int:
+        found = number(field, least, most)
+        if not isinstance(found, int):
+            raise Fault("XL3031", f"{field} is a number known at build time", place.at(field).span)
+        return found
+
+    return KernelFile(
+        kernel.target,
+        kernel.language,
+        kernel.path.name,
+        f"{place.span.file.name}:{place.span.line}:{place.span.column}",
+        function,
+        kernel.text,
+        number("scratch", 0, MOST_SCRATCH),
+        split,
+        number("blocks", 1, (1 << 31) - 1),
+        fixed("threads", 1, MOST_THREADS),
+        fixed("shared", 0, MOST_SHARED),
+    )
+
+
+def _no_size(name: str, sizes: tuple[tuple[str, Dim], ...], span: Any) -> Fault:
+    known = [key for key, _ in sizes]
+    return Fault("XL3031", f"the types name no size {name!r}", span, nearest(name, known))
