@@ -49,7 +49,7 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.source import Diagnostic, XlacError
+from xlac_sdk.source import XlacError
 from xlac_sdk.support.limits import checkpoint, within
 from xlac_sdk.target import Target
 
