@@ -14,6 +14,7 @@ from schedule_draws import Drawn, dot, x
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot
+from xlac.ops.tensor.view import Transpose
 from xlac_sdk.dtypes import DType
 
 AVX512, AVX2, SSE = TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"]
@@ -51,6 +52,13 @@ def whole_maps() -> Group:
     return group(Kind.CONV, conv((3, 9, 9, 2), (3, 8, 8, 4), layout=layout, kind="input"))
 
 
+def three_loops() -> Group:
+    """A left operand whose rows are three loops that do not merge."""
+    turned = Node.of(Transpose((1, 0, 2, 3)), x("a", 4, 3, 5, 12))
+    op = Dot(contract_lhs=(3,), contract_rhs=(0,))
+    return group(Kind.DOT, Node.of(op, turned, x("b", 12, 40)))
+
+
 def channels() -> Group:
     return group(Kind.CONV, conv((1, 5, 6, 12), (3, 3, 1, 12), pad=1, groups=12))
 
@@ -66,6 +74,11 @@ OPERAND_CASES: dict[str, Drawn] = {
     "input_spread_channels": Drawn(spread(4), AVX512, "conv_input"),
     "input_channels": Drawn(channels, replace(AVX2, masked=True), "conv_input"),
     "input_turned": Drawn(whole_maps, AVX2, "conv_input"),
+    "rows_dot": Drawn(three_loops, AVX2, "row_loops"),
+    "rows_conv": Drawn(padded(MAPS), AVX2, "row_loops"),
+    "rows_conv_last": Drawn(padded(LAST), AVX512, "row_loops"),
+    "rows_gpu": Drawn(three_loops, GPU, "row_loops"),
+    "rows_gpu_conv": Drawn(padded(LAST), GPU, "row_loops"),
     "input_gpu": Drawn(padded(LAST), GPU, "conv_input"),
     "input_gpu_channels": Drawn(channels, GPU, "conv_input"),
 }

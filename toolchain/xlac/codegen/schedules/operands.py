@@ -1,4 +1,6 @@
-"""Schedules of the operands of contractions: which are copied first, and the layout of the copy."""
+"""Schedules of contractions that come before their kernels': which operands are copied, to which
+layout, and which loops are rows.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,18 @@ class ConvInputSchedule(Schedule):
     order: Order | None
 
 
-OPERANDS = (DotOperandsSchedule, ConvInputSchedule)
+@dataclass(frozen=True, slots=True)
+class RowLoopsSchedule(Schedule):
+    """The two loops of a contraction that its row tiles cover, where more are left beside columns
+    and sums: loops over merged axes of the result, numbered from the outermost. Every step of the
+    others reads the right operand again.
+    """
+
+    template: ClassVar[str] = "row_loops"
+    rows: tuple[Natural, Natural]
+
+
+OPERANDS = (DotOperandsSchedule, ConvInputSchedule, RowLoopsSchedule)
 
 
 def check_order(order: Order, rank: int, path: Path) -> None:

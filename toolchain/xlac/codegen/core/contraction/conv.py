@@ -18,6 +18,7 @@ from xlac.codegen.core.contraction.contraction import Axis, Contraction, Edge, O
 from xlac.codegen.core.contraction.conv_input import windowed_input
 from xlac.codegen.core.contraction.conv_input_choice import InputReads, reached
 from xlac.codegen.core.contraction.phases import AxisPhase, Phase, phases_of
+from xlac.codegen.core.contraction.row_loops import of_windows, settled
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import OperandView
@@ -148,7 +149,7 @@ def lower(
                 group, target, part, lower_part.decisions, after, geometry, left, right, kernel
             )
         else:
-            c = canonical(anchor, after, geometry, left, right)
+            c = canonical(anchor, after, geometry, left, right, part, lower_part.decisions)
             launches += templates.contraction(
                 group, target, part, lower_part.decisions, c, after, kernel
             )
@@ -234,7 +235,13 @@ def _of_phase(
 
 
 def canonical(
-    anchor: Node, after: Epilogue, g: ConvGeometry, left: OperandSource, right: OperandSource
+    anchor: Node,
+    after: Epilogue,
+    g: ConvGeometry,
+    left: OperandSource,
+    right: OperandSource,
+    name: str,
+    decisions: Decisions,
 ) -> Contraction:
     """The convolution with its axes classified as outer, rows, columns and inner."""
     letters = g.op.layout[2]
@@ -254,7 +261,7 @@ def canonical(
         for run in (*_phase_run(axes, first, g), *runs(axes[first + 1 : stop], first + 1))
     ]
     firsts = {n: g.phase[letter].first for n, letter in enumerate(letters) if letter in g.phase}
-    rows = _rows(around)
+    rows = settled(name, decisions, around, range(len(around)), of_windows(around))
     if g.groups > 1:
         per_batch = g.x["N"] * g.result["N"] if g.op.batch_groups > 1 else g.x["C"] * g.taps["I"]
         around.insert(
@@ -276,18 +283,6 @@ def canonical(
     summed.append(Axis(g.taps["I"], g.x["C"], g.kernel["I"]))
     borders = tuple(g.edges.values())
     return arranged(anchor, after, around, rows, columns, summed, left, right, borders, firsts)
-
-
-def _rows(around: Sequence[ContractionLoop]) -> list[ContractionLoop]:
-    """The loops that row tiles cover: the last two; or the longest and the last, if tiles of the
-    last two would have few rows and every step of the longest would read the whole right operand
-    again (weight gradients, whose rows and columns are taps).
-    """
-    if len(around) < 3:
-        return list(around)
-    longest = max(around[:-2], key=lambda run: run.loop.usual)
-    few = around[-1].loop.usual * around[-2].loop.usual
-    return [longest, around[-1]] if longest.loop.usual > few else list(around[-2:])
 
 
 def _phase_run(axes: Sequence[Axis], axis: int, g: ConvGeometry) -> list[ContractionLoop]:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource
+from xlac.codegen.core.contraction.row_loops import ROWS, settled
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.operands import OperandView
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.operands import DotOperandsSchedule
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim
@@ -81,15 +83,22 @@ def lower(
             found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
         views.append(found)
-    c = canonical(anchor, after, views[0], views[1])
+    c = canonical(anchor, after, views[0], views[1], name, lower_part.decisions)
     launches += contraction(group, target, name, lower_part.decisions, c, after, views[1])
     used = {v.value for v in views if isinstance(v.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 
 
-def canonical(anchor: Node, after: Epilogue, left: OperandView, right: OperandView) -> Contraction:
+def canonical(
+    anchor: Node,
+    after: Epilogue,
+    left: OperandView,
+    right: OperandView,
+    name: str,
+    decisions: Decisions,
+) -> Contraction:
     """The dot product with its axes classified as outer, rows, columns and inner, and merged where
-    strides allow.
+    strides allow. Rows are the longest loops over the left operand alone, or as asked for.
     """
     op = anchor.op
     assert isinstance(op, Dot)
@@ -104,7 +113,9 @@ def canonical(anchor: Node, after: Epilogue, left: OperandView, right: OperandVi
     axes = [Axis(n, *p) for n, p in zip(shape, pairs, strict=True)]
     around, across = runs(axes[:split]), runs(axes[split:], split)
     columns = across.pop() if across else ContractionLoop(Axis(1), ())
-    rows = sorted((r for r in around if not r.loop.right), key=lambda r: -r.loop.usual)[:2]
+    able = [number for number, run in enumerate(around) if not run.loop.right]
+    longest = sorted(able, key=lambda number: -around[number].loop.usual)[:ROWS]
+    rows = settled(name, decisions, around, able, longest)
     summed = [
         Axis(sizes[a], left.strides[a], right.strides[b])
         for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)

@@ -1,0 +1,51 @@
+"""Settles which loops of a contraction its row tiles cover."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xlac.codegen.core.contraction.axes import ContractionLoop
+from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.operands import RowLoopsSchedule
+from xlac.codegen.schedules.schedule import Misfit
+
+ROWS = 2  # the most loops that a row tile covers
+
+
+def settled(
+    name: str,
+    decisions: Decisions,
+    around: Sequence[ContractionLoop],
+    able: Collection[int],
+    chosen: Sequence[int],
+) -> list[ContractionLoop]:
+    """The row loops, of the loops `around` the sum with the numbers `able`: all of these where they
+    are no more than two, else those of the kernel's schedule, which is that asked for or `chosen`.
+    """
+    if len(able) <= ROWS:
+        return [around[number] for number in sorted(able)]
+
+    def check(schedule: RowLoopsSchedule) -> None:
+        for at, number in enumerate(schedule.rows):
+            if number not in able:
+                raise Misfit(("rows", at), f"rows can be loops {', '.join(map(str, sorted(able)))}")
+        if list(schedule.rows) != sorted(set(schedule.rows)):
+            raise Misfit(("rows",), "rows must be in ascending order")
+
+    first, second = sorted(chosen)
+    schedule = decisions.settle(f"{name}_rows", RowLoopsSchedule((first, second)), check)
+    return [around[number] for number in schedule.rows]
+
+
+def of_windows(around: Sequence[ContractionLoop]) -> list[int]:
+    """The numbers of the loops that are best rows of a convolution: the last two; or the longest
+    and the last, if tiles of the last two would have few rows and every step of the longest would
+    read the whole right operand again (weight gradients, whose rows and columns are taps).
+    """
+    numbers = range(len(around))
+    others, last = numbers[:-ROWS], numbers[-ROWS:]
+    if not others:
+        return list(last)
+    usual = [run.loop.usual for run in around]
+    longest = max(others, key=usual.__getitem__)
+    return [longest, last[-1]] if usual[longest] > usual[last[0]] * usual[last[1]] else list(last)
