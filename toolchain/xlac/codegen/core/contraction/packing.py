@@ -253,11 +253,12 @@ def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -
 
     Packing does not pay for few tiles. For more tiles, an unpacked panel still stays in the
     second-level cache, unless its row stride is a multiple of a power of two so that rows compete
-    for a few cache sets.
+    for a few cache sets: a panel that would fill the cache to the last line has none left for the
+    other operand and the result, so half of it counts.
     """
     nbytes = c.right.dtype.nbytes
     apart = gcd(target.l2_bytes, *(size_hint(a.right) * nbytes for a in c.inner))
-    stays = size_hint(c.depth) * max(apart, tile.width * nbytes) <= target.l2_bytes
+    stays = size_hint(c.depth) * max(apart, tile.width * nbytes) <= target.l2_bytes // 2
     return reuse <= (MANY if stays else FEW)
 
 
