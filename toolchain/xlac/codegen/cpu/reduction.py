@@ -21,6 +21,7 @@ from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.reduction_plan import ReductionSpace
 from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.core.summation import Pair
+from xlac.codegen.cpu import short_rows
 from xlac.codegen.cpu.reduction_choice import check, choose
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.codegen.schedules.reduction import (
@@ -44,7 +45,10 @@ from xlac_sdk.target import Target
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """One launch, or two for a split reduction."""
+    """One launch, or two for a split reduction; short rows are elementwise."""
+    if short_rows.takes(group, target) and not _asked_for_rows(lower_part, name):
+        made, outputs = short_rows.elementwise(group)
+        return short_rows.restored(lower_part(made, target, name), outputs)
     rows = Rows(Elements(Builder(), group, target), ReductionSpace.of(group))
     schedule: ReductionSchedule = lower_part.decisions.settle(
         name, choose(rows), partial(check, rows=rows), REDUCTIONS
@@ -58,6 +62,11 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     combine.write_results(schedule, parts)
     first = parts.elements.launch(f"{name}_parts", cost.work(group))
     return LoweredGroup((first, combine.elements.launch(name)), tuple(combine.in_place()))
+
+
+def _asked_for_rows(lower_part: LowerPart, name: str) -> bool:
+    """Whether a schedule that was asked for is one of loops around a reduction."""
+    return isinstance(lower_part.decisions.wanted(name), REDUCTIONS)
 
 
 class _Partial(Rows):
