@@ -43,8 +43,7 @@ def choose(p: MatrixProduct, target: Target, weight: int) -> GpuContraction:
     if it has few rows; on tensor cores, if they support the operands; else on ordinary arithmetic.
     """
     if skinny_tile.pays(p):
-        s = skinny_tile.share(p, target)
-        return SkinnyGemmSchedule(s.few, s.lanes, s.across, s.warps, s.ahead)
+        return skinny_tile.share(p, target)
     if roles := warp_specialized_gemm.choose(p, target):
         parts, band = _parts(p, roles, target), warp_specialized_gemm.band(p, roles)
         combine, long = split_k.combine(p, parts, target), parts == 1 and weight > LONG
@@ -198,12 +197,13 @@ def _check_skinny(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target
     if not skinny_tile.pays(p):
         raise Misfit(("template",), "neither operand has few rows")
     wide, _ = skinny_tile.sides(p)
-    most = skinny_tile.widest(wide, target)
-    along_depth = skinny_tile.lies_along_depth(wide, p, target)
+    most, along_depth = skinny_tile.widest(wide, target), schedule.along_depth
     widest = wide.width(most, along_depth=along_depth, depth=p.depths)
+    vector = min(schedule.lanes, skinny_tile.most_sums(p, target))
     for field, value, limit in (
         ("few", schedule.few, skinny_tile.FEW),
         ("lanes", schedule.lanes, widest),
+        ("vector", schedule.vector, vector),
         ("across", schedule.across, 1 if along_depth else target.warp),
         ("warps", schedule.warps, min(skinny_tile.WARPS, target.block_threads // target.warp)),
     ):

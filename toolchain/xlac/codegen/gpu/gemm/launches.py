@@ -14,7 +14,6 @@ from xlac.codegen.core.lowered_group import KernelLaunch, PackedConstant
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.gpu.gemm import (
     skinny_gemm,
-    skinny_tile,
     split_k,
     tensor_core_gemm,
     warp_specialized_gemm,
@@ -69,8 +68,7 @@ def launches(
     )
     elements = Elements(Builder(), group, target)
     if isinstance(schedule, SkinnyGemmSchedule):
-        tile = skinny_tile.tile_of(schedule, p, target)
-        skinny_gemm.SkinnyGemm(elements, after, p, tile, target).write()
+        skinny_gemm.SkinnyGemm(elements, after, p, schedule, target).write()
         return [elements.launch(name, cost.work(group))]
     if schedule.combine is None:
         _write(elements, after, p, schedule, target)

@@ -2,7 +2,7 @@
 
 The threads of a block share the sum: each sums its steps for some columns, threads of a warp
 combine theirs by shuffles, warps through SHARED memory. The large operand is read once, sixteen
-bytes at a time, along the sum or along columns, whichever is contiguous.
+bytes at a time where the schedule reads along the direction in which it is contiguous.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
 from xlac.codegen.gpu.gemm.operand_load import read
-from xlac.codegen.gpu.gemm.skinny_tile import SkinnyTile, sides
+from xlac.codegen.gpu.gemm.skinny_tile import columns, each, sides, steps_at_once
+from xlac.codegen.schedules.gpu.gemm import SkinnyGemmSchedule
 from xlac.ir.dims import ceil_div, divisor, upper_bound, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Exchange, Expr, Shuffle, Var
@@ -35,7 +36,12 @@ class SkinnyGemm:
     """Writes the kernel's body with the builder of `elements`."""
 
     def __init__(
-        self, elements: Elements, after: Epilogue, p: MatrixProduct, how: SkinnyTile, target: Target
+        self,
+        elements: Elements,
+        after: Epilogue,
+        p: MatrixProduct,
+        how: SkinnyGemmSchedule,
+        target: Target,
     ) -> None:
         self.elements, self.builder, self.after, self.how, self.target = (
             elements,
@@ -47,7 +53,7 @@ class SkinnyGemm:
         self.wide, self.thin = sides(p)
         self.p = p if self.wide is p.columns else p.turned()
         # lanes of one vector of sums
-        self.part = max(1, min(4, target.access_bytes // p.accumulate.nbytes, how.lanes))
+        self.part = how.vector
 
     def write(self) -> None:
         """A block for every few columns of every few rows of each product in the batch."""
@@ -55,19 +61,19 @@ class SkinnyGemm:
         extents = [
             *p.batch,
             ceil_div(self.thin.size, how.few),
-            ceil_div(self.wide.size, how.columns),
+            ceil_div(self.wide.size, columns(how)),
         ]
         with grid(
             self.builder, self.target, volume(tuple(extents)), how.warps * self.target.warp
         ) as g:
             *batch, down, across = unravel(self.builder, g.block, extents)
-            first = build.mul(down, how.few), build.mul(across, how.columns)
+            first = build.mul(down, how.few), build.mul(across, columns(how))
             self._thread(g, batch, first)
 
     def _thread(self, g: GridThread, batch: Counters, first: tuple[Expr, Expr]) -> None:
         builder, how, warp = self.builder, self.how, self.target.warp
         lane = builder.let("lane", build.mod(g.thread, warp))
-        column = builder.let("column", build.mul(build.mod(lane, how.across), how.each))
+        column = builder.let("column", build.mul(build.mod(lane, how.across), each(how)))
         slot = builder.let(
             "slot",
             build.add(
@@ -80,12 +86,12 @@ class SkinnyGemm:
         while distance >= how.across:
             sums = [[self._combined(value, distance) for value in row] for row in sums]
             distance //= 2
-        kept = g.shared("kept", self.p.accumulate, how.warps * how.few * how.columns)
+        kept = g.shared("kept", self.p.accumulate, how.warps * how.few * columns(how))
         with builder.when(build.apply(P.LT, lane, build.index(how.across))):
-            start = build.add(build.mul(build.div(g.thread, warp), how.few * how.columns), column)
+            start = build.add(build.mul(build.div(g.thread, warp), how.few * columns(how)), column)
             for i, row in enumerate(sums):
                 for j, value in enumerate(row):
-                    builder.store(kept, build.add(start, i * how.columns + j * value.lanes), value)
+                    builder.store(kept, build.add(start, i * columns(how) + j * value.lanes), value)
         builder.barrier()
         self._finish(g, batch, first, kept)
 
@@ -110,9 +116,9 @@ class SkinnyGemm:
         rows = [
             self._base(self.thin, batch, build.add(first[0], i), how.few) for i in range(how.few)
         ]
-        base, inside = self._base(self.wide, batch, build.add(first[1], column), how.columns)
+        base, inside = self._base(self.wide, batch, build.add(first[1], column), columns(how))
         step = how.lanes if how.along_depth else 1
-        turn, ahead = how.turn(self.target.warp), how.ahead
+        turn, ahead = steps_at_once(how, self.target.warp), how.ahead
         start = build.mul(slot, step)
         size = turn * ahead * max(1, PRODUCTS // (ahead * step))
         if upper_bound(p.depth) <= size or not p.accumulate.is_float:
@@ -228,11 +234,11 @@ class SkinnyGemm:
     ) -> None:
         """Adds the warps' sums and stores the results, a vector for each of the first threads."""
         builder, how, p = self.builder, self.how, self.p
-        lanes = min(self.part, how.each)
-        across, threads = how.columns // lanes, how.warps * self.target.warp
+        lanes = min(self.part, each(how))
+        across, threads = columns(how) // lanes, how.warps * self.target.warp
         tall, wide = (
             divisor(self.thin.size) % how.few != 0,
-            divisor(self.wide.size) % how.columns != 0,
+            divisor(self.wide.size) % columns(how) != 0,
         )
         results = EpilogueStore(self.elements, self.after, p, batch, tall, wide)
         for begin in range(0, how.few * across, threads):
@@ -240,10 +246,10 @@ class SkinnyGemm:
             with builder.when(build.apply(P.LT, number, build.index(how.few * across))):
                 number = builder.let("number", number)
                 row, column = build.div(number, across), build.mul(build.mod(number, across), lanes)
-                at = builder.let("at", build.add(build.mul(row, how.columns), column))
+                at = builder.let("at", build.add(build.mul(row, columns(how)), column))
                 total = builder.let("total", build.load(kept, at, lanes))
                 for other in range(1, how.warps):
-                    more = build.load(kept, build.add(at, other * how.few * how.columns), lanes)
+                    more = build.load(kept, build.add(at, other * how.few * columns(how)), lanes)
                     total = builder.let("total", build.apply(P.ADD, total, more))
                 down, right = (
                     builder.let("row", build.add(first[0], row)),

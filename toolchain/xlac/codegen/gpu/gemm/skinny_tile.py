@@ -1,8 +1,8 @@
-"""Recognizes products of a few rows or columns, and distributes one over a block's threads."""
+"""Recognizes products of a few rows or columns, and chooses how a block's threads share one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xlac.codegen.core.contraction.matrix_operand import MatrixOperand
 from xlac.codegen.gpu.core.grid import at_least, power_of_two
@@ -14,36 +14,24 @@ from xlac_sdk.target import Target
 FEW = 8  # rows for which a thread holds sums
 SECTOR = 32  # bytes of a memory transaction
 WARPS = 8  # warps of a block, if there is enough work
-
-
 SUMS = 64  # sums of a thread
+VECTOR = 4  # of them, in a vector
 AHEAD, MOST_AHEAD = 4, 16
 
 
-@dataclass(frozen=True, slots=True)
-class SkinnyTile:
-    """The distribution of the work over a block's threads."""
+def each(how: SkinnyGemmSchedule) -> int:
+    """Columns of a thread."""
+    return 1 if how.along_depth else how.lanes
 
-    few: int  # rows of the small operand at a time
-    lanes: int  # elements of the large operand that a thread loads at once
-    along_depth: bool  # whether those are along the sum
-    across: int  # threads of a warp along columns; the others share the sum
-    warps: int  # warps, which share the sum too
-    ahead: int  # loads of the large operand that a thread starts before it uses the first
 
-    @property
-    def each(self) -> int:
-        """Columns of a thread."""
-        return 1 if self.along_depth else self.lanes
+def steps_at_once(how: SkinnyGemmSchedule, warp: int) -> int:
+    """Steps of the sum that a block's threads process at once."""
+    return how.warps * warp // how.across * (how.lanes if how.along_depth else 1)
 
-    def turn(self, warp: int) -> int:
-        """Steps of the sum that a block's threads process at once."""
-        return self.warps * warp // self.across * (self.lanes if self.along_depth else 1)
 
-    @property
-    def columns(self) -> int:
-        """Columns of the threads that are adjacent along columns."""
-        return self.across * self.each
+def columns(how: SkinnyGemmSchedule) -> int:
+    """Columns of the threads that are adjacent along columns."""
+    return how.across * each(how)
 
 
 def pays(p: MatrixProduct) -> bool:
@@ -52,7 +40,7 @@ def pays(p: MatrixProduct) -> bool:
     return min(rows, columns) <= FEW and depth > 1 and not p.rows.borders and not p.columns.borders
 
 
-def share(p: MatrixProduct, target: Target) -> SkinnyTile:
+def share(p: MatrixProduct, target: Target) -> SkinnyGemmSchedule:
     """The widest loads that the layout allows, and enough blocks to use the bandwidth of every
     multiprocessor.
     """
@@ -76,8 +64,14 @@ def share(p: MatrixProduct, target: Target) -> SkinnyTile:
     warps = min(
         WARPS, target.block_threads // target.warp, power_of_two(max(1, threads // target.warp))
     )
-    tile = SkinnyTile(few, lanes, along_depth, across, max(1, warps), 1)
-    return replace(tile, ahead=max(1, min(AHEAD, depth // tile.turn(target.warp))))
+    vector = max(1, min(VECTOR, most_sums(p, target), lanes))
+    tile = SkinnyGemmSchedule(few, lanes, along_depth, vector, across, max(1, warps), 1)
+    return replace(tile, ahead=max(1, min(AHEAD, depth // steps_at_once(tile, target.warp))))
+
+
+def most_sums(p: MatrixProduct, target: Target) -> int:
+    """Sums of a thread that are one vector, at most."""
+    return max(1, target.access_bytes // p.accumulate.nbytes)
 
 
 def widest(wide: MatrixOperand, target: Target) -> int:
@@ -92,12 +86,6 @@ def lies_along_depth(wide: MatrixOperand, p: MatrixProduct, target: Target) -> b
     most = widest(wide, target)
     deep, flat = (wide.width(most, along_depth=d, depth=p.depths) for d in (True, False))
     return deep > flat or (deep == flat and wide.depth[-1:] == (1,))
-
-
-def tile_of(schedule: SkinnyGemmSchedule, p: MatrixProduct, target: Target) -> SkinnyTile:
-    """How a schedule shares a product."""
-    s, deep = schedule, lies_along_depth(sides(p)[0], p, target)
-    return SkinnyTile(s.few, s.lanes, deep, s.across, s.warps, s.ahead)
 
 
 def sides(p: MatrixProduct) -> tuple[MatrixOperand, MatrixOperand]:

@@ -36,15 +36,17 @@ class AddPartsKernel(Part):
 @dataclass(frozen=True, slots=True)
 class SkinnyGemmSchedule(Schedule):
     """For an operand of few rows. A thread loads `lanes` elements of the large operand at once,
-    along the sum or along columns, whichever is contiguous, and multiplies them by `few` rows of
-    the small one at a time. `across` threads of a warp are adjacent along columns; the others, and
-    the `warps` of a block, share the sum. A thread starts `ahead` loads of the large operand before
-    it uses the first.
+    along the sum (`along_depth`) or along columns, and multiplies them by `few` rows of the small
+    one at a time; `vector` of its sums are one vector. `across` threads of a warp are adjacent
+    along columns; the others, and the `warps` of a block, share the sum. A thread starts `ahead`
+    loads of the large operand before it uses the first.
     """
 
     template: ClassVar[str] = "skinny_gemm"
     few: Positive
     lanes: Positive
+    along_depth: bool
+    vector: Positive
     across: Positive
     warps: Positive
     ahead: Positive
