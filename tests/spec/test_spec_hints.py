@@ -101,3 +101,24 @@ def test_element_types_are_hinted_at_by_meaning(word: str, meant: str, tmp_path:
     )
     with pytest.raises(SourceError, match=f"did you mean '{meant}'"):
         load(file)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "graph", "hint"),
+    [
+        ("f32[n]", "x + 1", "dims: {n: {min: 1, max: 64}} declares it"),
+        ("f32[4]", "x * $k", "params: {k: 1} declares it"),
+        ("f32[4]", "{op: linear, in: x, units: -3}", "y.weight would have a negative size"),
+    ],
+)
+def test_what_is_declared_nowhere_says_how(
+    inputs: str, graph: str, hint: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(
+        f"xlac: 1\nmodel: m\nweights: {{init: {{seed: 0}}}}\ninputs: {{x: '{inputs}'}}\n"
+        f"graph: {{y: {graph}}}\noutputs: [y]\n"
+    )
+    with pytest.raises(SourceError) as error:
+        load(file)
+    assert hint in str(error.value)

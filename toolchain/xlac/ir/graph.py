@@ -38,7 +38,8 @@ class Node:
             if any(
                 (size if isinstance(size, int) else bounds(size)[1]) < 0 for size in result.shape
             ):
-                raise ShapeError(f"{op.mnemonic} would have a negative size: {result}")
+                what = getattr(op, "name", op.mnemonic)  # of weights and inputs: the user's name
+                raise ShapeError(f"{what} would have a negative size: {result}")
         return Node(op, inputs, types, origin)
 
     @property

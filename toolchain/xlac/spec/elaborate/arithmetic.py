@@ -68,7 +68,7 @@ class Constants:
                 "XL2003",
                 f"unknown parameter {name!r}",
                 place.inside(offset, width),
-                nearest(name, self.params),
+                nearest(name, self.params) if self.params else f"params: {{{name}: 1}} declares it",
             )
         return self.params[name]
 
@@ -80,11 +80,12 @@ class Constants:
             return self.dims[name]
         if name in self.broken:
             raise Poisoned
+        known = [*self.dims, *self.params]
         raise Fault(
             "XL2004",
             f"unknown size or parameter {name!r}",
             place.inside(offset, width),
-            nearest(name, [*self.dims, *self.params]),
+            nearest(name, known) if known else f"dims: {{{name}: {{min: 1, max: 64}}}} declares it",
         )
 
 
