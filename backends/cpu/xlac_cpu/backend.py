@@ -45,11 +45,11 @@ class CpuBackend(Backend):
         """A static library of the program's objects, named by the digest of its sources; an
         existing one is reused.
         """
-        from xlac_cpu.llvm import link, objects
+        from xlac_cpu.llvm import link
 
         made = folder / f"program-{_digest(sources)}.a"
         if not made.exists():
-            library = link.archive([objects.object_code(text) for text in sources.values()])
+            library = link.archive([_object(text) for text in sources.values()])
             folder.mkdir(parents=True, exist_ok=True)
             part = made.with_suffix(f".{os.getpid()}.part")
             part.write_bytes(library)
@@ -115,18 +115,30 @@ class CpuBackend(Backend):
         return opened(artefact)
 
     def asm(self, program: Program, target: Target) -> str:
-        """The program's assembly, for people."""
+        """The program's assembly, for people; hand-written C as it is."""
+        from xlac_cpu.emit.hand_written import is_c
         from xlac_cpu.llvm import objects
 
-        return "\n".join(objects.assembly(text) for text in self.emit(program, target).values())
+        sources = self.emit(program, target).values()
+        return "\n".join(text if is_c(text) else objects.assembly(text) for text in sources)
 
     def emit_object(self, program: Program, target: Target) -> bytes:
         """The program for any machine as a static library of object files."""
-        from xlac_cpu.llvm import link, objects
+        from xlac_cpu.llvm import link
 
-        return link.archive(
-            [objects.object_code(text) for text in self.emit(program, target).values()]
-        )
+        return link.archive([_object(text) for text in self.emit(program, target).values()])
+
+
+def _object(text: str) -> bytes:
+    """The object of one source: LLVM's text, or hand-written C."""
+    from xlac_cpu.emit.hand_written import is_c
+    from xlac_cpu.llvm import objects
+
+    if not is_c(text):
+        return objects.object_code(text)
+    from xlac_cpu.ahead import by_hand
+
+    return by_hand.object_code(text)
 
 
 def _digest(sources: Mapping[str, str]) -> str:

@@ -42,6 +42,7 @@ def target(request: Request) -> Target:
     lacks |= {(Primitive.DOT4, kind) for kind in (DType.U32, DType.I32) if kind not in dots}
     return Target(
         name="cpu",
+        languages=frozenset({"c", "ll"}),
         vector_bytes=found.vector_bytes,
         vector_registers=found.registers,
         masked=found.masked,

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from xlac_cpu.ahead import embed, linker, program, weights
+from xlac_cpu.ahead import by_hand, embed, linker, program, weights
 from xlac_cpu.ahead.entry import entry
-from xlac_cpu.emit import layout, module
+from xlac_cpu.emit import hand_written, layout, module
+from xlac_cpu.emit.hand_written import is_c
 from xlac_cpu.llvm import unit
 from xlac_cpu.llvm.link import archive
 from xlac_cpu.machine import Machine
@@ -103,7 +104,7 @@ class Making:
 
         for variant, machine in zip(self.variants, self.machines, strict=True):
             made = module.emit(variant.program, variant.target, machine, places)
-            texts.append(tuple(made.values()))
+            texts.append(tuple(text for text in made.values() if not is_c(text)))
         watched = [of_entries(variant.program)[0].long for variant in self.variants]
         return unit.Unit(
             entry(self.api, self.machines, len(self.data), self.mark, texts, watched),
@@ -115,7 +116,15 @@ class Making:
     @cached_property
     def image(self) -> bytes:
         """The object file."""
-        return self.filled(unit.compiled([self.unit])[0])
+        image = self.filled(unit.compiled([self.unit])[0])
+        return by_hand.merged(image, self.by_hand, self.machines[0]) if self.by_hand else image
+
+    @cached_property
+    def by_hand(self) -> tuple[str, ...]:
+        """Hand-written functions in C, each once: the first processor's compiler makes them."""
+        first = self.variants[0]
+        found = hand_written.sources(first.program.kernels, self.machines[0]).values()
+        return tuple(text for text in found if is_c(text))
 
     def filled(self, image: bytes) -> bytes:
         """The object with its weights."""
@@ -167,12 +176,15 @@ class Making:
     def write_so(self) -> None:
         """The shared library."""
         self.refuse("so", self.machines[0].arch.startswith("wasm"), "wasm")
-        linker.find(self.machines[0]).shared(
-            [self.image], self.shared, self.api.functions, self.folder / self.shared
-        )
+        made, exports = self.folder / self.shared, self.api.functions
+        if self.by_hand:  # they may call the C library
+            by_hand.shared(self.image, self.shared, exports, self.machines[0], made)
+        else:
+            linker.find(self.machines[0]).shared([self.image], self.shared, exports, made)
 
     def write_wasm(self) -> None:
         """The WebAssembly module."""
+        self.refuse_by_hand("wasm")
         self.refuse("wasm", not self.machines[0].arch.startswith("wasm"), "so")
         made = self.folder / f"{self.api.prefix}.wasm"
         linker.find(self.machines[0]).wasm([self.image], self.api.functions, made)
@@ -185,6 +197,7 @@ class Making:
 
     def write_s(self) -> None:
         """The assembly, which includes the weights file."""
+        self.refuse_by_hand("s")
         text = unit.compiled([self.unit], "assembly")[0].decode()
         if self.data:
             name = f"{self.api.prefix}.weights"
@@ -194,6 +207,7 @@ class Making:
 
     def write_ll(self) -> None:
         """LLVM's text, a file for each variant."""
+        self.refuse_by_hand("ll")
         for number, texts in enumerate(self.unit.variants):
             name = f"{self.api.prefix}_{number}" if len(self.variants) > 1 else self.api.prefix
             (self.folder / f"{name}.ll").write_text("\n".join(texts), encoding="utf-8")
@@ -202,6 +216,13 @@ class Making:
     def shared(self) -> str:
         """The file name of the shared library."""
         return f"lib{self.api.prefix}.so"
+
+    def refuse_by_hand(self, form: str) -> None:
+        """Raises UnsupportedError for a form of text, where part of the program is C."""
+        if self.by_hand:
+            problem = f"a program with a kernel in C has no form '{form}'"
+            hint = "give the kernel as LLVM IR (.ll), or --no-kernels"
+            raise UnsupportedError(Diagnostic("XL5011", problem, hint=hint))
 
     def refuse(self, form: str, wrong: bool, other: str) -> None:
         """Raises UnsupportedError for a form that the machine does not have."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp
+from xlac_cpu.emit import chunks, driver, function, hand_written, layout, outlined, stamp
 from xlac_cpu.emit.function import FunctionText
 from xlac_cpu.emit.statements import NEVER
 from xlac_cpu.emit.stopping import function as stop_function
@@ -78,6 +78,7 @@ def emit(
         )
     if shared.functions:
         sources["functions.ll"] = _render(machine, shared, [], [])
+    sources |= hand_written.sources(program.kernels, machine)
     return {"program.ll": _render(machine, group, written, outside), **sources}
 
 

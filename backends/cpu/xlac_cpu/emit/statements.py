@@ -18,7 +18,10 @@ from xlac_sdk.kernel_ir.kernel import (
     Assign,
     Await,
     Barrier,
+    Buffer,
+    Expr,
     For,
+    HandWritten,
     If,
     Instruction,
     Kernel,
@@ -28,6 +31,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Space,
     Stmt,
     Store,
+    TensorMap,
 )
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
@@ -145,6 +149,10 @@ class KernelWriter(LlvmExpressions):
                 )
                 name = w.declare("void", "llvm.prefetch.p0", "ptr", "i32", "i32", "i32")
                 w.do(f"call void @{name}(ptr {pointer}, i32 {int(write)}, i32 2, i32 1)")
+            case Instruction(code=HandWritten(symbol=symbol), operands=operands):
+                given = list(map(self.argument, operands))
+                w.declare("void", symbol, *(kind for kind, _ in given))
+                w.do(f"call void @{symbol}({', '.join(f'{k} {v}' for k, v in given)})")
             case Instruction(meaning=meaning):
                 self.statements(meaning)
             case Barrier() | Await():
@@ -153,6 +161,13 @@ class KernelWriter(LlvmExpressions):
                         "XL5103", "a barrier between threads of a block is not supported on a CPU"
                     )
                 )
+
+    def argument(self, operand: Expr | Buffer | TensorMap) -> tuple[str, str]:
+        """The type and the value of an argument of a hand-written function."""
+        assert not isinstance(operand, TensorMap), "hand-written functions take arrays and numbers"
+        if isinstance(operand, Buffer):
+            return "ptr", self.buffers[operand][0]
+        return ("double" if operand.dtype.is_float else "i64"), self.value(operand)
 
     def loop(self, stmt: For) -> None:
         """Writes a loop: unrolled, in strips with stop checks between them, or iteration by

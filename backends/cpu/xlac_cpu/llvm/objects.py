@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import Any
 
-from xlac_cpu.llvm import resident
+from xlac_cpu.llvm import hand_written, resident
 from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.process import ask
 from xlac_cpu.machine import Machine
@@ -67,6 +67,8 @@ def optimise(text: str, machine: Machine) -> tuple[Any, Any]:
     import llvmlite.binding as llvm
 
     generator = code_generator(machine)
+    if hand_written.is_by_hand(text):
+        return hand_written.module(text, machine, generator), generator
     try:
         module = llvm.parse_assembly(text)
         module.data_layout = str(generator.target_data)

@@ -1,0 +1,72 @@
+"""Hand-written functions in C99 as objects, by the system's C compiler."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from xlac_cpu.ahead import program
+from xlac_cpu.emit.hand_written import HEAD
+from xlac_cpu.llvm.host import host
+from xlac_cpu.machine import Machine
+from xlac_sdk.host import tool
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-asynchronous-unwind-tables")
+
+
+def object_code(text: str) -> bytes:
+    """The object of a file of C99. Raises UnsupportedError where there is no compiler, or it
+    refuses the file.
+    """
+    machine = Machine(**json.loads(text[: text.index("\n")].removeprefix(HEAD).removesuffix(" */")))
+    own = machine.triple == host().triple and machine.cpu == host().cpu
+    flags = [*FLAGS, *(["-march=native"] if own else [])]
+    with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
+        (Path(folder) / "kernel.c").write_text(text, encoding="utf-8")
+        _run([*_compiler(machine), *flags, "-c", "kernel.c", "-o", "kernel.o"], Path(folder))
+        return (Path(folder) / "kernel.o").read_bytes()
+
+
+def merged(image: bytes, texts: Sequence[str], machine: Machine) -> bytes:
+    """An object and those of files of C99 as one object."""
+    with tempfile.TemporaryDirectory(prefix="xlac-") as name:
+        folder = Path(name)
+        objects = [image, *map(object_code, texts)]
+        for number, data in enumerate(objects):
+            (folder / f"{number}.o").write_bytes(data)
+        names = [f"{number}.o" for number in range(len(objects))]
+        _run([*_compiler(machine), "-nostdlib", "-r", *names, "-o", "all.o"], folder)
+        return (folder / "all.o").read_bytes()
+
+
+def shared(image: bytes, name: str, exports: Sequence[str], machine: Machine, made: Path) -> None:
+    """A shared library of an object that may call the C library."""
+    with tempfile.TemporaryDirectory(prefix="xlac-") as folder_name:
+        folder = Path(folder_name)
+        (folder / "model.o").write_bytes(image)
+        listed = " ".join(f"{export};" for export in exports)
+        (folder / "exports.map").write_text(f"{{ global: {listed} local: *; }};\n", "utf-8")
+        flags = ["-shared", "-s", f"-Wl,-soname,{name}", "-Wl,--version-script=exports.map"]
+        flags += ["-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,noexecstack"]
+        _run([*_compiler(machine), *flags, "model.o", "-lm", "-o", "library.so"], folder)
+        shutil.copy(folder / "library.so", made)
+
+
+def _compiler(machine: Machine) -> list[str]:
+    try:
+        return program.compiler(machine)
+    except UnsupportedError:
+        problem = f"a hand-written kernel in C for {machine.triple} needs a C compiler"
+        hint = "install one, as gcc; or give the kernel as LLVM IR (.ll), or --no-kernels"
+        raise UnsupportedError(Diagnostic("XL5004", problem, hint=hint)) from None
+
+
+def _run(command: list[str], folder: Path) -> None:
+    told = tool.run(command, folder)
+    if told:
+        problem = f"{command[0]} refuses a hand-written kernel:\n{told[:4000]}"
+        raise UnsupportedError(Diagnostic("XL5113", problem, hint="mend the file"))

@@ -1,0 +1,57 @@
+"""Hand-written functions in LLVM's text: parsed, checked and optimised as a module of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from xlac_cpu.emit.hand_written import MARK
+from xlac_cpu.machine import Machine
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+
+def is_by_hand(text: str) -> bool:
+    """Whether a module's text is a hand-written function."""
+    return text[text.find("\n") + 1 :].startswith(MARK)
+
+
+def module(text: str, machine: Machine, generator: Any) -> Any:
+    """The optimised module, in which only the function that the program calls can be seen. Raises
+    UnsupportedError for text that LLVM refuses, or without that function.
+    """
+    import llvmlite.binding as llvm
+
+    _, second, source = text.split("\n", 2)
+    facts = json.loads(second.removeprefix(MARK))
+    file, name = facts["file"], facts["name"]
+    try:
+        made = llvm.parse_assembly(source)
+        made.triple = machine.triple
+        made.data_layout = str(generator.target_data)
+        made.verify()
+    except RuntimeError as error:
+        why = str(error)[:1000].replace("<string>:", f"{file}:").strip()
+        problem = f"LLVM refuses {file}: {why}"
+        raise UnsupportedError(Diagnostic("XL5113", problem, hint="mend the file")) from None
+    defined = {f.name: f for f in made.functions if not f.is_declaration}
+    wanted = f"void ({', '.join(facts['parameters'])})"
+    if name not in defined:
+        problem = f"{file} defines no function @{name}"
+        known = ", ".join(sorted(defined)) or "none"
+        raise UnsupportedError(Diagnostic("XL5113", problem, hint=f"it defines: {known}"))
+    found = str(defined[name].global_value_type)
+    if found != wanted:
+        problem = f"@{name} in {file} is {found}, and is called as {wanted}"
+        raise UnsupportedError(
+            Diagnostic("XL5113", problem, hint="docs/CUSTOM_OPS.md has the order of parameters")
+        )
+    for one in defined.values():
+        one.linkage = "internal"
+    defined[name].linkage = "external"
+    defined[name].name = facts["symbol"]
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    llvm.create_pass_builder(generator, options).getModulePassManager().run(
+        made, llvm.create_pass_builder(generator, options)
+    )
+    return made
