@@ -116,7 +116,7 @@ class CpuBackend(Backend):
 
     def asm(self, program: Program, target: Target) -> str:
         """The program's assembly, for people; hand-written C as it is."""
-        from xlac_cpu.emit.hand_written import is_c
+        from xlac_cpu.hand_written import is_c
         from xlac_cpu.llvm import objects
 
         sources = self.emit(program, target).values()
@@ -131,7 +131,7 @@ class CpuBackend(Backend):
 
 def _object(text: str) -> bytes:
     """The object of one source: LLVM's text, or hand-written C."""
-    from xlac_cpu.emit.hand_written import is_c
+    from xlac_cpu.hand_written import is_c
     from xlac_cpu.llvm import objects
 
     if not is_c(text):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xlac_cpu.ahead import program
-from xlac_cpu.emit.hand_written import HEAD
+from xlac_cpu.hand_written import HEAD
 from xlac_cpu.llvm.host import host
 from xlac_cpu.machine import Machine
 from xlac_sdk.host import tool

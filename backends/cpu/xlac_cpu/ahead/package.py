@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from xlac_cpu import hand_written
 from xlac_cpu.ahead import by_hand, embed, linker, program, weights
 from xlac_cpu.ahead.entry import entry
-from xlac_cpu.emit import hand_written, layout, module
-from xlac_cpu.emit.hand_written import is_c
+from xlac_cpu.emit import layout, module
+from xlac_cpu.hand_written import is_c
 from xlac_cpu.llvm import unit
 from xlac_cpu.llvm.link import archive
 from xlac_cpu.machine import Machine

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from xlac_cpu.emit import chunks, driver, function, hand_written, layout, outlined, stamp
+from xlac_cpu import hand_written
+from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp
 from xlac_cpu.emit.function import FunctionText
 from xlac_cpu.emit.statements import NEVER
 from xlac_cpu.emit.stopping import function as stop_function

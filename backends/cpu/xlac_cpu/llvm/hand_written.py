@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from xlac_cpu.emit.hand_written import MARK
+from xlac_cpu.hand_written import MARK
 from xlac_cpu.machine import Machine
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
