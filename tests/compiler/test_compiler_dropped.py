@@ -57,3 +57,23 @@ def test_programs_share_linkers_that_go_when_they_are_gone() -> None:
     alive.clear()
     gc.collect()
     assert len(linkers) <= 1  # the present one
+
+
+def test_after_a_linker_that_could_not_be_made_the_next_program_makes_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import llvmlite.binding as llvm
+
+    from xlac_cpu.llvm import link
+    from xlac_cpu.run import fastcall
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(link, "_linker", [])
+    with monkeypatch.context() as patch:
+        patch.setattr(llvm, "create_lljit_compiler", refuse)
+        with pytest.raises(RuntimeError, match="no memory"):
+            link.load([fastcall.object_code()], fastcall.EXPORTS)
+    _, addresses = link.load([fastcall.object_code()], fastcall.EXPORTS)
+    assert all(addresses.values())

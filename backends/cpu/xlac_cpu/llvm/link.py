@@ -44,8 +44,10 @@ def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[s
         library.export_symbol(name)
     with _lock:
         number = next(_numbers)
-        if number % SHARING == 0:
-            _linker[:] = [llvm.create_lljit_compiler(code_generator(host()), use_jit_link=True)]
+        # where making one raised, there is none, and the next program makes it
+        if number % SHARING == 0 or not _linker:
+            _linker.clear()
+            _linker.append(llvm.create_lljit_compiler(code_generator(host()), use_jit_link=True))
         linker = _linker[0]
         tracker = library.link(linker, f"xlac{number}")
     # in this order: a tuple lets go of its last item first
