@@ -25,7 +25,7 @@ through it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from xlac.codegen.core.addressing import alignment, linear, plain, row_major
@@ -91,6 +91,10 @@ class Elements:
             found = Buffer(self.builder.fresh(hint), dtype, room, access=access)
             self._parameters[value] = found
         return found
+
+    def used(self) -> Mapping[Value, Buffer]:
+        """The parameters so far, by their values."""
+        return self._parameters
 
     def local(self, value: Scratch) -> Buffer:
         """Replaces a parameter by a local buffer of the current block, which is then

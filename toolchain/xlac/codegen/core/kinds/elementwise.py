@@ -106,13 +106,16 @@ def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, No
     only at the index being written.
     """
     found = []
+    readers: dict[object, list[tuple[Elements, Survey]]] = {}
+    for dry, survey in nests:
+        touched = {access.buffer for access in survey.accesses}
+        for value, buffer in dry.used().items():
+            if buffer in touched:
+                readers.setdefault(value, []).append((dry, survey))
     for node in nests[0][0].group.inputs if nests else ():
-        if is_immediate(node):
+        if is_immediate(node) or len(readers.get(node, ())) != 1:
             continue
-        readers = [(dry, survey) for dry, survey in nests if survey.exact(dry.parameter(node))]
-        if len(readers) != 1:
-            continue
-        ((dry, survey),) = readers
+        ((dry, survey),) = readers[node]
         for output in dry.group.outputs:
             written = survey.exact(dry.parameter(output))  # none if the output is empty
             same = all(
