@@ -1,13 +1,13 @@
-"""Joins elementwise clusters that do not need each other: those of one shape that share an operand,
-and tiny ones.
+"""Joins elementwise clusters: those that read another's elements where it writes them; and those
+that do not need each other, of one shape that share an operand, or tiny.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from xlac.fusion import cost
-from xlac.fusion.cluster import MAX_NODES, Cluster
+from xlac.fusion.cluster import MAX_NODES, Cluster, is_pointwise
 from xlac.fusion.group import Kind, is_immediate
 from xlac.ir.graph import Node
 from xlac.ops.tensor import view
@@ -17,6 +17,65 @@ from xlac_sdk.target import Target
 TINY = 1 << 12  # bytes written by clusters that are joined whatever their shapes
 GPU_TINY = 1 << 20  # the same where every shape has blocks of its own
 MOST_OUTPUTS = 8
+
+
+def join_readers(
+    clusters: Sequence[Cluster], number: Mapping[Node, int], results: Container[Node]
+) -> list[Cluster]:
+    """The clusters in order, without those that an earlier one of their shape took in: all that
+    they read is there when that one runs, or is what it computes, at the same index. A value that
+    only they read is written to memory no longer (what an optimizer keeps, chosen by whether the
+    loss is finite, where the weight's update needs it as well).
+    """
+    place = {c: i for i, c in enumerate(clusters)}
+    maker = {node: c for c in clusters for node in c.outputs}
+    readers: dict[Node, set[Cluster]] = {}
+    for c in clusters:
+        for node in _reads(c):
+            readers.setdefault(node, set()).add(c)
+    gone: set[Cluster] = set()
+    for cluster in clusters:
+        went()
+        if cluster.kind is not Kind.ELEMENTWISE or _only_reshapes(cluster):
+            continue
+        made = {i: maker[i] for i in _reads(cluster) if i in maker}
+        first = max(made.values(), key=place.__getitem__, default=None)
+        if first is None or not _continues(cluster, first, number):
+            continue
+        first.members.update(cluster.members)
+        first.outputs.update(cluster.outputs)
+        first.notes["with what reads it"] = None
+        gone.add(cluster)
+        for node in _reads(cluster):
+            readers[node] = readers[node] - {cluster} | {first}
+        for node in cluster.outputs:
+            maker[node] = first
+        for node in [n for n in first.outputs if n not in results and readers.get(n) == {first}]:
+            del first.outputs[node]
+    return [c for c in clusters if c not in gone]
+
+
+def _continues(cluster: Cluster, first: Cluster, number: Mapping[Node, int]) -> bool:
+    """Whether a cluster reads what the other writes element by element, so that one kernel does the
+    work of both.
+    """
+    if first.kind is not Kind.ELEMENTWISE or _only_reshapes(first):
+        return False
+    shape = first.anchor.shape
+    if (
+        len(first.members) + len(cluster.members) > MAX_NODES
+        or len(first.outputs) + len(cluster.outputs) > MOST_OUTPUTS
+        or any(node.shape != shape for node in (*first.outputs, *cluster.outputs))
+    ):
+        return False
+    fed = set(first.outputs)
+    for node in sorted(cluster.members, key=number.__getitem__):
+        if fed.isdisjoint(node.inputs):
+            continue
+        if node.shape != shape or not is_pointwise(node):
+            return False
+        fed.add(node)
+    return True
 
 
 def join_siblings(

@@ -2,8 +2,8 @@
 
 Two sweeps. Forwards (`consumer_fusion.py`), reductions, contractions and the like found clusters,
 and nodes that read their results join them. Backwards (`producer_fusion.py`), each node that is in
-none is computed where it is read, or written to memory once. Then elementwise clusters of one shape
-that share an operand, and tiny ones, are joined.
+none is computed where it is read, or written to memory once. Then elementwise clusters are joined:
+one that reads what another writes, those of one shape that share an operand, and tiny ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from xlac.fusion.cluster import Cluster
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Group, Kind, KindTaken, Partition
-from xlac.fusion.horizontal_fusion import join_siblings
+from xlac.fusion.horizontal_fusion import join_readers, join_siblings
 from xlac.fusion.producer_fusion import RESULT, ProducerFusion
 from xlac.ir.graph import Graph, Node
 from xlac.ops.tensor import view
@@ -50,6 +50,7 @@ def _groups(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> 
     why = ProducerFusion(found).why
     clusters = sorted((c for c in found.clusters if c.outputs), key=lambda c: c.key)
     if fuse:
+        clusters = join_readers(clusters, found.number, found.results)
         clusters = join_siblings(clusters, found.number, target)
     return tuple(_group(c, found.number, why) for c in clusters)
 

@@ -208,7 +208,7 @@ class CrossEntropy(Classes):
     smoothing: float = 0.0
 
     def logs(self, x: Node, axis: int) -> Node:
-        return LogSoftmax(axis).expand(x)
+        return Node.of(LogSoftmax(axis), x)  # whose derivative is its own
 
 
 @declare
@@ -225,7 +225,7 @@ class SoftmaxCrossEntropy(Classes):
     smoothing: float = 0.0
 
     def logs(self, x: Node, axis: int) -> Node:
-        return LogSoftmax(axis).expand(x)
+        return Node.of(LogSoftmax(axis), x)  # whose derivative is its own
 
 
 @declare

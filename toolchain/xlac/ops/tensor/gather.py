@@ -114,6 +114,8 @@ class Gather(Elementwise):
         x, indices = node.inputs
         lasts = [x.shape[axis] - self.slice_sizes[axis] for axis in self.start_index_map]
         starts = clamped_starts(indices, self.index_vector_dim, lasts)
+        if (axis := self._one_of_each_line(x, indices)) is not None:
+            return [_placed(starts, ct, x, axis), None]
         summed = apply(
             "scatter",
             zeros(x.type),
@@ -128,6 +130,19 @@ class Gather(Elementwise):
             index_vector_dim=self.index_vector_dim,
         )
         return [summed, None]
+
+    def _one_of_each_line(self, x: Node, indices: Node) -> int | None:
+        """The axis along which one element of each line of x is taken (the logarithm of what a
+        class was expected with), None where it is not so.
+        """
+        rank = x.type.rank
+        if len(self.start_index_map) != 1 or self.index_vector_dim != rank:
+            return None
+        (axis,) = self.start_index_map
+        others = tuple(a for a in range(rank) if a != axis)
+        same = self.operand_batching_dims == self.start_indices_batching_dims == others
+        one = indices.type.rank == rank and indices.shape[axis] == 1
+        return axis if same and one and self.collapsed_slice_dims == (axis,) else None
 
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
@@ -258,3 +273,18 @@ def is_lookup(node: Node) -> bool:
     single = table.type.rank == 1 and table.shape[0] <= SHORT and op.slice_sizes == (1,)  # type: ignore[operator]
     along = op.start_index_map == (0,) and op.collapsed_slice_dims == (0,)
     return single and along and op.index_vector_dim == indices.type.rank
+
+
+def _placed(starts: Node, ct: Node, x: Node, axis: int) -> Node:
+    """A cotangent where its line was read, zeros elsewhere: as a choice for each element, which
+    needs no memory where what reads it is computed beside it, as a scatter would.
+    """
+    size = x.shape[axis]
+    dtype = DType.I32 if isinstance(size, int) and size < 1 << 31 else DType.I64
+    every = tuple(range(x.type.rank))
+    line = apply("iota", shape=x.shape, axis=axis, dtype=dtype)
+    place, value = (
+        apply("broadcast", one, shape=x.shape, axes=every)
+        for one in (apply("cast", starts, dtype=dtype), ct)
+    )
+    return apply("select", apply("compare", line, place, direction="eq"), value, zeros(x.type))
