@@ -171,6 +171,35 @@ def mixer(
     return [1, 3, 224, 224], b.op("Gemm", x, weight, b.normal(1000, scale=0.1))
 
 
+def encoder(
+    b: Builder, layers: int = 2, tokens: int = 128, width: int = 384, heads: int = 6
+) -> tuple[list[int], str]:
+    """Layers of BERT."""
+    each = width // heads
+    apart, joined = (
+        b.weight(np.array([1, tokens, *rest], np.int64)) for rest in ((heads, each), (width,))
+    )
+    root = b.weight(np.asarray(each**0.5, np.float32))
+
+    def normed(x: str) -> str:
+        ones = b.weight(np.ones(width, np.float32))
+        return b.op("LayerNormalization", x, ones, b.weight(np.zeros(width, np.float32)))
+
+    x = "x"
+    for _ in range(layers):
+        q, k, v = (
+            b.op("Transpose", b.op("Reshape", b.linear(x, width, width), apart), perm=perm)
+            for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
+        )
+        scores = b.op("Softmax", b.op("Div", b.op("MatMul", q, k), root), axis=-1)
+        heads_ = b.op("Transpose", b.op("MatMul", scores, v), perm=[0, 2, 1, 3])
+        x = normed(b.op("Add", x, b.linear(b.op("Reshape", heads_, joined), width, width)))
+        x = normed(
+            b.op("Add", x, b.linear(_gelu(b, b.linear(x, width, 4 * width)), 4 * width, width))
+        )
+    return [1, tokens, width], x
+
+
 def decoder(b: Builder) -> tuple[list[int], str]:
     """A VAE's decoder: 64 by 64 pixels of 128 numbers."""
     x = b.op("Gemm", "x", b.normal(128, 256 * 64, scale=0.1), b.normal(256 * 64, scale=0.1))
@@ -193,7 +222,10 @@ def decoder(b: Builder) -> tuple[list[int], str]:
 
 
 MODELS: dict[str, Callable[[Builder], tuple[list[int], str]]] = {
+    "matmul 256": lambda b: product(b, 256, 256, 256),
     "matmul 512": lambda b: product(b, 512, 512, 512),
+    "matmul 1024": lambda b: product(b, 1024, 1024, 1024),
+    "matmul 2048": lambda b: product(b, 2048, 2048, 2048),
     "matmul 64x1024x1024": lambda b: product(b, 64, 1024, 1024),
     "matmul 1x1024x1024": lambda b: product(b, 1, 1024, 1024),
     "conv 3x3, 64, 28": lambda b: one_conv(b, 64, 64, 28, 3),
@@ -204,5 +236,6 @@ MODELS: dict[str, Callable[[Builder], tuple[list[int], str]]] = {
     "mobilenet": lambda b: mobile(b, "Relu", gated=False),
     "efficientnet": lambda b: mobile(b, "Swish", gated=True),
     "mixer": mixer,
+    "bert": encoder,
     "vae decoder": decoder,
 }

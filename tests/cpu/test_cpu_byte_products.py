@@ -148,6 +148,29 @@ def test_sizes(cpu: str) -> None:
     case.check(cpu, threads=2)
 
 
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.sampled(1)
+def test_products_of_two_that_run_time_knows(cpu: str) -> None:
+    """Either order of the right operand, whole vectors of it and not, signs and zero points."""
+    needs_processor(cpu)
+    case = Case()
+    for number, (batch, rows, depth, columns) in enumerate(
+        ((1, 16, 64, 48), (3, 33, 24, 40), (2, 12, 36, 7), (1, 8, 4, 130), (2, 9, 68, 1))
+    ):
+        a, b = SIGNS[number % 2], SIGNS[number // 2 % 2]
+        x, w = case.bytes(a, (batch, rows, depth)), case.bytes(b, (batch, depth, columns))
+        turned = np.ascontiguousarray(w.transpose(0, 2, 1))
+        for x_zero, w_zero in ((None, None), (zero(a, 7), zero(b, 100)), (None, zero(b, -3 % 128))):
+            left = case.less(x, x_zero, False, DType.I16)
+            exact = (x.astype(np.int64) - int(x_zero or 0)) @ (
+                w.astype(np.int64) - int(w_zero or 0)
+            )
+            for held, axis in ((w, 1), (turned, 2)):
+                op = Dot((0,), (0,), (2,), (axis,), DType.I32)
+                case.add(Node.of(op, left, case.less(held, w_zero, False, DType.I16)), exact)
+    case.check(cpu, threads=2)
+
+
 def convolved(x: Array, w: Array, op: Conv) -> Array:
     """The sums of a convolution of channels-last numbers."""
     return np.asarray(op.evaluate(x.astype(np.int32), w.astype(np.int32)))

@@ -11,6 +11,7 @@ turning the highest bit of a byte moves it and its zero point by 128.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -42,6 +43,8 @@ from xlac.passes.rules.quantized import interval
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
 
+ROWS = 8  # from which packing an operand in every call pays
+
 
 def _operands(node: Node, site: Site) -> tuple[Centred, Centred] | None:
     """Both operands of a product that gains, the right one known."""
@@ -50,12 +53,30 @@ def _operands(node: Node, site: Site) -> tuple[Centred, Centred] | None:
     if any(not i.type.dtype.is_integer or i.type.dtype is DType.BOOL for i in node.inputs):
         return None
     x, w = (centred(i, site) for i in node.inputs)
-    if x is None or w is None or not known(w.whole):
+    if x is None or w is None or not (known(w.whole) or _packs(node, x, w, site)):
         return None
-    if isinstance(w.zero, Node) and not known(w.zero):
+    if isinstance(w.zero, Node) and known(w.whole) and not known(w.zero):
         return None
     x, w = as_wanted(x, site), turned(w, DType.I8, site)
     return None if (x.whole, w.whole) == node.inputs else (x, w)
+
+
+def _packs(node: Node, x: Centred, w: Centred, site: Site) -> bool:
+    """Whether two operands that only run time knows are multiplied by fours: one is packed first,
+    and zero points are numbers.
+    """
+    op = node.op
+    if not isinstance(op, Dot) or not fours(site) or len(op.contract_lhs) != 1:
+        return False
+    if x.axis is not None or w.axis is not None:
+        return False
+    rows = integers(
+        tuple(x.whole.shape[a] for a in op.free(x.whole.type.rank, w.whole.type.rank)[0])
+    )
+    depth = integers((x.whole.shape[op.contract_lhs[0]],))
+    if rows is None or depth is None or known(x.whole):
+        return False
+    return prod(rows) >= ROWS and depth[0] % STEP == 0
 
 
 def _bytes(p: Parameter, *shape: int, dtype: DType = DType.U8, zero: int = 0) -> Node:
@@ -120,15 +141,18 @@ def dot_of_bytes(node: Node, site: Site) -> Node | None:
         return None
     rows, columns = kept
     left, right = _filled_up(op, x.whole, w.whole, site)
-    result = site.make(replace(op, out_dtype=DType.I32), left, settled(right, site))
+    held = known(w.whole)
+    right = settled(right, site) if held else right
+    result = site.make(replace(op, out_dtype=DType.I32), left, right)
     if x.zero != 0:
-        sums = settled(sums_of(w, tuple(sorted(op.contract_rhs)), site), site)
+        sums = sums_of(w, tuple(sorted(op.contract_rhs)), site)
+        sums = settled(sums, site) if held else sums
         at = None if x.axis is None else places[0][x.axis]
         result = taken_off(result, sums, columns, x.zero, at, site)
     if w.zero != 0:
         sums = sums_of(Centred(x.whole), tuple(sorted(op.contract_lhs)), site)
         at = None if w.axis is None else places[1][w.axis]
-        zero = w.zero if isinstance(w.zero, int) else settled(w.zero, site)
+        zero = settled(w.zero, site) if isinstance(w.zero, Node) and held else w.zero
         result = taken_off(result, sums, rows, zero, at, site)
     return result
 

@@ -2,7 +2,7 @@
 instruction.
 
 A step reads four consecutive bytes of the left operand, and a word in which the four bytes of the
-right operand were packed.
+right operand were packed, at compile time or before the product.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from xlac.codegen.core.contraction.contraction import Axis, Contraction
-from xlac.ir.dims import divisor
+from xlac.ir.dims import Dim, divisor
 from xlac.ir.op import Array
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
@@ -24,15 +26,15 @@ SIGNS = {DType.U8: DType.U32, DType.I8: DType.I32}  # the words of bytes
 
 def able(c: Contraction, target: Target) -> bool:
     """Whether a contraction is of bytes that are neighbours along the sum, the right ones signed
-    and known at compile time, and the target computes dot products of those.
+    and in memory, and the target computes dot products of those.
     """
     word = SIGNS.get(c.left.dtype)
     last = c.inner[-1]
     return (
         word is not None
         and c.right.dtype is DType.I8
-        and c.right.constant
         and not c.left.computed
+        and not c.right.computed
         and c.accumulate is DType.I32
         and target.spells(Primitive.DOT4, word)
         and last.left == 1
@@ -46,6 +48,23 @@ def in_words(c: Contraction) -> Contraction:
     steps = Axis(last.extent // BYTES, BYTES, last.right * BYTES, last.along)
     right = replace(c.right, dtype=DType.I32)
     return replace(c, inner=(*others, steps), right=right, word=last.right)
+
+
+def loaded(buffer: Buffer, where: Expr, apart: Dim, columns: Dim, lanes: int) -> Expr:
+    """Words of as many neighbouring columns as there are lanes, which begin at the byte `where`;
+    the bytes of a word are `apart`, columns `columns`.
+    """
+    if apart == 1 and (lanes == 1 or columns == BYTES):
+        return build.bits(build.load(buffer, where, BYTES * lanes), DType.I32)
+    index = build.mul(build.ramp(0, 1, lanes), columns) if lanes > 1 else build.index(0)
+    total: Expr | None = None
+    for place in range(BYTES):
+        at = build.add(build.add(where, build.mul(build.lift(apart), place)), index)
+        byte = build.cast(build.bits(build.load(buffer, at), DType.U8), DType.I32)
+        moved = build.apply(Primitive.SHL, byte, Const(8 * place, DType.I32, lanes))
+        total = moved if total is None else build.apply(Primitive.OR, total, moved)
+    assert total is not None
+    return total
 
 
 def words(x: Array) -> Array:

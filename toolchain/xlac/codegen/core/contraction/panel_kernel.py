@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from xlac.codegen.core.addressing import row_major
+from xlac.codegen.core.contraction import byte_words
+from xlac.codegen.core.contraction.byte_words import BYTES
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, offset, unravel, zero
 from xlac.codegen.core.contraction.packing import (
     TURNED,
@@ -92,7 +94,9 @@ class _PanelKernel:
         registers.
         """
         c, lanes = self.c, self.lanes
-        return c.inner[-1].right == 1 and c.columns.right != 1 and 1 < lanes <= TURNED
+        near = c.inner[-1].right == BYTES if c.word else c.inner[-1].right == 1
+        apart = not c.word or c.word == 1
+        return near and apart and c.columns.right != 1 and 1 < lanes <= TURNED
 
     def write(self, schedule: PackSchedule) -> None:
         """A loop over panels, which may be parallel."""
@@ -136,7 +140,8 @@ class _PanelKernel:
             turned = axis.extent // lanes * lanes
             with builder.loop("k", 0, turned, lanes) as k:
                 to_here = build.add(to, build.mul(k, vectors * lanes))
-                self._transpose(build.add(where, k), to_here, vectors, partial)
+                here = build.add(where, build.mul(k, axis.right))
+                self._transpose(here, to_here, vectors, partial)
         with builder.loop("k", turned, axis.extent) as k:
             self._steps(
                 level + 1,
@@ -154,13 +159,7 @@ class _PanelKernel:
         for j in range(vectors):
             valid = partial if j == vectors - 1 else 0
             columns = [
-                builder.let(
-                    "x",
-                    build.cast(
-                        build.load(self.source, build.add(where, apart * (j * lanes + i)), lanes),
-                        self.dtype,
-                    ),
-                )
+                builder.let("x", self._along(build.add(where, apart * (j * lanes + i))))
                 if not valid or i < valid
                 else zero(self.dtype, lanes)
                 for i in range(lanes)
@@ -169,25 +168,39 @@ class _PanelKernel:
                 place = build.add(to, (step * vectors + j) * lanes)
                 builder.store(self.to, build.ramp(place, 1, lanes), row)
 
+    def _along(self, where: Expr) -> Expr:
+        """As many neighbours along the sum as there are lanes."""
+        if self.c.word:
+            return byte_words.loaded(self.source, where, 1, BYTES, self.lanes)
+        return build.cast(build.load(self.source, where, self.lanes), self.dtype)
+
+    def _columns(self, where: Expr, lanes: int) -> Expr:
+        """One element of each of some columns."""
+        apart = self.c.columns.right
+        if self.c.word:
+            return byte_words.loaded(self.source, where, self.c.word, apart, lanes)
+        if lanes == 1:
+            return build.cast(build.load(self.source, where), self.dtype)
+        index = build.add(where, build.mul(build.ramp(0, 1, lanes), apart))
+        return build.cast(build.load(self.source, index), self.dtype)
+
     def _move(self, where: Expr, to: Expr, j: int, left: build.Number) -> None:
         """Copies one vector of one step: `left` of its columns, all if 0."""
         builder, lanes, dtype, apart = self.builder, self.lanes, self.dtype, self.c.columns.right
         at = build.add(where, apart * (j * lanes))
         place = build.add(to, j * lanes)
         if left == 0:
-            index = build.add(at, build.mul(build.ramp(0, 1, lanes), apart))
-            value = build.cast(build.load(self.source, index), dtype)
-            builder.store(self.to, build.ramp(place, 1, lanes), value)
+            builder.store(self.to, build.ramp(place, 1, lanes), self._columns(at, lanes))
             return
         if not isinstance(left, int):
             with builder.loop("n", 0, left) as n:
-                value = build.load(self.source, build.add(at, build.mul(n, apart)))
-                builder.store(self.to, build.add(place, n), build.cast(value, dtype))
+                value = self._columns(build.add(at, build.mul(n, apart)), 1)
+                builder.store(self.to, build.add(place, n), value)
             with builder.loop("n", left, lanes) as n:
                 builder.store(self.to, build.add(place, n), zero(dtype, 1))
             return
         for lane in range(left):
-            value = build.load(self.source, build.add(at, apart * lane))
-            builder.store(self.to, build.add(place, lane), build.cast(value, dtype))
+            value = self._columns(build.add(at, apart * lane), 1)
+            builder.store(self.to, build.add(place, lane), value)
         for lane in range(left, lanes):
             builder.store(self.to, build.add(place, lane), zero(dtype, 1))

@@ -132,6 +132,8 @@ def _right(
         if readable and (target.size or packing.is_packed_already(c, tile)):
             return "direct", c.right.dtype
         return "constant", dtype
+    if c.word:
+        return "running", c.right.dtype
     near = size_hint(c.depth * c.columns.extent) * c.right.dtype.nbytes <= target.l1_bytes // 2
     unconverted = c.right.dtype is c.accumulate and packing.reads_well(c, tile, reuse, target)
     if readable and (target.size or reuse <= 2 or near or unconverted):
@@ -204,8 +206,8 @@ def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:
 def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, target: Target) -> None:
     if schedule.right == "direct" and not _readable(c, schedule.tile, view, target):
         raise Misfit(("right",), "its columns are not contiguous, or not whole vectors of the tile")
-    if schedule.right != "constant" and c.word:
-        raise Misfit(("right",), "words of its bytes are packed at compile time")
+    if schedule.right == "direct" and c.word:
+        raise Misfit(("right",), "words of its bytes are packed")
     if schedule.right == "constant" and not c.right.constant:
         raise Misfit(("right",), "it is known only when the program runs")
     if schedule.right == "running" and c.right.constant:
