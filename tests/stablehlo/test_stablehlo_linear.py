@@ -7,6 +7,8 @@ import pytest
 from programs import binary, main, one, results, unary
 from test_stablehlo_ops import RNG, typed
 
+from xlac_sdk.source import SourceError
+
 
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
 @pytest.mark.parametrize("length", [[4], [5], [3, 4], [2, 3, 5], [1], [2]])
@@ -55,6 +57,70 @@ def test_linear_systems() -> None:
         binary("stablehlo.triangular_solve", "tensor<3x3xf32>", "tensor<3x3xf32>", given), low, a
     )
     np.testing.assert_allclose(low.T @ found, a, 1e-4)
+
+
+LAPACK = """
+module @m {{
+  func.func public @main({params}) -> ({results}) {{
+    %r{several} = stablehlo.custom_call @{target}({args})
+      {{mhlo.backend_config = {{{options}}}}} : ({takes}) -> {gives}
+    return {returned} : {results}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_cholesky_as_jax_calls_it(lower: bool) -> None:
+    """The other triangle is not read; the report names the first row that is not positive."""
+    a = np.array([[4, 1, 2], [1, 5, 3], [2, 3, 6]], np.float64)
+    wrong = a.copy()
+    wrong[1, 1] = -1.0
+    given = np.stack([np.tril(a) if lower else np.triu(a), wrong])
+    type, report = "tensor<2x3x3xf64>", "tensor<2xi32>"
+    text = LAPACK.format(
+        params=f"%a: {type}",
+        results=f"{type}, {report}",
+        several=":2",
+        target="lapack_dpotrf_ffi",
+        args="%a",
+        options=f"uplo = {76 if lower else 85} : ui8",
+        takes=type,
+        gives=f"({type}, {report})",
+        returned="%r#0, %r#1",
+    )
+    factor, told = results(text, given)
+    expected = np.linalg.cholesky(a)
+    np.testing.assert_allclose(factor[0], expected if lower else expected.T, 1e-14)
+    assert told.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("options", ["LLNN", "LUTU", "RLTN", "RUCU", "LUNN", "RLNU"])
+def test_triangular_solve_as_jax_calls_it(options: str) -> None:
+    side, part, form, diagonal = options
+    a, b = RNG.normal(size=(3, 3)) + 4 * np.eye(3), RNG.normal(size=(3, 3))
+    type = "tensor<3x3xf64>"
+    names = zip(("side", "uplo", "trans_x", "diag"), options, strict=True)
+    text = LAPACK.format(
+        params=f"%a: {type}, %b: {type}",
+        results=type,
+        several="",
+        target="lapack_dtrsm_ffi",
+        args="%a, %b",
+        options=", ".join(f"{n} = {ord(x)} : ui8" for n, x in names),
+        takes=f"{type}, {type}",
+        gives=type,
+        returned="%r",
+    )
+    found = one(text, a, b)
+    matrix = np.tril(a) if part == "L" else np.triu(a)
+    if diagonal == "U":
+        np.fill_diagonal(matrix, 1.0)
+    matrix = matrix if form == "N" else matrix.T
+    made = matrix @ found if side == "L" else found @ matrix
+    np.testing.assert_allclose(made, b, 1e-12, 1e-12)
+    with pytest.raises(SourceError, match="side is one of L, R"):
+        one(text.replace(f"side = {ord(side)}", "side = 90"), a, b)
 
 
 def test_batch_normalisation() -> None:
