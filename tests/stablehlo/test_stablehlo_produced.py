@@ -25,7 +25,7 @@ SOLVED = (
 )
 FORMAT = "<{exponent_bits = 5 : i32, mantissa_bits = 2 : i32}>"
 TRANSFORM = "<{fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 4>}>"
-COMPLEX = "tensor<4xcomplex<f32>>"
+COMPLEX, HALF = "tensor<4xcomplex<f32>>", "tensor<3xcomplex<f32>>"
 OTHERS = (
     *(unary(f"chlo.{name}", F32, F32) for name in UNARY.split()),
     *(binary(f"chlo.{name}", F32, F32) for name in ("next_after", "polygamma", "zeta")),
@@ -36,6 +36,8 @@ OTHERS = (
     unary("stablehlo.reduce_precision", F32, F32, FORMAT),
     unary("stablehlo.unary_einsum", SQUARE, "tensor<3xf32>", '<{einsum_config = "ij->i"}>'),
     unary("stablehlo.fft", COMPLEX, COMPLEX, TRANSFORM),
+    unary("stablehlo.fft", "tensor<4xf32>", HALF, TRANSFORM.replace("FFT>", "RFFT>")),
+    unary("stablehlo.fft", HALF, "tensor<4xf32>", TRANSFORM.replace("FFT>", "IRFFT>")),
     unary(
         "stablehlo.get_dimension_size", "tensor<?xf32>", "tensor<i32>", "<{dimension = 0 : i64}>"
     ),

@@ -81,11 +81,12 @@ def potrf(site: OperationSite) -> Built:
     _, report = site.results(2)
     factor = build.apply1("cholesky", site.number(0), lower=_letter(site, "uplo", "LU") == "L")
     rows, rank = factor.shape[-1], len(factor.shape)
+    assert isinstance(rows, int)  # cholesky takes matrices of a known size
     square = factor.shape
     on_diagonal = build.compare(build.iota(square, rank - 2), "eq", build.iota(square, rank - 1))
     wrong = build.apply1("and", build.compare(factor, "ne", factor), on_diagonal)
     number = build.add(build.cast(build.iota(square, rank - 1), DType.I32), 1)
-    none = build.like(int(rows) + 1 if isinstance(rows, int) else 0, number)
+    none = build.like(rows + 1, number)
     first = build.reduce(build.select(wrong, number, none), "min", (rank - 2, rank - 1))
     found = build.select(build.compare(first, "gt", rows), build.like(0, first), first)
     return [factor, build.cast(found, part_of(report.element).dtype)]
