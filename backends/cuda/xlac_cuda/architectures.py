@@ -98,6 +98,7 @@ def described(name: str, size: bool = False) -> Target:
     found = known(name)
     return Target(
         "cuda",
+        languages=frozenset({"cu"}),
         fma=True,
         l2_bytes=found.l2,
         warp=WARP,

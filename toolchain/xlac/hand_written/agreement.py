@@ -33,7 +33,7 @@ Runs = Callable[[Model], Callable[..., Any]]
 FACT = "hand_written"  # of a program: what `told` gives
 DRAWS = ("random", "special")
 # what a build of right code may lack here: a tool, a device, the machine
-LACKING = ("XL5004", "XL5109", "XL5201", "XL5202", "XL5203", "XL5011", "XL5054")
+LACKING = ("XL5004", "XL5109", "XL5210", "XL5211", "XL5212", "XL5213", "XL5011")
 INDEXING = frozenset(
     "gather scatter dyn_slice dyn_update take take_along embedding one_hot cond while scan".split()
 )

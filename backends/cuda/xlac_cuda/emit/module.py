@@ -9,6 +9,7 @@ from xlac_cuda.emit.dialect import CUDA
 from xlac_cuda.emit.functions import BEFORE, functions
 from xlac_cuda.emit.instructions import functions_called
 from xlac_cuda.emit.lowering import arch_of, lowered
+from xlac_sdk.emit import hand_written
 from xlac_sdk.emit.cfunctions import needed
 from xlac_sdk.emit.ctext import CFunction, comment, kernel_text
 from xlac_sdk.emit.cvectors import declarations
@@ -47,11 +48,14 @@ def _text(program: Program, arch: str) -> str:
     kernels = [_described(kernel, text) for kernel, text in texts.items()]
     body = "\n".join(line for kernel in kernels for line in kernel.lines)
     instructions = functions_called(body)
+    by_hand = hand_written.functions(program.kernels)
     return template("xlac_cuda", "module.cu.j2").render(
         arch=arch,
         title=comment(program.name),
         kernels=kernels,
         instructions=instructions,
+        declarations=[f"{one.declaration(CUDA)};" for one in by_hand],
+        definitions=[one.definition(CUDA) for one in by_hand],
         functions=needed(body + instructions, functions(), BEFORE),
         vectors=declarations((v for text in texts.values() for v in text.vectors), CUDA),
     )
