@@ -73,8 +73,8 @@ class CompilationEntry(NamedTuple):
         if not unchanged(files):
             return
         names = sorted(map(str, files))
-        told = {str(file): before.content for file, before in files.items() if before}
-        place = self._with((name, told[name]) for name in names)
+        contents = {str(file): before.content for file, before in files.items() if before}
+        place = self._with((name, contents[name]) for name in names)
         if artifact is None or not place._keep(program, target, artifact, files):
             return
         text = json.dumps(names)
@@ -99,7 +99,7 @@ class CompilationEntry(NamedTuple):
         work = program.work
         facts = {**program.facts, "flops": work.flops, "bytes": work.bytes, **summary}
         try:
-            told: dict[str, Any] = {
+            record: dict[str, Any] = {
                 "name": program.name,
                 "slots": [told_of(slot) for slot in program.slots],
                 "inputs": [program.slots.index(s) for s in program.inputs],
@@ -111,7 +111,7 @@ class CompilationEntry(NamedTuple):
                 "code": artifact.parent.name,
                 "built_for": target.to_json(),
             }
-            text = json.dumps(told)
+            text = json.dumps(record)
         except (TypeError, ValueError):
             return False
         if json.loads(text)["facts"] != facts:
@@ -185,22 +185,22 @@ def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Kept |
     folder = os.path.dirname(place)
     try:
         with open(place, encoding="utf-8") as file:
-            told = json.load(file)
-        symbols = [Symbol(**size) for size in told["sizes"]]
-        slots = [slot_of(entry, symbols) for entry in told["slots"]]
+            record = json.load(file)
+        symbols = [Symbol(**size) for size in record["sizes"]]
+        slots = [slot_of(entry, symbols) for entry in record["slots"]]
         program = Program(
-            name=told["name"],
-            inputs=tuple(slots[i] for i in told["inputs"]),
-            outputs=tuple(slots[i] for i in told["outputs"]),
+            name=record["name"],
+            inputs=tuple(slots[i] for i in record["inputs"]),
+            outputs=tuple(slots[i] for i in record["outputs"]),
             slots=tuple(slots),
             steps=(),
             constants=constants_of(os.path.join(folder, CONSTANTS), slots, copy),
-            arena_bytes=told["arena_bytes"],
-            state_bytes=told["state_bytes"],
-            facts=dict(told["facts"]),
+            arena_bytes=record["arena_bytes"],
+            state_bytes=record["state_bytes"],
+            facts=dict(record["facts"]),
             sizes=tuple(symbols),
         )
-        target, code = Target.from_json(told["built_for"]), str(told["code"])
+        target, code = Target.from_json(record["built_for"]), str(record["code"])
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
     executable = backend.revive(folder, program, target) or _loaded(

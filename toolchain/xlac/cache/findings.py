@@ -34,12 +34,12 @@ class CachedFindings:
         except OSError:
             return None
 
-    def keep(self, told: str, about: str, *key: str) -> None:
+    def keep(self, text: str, about: str, *key: str) -> None:
         """Keeps what was found out under a key; `about` says of what, for `xlac cache ls`."""
         cache = self._cache()
         if cache is None:
             return
-        cache.keep(self._key(key), about, self, lambda folder: _written(folder / FILE, told))
+        cache.keep(self._key(key), about, self, lambda folder: _written(folder / FILE, text))
 
     def _key(self, key: tuple[str, ...]) -> str:
         return digest("found", self.name, *key)
@@ -50,6 +50,6 @@ class CachedFindings:
         return None if now.cache is None else Cache(now.cache, now.cache_bytes)
 
 
-def _written(file: Path, told: str) -> Path:
-    file.write_text(told, encoding="utf-8")
+def _written(file: Path, text: str) -> Path:
+    file.write_text(text, encoding="utf-8")
     return file

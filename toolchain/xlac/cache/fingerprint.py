@@ -55,7 +55,7 @@ def machine() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = list(takewhile(str.strip, file))  # of many, each of which takes time to be told
-        told = [
+        facts = [
             line
             for line in first
             if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")
@@ -63,8 +63,8 @@ def machine() -> str:
     except OSError:
         import platform
 
-        told = [platform.machine(), platform.processor()]
-    return digest(sys.platform, str(sys.maxsize), *told)
+        facts = [platform.machine(), platform.processor()]
+    return digest(sys.platform, str(sys.maxsize), *facts)
 
 
 def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:

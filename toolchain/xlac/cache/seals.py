@@ -38,11 +38,11 @@ def seal(file: str) -> Seal:
     return [facts.st_size, sums(file), *_stamp(facts)]
 
 
-def whole(file: str, told: Seal) -> bool:
+def whole(file: str, known: Seal) -> bool:
     """Whether a file is as it was recorded. Raises OSError, and ValueError or TypeError for what is
     no seal.
     """
-    size, content, *stamp = told
+    size, content, *stamp = known
     facts = os.stat(file)
     if facts.st_size != size:
         return False
@@ -51,9 +51,9 @@ def whole(file: str, told: Seal) -> bool:
     return _trusted(stamp, facts) or bool(sums(file) == content)
 
 
-def outdated(file: str, told: Seal) -> bool:
+def outdated(file: str, known: Seal) -> bool:
     """Whether the next look at a whole file would be a slow one. Raises OSError."""
-    return told[0] > SEALED and not _trusted(told[2:], os.stat(file))
+    return known[0] > SEALED and not _trusted(known[2:], os.stat(file))
 
 
 def _stamp(facts: os.stat_result) -> list[Any]:
@@ -99,17 +99,17 @@ def sums(file: str) -> str:
 # ---- entries ----------------------------------------------------------------------------------
 
 
-def signed(told: dict[str, Any]) -> str:
+def signed(entry: dict[str, Any]) -> str:
     """The text of an entry: the hash of all that follows, then what it says."""
-    text = json.dumps(told)
+    text = json.dumps(entry)
     return f"{digest(text)}\n{text}"
 
 
 def read_entry(place: str) -> dict[str, Any]:
     """What an entry says. Raises OSError, and ValueError for one that is damaged."""
     with open(os.path.join(place, ENTRY), encoding="utf-8") as file:
-        told, _, text = file.read().partition("\n")
-    if told != digest(text):
+        checksum, _, text = file.read().partition("\n")
+    if checksum != digest(text):
         raise ValueError("not as it was written")
     entry: dict[str, Any] = json.loads(text)
     return entry

@@ -33,18 +33,18 @@ def told_of(slot: Slot) -> dict[str, Any]:
     }
 
 
-def slot_of(told: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
+def slot_of(record: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
     """The slot again. Raises KeyError, TypeError or ValueError for anything else."""
     named = {symbol.name: symbol for symbol in symbols}
-    shape = tuple(dim_of(extent, named) for extent in told["shape"])
+    shape = tuple(dim_of(extent, named) for extent in record["shape"])
     return Slot(
-        told["name"],
-        told["symbol"],
-        DType(told["dtype"]),
+        record["name"],
+        record["symbol"],
+        DType(record["dtype"]),
         shape,
-        Role(told["role"]),
-        told["offset"],
-        told["align"],
+        Role(record["role"]),
+        record["offset"],
+        record["align"],
     )
 
 

@@ -101,8 +101,8 @@ class Cache:
                 for p in sorted(made.rglob("*"))
                 if p.is_file()
             }
-            told = {"program": program, "backend": backend.name, "artifact": artifact}
-            (made / ENTRY).write_text(signed({**told, "files": files}), encoding="utf-8")
+            about = {"program": program, "backend": backend.name, "artifact": artifact}
+            (made / ENTRY).write_text(signed({**about, "files": files}), encoding="utf-8")
             self._publish(str(made), self._place(key), anew)
         except OSError:
             return None
@@ -125,10 +125,10 @@ class Cache:
             files: dict[str, Any] = entry["files"]
             fine = tells_of(entry["artifact"], files) and sorted(os.listdir(place)) == tops(files)
             if not fine or not all(
-                whole(os.path.join(place, name), told) for name, told in files.items()
+                whole(os.path.join(place, name), known) for name, known in files.items()
             ):
                 raise ValueError("not as it was written")
-            if any(outdated(os.path.join(place, name), told) for name, told in files.items()):
+            if any(outdated(os.path.join(place, name), known) for name, known in files.items()):
                 self._seal_again(place, entry)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self._remove(place)
@@ -260,7 +260,7 @@ class Cache:
             room = self._marked()
             try:
                 files = {name: seal(os.path.join(place, name)) for name in entry["files"]}
-                if all(files[name][:2] == told[:2] for name, told in entry["files"].items()):
+                if all(files[name][:2] == known[:2] for name, known in entry["files"].items()):
                     (room / ENTRY).write_text(signed({**entry, "files": files}), encoding="utf-8")
                     (room / ENTRY).replace(os.path.join(place, ENTRY))
             finally:

@@ -31,13 +31,13 @@ def derivatives(function: str) -> Iterator[None]:
         yield
     except NoDerivativeError as error:
         origin = error.node.origin
-        told = Diagnostic(
+        diagnostic = Diagnostic(
             "XL2042",
             f"{function}() cannot be differentiated: {error}",
             origin.span if origin else None,
             error.hint or "xlac.stop_gradient(x) makes x a constant",
         )
-        raise SourceError(told) from None
+        raise SourceError(diagnostic) from None
 
 
 def split_aux(function: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -47,8 +47,8 @@ def split_aux(function: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return inlined(result), None
     if not isinstance(result, tuple) or len(result) != 2:
-        told = f"{function}() gives no pair of a value and something else, as has_aux=True says"
-        raise SourceError(Diagnostic("XL2040", told, hint="return value, aux"))
+        problem = f"{function}() gives no pair of a value and something else, as has_aux=True says"
+        raise SourceError(Diagnostic("XL2040", problem, hint="return value, aux"))
     value, aux = result
     return inlined(value), inlined(aux)
 
@@ -78,22 +78,22 @@ def gradient(
 
 def _scalar(function: str, value: Any, has_aux: bool) -> Tensor:
     if not isinstance(value, Tensor):
-        told = f"a {type(value).__name__}"
+        given = f"a {type(value).__name__}"
         pair = isinstance(value, tuple) and len(value) == 2 and not has_aux
         hint = "has_aux=True takes the second of two for something beside the value" if pair else ""
-        raise _no_scalar(function, told, hint or "return one tensor of no axes")
+        raise _no_scalar(function, given, hint or "return one tensor of no axes")
     if not is_float(value):
-        told = "an integer" if isinstance(value, Number) else f"{value.node.type}"
-        raise _no_scalar(function, told, "a gradient is that of one float: cast it, astype('f32')")
+        given = "an integer" if isinstance(value, Number) else f"{value.node.type}"
+        raise _no_scalar(function, given, "a gradient is that of one float: cast it, astype('f32')")
     if not isinstance(value, Number) and value.shape:
         hint = "sum or mean it; xlac.vjp takes a cotangent for each element"
         raise _no_scalar(function, str(value.node.type), hint)
     return value
 
 
-def _no_scalar(function: str, told: str, hint: str) -> SourceError:
-    told = f"{function}() gives {told}, and a gradient is that of a scalar float"
-    return SourceError(Diagnostic("XL2040", told, hint=hint))
+def _no_scalar(function: str, given: str, hint: str) -> SourceError:
+    problem = f"{function}() gives {given}, and a gradient is that of a scalar float"
+    return SourceError(Diagnostic("XL2040", problem, hint=hint))
 
 
 # ---- forward mode (jvp) and reverse mode (vjp) -------------------------------------------------

@@ -40,7 +40,7 @@ def needed(what: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        told = missing(error, what)
-        if told is None:
+        problem = missing(error, what)
+        if problem is None:
             raise
-        raise told from None
+        raise problem from None

@@ -58,20 +58,22 @@ class Check(NamedTuple):
     """
 
     kind: str
-    told: str  # with {value} where the number goes
+    message: str  # with {value} where the number goes
     node: str
     place: tuple[str, int, int, int] | None  # file, line, column, width
     shape: tuple[Any, ...]  # of what is checked: numbers, or data of sizes that are open
     dtype: str  # of the value to show; empty where there is none
 
     @staticmethod
-    def of(kind: str, told: str, origin: Origin | None, shape: Shape, dtype: DType | None) -> Check:
+    def of(
+        kind: str, message: str, origin: Origin | None, shape: Shape, dtype: DType | None
+    ) -> Check:
         """The check of a kind on a node; its place is taken from the node's origin."""
         span = origin.span if origin else None
         place = (str(span.file), span.line, span.column, span.width) if span else None
         return Check(
             kind,
-            told,
+            message,
             origin.name if origin else "",
             place,
             tuple(map(data_of, shape)),
@@ -91,7 +93,7 @@ class Check(NamedTuple):
     @property
     def text(self) -> str:
         """What the check looks for, in one line that holds for every call: what artefacts say."""
-        about = self.told.replace("{value} is divided", "an integer is divided").replace(
+        about = self.message.replace("{value} is divided", "an integer is divided").replace(
             " {value}", ""
         )
         where = ""
@@ -113,7 +115,7 @@ class Check(NamedTuple):
         where = f", element {at}" if isinstance(at, int) else f" at {list(at)}" if at else ""
         loop = f", in turn {turn} of the loop" if turn else ""
         node = f"'{self.node}': " if self.node else ""
-        message = f"{node}{self.told.replace('{value}', str(shown))}{where}{loop}"
+        message = f"{node}{self.message.replace('{value}', str(shown))}{where}{loop}"
         error = CheckFailed(Diagnostic(CODES[self.kind], message, self.span))
         error.kind, error.node, error.position, error.value = (
             self.kind,
@@ -146,11 +148,11 @@ def kinds(asked: Asked) -> tuple[str, ...]:
 
 def checks_of(facts: Mapping[str, Any]) -> tuple[Check, ...]:
     """The checks of a program, in order of their numbers; none of one that is not checked."""
-    return tuple(map(_told, json.loads(facts.get(FACT, "[]"))))
+    return tuple(map(_check_of, json.loads(facts.get(FACT, "[]"))))
 
 
-def _told(told: Sequence[Any]) -> Check:
-    kind, text, node, place, shape, dtype = told
+def _check_of(record: Sequence[Any]) -> Check:
+    kind, text, node, place, shape, dtype = record
     return Check(kind, text, node, tuple(place) if place else None, tuple(shape), dtype)
 
 

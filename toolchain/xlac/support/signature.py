@@ -11,13 +11,13 @@ Named = Mapping[str, str]
 """What each input or output is, by name; "" where that is not known."""
 
 
-def shown(kind: str, name: str, inputs: Named, outputs: Named, *told: str) -> str:
-    """`<Compiled digits(image: f32[8, 64]) -> probs: f32[8, 10]; cpu>`; `told` is what else there
-    is to say.
+def shown(kind: str, name: str, inputs: Named, outputs: Named, *details: str) -> str:
+    """`<Compiled digits(image: f32[8, 64]) -> probs: f32[8, 10]; cpu>`; `details` is what else is
+    said of it.
     """
     given = ", ".join(_one(n, text) for n, text in inputs.items())
     made = ", ".join(_one(n, text) for n, text in outputs.items())
-    return f"<{'; '.join([f'{kind} {name}({given}) -> {made}', *filter(None, told)])}>"
+    return f"<{'; '.join([f'{kind} {name}({given}) -> {made}', *filter(None, details)])}>"
 
 
 def _one(name: str, text: str) -> str:
@@ -27,8 +27,8 @@ def _one(name: str, text: str) -> str:
 def text_of(dtype: DType, shape: Shape, most: Iterable[int] = ()) -> str:
     """A type as specs write it; sizes of the axes `most` are bounds, which data may stay below."""
     decided = set(most)
-    told = (f"<={n}" if axis in decided else str(n) for axis, n in enumerate(shape))
-    return f"{dtype}[{', '.join(told)}]"
+    extents = (f"<={n}" if axis in decided else str(n) for axis, n in enumerate(shape))
+    return f"{dtype}[{', '.join(extents)}]"
 
 
 def sizes_of(shapes: Iterable[Shape]) -> str:
