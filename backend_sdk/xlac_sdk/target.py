@@ -89,11 +89,11 @@ class Target:
 
     def __post_init__(self) -> None:
         device = self.device or ("gpu" if self.warp else "cpu")
-        if device not in DEVICES or (device == "gpu" and not self.warp):
+        # `replace` keeps the device of the target that it copies
+        if device not in DEVICES or (device == "gpu") != bool(self.warp):
             raise ValueError(
-                f"target '{self.name}': device is {' or '.join(DEVICES)}, and a gpu's warp is not "
-                "0;"
-                f" here device is {device!r} and warp {self.warp}"
+                f"target '{self.name}': device is {' or '.join(DEVICES)}, a gpu's warp is not 0, "
+                f"and a cpu's is; here device is {device!r} and warp {self.warp}"
             )
         object.__setattr__(self, "device", device)
 

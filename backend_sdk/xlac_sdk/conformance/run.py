@@ -12,6 +12,7 @@ import numpy as np
 
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.conformance.case import ConformanceCase, Outcome, difference
+from xlac_sdk.conformance.grids import cases as grid_cases
 from xlac_sdk.conformance.kernels import cases as kernel_cases
 from xlac_sdk.conformance.primitives import cases as primitive_cases
 from xlac_sdk.conformance.report import ConformanceReport
@@ -30,6 +31,7 @@ def cases(target: Target) -> Iterator[ConformanceCase]:
     yield from kernel_cases(target)
     yield from vector_cases(target)
     yield from step_cases(target)
+    yield from grid_cases(target)
 
 
 def run(

@@ -28,7 +28,7 @@ def program_of(
     inputs = tuple(s for s in slots if s.role is Role.INPUT)
     outputs = tuple(s for s in slots if s.role is Role.OUTPUT)
     constants: dict[str, Array] = more.get("constants", {})  # type: ignore[assignment]
-    state_bytes = 64 if any(s.role is Role.STATE for s in slots) else 0
+    state_bytes = 64 * sum(s.role is Role.STATE for s in slots)
     return Program("conformance", inputs, outputs, slots, steps, constants, arena, state_bytes)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from xlac_sdk.conformance.case import ConformanceCase
+from xlac_sdk.conformance.state_steps import state, two_states
 from xlac_sdk.conformance.step_parts import BOOL, F32, I32, N, affine, numbered, program_of, slot_of
 from xlac_sdk.conformance.values import special
 from xlac_sdk.dims import symbol, symbols
@@ -47,6 +48,7 @@ def cases(target: Target) -> Iterator[ConformanceCase]:
         constants(),
         nothing(),
         state(),
+        two_states(),
         hostile(),
     )
     for index in (-1, 0, 1, 2, 7):
@@ -261,16 +263,6 @@ def nothing() -> ConformanceCase:
     steps = (Copy(Argument(t), Argument(x), 0), Copy(Argument(y), Argument(t), 0))
     return ConformanceCase(
         "tensors of no elements", "steps", program_of((x, y, t), steps), {"x": numbered(0)}
-    )
-
-
-def state() -> ConformanceCase:
-    """A running total kept as state between three calls."""
-    x, y, s = slot_of("x", Role.INPUT), slot_of("y", Role.OUTPUT), slot_of("s", Role.STATE)
-    add = affine("running", 1.0, 0.0, update=True)
-    steps = (Launch(add, (Argument(x), Argument(s))), Copy(Argument(y), Argument(s), N))
-    return ConformanceCase(
-        "state between calls", "steps", program_of((x, y, s), steps), {"x": numbered()}, calls=3
     )
 
 

@@ -25,6 +25,7 @@ FORMS = {
     "rs": "a Rust module", "cmake": "a CMake package",
     "main": "the C file of a program that reads and writes .npy files", "cu": "CUDA C++",
     "ptx": "assembly for GPUs of one kind and later", "cubin": "code for one kind of GPU",
+    "cl": "OpenCL C",
 }  # fmt: skip
 
 

@@ -40,6 +40,8 @@ def target(request: Request, number: int) -> Target:
         dtypes.remove(DType.F64)
     made = Target(
         "opencl",
+        device=kind,
+        warp=32 if kind == "gpu" else 0,
         fma=True,
         primitives=NATIVE,
         lacks=LACKS,
@@ -51,7 +53,7 @@ def target(request: Request, number: int) -> Target:
     if kind == "cpu":  # vectors, and a group of one work-item for each part of a loop
         width = 4 * device.preferred_vector_width_float
         return replace(made, threads=units, vector_bytes=width)
-    many = replace(made, warp=32, block_threads=min(256, most), processors=units)
+    many = replace(made, block_threads=min(256, most), processors=units)
     return replace(many, shared_bytes=device.local_mem_size, access_bytes=16)
 
 

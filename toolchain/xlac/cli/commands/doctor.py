@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from xlac_sdk.source import XlacError
     from xlac_sdk.target import Target
+
+OURS = ("c", "cpu", "cuda", "opencl", "reference")  # the backends that are made with the compiler
 
 
 @click.command(name="doctor")
@@ -38,14 +41,21 @@ def command() -> int:
         except Absent as error:
             message = f"not here: {error}"
         except XlacError as error:
-            message, healthy = f"FAILS: {error.diagnostics[0].message}", False
+            message, healthy = f"FAILS: {told(error)}", False
         except Exception as error:  # a plug-in may fail in any way; the others must still be tried
             message, healthy = f"FAILS: {type(error).__name__}: {error}", False
         click.echo(f"target {target:<12} {message}")
-    if "cpu" not in installed():
-        click.echo("target cpu          missing: pip install xlac-cpu")
-        healthy = False
+    for target in OURS:
+        if target not in installed():
+            click.echo(f"target {target:<12} not installed: pip install xlac-{target}")
+            healthy &= target != "cpu"
     return 0 if healthy else 1
+
+
+def told(error: XlacError) -> str:
+    """What is wrong, and what to do about it."""
+    first = error.diagnostics[0]
+    return f"{first.message}; {first.hint}" if first.hint else first.message
 
 
 class Absent(Exception):
@@ -73,7 +83,7 @@ def _try(target: str) -> str:
     try:
         backend.target(Request())
     except UnsupportedError as error:
-        raise Absent(error.diagnostics[0].message) from None
+        raise Absent(told(error)) from None
     x = Node.of(Param("x", Type(DType.F32, (5, 7))))
     y = build.apply("softmax", x, axis=-1)
     assert isinstance(y, Node)
