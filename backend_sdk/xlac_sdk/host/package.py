@@ -4,7 +4,7 @@ says it made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,24 @@ class Artefact:
     weights: WeightsOrigin = WeightsOrigin.EMBED
     # the processors that it is for: `Target.machine` of each
     machines: tuple[Mapping[str, Any], ...] = ()
+
+
+Variants = Sequence[ProcessorVariant]
+
+
+def text_package(backend: Backend, variants: Variants, folder: Path) -> Package:
+    """The package of a backend whose artefact is one text that the driver compiles: the text, and
+    the program with its weights beside it, for `xlac run`. Raises SourceError for several variants.
+    """
+    from xlac_sdk.programs import portable
+
+    if len(variants) > 1:
+        problem = f"target '{backend.name}' compiles for one kind of device at a time"
+        raise SourceError(Diagnostic("XL5011", problem, hint="--arch names it"))
+    (variant,) = variants
+    file = backend.build(backend.emit(variant.program, variant.target), folder)
+    portable.write(folder, variant.program, variant.target)
+    return Package(file.name)
 
 
 def forms(backend: Backend, text: str) -> tuple[str, ...]:

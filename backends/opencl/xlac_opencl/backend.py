@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from xlac_opencl import facts
@@ -12,12 +12,10 @@ from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.module import module_text
 from xlac_sdk.host.capi import identifier
-from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
+from xlac_sdk.host.package import Package, Packaging, Variants, text_package
 from xlac_sdk.host.runner import Runner
-from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.templates import template
 from xlac_sdk.target import Request, Target
 
@@ -59,14 +57,5 @@ class OpenCLBackend(Backend):
         device = OpenCLDevice(artifact, opened(self.number))
         return Runner(device, facts.lowered(program, target))
 
-    def package(
-        self, variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Path
-    ) -> Package:
-        """Writes the text, and the program with its weights beside it, for `xlac run`."""
-        if len(variants) > 1:
-            problem = "the opencl backend writes for one kind of device at a time"
-            raise SourceError(Diagnostic("XL5201", problem, hint="--arch names it"))
-        (variant,) = variants
-        file = self.build(self.emit(variant.program, variant.target), folder)
-        portable.write(folder, variant.program, variant.target)
-        return Package(file.name)
+    def package(self, variants: Variants, wanted: Packaging, folder: Path) -> Package:
+        return text_package(self, variants, folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from xlac_opencl.dialect import OPENCL
 from xlac_sdk.backend import Device, MemoryPlace
+from xlac_sdk.host.plan import Planned
 from xlac_sdk.kernel_ir.grid import launched
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
@@ -19,6 +19,7 @@ INSTALL = (
     "pip install pyopencl, and a driver: that of the GPU's vendor, or for processors "
     "`apt-get install pocl-opencl-icd` or `pip install pocl-binary-distribution`"
 )
+End, Places, Sizes = MemoryPlace | memoryview, tuple[MemoryPlace, ...], tuple[int, ...]
 OPTIONS = "-cl-std=CL1.2"
 EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
@@ -64,9 +65,7 @@ class OpenCLDevice(Device):
             raise LimitError(Diagnostic("XL4001", problem)) from None
         return made
 
-    def copy(
-        self, target: MemoryPlace | memoryview, source: MemoryPlace | memoryview, nbytes: int
-    ) -> None:
+    def copy(self, target: End, source: End, nbytes: int) -> None:
         ends = {}
         if isinstance(source, MemoryPlace):
             ends["src_offset"] = source.offset
@@ -89,25 +88,19 @@ class OpenCLDevice(Device):
         self.queue.finish()
         handle.release()
 
-    def launch(
-        self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
-    ) -> None:
+    def launch(self, kernel: Kernel, places: Places, sizes: Sizes) -> None:
         if kernel not in self.kernels:
             self.kernels[kernel] = self._function(kernel)
         self._bound(self.kernels[kernel], kernel, places, sizes)()
 
-    def prepare(
-        self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
-    ) -> Callable[[], object]:
+    def prepare(self, kernel: Kernel, places: Places, sizes: Sizes) -> Planned:
         return self._bound(self._function(kernel), kernel, places, sizes)
 
     def _function(self, kernel: Kernel) -> Any:
         """A kernel of the driver, with arguments of its own."""
         return self.cl.Kernel(self.program, OPENCL.function(kernel.name))
 
-    def _bound(
-        self, bound: Any, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
-    ) -> Callable[[], object]:
+    def _bound(self, bound: Any, kernel: Kernel, places: Places, sizes: Sizes) -> Planned:
         blocks, threads = launched(kernel, sizes)
         if not blocks:
             return lambda: None
@@ -125,6 +118,6 @@ class OpenCLDevice(Device):
         handle.release()
 
 
-def _copied(end: MemoryPlace | memoryview, nbytes: int) -> Any:
+def _copied(end: End, nbytes: int) -> Any:
     """An end of a copy, as pyopencl takes it."""
     return end.handle if isinstance(end, MemoryPlace) else np.frombuffer(end, np.uint8, nbytes)
