@@ -19,7 +19,9 @@ INSTALL = (
     "pip install pyopencl, and a driver: that of the GPU's vendor, or for processors "
     "`apt-get install pocl-opencl-icd` or `pip install pocl-binary-distribution`"
 )
-End, Places, Sizes = MemoryPlace | memoryview, tuple[MemoryPlace, ...], tuple[int, ...]
+End = MemoryPlace | memoryview
+Places = tuple[MemoryPlace, ...]
+Sizes = tuple[int, ...]
 OPTIONS = "-cl-std=CL1.2"
 EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
