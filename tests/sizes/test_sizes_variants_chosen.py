@@ -98,7 +98,7 @@ xlac: 1
 model: controlled
 dims: {n: {min: 1, max: 9}}
 inputs: {x: 'f32[n, 4]', flag: 'bool[]'}
-state: {kept: {type: 'f32[n, 4]', next: total}}
+state: {kept: {type: 'f32[4]', next: sums.so_far}}
 graph:
   either:
     cond: flag
