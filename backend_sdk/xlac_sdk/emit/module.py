@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.emit import hand_written
 from xlac_sdk.emit.catomics import WordSwaps, atomics
 from xlac_sdk.emit.cdialect import C99, Dialect, comment
 from xlac_sdk.emit.cexchange import exchanges
@@ -26,7 +27,8 @@ class ModuleText:
 
     A title that is safe in a comment; the names that the SDK's functions have for integers, where
     the language has others; declarations of vectors; functions that the kernels call, each after
-    those that it calls; each kernel, with the threads of its blocks (0 for one that is no grid).
+    those that it calls, and declarations of hand-written ones; each kernel, with the threads of its
+    blocks (0 for one that is no grid); the hand-written functions, which come last.
     """
 
     title: str
@@ -34,6 +36,7 @@ class ModuleText:
     vectors: tuple[str, ...]
     functions: tuple[str, ...]
     kernels: tuple[tuple[CFunction, int], ...]
+    definitions: tuple[str, ...] = ()
 
 
 def module_text(
@@ -58,12 +61,15 @@ def module_text(
     known |= extremes(dialect, before)
     known |= {**(atomics(dialect, swaps, before) if swaps else {}), **functions}
     forms = {kernel: grid(kernel) for kernel in texts}
+    by_hand = hand_written.functions(program.kernels)
+    declared = (f"{one.declaration(dialect)};" for one in by_hand)
     return ModuleText(
         comment(program.name),
         tuple(_typedefs(dialect)),
         tuple(declarations((v for text in texts.values() for v in text.vectors), dialect)),
-        tuple(needed(body, known, before)),
+        (*needed(body, known, before), *declared),
         tuple((text, form.threads if (form := forms[k]) else 0) for k, text in texts.items()),
+        tuple(one.definition(dialect) for one in by_hand),
     )
 
 

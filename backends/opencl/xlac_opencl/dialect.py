@@ -49,6 +49,7 @@ OPENCL = replace(
     shared="__local {type} {name}[{size}] __attribute__((aligned({align})));",
     most_shared=1 << 30,
     atomic="atomic_{p}_{space}_{d}(&{place}, {value})",
+    language="cl",
 )
 ATOMIC = {
     P.ADD: "add", P.AND: "and", P.OR: "or", P.XOR: "xor", P.MAX: "max", P.MIN: "min",

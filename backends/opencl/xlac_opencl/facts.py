@@ -47,6 +47,7 @@ def target(request: Request, number: int) -> Target:
         lacks=LACKS,
         dtypes=frozenset(dtypes),
         size=request.size,
+        languages=frozenset({OPENCL.language}),
         facts=json.dumps({"arch": request.arch or kind, "cpu": device.name.strip()}),
     )
     units, most = device.max_compute_units, device.max_work_group_size

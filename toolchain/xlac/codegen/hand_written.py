@@ -84,7 +84,7 @@ class _Calling:
             types,
             scratch,
         )
-        if self.target.device == "gpu":
+        if self.kernel.launched:
             self._grid(code, given)
         elif self.kernel.split:
             self._split(code, given)

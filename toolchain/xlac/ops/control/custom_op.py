@@ -17,6 +17,7 @@ from xlac.ops.control import bodies
 from xlac.ops.control.control import alone
 from xlac.ops.control.custom_gradient import put_in
 
+GPU = ("cu", "cl")  # languages in which threads of blocks call the function
 WHOLE = ""  # of `KernelFile.split`: one call computes everything
 
 
@@ -40,6 +41,13 @@ class KernelFile:
     blocks: Dim = 1
     threads: int = 1
     shared: int = 0
+
+    @property
+    def launched(self) -> bool:
+        """Whether every thread of some blocks calls the function: on whatever device, its language
+        says so.
+        """
+        return self.language in GPU
 
     def row(self) -> tuple[Any, ...]:
         """The fields in order, as an attribute holds them."""

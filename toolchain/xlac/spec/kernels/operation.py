@@ -9,7 +9,7 @@ from typing import Any
 
 from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Graph
-from xlac.ops.control.custom_op import CustomOp, KernelFile
+from xlac.ops.control.custom_op import GPU, CustomOp, KernelFile
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.type_text import size_value, type_parts
@@ -22,7 +22,6 @@ from xlac_sdk.dtypes import DType
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 MOST_THREADS, MOST_SHARED, MOST_SCRATCH = 1024, 1 << 20, 1 << 40
-GPU = ("cu", "cl")  # languages of GPUs
 # relative errors that are permitted where the operation says nothing: a few roundings
 USUAL = {DType.F64: 1e-13, DType.F32: 1e-5, DType.F16: 4e-3, DType.BF16: 3e-2}
 
