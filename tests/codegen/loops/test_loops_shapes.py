@@ -143,6 +143,17 @@ def test_a_reshaped_concatenation_is_written_by_its_pieces() -> None:
     check_group(group_of(Kind.ELEMENTWISE, Node.of(Reshape((96, 32)), Node.of(Concat(0), x, y))))
 
 
+@pytest.mark.parametrize("shape", [(4, 10, 12), (2, 40, 33), (6, 72, 9), (3, 64, 64)])
+@pytest.mark.parametrize("count", [4, 20])
+def test_nests_side_by_side_are_not_parallel(shape: tuple[int, int, int], count: int) -> None:
+    """Of several nests in a kernel, also small ones whose blocks are cut at the edges."""
+    x, y = param("x", shape), param("y", (8, 9))
+    turned = Node.of(Transpose((0, 2, 1)), x)
+    for _ in range(count):
+        turned = Node.of(Add(), Node.of(Mul(), turned, turned), turned)
+    check_group(group_of(Kind.ELEMENTWISE, turned, Node.of(Add(), y, y)))
+
+
 def test_concatenations_and_paddings() -> None:
     x, y = param("x", (4, 11)), param("y", (4, 6))
     check_group(group_of(Kind.ELEMENTWISE, Node.of(Concat(1), Node.of(Exp(), x), y, x)))

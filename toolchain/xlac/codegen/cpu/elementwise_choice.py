@@ -41,15 +41,13 @@ Surveyed = Sequence[tuple[Job, Survey]]
 def choose(jobs: Surveyed, group: Group, target: Target) -> ElementwiseSchedule:
     """A kernel for each nest with much work; nests with little work share kernels."""
     work = cost.work(group)
-    parallel = any(
+    nests = tuple(_nest(job, survey, group, target) for job, survey in jobs)
+    parallel = any(nest.threads.loops for nest in nests) or any(
         size_hint(volume(job.shape)) * operations(survey) >= SERIAL_WORK for job, survey in jobs
     )
     large = len(jobs) > 1 and (work.flops + work.bytes > SERIAL_WORK or parallel)
     apart = large and (len(jobs) <= NESTS or parallel)
-    return ElementwiseSchedule(
-        1 if apart else max(1, min(NESTS, len(jobs))),
-        tuple(_nest(job, survey, group, target) for job, survey in jobs),
-    )
+    return ElementwiseSchedule(1 if apart else max(1, min(NESTS, len(jobs))), nests)
 
 
 def operations(survey: Survey) -> int:
@@ -77,7 +75,9 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
             pieces_of(loops[blocks.across].extent, blocks.side),
             pieces_of(inner.extent, blocks.side),
         ]
-        threads = share(target, shared, blocks.side * blocks.side * each)
+        across = loops[blocks.across]
+        area = min(blocks.side, across.usual) * min(blocks.side, inner.usual)
+        threads = share(target, shared, area * each)
     else:
         rows = size_hint(volume(tuple(run.extent for run in around)))
         piece = chunk_of(lanes * unroll, each)
