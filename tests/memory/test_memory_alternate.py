@@ -47,7 +47,7 @@ def recurrence(steps: int, weights: int = 1) -> Graph:
     body = Graph("body", (h, x, *inner), {"h": value, "y": value})
     start, xs = param("start", (1, WIDTH)), param("xs", (steps, 1, WIDTH))
     outer = [param(f"w{n}", (WIDTH, WIDTH), "weight") for n in range(weights)]
-    results = build.told(Node.of(Scan(body, steps, 1, 1), start, xs, *outer))
+    results = build.node_or_results(Node.of(Scan(body, steps, 1, 1), start, xs, *outer))
     assert isinstance(results, tuple)
     return Graph("model", (start, xs), dict(zip(("last", "all"), results, strict=True)))
 

@@ -131,7 +131,9 @@ def scan(draw: Draw) -> Graph:
     inputs += [param(f"s{n}", s) for n, s in enumerate(shared)]
     op = Scan(body, length, 1 + len(carries), len(slices), bool(draw.below(2)))
     loop = Node.of(op, build.constant(0), *inputs)
-    return Graph("scans", tuple(inputs), {f"y{n}": p for n, p in enumerate(build.told(loop))})
+    return Graph(
+        "scans", tuple(inputs), {f"y{n}": p for n, p in enumerate(build.node_or_results(loop))}
+    )
 
 
 def while_loop(draw: Draw) -> Graph:
@@ -152,7 +154,9 @@ def while_loop(draw: Draw) -> Graph:
     inputs = [param(f"c{n}", s) for n, s in enumerate(carries)]
     op = While(build.graph("more", types, more), build.graph("turn", types, turn))
     loop = Node.of(op, build.constant(0), *inputs)
-    return Graph("whiles", tuple(inputs), {f"y{n}": p for n, p in enumerate(build.told(loop))})
+    return Graph(
+        "whiles", tuple(inputs), {f"y{n}": p for n, p in enumerate(build.node_or_results(loop))}
+    )
 
 
 def lowered(graph: Graph, target: str, loop_kernels: bool = True) -> Lowered:

@@ -45,7 +45,7 @@ def program(made: Model) -> Program:
 
 
 def first_of(node: Node) -> Node:
-    results = build.told(node)
+    results = build.node_or_results(node)
     return results[0] if isinstance(results, tuple) else results
 
 

@@ -28,7 +28,7 @@ from xlac.memory.loops.loop_kernels import with_loop_kernels
 from xlac.model import Model, Undecided
 from xlac.options import CompileOptions
 from xlac.passes.capture import captured
-from xlac.passes.checks.insert import facts as checks_told
+from xlac.passes.checks.insert import facts as check_facts
 from xlac.passes.checks.insert import watched
 from xlac.passes.expand import ExpandPass, check_expanded
 from xlac.passes.narrow import fixed, unfixed
@@ -225,13 +225,13 @@ class _Stages:
 
 def _facts(model: Model) -> dict[str, Any]:
     """What a program says of its model."""
-    told = {
+    facts = {
         "precision": model.precision,
         "extents": model.extents,
         "forms": model.forms,
-        **checks_told(model),
+        **check_facts(model),
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in facts.items() if value}
 
 
 def executable(lowered: Lowered, backend: Backend) -> Compiled:

@@ -40,15 +40,15 @@ def run(
     *,
     only: str = "",
     progress: Callable[[str, int, int], object] = lambda name, done, whole: None,
-    told: Callable[[Outcome], bool] = lambda outcome: False,
+    on_outcome: Callable[[Outcome], bool] = lambda outcome: False,
     wanted: Callable[[str, str], bool] = lambda group, case: True,
 ) -> ConformanceReport:
     """Runs the kit, then includes the toolchain's outcomes for each operation (`name`, an iterator
     of outcomes).
 
     `only` selects groups whose name contains it, and `wanted` cases of the kit by a predicate.
-    `progress` is called with each case or operation before it runs, and `told` with each outcome;
-    the run ends when that returns True.
+    `progress` is called with each case or operation before it runs, and `on_outcome` with each
+    outcome; the run ends when that returns True.
     """
     target = backend.target(Request())
     outcomes: list[Outcome] = []
@@ -71,7 +71,7 @@ def run(
                 yield outcome
 
     for outcome in found():
-        if told(outcome):
+        if on_outcome(outcome):
             break
     return ConformanceReport(
         backend.name, target, tuple(outcomes), {k: tuple(v) for k, v in taken.items()}

@@ -16,7 +16,7 @@ class Findings(Protocol):
     def find(self, *key: str) -> str | None:
         """The stored text, if it still exists."""
 
-    def keep(self, told: str, about: str, *key: str) -> None:
+    def keep(self, value: str, about: str, *key: str) -> None:
         """Stores a text; `about` describes it for people."""
 
 
@@ -27,5 +27,5 @@ class Nothing:
         """None: nothing is stored."""
         return None
 
-    def keep(self, told: str, about: str, *key: str) -> None:
+    def keep(self, value: str, about: str, *key: str) -> None:
         """Discards the text."""

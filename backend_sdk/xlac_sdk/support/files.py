@@ -27,7 +27,7 @@ def regular(file: Path) -> Path:
     with suppress(OSError, ValueError):  # a missing file is reported when it is opened
         mode = file.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            kind = next(what for told, what in SPECIAL if told(mode))
+            kind = next(what for is_kind, what in SPECIAL if is_kind(mode))
             raise SourceError(
                 Diagnostic(
                     "XL3001",

@@ -150,12 +150,12 @@ def test_the_next_process_does_not_search(
     '{"engine": -1, "knobs": []}', '{"engine": 5, "knobs": [[24, 1e3]]}', "[" * 10_000,
 ])  # fmt: skip
 def test_what_is_no_choice_is_not_read(told: str) -> None:
-    assert cudnn_calls.read(told) is None
+    assert cudnn_calls.choice_from_json(told) is None
 
 
 def test_choices_are_read_as_they_were_told() -> None:
     choice = PlanChoice(41, ((24, 1), (38, 0)))
-    assert cudnn_calls.read(cudnn_calls.told(choice)) == choice
+    assert cudnn_calls.choice_from_json(cudnn_calls.choice_to_json(choice)) == choice
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_engines_that_others_name_are_checked(
     """One that the library does not have, whose sums differ at each call, or that wants more memory
     is not taken.
     """
-    monkeypatch.setattr(CachedFindings, "find", lambda *key: cudnn_calls.told(other))
+    monkeypatch.setattr(CachedFindings, "find", lambda *key: cudnn_calls.choice_to_json(other))
     with AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked:
         asked.agrees()
     assert dnn("engine") == 62

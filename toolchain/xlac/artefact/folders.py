@@ -64,7 +64,7 @@ def written(folder: Path) -> set[str]:
         if listed is not None:
             return {
                 manifest.NAME,
-                *(name for name, told in listed.items() if _is(folder / name, told)),
+                *(name for name, digest in listed.items() if _is(folder / name, digest)),
             }
         if not any(folder.iterdir()):
             return set()
@@ -76,11 +76,11 @@ def written(folder: Path) -> set[str]:
     )
 
 
-def _is(file: Path, told: str) -> bool:
+def _is(file: Path, digest: str) -> bool:
     """Whether a file has this hash, and is no link to somebody's. Raises OSError for one that
     cannot be read.
     """
-    return not file.is_symlink() and file.is_file() and manifest.file_hash(file) == told
+    return not file.is_symlink() and file.is_file() and manifest.file_hash(file) == digest
 
 
 def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:

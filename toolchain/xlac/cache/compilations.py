@@ -21,7 +21,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlac.cache.fingerprint import compiler, machine
-from xlac.cache.slots import constants_of, slot_of, told_of, write_constants
+from xlac.cache.slots import constants_of, slot_from_json, slot_to_json, write_constants
 from xlac.cache.store import Cache
 from xlac.options import CompileOptions
 from xlac.settings import settings
@@ -101,7 +101,7 @@ class CompilationEntry(NamedTuple):
         try:
             record: dict[str, Any] = {
                 "name": program.name,
-                "slots": [told_of(slot) for slot in program.slots],
+                "slots": [slot_to_json(slot) for slot in program.slots],
                 "inputs": [program.slots.index(s) for s in program.inputs],
                 "outputs": [program.slots.index(s) for s in program.outputs],
                 "arena_bytes": program.arena_bytes,
@@ -187,7 +187,7 @@ def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Kept |
         with open(place, encoding="utf-8") as file:
             record = json.load(file)
         symbols = [Symbol(**size) for size in record["sizes"]]
-        slots = [slot_of(entry, symbols) for entry in record["slots"]]
+        slots = [slot_from_json(entry, symbols) for entry in record["slots"]]
         program = Program(
             name=record["name"],
             inputs=tuple(slots[i] for i in record["inputs"]),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ALIGN = 64  # bytes, of a constant in the file
 
 
-def told_of(slot: Slot) -> dict[str, Any]:
+def slot_to_json(slot: Slot) -> dict[str, Any]:
     """A slot as JSON."""
     return {
         "name": slot.name,
@@ -33,7 +33,7 @@ def told_of(slot: Slot) -> dict[str, Any]:
     }
 
 
-def slot_of(record: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
+def slot_from_json(record: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
     """The slot again. Raises KeyError, TypeError or ValueError for anything else."""
     named = {symbol.name: symbol for symbol in symbols}
     shape = tuple(dim_of(extent, named) for extent in record["shape"])

@@ -20,12 +20,12 @@ def announced(name: str, backend: Backend, programs: Sequence[Lowered]) -> list[
     mean. Returns the programs, with that as a fact. Raises SourceError for one that differs.
     """
     from xlac.driver import agreed
-    from xlac.hand_written.agreement import told
+    from xlac.hand_written.agreement import not_compared
     from xlac.program_variants import own
 
     found = [agreed(one, backend) for one in programs]
     program = found[0].program
-    for line in told(program.facts):
+    for line in not_compared(program.facts):
         click.echo(f"warning: {line}", err=True)
     click.echo(f"{name} for {backend.name}: {len(program.kernels)} kernels, {peak(program)}")
     for one in own(program):

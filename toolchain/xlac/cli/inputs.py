@@ -39,7 +39,7 @@ def gather(
     from xlac.ops.tensor.leaf import param
 
     types = {param(node).name: node.type for node in model.inputs}
-    found, sizes = told(model, given, archive, decided)
+    found, sizes = arrays_and_sizes(model, given, archive, decided)
 
     def fixed(dim: Any) -> Any:
         return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
@@ -48,10 +48,10 @@ def gather(
     return filled(found, closed, given, seed)
 
 
-def told(
+def arrays_and_sizes(
     model: Model, given: dict[str, str], archive: Path | None, decided: frozenset[str] = frozenset()
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """What the user has of the inputs, and the open sizes that it decides."""
+    """The inputs that the user gave, and the open sizes that their shapes decide."""
     from xlac.ops.tensor.leaf import param
     from xlac.runtime.specialization import solve
 
@@ -65,7 +65,7 @@ def sizes_of(
     model: Model, given: dict[str, str], archive: Path | None, decided: frozenset[str]
 ) -> dict[str, int]:
     """The open sizes of a model that the user's inputs decide."""
-    return told(model, given, archive, decided)[1]
+    return arrays_and_sizes(model, given, archive, decided)[1]
 
 
 def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:

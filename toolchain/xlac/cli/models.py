@@ -25,10 +25,10 @@ def opened(
     choice: Any,
     ranges: Container[str] = (),
     quiet: bool = False,
-    told: Callable[[Any], Mapping[str, int]] | None = None,
+    known_sizes: Callable[[Any], Mapping[str, int]] | None = None,
 ) -> tuple[Any, TrainingGraphs | None]:
-    """`open_model`, and what is trained, where an entry of that is asked for. `told` says which of
-    the model's open sizes are known.
+    """`open_model`, and what is trained, where an entry of that is asked for. `known_sizes` gives
+    the open sizes of the model that are known.
     """
     from xlac.frontends.loader import as_precise, load
     from xlac.passes.checks.insert import watched
@@ -57,7 +57,7 @@ def opened(
         problem = f"{choice.spec.name} has no section `train`, and so no {choice.entry}"
         raise UnsupportedError(Diagnostic("XL5030", problem, hint="leave --entry out"))
     model = replace(model, allow_kernels=choice.options.allow_kernels)
-    sizes = told(model) if told is not None else {}
+    sizes = known_sizes(model) if known_sizes is not None else {}
     return watched(closed(model, ranges, quiet, sizes), kinds(choice.options.checked)), graphs
 
 
@@ -74,7 +74,7 @@ def supplied(
     while True:
         try:
             sizes = partial(sizes_of, given=given, archive=archive, decided=decided)
-            model, graphs = opened(choice, told=sizes)
+            model, graphs = opened(choice, known_sizes=sizes)
             return model, graphs, gather(model, given, archive, seed, decided)
         except Undecided as undecided:  # values of inputs that decide sizes
             found = brought(undecided.interface.inputs, given, archive)

@@ -31,11 +31,11 @@ class LastFailed:
         if file is None:
             return
         with suppress(OSError, ValueError):  # a file that is not ours, or not whole, tells nothing
-            told = json.loads(file.read_text(encoding="utf-8"))
-            if isinstance(told, list):
+            cases = json.loads(file.read_text(encoding="utf-8"))
+            if isinstance(cases, list):
                 self.failed = {
                     (str(entry[0]), str(entry[1]))
-                    for entry in told
+                    for entry in cases
                     if isinstance(entry, list) and len(entry) == 2
                 }
 

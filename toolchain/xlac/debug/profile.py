@@ -22,7 +22,7 @@ from xlac.debug.profile_log import (
     Timed,
     events_of,
     room_for,
-    steps_untold,
+    steps_not_logged,
 )
 from xlac.driver import Lowered, executable
 from xlac.ir.op import Array
@@ -155,7 +155,7 @@ def measure(
         StepTimes(s, int(n), float(t))
         for s, n, t in zip(timed, counts, np.median(spent, axis=0), strict=True)
     )
-    lost = steps_untold(counts, timed) if log.full else 0
+    lost = steps_not_logged(counts, timed) if log.full else 0
     return Profile(rows, tuple(events_of(log, rate)), len(logs), lost, log.lost_parts)
 
 
@@ -207,8 +207,8 @@ def place(origins: Iterable[Origin]) -> str:
             lines.setdefault(origin.span.file.name, {})[origin.span.line] = None
         else:
             names[origin.name] = None
-    told = [f"{file}:{','.join(map(str, sorted(found)))}" for file, found in lines.items()]
-    return " ".join([*told, *names]) or "the compiler"
+    places = [f"{file}:{','.join(map(str, sorted(found)))}" for file, found in lines.items()]
+    return " ".join([*places, *names]) or "the compiler"
 
 
 def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
         )
     for event in profile.events:
         row = profile.rows[event.row]
-        told = {
+        arguments = {
             "what": ", ".join(o.name for o in row.origins),
             "where": place(row.origins),
             "flops": row.work.flops,
@@ -253,7 +253,7 @@ def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
                 "name": row.name,
                 "ts": event.start * 1e6,
                 "dur": event.seconds * 1e6,
-                "args": {} if event.part else told,
+                "args": {} if event.part else arguments,
             }
         )
     return {"traceEvents": events, "displayTimeUnit": "ns"}

@@ -54,14 +54,14 @@ class StampLog:
         """Of the output, the last `parts` words of which are for parts. A copy."""
         head, tail = log[: len(log) - parts], log[len(log) - parts :]
         count, ran = int(head[0]), int(tail[0]) if parts else 0
-        told = min(ran, (parts - 1) // 3) if parts else 0
+        recorded = min(ran, (parts - 1) // 3) if parts else 0
         entries = head[1 : 1 + 2 * count].reshape(count, 2).copy()
         return StampLog(
             entries[1:, 0],
             entries[:, 1],
-            tail[1 : 1 + 3 * told].reshape(told, 3).copy(),
+            tail[1 : 1 + 3 * recorded].reshape(recorded, 3).copy(),
             count == len(head) // 2,
-            ran - told,
+            ran - recorded,
         )
 
     @property
@@ -80,7 +80,7 @@ def events_of(log: StampLog, rate: float) -> Iterator[Event]:
     numbers = {threading.get_ident(): 0}
     for thread, begin, end in log.parts[np.argsort(log.parts[:, 1], kind="stable")]:
         step = int(np.searchsorted(log.stamps[1:], begin, side="right"))
-        if step < len(log.codes):  # the log told of it
+        if step < len(log.codes):  # the log has it
             number = numbers.setdefault(int(thread), len(numbers))
             yield Event(
                 int(log.codes[step]) - 1,
@@ -122,8 +122,6 @@ def entries_for(program: Program) -> int:
     return min(ROOM, 1 + count(program.steps))
 
 
-def steps_untold(counts: Array, timed: tuple[Timed, ...]) -> int:
-    """At least how many steps of a call a full log does not tell of: those that it never
-    mentions.
-    """
+def steps_not_logged(counts: Array, timed: tuple[Timed, ...]) -> int:
+    """At least how many steps of a call a full log does not have: those that it never mentions."""
     return int(np.count_nonzero(counts[: len(timed)] == 0))

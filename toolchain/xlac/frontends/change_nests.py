@@ -26,8 +26,8 @@ def fitting(
             continue
         wanted = "a number" if isinstance(leaf, Number) else str(leaf.node.type)
         if not is_float(leaf):
-            told = f"the {of}{path} is {wanted}, which has no derivative"
-            raise _unfit(told, f"give None as its {what}")
+            problem = f"the {of}{path} is {wanted}, which has no derivative"
+            raise _unfit(problem, f"give None as its {what}")
         if not isinstance(value, Tensor):
             raise _unfit(f"the {what}{path} is {value!r:.60}, not {wanted}")
         if isinstance(value, Number) and (isinstance(leaf, Number) or not leaf.shape):
@@ -51,20 +51,22 @@ def _matched(
         yield path, content, given
     elif kind == "dict":
         if not isinstance(given, dict) or set(given) != {key for key, _ in content}:
-            told = ", ".join(repr(key) for key, _ in content)
-            raise _unfit(f"the {what}{path} is {_told(given)}, and the {of} a dict with {told}")
+            keys = ", ".join(repr(key) for key, _ in content)
+            raise _unfit(
+                f"the {what}{path} is {_described(given)}, and the {of} a dict with {keys}"
+            )
         for key, inner in content:
             yield from _matched(what, of, inner, given[key], f"{path}[{key!r}]")
     elif kind != "static":
         if not isinstance(given, tuple | list) or len(given) != len(content):
             raise _unfit(
-                f"the {what}{path} is {_told(given)}, and the {of} has {len(content)} parts"
+                f"the {what}{path} is {_described(given)}, and the {of} has {len(content)} parts"
             )
         for number, (inner, one) in enumerate(zip(content, given, strict=True)):
             yield from _matched(what, of, inner, one, f"{path}[{number}]")
 
 
-def _told(value: Any) -> str:
+def _described(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, dict):

@@ -152,10 +152,10 @@ def jitted(
     """
     jax = required()
     if hasattr(function, "lower") and not options:
-        told = getattr(function, "_jit_info", None)  # JAX offers no other access to it
+        jit_info = getattr(function, "_jit_info", None)  # JAX offers no other access to it
         return function, StaticArguments(
-            tuple(getattr(told, "static_argnums", ())),
-            frozenset(getattr(told, "static_argnames", ())),
+            tuple(getattr(jit_info, "static_argnums", ())),
+            frozenset(getattr(jit_info, "static_argnames", ())),
         )
     every = dict(options)
     for kind in ("static", "donate"):

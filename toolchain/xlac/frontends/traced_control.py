@@ -91,11 +91,11 @@ def while_loop(
     if [node.type for node in goes_on] != [Type(DType.BOOL)]:
         raise wrong("while_loop(): the condition gives no bool scalar")
     if max is None and goes_on[0] not in dependents(goes_on, test.params):
-        told = (
+        problem = (
             "while_loop(): the condition reads nothing of the carry: it is the same before "
             "every step"
         )
-        raise SourceError(Diagnostic("XL2018", told, hint="max=… ends the loop"))
+        raise SourceError(Diagnostic("XL2018", problem, hint="max=… ends the loop"))
     others = around((step.params, made), (test.params, goes_on))
     turn = graph("step", step, others, [*made, *others])
     question = graph("goes_on", test, others, goes_on)
@@ -162,9 +162,9 @@ def _branched(
     made = [body.nodes(wanted) for body in bodies]
     for number, gives in enumerate(zip(*([n.type for n in each] for each in made), strict=True)):
         if len(set(gives)) > 1:
-            told = " and ".join(map(str, dict.fromkeys(gives)))
+            listed = " and ".join(map(str, dict.fromkeys(gives)))
             raise wrong(
-                f"{function}(): branches give {told} as result {number}", "cast or reshape one"
+                f"{function}(): branches give {listed} as result {number}", "cast or reshape one"
             )
     reached = set(walk(node for each in made for node in each))
     known = [node for node in held if node in reached]

@@ -168,7 +168,7 @@ def apply(mnemonic: str, *inputs: Any, **attributes: Any) -> Any:
         and issubclass(cls, Scalar | Formula | Compare | Where)
         and all(isinstance(g, build.Weak | bool | int | float) for g in meeting)
     )
-    if cls is not None and (attributes or _must_be_told(cls)):
+    if cls is not None and (attributes or _needs_attributes(cls)):
         from xlac.spec.elaborate.python_attributes import converted
 
         attributes = converted(cls, attributes)
@@ -205,7 +205,7 @@ def _operand(mnemonic: str, value: Any) -> Any:
 
 
 @functools.cache
-def _must_be_told(cls: type[Op]) -> bool:
+def _needs_attributes(cls: type[Op]) -> bool:
     """Whether an operation may have an attribute without a default."""
     free = (f.default is f.default_factory is dataclasses.MISSING for f in dataclasses.fields(cls))
     return cls.mnemonic in build.FORMS or any(free)

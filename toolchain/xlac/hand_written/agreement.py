@@ -30,7 +30,7 @@ from xlac_sdk.target import Target
 Runs = Callable[[Model], Callable[..., Any]]
 """Makes a model callable by the names of its inputs. Raises UnsupportedError where it cannot be."""
 
-FACT = "hand_written"  # of a program: what `told` gives
+FACT = "hand_written"  # of a program: what `compared` gives
 DRAWS = ("random", "special")
 # what a build of right code may lack here: a tool, a device, the machine
 LACKING = ("XL5004", "XL5109", "XL5210", "XL5211", "XL5212", "XL5213", "XL5011")
@@ -179,7 +179,7 @@ def differs(got: Array, want: Array, relative: float, absolute: float) -> Array:
     return np.asarray(~(near | (a == b) | (np.isnan(a) & np.isnan(b))))
 
 
-def told(facts: Mapping[str, Any]) -> list[str]:
+def not_compared(facts: Mapping[str, Any]) -> list[str]:
     """A line for each kernel that was not compared."""
     return [
         f"the hand-written kernel of '{one['name']}' ({one['file']}) was not compared with its "

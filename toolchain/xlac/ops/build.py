@@ -85,7 +85,7 @@ def apply(
     constants. Raises ShapeError, and KeyError for an unknown name.
     """
     if mnemonic in FORMS:
-        return told(placed(FORMS[mnemonic](*inputs, **attributes), origin))
+        return node_or_results(placed(FORMS[mnemonic](*inputs, **attributes), origin))
     cls = OPS[mnemonic]
     if issubclass(cls, primitive.Scalar | comparison.Compare):
         least, most = arity(cls)
@@ -101,7 +101,7 @@ def apply(
         nodes = cls.prepare(inputs)
     else:
         nodes = tuple(as_node(i) for i in inputs)
-    return told(make(cls, nodes, attributes, origin))
+    return node_or_results(make(cls, nodes, attributes, origin))
 
 
 def apply1(mnemonic: str, *inputs: Value, **attributes: Any) -> Node:
@@ -111,8 +111,8 @@ def apply1(mnemonic: str, *inputs: Value, **attributes: Any) -> Node:
     return found
 
 
-def told(node: Node) -> Node | tuple[Node, ...]:
-    """An operation and the types of its inputs, for a message."""
+def node_or_results(node: Node) -> Node | tuple[Node, ...]:
+    """The node if it has one result, else the nodes of its results."""
     return node if len(node.results) == 1 else results(node)
 
 

@@ -128,8 +128,8 @@ class Trainer(SavedState):
 
     def __repr__(self) -> str:
         kept = sum(tensor.type.size for tensor in self._tensors.values() if tensor.learns)
-        told = f"{kept:,} weights in {len(self._tensors)} tensors, {self.steps_done} steps done"
-        return f"<Trainer of {told}>"
+        summary = f"{kept:,} weights in {len(self._tensors)} tensors, {self.steps_done} steps done"
+        return f"<Trainer of {summary}>"
 
     # ---- what a loop calls -------------------------------------------------------------------
 

@@ -112,10 +112,10 @@ class Driver:
     def failure(self, call: str, code: int) -> Exception:
         """The error for a nonzero code."""
         return failure(
-            call, code, self.told("cuGetErrorName", code), self.told("cuGetErrorString", code)
+            call, code, self.text_of("cuGetErrorName", code), self.text_of("cuGetErrorString", code)
         )
 
-    def told(self, call: str, code: int) -> str:
+    def text_of(self, call: str, code: int) -> str:
         """The driver's name or text for a code."""
         text = ctypes.c_char_p()
         getattr(self._library, call)(code, ctypes.byref(text))

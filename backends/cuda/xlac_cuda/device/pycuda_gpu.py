@@ -30,13 +30,13 @@ class PycudaGpu(Gpu):
         self._modules: dict[int, Any] = {}
         self._functions: dict[int, tuple[Any, int]] = {}  # by handle, with the module's functions
         self._streams: dict[int, Any] = {}
-        with self._told():
+        with self._converted_errors():
             cuda.init()
             self._context = cuda.Device(self.index).retain_primary_context()
         return int(self._context.handle)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _converted_errors(self) -> Iterator[None]:
         """Converts errors of pycuda to those of the driver."""
         try:
             yield
@@ -48,7 +48,7 @@ class PycudaGpu(Gpu):
         code = _codes(self.driver).get(said[2].strip(), CODES) if said else CODES
         return self.driver.failure(said[1] if said else "pycuda", code)
 
-    def push(self) -> None:  # called often, so without `_told`
+    def push(self) -> None:  # called often, so without `_converted_errors`
         try:
             self._context.push()
         except cuda.Error as error:
@@ -64,18 +64,18 @@ class PycudaGpu(Gpu):
     # ---- memory ------------------------------------------------------------------------------
 
     def alloc(self, nbytes: int) -> int:
-        with self._told():
+        with self._converted_errors():
             made = cuda.mem_alloc(nbytes)
         self._memory[int(made)] = made
         return int(made)
 
     def free(self, address: int) -> None:
         """Frees memory of `alloc`."""
-        with self._told():
+        with self._converted_errors():
             self._memory.pop(address).free()
 
     def pinned(self, nbytes: int) -> int:
-        with self._told():
+        with self._converted_errors():
             made = cuda.pagelocked_empty(nbytes, np.uint8)
         address = int(made.ctypes.data)
         self._memory[address] = made.base
@@ -83,13 +83,13 @@ class PycudaGpu(Gpu):
 
     def unpin(self, address: int) -> None:
         """Frees memory of `pinned`."""
-        with self._told():
+        with self._converted_errors():
             self._memory.pop(address).free()
 
     # ---- code --------------------------------------------------------------------------------
 
     def load(self, image: bytes) -> int:
-        with self._told():
+        with self._converted_errors():
             made = cuda.module_from_buffer(image)
         self._modules[id(made)] = made
         return id(made)
@@ -102,7 +102,7 @@ class PycudaGpu(Gpu):
         del self._modules[module]
 
     def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
-        with self._told():
+        with self._converted_errors():
             made = self._modules[module].get_function(name)
             if dynamic > USUAL_SHARED:
                 made.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic)
@@ -132,7 +132,7 @@ class PycudaGpu(Gpu):
     def launch(
         self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int
     ) -> None:
-        with self._told():
+        with self._converted_errors():
             self._functions[function][0]._launch_kernel(
                 (blocks,), (threads,), packed, dynamic, self._streams.get(stream)
             )
@@ -141,7 +141,7 @@ class PycudaGpu(Gpu):
 
     def stream(self) -> int:
         """A new stream, by the handle of pycuda's."""
-        with self._told():
+        with self._converted_errors():
             made = cuda.Stream(NON_BLOCKING)
         self._streams[int(made.handle)] = made
         return int(made.handle)
@@ -154,11 +154,11 @@ class PycudaGpu(Gpu):
         if stream not in self._streams:
             super().sync(stream)
             return
-        with self._told():
+        with self._converted_errors():
             self._streams[stream].synchronize()
 
 
 @cache
 def _codes(driver: Driver) -> dict[str, int]:
     """The driver's error codes by their text, which pycuda reports."""
-    return {driver.told("cuGetErrorString", code): code for code in reversed(range(1, CODES))}
+    return {driver.text_of("cuGetErrorString", code): code for code in reversed(range(1, CODES))}

@@ -82,11 +82,13 @@ class _Planned:
             graph = self.operations.graph()
             key = tuple(map(repr, (dnn.number, gpu.name, gpu.processors, asked, alignments)))
             with _lock:
-                before = _known.get(key) or read(findings.find("cudnn", *key))
+                before = _known.get(key) or choice_from_json(findings.find("cudnn", *key))
                 plan = self._again(graph, asked, before) or self._suggested(graph, asked)
                 _known[key] = plan.choice
             if plan.choice != before:
-                findings.keep(told(plan.choice), f"cuDNN: {_told(asked)}", "cudnn", *key)
+                findings.keep(
+                    choice_to_json(plan.choice), f"cuDNN: {_described(asked)}", "cudnn", *key
+                )
             self._plan = plan.descriptor
         except BaseException:
             self.operations.close()
@@ -123,19 +125,19 @@ class _Planned:
         plan = next(self.operations.suggested(graph, refused(asked), asked.workspace), None)
         if plan is None:
             problem = (
-                f"{_told(asked)}: cuDNN {'.'.join(map(str, self.dnn.version))} has no engine for "
-                "it on this GPU"
+                f"{_described(asked)}: cuDNN {'.'.join(map(str, self.dnn.version))} has no engine "
+                "for it on this GPU"
             )
             raise UnsupportedError(Diagnostic("XL5222", problem, hint=WITHOUT))
         return plan
 
 
-def told(choice: PlanChoice) -> str:
-    """A choice as text, the inverse of `read`."""
+def choice_to_json(choice: PlanChoice) -> str:
+    """A choice as text, the inverse of `choice_from_json`."""
     return json.dumps({"engine": choice.engine, "knobs": choice.knobs})
 
 
-def read(text: str | None) -> PlanChoice | None:
+def choice_from_json(text: str | None) -> PlanChoice | None:
     """A stored choice; None for invalid text. The library itself rejects engines that it does not
     have.
     """
@@ -154,7 +156,7 @@ def read(text: str | None) -> PlanChoice | None:
     return None
 
 
-def _told(asked: Problem) -> str:
+def _described(asked: Problem) -> str:
     """`a convolution of bf16[8, 64, 56, 56] by [64, 64, 3, 3] with bias, relu`"""
     if isinstance(asked, Attention):
         sides = ", ".join(

@@ -251,7 +251,7 @@ class _Plan:
                 .diagnostics[0]
                 .message
             )
-            problem = f"{_told(product)}: {name}"
+            problem = f"{_described(product)}: {name}"
             raise UnsupportedError(Diagnostic("XL5222", problem, hint=WITHOUT))
         return found
 
@@ -262,7 +262,7 @@ def _bytes(side: Matrices) -> int:
     return offset * side.dtype.nbytes
 
 
-def _told(product: Product) -> str:
+def _described(product: Product) -> str:
     """`a product of bf16[2, 64, 32] and bf16[2, 32, 64] to f32 with bias, relu`"""
     batch = f"{product.count}, " if product.count != 1 else ""
     after = ", ".join(

@@ -38,7 +38,7 @@ FORMS = (
 )
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.host.capi
 # of the options, what the manifest keeps: no paths
-TOLD = ("cpu", "triple", "dims", "params", "arch", "precision")
+MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
 
 
 @click.command(name="build")
@@ -178,7 +178,7 @@ class Build:
         if self.until is not None:
             self.print_graph(graphs.step if graphs else model, targets[0], pipeline)
             return
-        asked = self.told(choice)
+        asked = self.manifest_options(choice)
         source = writer.BuildSource.of(model, choice.spec, asked)
         if graphs is None:
             programs = self.lowered(model, targets, pipeline)
@@ -289,12 +289,12 @@ class Build:
 
         found: list[Observer] = [Dump(self.dump)] if self.dump else []
         if self.time_passes:
-            found.append(lambda *told: click.echo(pass_line(*told), err=True))
+            found.append(lambda *event: click.echo(pass_line(*event), err=True))
         return found
 
-    def told(self, choice: Chosen) -> dict[str, Any]:
+    def manifest_options(self, choice: Chosen) -> dict[str, Any]:
         """The options that the manifest keeps."""
-        asked = {key: getattr(choice.options, key) for key in TOLD}
+        asked = {key: getattr(choice.options, key) for key in MANIFEST_OPTIONS}
         asked |= {"static": self.static, "libm": not self.no_libm, "size": self.small}
         asked |= {"checked": choice.options.checked} if choice.options.checked else {}
         return asked | ({"passes": choice.options.passes} if choice.options.passes else {})

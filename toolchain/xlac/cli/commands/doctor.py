@@ -41,7 +41,7 @@ def command() -> int:
         except Absent as error:
             message = f"not here: {error}"
         except XlacError as error:
-            message, healthy = f"FAILS: {told(error)}", False
+            message, healthy = f"FAILS: {message_with_hint(error)}", False
         except Exception as error:  # a plug-in may fail in any way; the others must still be tried
             message, healthy = f"FAILS: {type(error).__name__}: {error}", False
         click.echo(f"target {target:<12} {message}")
@@ -52,7 +52,7 @@ def command() -> int:
     return 0 if healthy else 1
 
 
-def told(error: XlacError) -> str:
+def message_with_hint(error: XlacError) -> str:
     """What is wrong, and what to do about it."""
     first = error.diagnostics[0]
     return f"{first.message}; {first.hint}" if first.hint else first.message
@@ -83,7 +83,7 @@ def _try(target: str) -> str:
     try:
         backend.target(Request())
     except UnsupportedError as error:
-        raise Absent(told(error)) from None
+        raise Absent(message_with_hint(error)) from None
     x = Node.of(Param("x", Type(DType.F32, (5, 7))))
     y = build.apply("softmax", x, axis=-1)
     assert isinstance(y, Node)

@@ -15,7 +15,7 @@ from xlac.cli.options import memory_option, spec_options, target_options
 if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
 
-TOLD = 0.1  # seconds between two looks at how far it is
+REPORT_INTERVAL = 0.1  # seconds between two reports of progress
 KEPT = tuple(
     (
         "data validate columns resize accumulate epochs max_steps batch seed drop_last shuffle "
@@ -215,7 +215,7 @@ class TerminalReport:
     """
 
     def __init__(self, epochs: int | None) -> None:
-        self._epochs, self._told = epochs, 0.0
+        self._epochs, self._reported_at = epochs, 0.0
 
     def say(self, text: str) -> None:
         """A line."""
@@ -226,8 +226,8 @@ class TerminalReport:
         from xlac.cli.progress import current
 
         now = time.monotonic()
-        if done == total or now - self._told >= TOLD:
-            self._told = now
+        if done == total or now - self._reported_at >= REPORT_INTERVAL:
+            self._reported_at = now
             current().count(what, done, total)
 
     def row(self, row: Mapping[str, float]) -> None:

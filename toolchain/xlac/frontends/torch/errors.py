@@ -65,7 +65,7 @@ class UnsupportedNode:
 
 def refused(found: list[UnsupportedNode], names: list[str]) -> SourceError:
     """One error for all nodes; the same operation at the same line is reported once."""
-    told: dict[tuple[str, str, object], Diagnostic] = {}
+    diagnostics: dict[tuple[str, str, object], Diagnostic] = {}
     for one in found:
-        told.setdefault((one.operation, one.reason, one.span), one.diagnostic(names))
-    return SourceError(*told.values())
+        diagnostics.setdefault((one.operation, one.reason, one.span), one.diagnostic(names))
+    return SourceError(*diagnostics.values())

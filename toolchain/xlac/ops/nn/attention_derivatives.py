@@ -83,8 +83,8 @@ class Derived(MaskedHeads):
         """Raises ShapeError for an operand of another type than wanted."""
         if given != wanted:
             name = self.operands[number].rstrip("?")
-            told = f"{self.mnemonic} takes a {name} of {wanted}, got {given}"
-            raise ShapeError(told, operand=number)
+            problem = f"{self.mnemonic} takes a {name} of {wanted}, got {given}"
+            raise ShapeError(problem, operand=number)
 
     def same(self, kind: type[Composite], *inputs: Node) -> Node:
         """Another operation of the same attributes."""

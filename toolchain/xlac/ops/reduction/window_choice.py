@@ -52,11 +52,11 @@ class WindowChoice(Composite):
             )
         found = self.moving.infer(x)
         if prod(self.window) > MOST_PLACES:
-            told = (
+            problem = (
                 f"a window of {prod(self.window):,} places, and at most {MOST_PLACES:,} are "
                 "chosen from"
             )
-            raise ShapeError(f"{self.mnemonic}: {told}", attribute="window")
+            raise ShapeError(f"{self.mnemonic}: {problem}", attribute="window")
         assert isinstance(found, Type)
         return found
 

@@ -21,13 +21,13 @@ WIDE = DType.I64
 class Condition(NamedTuple):
     """Elements at fault: of a `kind` (bounds, division, sizes, nan, infinity), where `bad` is true.
 
-    `value` holds an integer to show for each element of `bad`, or is None; `told` says what is
-    wrong, with `{value}` where that number goes.
+    `value` holds an integer to show for each element of `bad`, or is None; `message` says what
+    is wrong, with `{value}` where that number goes.
     """
 
     kind: str
     bad: Node
-    told: str
+    message: str
     value: Node | None = None
 
 
@@ -77,14 +77,14 @@ def outside(fault: OutOfRange) -> tuple[Condition, ...]:
     least = build.mul(most, -1) if signed and given.type.dtype.is_signed else build.like(0, wide)
     bad = either(build.compare(wide, "lt", least), build.compare(wide, "ge", most))
     span = (
-        f"-{_told(counts)} to {_told(counts)} - 1"
+        f"-{_size_text(counts)} to {_size_text(counts)} - 1"
         if signed and given.type.dtype.is_signed
-        else f"0 to {_told(counts)} - 1"
+        else f"0 to {_size_text(counts)} - 1"
     )
     return (Condition("bounds", bad, f"{fault.what} is outside {_computed(counts, span)}", given),)
 
 
-def _told(counts: Sequence[Dim]) -> str:
+def _size_text(counts: Sequence[Dim]) -> str:
     return str(counts[0]) if len(counts) == 1 else "size"
 
 

@@ -65,7 +65,7 @@ class Records:
         shown = None if value is None else element_at(value, first)
         dtype = None if value is None else value.type.dtype
         self.checks.append(
-            Check.of(condition.kind, condition.told, node.origin, condition.bad.shape, dtype)
+            Check.of(condition.kind, condition.message, node.origin, condition.bad.shape, dtype)
         )
         number = build.constant(len(self.checks), WIDE)
         fine = build.compare(first, "eq", no_position(condition.bad))
@@ -93,7 +93,9 @@ class Records:
             before = len(self.checks)
             for condition, node in group:
                 self.checks.append(
-                    Check.of(condition.kind, condition.told, node.origin, condition.bad.shape, None)
+                    Check.of(
+                        condition.kind, condition.message, node.origin, condition.bad.shape, None
+                    )
                 )
             code, position = first_of([condition.bad for condition, _ in group])
             fine = build.compare(code, "eq", len(group))

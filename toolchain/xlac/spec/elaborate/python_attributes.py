@@ -36,7 +36,7 @@ def converted(op: type[Op], given: Mapping[str, Any]) -> dict[str, Any]:
     }
     valid, wrongs = attributes.check(op, plain)
     if wrongs:
-        raise SourceError(*(_told(op, wrong, known) for wrong in wrongs))
+        raise SourceError(*(_diagnostic(op, wrong, known) for wrong in wrongs))
     return {**valid, **kept}
 
 
@@ -64,12 +64,14 @@ def _types(op: type[Op], name: str, value: Any) -> Any:
     try:
         return type_value(value, Constants({}, {}), Place(text))
     except Fault as fault:
-        told = fault.diagnostic
-        problem = f"{name} of {op.mnemonic}: {told.message}"
-        raise SourceError(Diagnostic(told.code, problem, hint=told.hint)) from None
+        diagnostic = fault.diagnostic
+        problem = f"{name} of {op.mnemonic}: {diagnostic.message}"
+        raise SourceError(Diagnostic(diagnostic.code, problem, hint=diagnostic.hint)) from None
 
 
-def _told(op: type[Op], wrong: attributes.WrongAttribute, known: tuple[str, ...]) -> Diagnostic:
+def _diagnostic(
+    op: type[Op], wrong: attributes.WrongAttribute, known: tuple[str, ...]
+) -> Diagnostic:
     if wrong.kind == "missing":
         return Diagnostic("XL2007", f"{op.mnemonic} needs {wrong.name!r}")
     if wrong.kind == "unknown":

@@ -75,9 +75,9 @@ def _check_target(target: str, known: list[str], place: Place) -> None:
 def _language(path: Path, place: Place) -> str:
     language = path.suffix.removeprefix(".").lower()
     if language not in LANGUAGES:
-        told = ", ".join(f".{suffix} ({name})" for suffix, name in LANGUAGES.items())
+        known = ", ".join(f".{suffix} ({name})" for suffix, name in LANGUAGES.items())
         raise Fault(
-            "XL3031", f"{path.name!r} is in no language of kernels", place.span, f"known: {told}"
+            "XL3031", f"{path.name!r} is in no language of kernels", place.span, f"known: {known}"
         )
     return language
 
@@ -97,8 +97,8 @@ def _text(spec: KernelSpec, place: Place, folder: Path, allow_outside: bool) -> 
         with note(path).open("rb") as file:
             data = file.read(MOST + 1)
     except SourceError as error:
-        told = error.diagnostics[0]
-        raise Fault("XL3001", told.message, place.span, told.hint) from None
+        cause = error.diagnostics[0]
+        raise Fault("XL3001", cause.message, place.span, cause.hint) from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise Fault("XL3001", f"{name} cannot be read: {why}", place.span) from None

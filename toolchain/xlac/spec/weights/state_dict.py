@@ -173,15 +173,15 @@ class _Unpickler(pickle.Unpickler):
             )
         return CALLED[module, name]
 
-    def persistent_load(self, told: Any) -> Storage:
+    def persistent_load(self, record: Any) -> Storage:
         if (
-            not isinstance(told, tuple)
-            or len(told) != 5
-            or told[0] != "storage"
-            or not isinstance(told[1], _StorageType)
+            not isinstance(record, tuple)
+            or len(record) != 5
+            or record[0] != "storage"
+            or not isinstance(record[1], _StorageType)
         ):
             raise BadFile("it refers to something that is no storage")
-        _, kind, key, _, count = told
+        _, kind, key, _, count = record
         if not isinstance(key, str) or type(count) is not int or count < 0:
             raise BadFile("a storage of it has no name or size")
         return Storage(kind.dtype, key, count)

@@ -53,7 +53,7 @@ def culprit(
                 values[node] = evaluate(node, [values[i] for i in node.inputs], False)
     for start in _looked_at(outputs[FINITE]):
         if (wrong := _wrong(values[start][0])).any():
-            return _told(*_origin(start, wrong, values), values)
+            return _diagnostic(*_origin(start, wrong, values), values)
     return None
 
 
@@ -142,8 +142,8 @@ def _operand(node: Node, wrong: Array, values: Values) -> tuple[Node, Array] | N
     return None
 
 
-def _told(node: Node, wrong: Array, values: Values) -> Diagnostic:
-    """The operation by its place."""
+def _diagnostic(node: Node, wrong: Array, values: Values) -> Diagnostic:
+    """Names the operation, its line, and the first element that is wrong."""
     while isinstance(node.op, Pick):
         node = node.inputs[0]
     result = next(r for r in values[node] if _wrong(r).any())

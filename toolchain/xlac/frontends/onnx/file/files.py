@@ -48,12 +48,12 @@ class Files:
 
     def external(self, tensor: Any) -> memoryview:
         """The bytes of a tensor with external data. Raises ShapeError."""
-        told = {entry.key: entry.value for entry in tensor.external_data}
-        location = told.get("location", "")
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        location = place.get("location", "")
         try:
-            offset, length = int(told.get("offset", "0")), int(told.get("length", "-1"))
+            offset, length = int(place.get("offset", "0")), int(place.get("length", "-1"))
         except ValueError:
-            raise ShapeError(f"the place of its data is {told}") from None
+            raise ShapeError(f"the place of its data is {place}") from None
         assert self.path is not None or location != self.own
         data = (
             self._map(self.path)

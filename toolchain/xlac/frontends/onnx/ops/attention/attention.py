@@ -58,8 +58,8 @@ def attention(call: OperatorCall) -> tuple[Node, ...]:
         build.cast(biased, call.dtype("softmax_precision", biased.type.dtype))
     )
     y = heads.values(weights, values)
-    told = (raw, capped, biased, weights)[call.attr("qk_matmul_output_mode", RAW)]
-    return y if q.type.rank == 4 else heads.joined(y), keys, values, build.cast(told, q.type.dtype)
+    shown = (raw, capped, biased, weights)[call.attr("qk_matmul_output_mode", RAW)]
+    return y if q.type.rank == 4 else heads.joined(y), keys, values, build.cast(shown, q.type.dtype)
 
 
 def _scale(call: OperatorCall) -> float | None:

@@ -94,8 +94,8 @@ def _recurrence(
             decay = build.exp(gates[0])
             state = build.mul(state, build.reshape(decay, (*decay.shape, 1)))
         if corrected:
-            told = build.dot(state, k, ((2,), (2,)), ((0, 1), (0, 1)))
-            v = build.mul(gates[-1], build.sub(v, told))
+            known = build.dot(state, k, ((2,), (2,)), ((0, 1), (0, 1)))
+            v = build.mul(gates[-1], build.sub(v, known))
         state = build.add(
             state,
             build.mul(

@@ -36,7 +36,7 @@ def _both(call: OperatorCall, condition: Node, *graphs: Any) -> tuple[Value, ...
     """
     made = [bodies.imported(call.importer, graph, ()) for graph in graphs]
     if not all(body.plain for body in made):
-        _told(call, made)
+        _report_problems(call, made)
         return None
     if [n.type for n in made[0].outputs()] != [n.type for n in made[1].outputs()]:
         return None
@@ -48,7 +48,7 @@ def _both(call: OperatorCall, condition: Node, *graphs: Any) -> tuple[Value, ...
     return build.results(Node.of(Cond(branches), build.cast(condition, DType.I32), *outside))
 
 
-def _told(call: OperatorCall, made: list[bodies.OnnxBody]) -> None:
+def _report_problems(call: OperatorCall, made: list[bodies.OnnxBody]) -> None:
     """Reports the problems of the branches, unless the caller may still fix the condition."""
     try:
         call.importer.known.array(call[0])

@@ -130,7 +130,7 @@ def layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
     """
     x, scale, bias = call[0], call[1], call.get(2)
     axis = normal_axis(call.attr("axis", -1), x.type.rank)
-    epsilon, told = call.attr("epsilon", 1e-5), call.dtype("stash_type", DType.F32)
+    epsilon, stash = call.attr("epsilon", 1e-5), call.dtype("stash_type", DType.F32)
     exact = all(
         n.shape == x.shape[axis:] and one_type(x, n) for n in (scale, bias) if n is not None
     )
@@ -145,7 +145,7 @@ def layer_normalization(call: OperatorCall) -> tuple[Node, ...]:
     mean, variance = measured(wide, range(axis, x.type.rank))
     inverse = build.apply1("rsqrt", build.add(variance, epsilon))
     y = scaled(build.mul(build.sub(wide, mean), inverse), scale, bias)
-    return build.cast(y, x.type.dtype), build.cast(mean, told), build.cast(inverse, told)
+    return build.cast(y, x.type.dtype), build.cast(mean, stash), build.cast(inverse, stash)
 
 
 @operator("RMSNormalization", since=23)
