@@ -1,6 +1,6 @@
 ; xlac ${header}
 target triple = "${triple}"
-; The function that Python calls with NumPy arrays, one for all programs. As C it would be:
+; The function that Python calls with NumPy arrays; all programs share it. In C it would be:
 ;
 ;   PyObject *call(PyObject *self, PyObject **args, Py_ssize_t given, PyObject *names) {
 ;     plan = PyCapsule_GetPointer(self, "xlac.plan");
@@ -11,25 +11,25 @@ target triple = "${triple}"
 ;     if (plan->sizes)        plan->extents(chosen, plan->shapes);
 ;     for (i < plan->inputs)  { args[i] must be exactly the dense array of specs[i];  io[i] = its data }
 ;     for (o < plan->outputs) { made[o] = PyArray_NewFromDescr(...);  io[inputs + o] = its data }
-;     arena = plan->arena_bytes ? taken from plan->arenas, or new : null
-;     plan->run(io, plan->fixed, arena, plan->pool);      // without Python's lock where that pays
-;     the arena goes back to plan->arenas
+;     arena = plan->arena_bytes ? a free one from the list plan->arenas, or a new one : null
+;     plan->run(io, plan->fixed, arena, plan->pool);      // without the GIL if plan->release
+;     put the arena back on the list plan->arenas
 ;     return outputs == 1 ? made[0] : a tuple of made;
-;
-; `into` takes the outputs too, as arrays behind the inputs: they must be exactly the dense, writable arrays of their
-; specs and share no memory with what comes before them; nothing is made, and the result is the capsule.
-;   other:                                                // whatever "must be" and is not
+;   other:                                                // any condition above that does not hold
 ;     return plan->otherwise;                             // NotImplemented
 ;   }
 ;
-; The plan is what differs between programs: 64-bit words that run/fastcall.py names and fills. Their bytes are
-; called plan_..., spec_... and source_... here, those of stop_block.py stop_...
-; To read the text: %x.at is the address of %x; a field is read by `getelementptr` (an address, and the field's
-; byte) and `load`; a `phi` is a counter, given for each block that it may come from.
+; `into` takes the outputs as arguments too, after the inputs: they must be exactly the dense, writable arrays of
+; their specs, and share no memory with the inputs and with each other. It allocates no outputs and returns the capsule.
 ;
-; What is assumed of CPython and NumPy: the functions declared below, which are public and keep their parameters;
-; and the bytes at which an array has its fields (array_type, array_data and so on), which run/numpy_layout.py checks
-; before any of this is used. To assume something more, add it there, and what checks it.
+; The plan holds what differs between programs, as 64-bit words that run/fastcall.py fills. Byte offsets of its fields
+; are named plan_..., spec_... and source_... here; those of the stop block (stop_block.py) are named stop_...
+; Conventions: %x.at is the address of %x. A field is read with `getelementptr` (base address, byte offset) and `load`.
+; A loop's counter is a `phi`.
+;
+; Assumptions about CPython and NumPy: the functions declared below are public, with these parameters; and the byte
+; offsets of an array's fields (array_type, array_data and so on) are checked by run/numpy_layout.py before this code
+; is used. A new assumption about the layout needs a check there.
 
 @capsule = private constant [10 x i8] c"xlac.plan\00"
 
@@ -50,8 +50,8 @@ declare void @PyErr_Restore(ptr, ptr, ptr)
 declare i32 @posix_memalign(ptr, i64, i64)
 declare i64 @pthread_self()
 
-; METH_FASTCALL | METH_KEYWORDS: `args` has the positional arguments, then those of `names`, a tuple or null.
-; It borrows all of them; the result is a new reference.
+; METH_FASTCALL | METH_KEYWORDS: `args` has the positional arguments, then the values of the keyword arguments whose
+; names are in the tuple `names` (or null). All are borrowed references; the result is a new reference.
 define ptr @call(ptr %self, ptr %args, i64 %given, ptr %names) #0 {
   %result = call ptr @both(ptr %self, ptr %args, i64 %given, ptr %names, i1 false)
   ret ptr %result
@@ -66,7 +66,7 @@ define ptr @into(ptr %self, ptr %args, i64 %given) #0 {
 define internal ptr @both(ptr %self, ptr %args, i64 %given, ptr %names, i1 %into) #0 {
 entry:
   %plan = call ptr @PyCapsule_GetPointer(ptr %self, ptr @capsule)
-  ; how many inputs and outputs there are, NumPy's array type, what each array must be
+  ; the numbers of inputs and outputs, the type object of ndarray, a spec for each array
   %inputs.at = getelementptr i8, ptr %plan, i64 ${plan_inputs}
   %inputs = load i64, ptr %inputs.at
   %outputs.at = getelementptr i8, ptr %plan, i64 ${plan_outputs}
@@ -75,7 +75,7 @@ entry:
   %type = load ptr, ptr %type.at
   %specs.at = getelementptr i8, ptr %plan, i64 ${plan_specs}
   %specs = load ptr, ptr %specs.at
-  ; bytes of temporaries; how many sizes differ from call to call
+  ; the arena's size in bytes; the number of dynamic sizes
   %arena.bytes.at = getelementptr i8, ptr %plan, i64 ${plan_arena_bytes}
   %arena.bytes = load i64, ptr %arena.bytes.at
   %sizes.at = getelementptr i8, ptr %plan, i64 ${plan_sizes}
@@ -83,30 +83,31 @@ entry:
   %arrays = add i64 %inputs, %outputs
   %words = add i64 %arrays, %sizes
   %words.all = add i64 %words, 1
-  ; how many of the arguments are arrays to check: outputs are made, or given
+  ; the number of arrays to check: `into` gets the outputs as arguments too
   %checked = select i1 %into, i64 %arrays, i64 %inputs
-  ; io: addresses of inputs, of outputs, the sizes of the call, and the address of %stop
+  ; io: the addresses of inputs and outputs, the dynamic sizes of this call, and the address of %stop
   %io = alloca ptr, i64 %words.all
-  ; the outputs: references that go to the caller, or are dropped
+  ; the allocated outputs, as owned references
   %made = alloca ptr, i64 %outputs
-  ; how many bytes each array of the arguments has
+  ; the size of each argument's array in bytes
   %bytes = alloca i64, i64 %arrays
-  ; where posix_memalign writes an address
+  ; posix_memalign's result
   %fresh = alloca ptr
-  ; what a program that may run long looks at (stop_block.py)
+  ; the stop block, which programs that may run long check (stop_block.py)
   %stop = alloca [${stop_bytes} x i8], align 8
-  ; how many time-outs are set in this process: calls under one go through ctypes, which heeds it
+  ; the number of active time-outs in this process: while there is one, calls take the slower path through ctypes, which
+  ; supports them
   %limits.at = getelementptr i8, ptr %plan, i64 ${plan_limits}
   %limits = load ptr, ptr %limits.at
   %limited = load i32, ptr %limits
   %free = icmp eq i32 %limited, 0
   br i1 %free, label %begin, label %other
-; are there names?
+; are there keyword arguments?
 begin:
   %named = icmp ne ptr %names, null
   br i1 %named, label %names.count, label %positional
 
-; names are taken in the order of the inputs only; with the positional arguments they must be all
+; keyword arguments must be in the order of the inputs, and complete them; any other order takes the slower path
 names.count:
   %name.count = call i64 @PyTuple_Size(ptr %names)
   %total = add i64 %given, %name.count
@@ -117,7 +118,7 @@ names.next:
   %k = phi i64 [ 0, %names.count ], [ %k.next, %names.same ]
   %k.more = icmp slt i64 %k, %name.count
   br i1 %k.more, label %names.test, label %size.any
-; names[k] and specs[given + k].name: both are interned, so they are nearly always one object
+; names[k] == specs[given + k].name: interned strings, so nearly always the same object
 names.test:
   %name = call ptr @PyTuple_GetItem(ptr %names, i64 %k)
   %name.place = add i64 %given, %k
@@ -127,21 +128,21 @@ names.test:
   %name.wanted = load ptr, ptr %name.at
   %same = icmp eq ptr %name, %name.wanted
   br i1 %same, label %names.same, label %names.compare
-; else their text is compared
+; otherwise compare their text
 names.compare:
   %order = call i32 @PyUnicode_Compare(ptr %name, ptr %name.wanted)
   %equal = icmp eq i32 %order, 0
   br i1 %equal, label %names.same, label %other
-; it is the one
+; this name matches
 names.same:
   %k.next = add i64 %k, 1
   br label %names.next
-; no names: all must be positional
+; without keyword arguments, all arrays must be positional
 positional:
   %exact = icmp eq i64 %given, %checked
   br i1 %exact, label %size.any, label %other
 
-; are there sizes that differ from call to call?
+; are there dynamic sizes?
 size.any:
   %sources.at = getelementptr i8, ptr %plan, i64 ${plan_sources}
   %sources = load ptr, ptr %sources.at
@@ -178,14 +179,14 @@ size.source:
   %telling.type = load ptr, ptr %telling.type.at
   %tells = icmp eq ptr %telling.type, %type
   br i1 %tells, label %size.axis, label %other
-; the argument is an array, so it has a rank: the axis must be one of it
+; the argument is an ndarray; it must have this axis
 size.axis:
   %telling.rank.at = getelementptr i8, ptr %telling, i64 ${array_rank}
   %telling.rank.int = load i32, ptr %telling.rank.at
   %telling.rank = sext i32 %telling.rank.int to i64
   %there = icmp slt i64 %source.axis, %telling.rank
   br i1 %there, label %size.value, label %other
-; size = (extent - constant) / factor, which must be whole and allowed
+; size = (extent - constant) / factor, which must be an integer in its range
 size.value:
   %telling.extents.at = getelementptr i8, ptr %telling, i64 ${array_extents}
   %telling.extents = load ptr, ptr %telling.extents.at
@@ -212,8 +213,8 @@ size.fits:
   store i64 %value, ptr %word.at
   %z.next = add i64 %z, 1
   br label %size
-; the program writes the extents of all arrays for these sizes to where the specs point; the lock is held, so no
-; other call of this program is between here and the last use of them
+; the program computes the extents of all arrays for these sizes and writes them to where the specs point. Concurrent
+; calls share that memory, but the GIL is held from here to its last use
 size.extents:
   %write.extents.at = getelementptr i8, ptr %plan, i64 ${plan_extents}
   %write.extents = load ptr, ptr %write.extents.at
@@ -227,7 +228,7 @@ input:
   %i = phi i64 [ 0, %size.any ], [ 0, %size.extents ], [ %i.next, %input.fits ]
   %i.more = icmp slt i64 %i, %checked
   br i1 %i.more, label %input.type, label %input.done
-; exactly an ndarray and no subclass, which may mean something else by its memory: ob_type is compared
+; the type must be ndarray itself (ob_type is compared): a subclass may interpret its memory differently
 input.type:
   %array.at = getelementptr ptr, ptr %args, i64 %i
   %array = load ptr, ptr %array.at
@@ -235,8 +236,8 @@ input.type:
   %array.type = load ptr, ptr %array.type.at
   %is.array = icmp eq ptr %array.type, %type
   br i1 %is.array, label %input.facts, label %other
-; the array's fields; specs[i] says which dtype object (one for each type in native order), rank and extents it
-; must have; flags must say that it is dense and aligned
+; the array must have the dtype object (NumPy has one for each type in native byte order), rank and extents of specs[i],
+; and flags that say that it is dense and aligned
 input.facts:
   %offset = mul i64 %i, ${spec_size}
   %spec = getelementptr i8, ptr %specs, i64 %offset
@@ -256,7 +257,7 @@ input.facts:
   %spec.extents.at = getelementptr i8, ptr %spec, i64 ${spec_extents}
   %spec.extents = load ptr, ptr %spec.extents.at
   %is.output = icmp sge i64 %i, %inputs
-  ; C-contiguous and aligned, and an output writable
+  ; C-contiguous and aligned; outputs also writable
   %flags.wanted = select i1 %is.output, i32 ${array_writable}, i32 ${array_dense}
   %fitting = and i32 %flags, %flags.wanted
   %dense = icmp eq i32 %fitting, %flags.wanted
@@ -284,7 +285,7 @@ extent.test:
   %size.next = mul i64 %size.so.far, %have
   %same.extent = icmp eq i64 %have, %want
   br i1 %same.extent, label %extent, label %other
-; an output may share memory with no array before it
+; an output must not share memory with any array before it
 array.fits:
   %first = ptrtoint ptr %data to i64
   %past = add i64 %first, %size.so.far
@@ -294,7 +295,7 @@ apart:
   %q = phi i64 [ 0, %array.fits ], [ %q.next, %apart.test ]
   %q.more = icmp slt i64 %q, %i
   br i1 %q.more, label %apart.test, label %input.fits
-; io[q] < data + bytes and data < io[q] + bytes[q] may not both hold
+; they overlap if io[q] < data + bytes and data < io[q] + bytes[q]
 apart.test:
   %q.next = add i64 %q, 1
   %q.io.at = getelementptr i64, ptr %io, i64 %q
@@ -315,7 +316,7 @@ input.fits:
   %i.next = add i64 %i, 1
   br label %input
 
-; are outputs given?
+; are the outputs arguments?
 input.done:
   br i1 %into, label %memory, label %output
 ; for (o = 0; o < outputs; o++)
@@ -336,7 +337,7 @@ output.make:
   %o.extents = load ptr, ptr %o.extents.at
   %allocate.at = getelementptr i8, ptr %plan, i64 ${plan_allocate}
   %allocate = load ptr, ptr %allocate.at
-  call void @Py_IncRef(ptr %o.descr) ; the new array takes it over
+  call void @Py_IncRef(ptr %o.descr) ; the new array steals this reference
   %new = call ptr %allocate(ptr %type, ptr %o.descr, i32 %o.rank.int, ptr %o.extents, ptr null, ptr null, i32 0, ptr null)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %undo, label %output.made
@@ -351,8 +352,7 @@ output.made:
   %o.next = add i64 %o, 1
   br label %output
 
-; memory for temporaries: arenas that no call uses are a list, each beginning with the address of the next;
-; Python's lock guards it
+; memory for temporaries: free arenas are a linked list, whose links are the arenas' first words; the GIL guards it
 memory:
   %needs = icmp ne i64 %arena.bytes, 0
   br i1 %needs, label %arena.take, label %ready
@@ -362,12 +362,12 @@ arena.take:
   %head = load ptr, ptr %head.at
   %some = icmp ne ptr %head, null
   br i1 %some, label %arena.pop, label %arena.make
-; take it; the list begins with the next
+; take it off the list
 arena.pop:
   %following = load ptr, ptr %head
   store ptr %following, ptr %head.at
   br label %ready
-; none is free: this is the first call, or others are under way
+; no arena is free: this is the first call, or all are used by concurrent calls
 arena.make:
   %error = call i32 @posix_memalign(ptr %fresh, i64 64, i64 %arena.bytes)
   %new.arena = load ptr, ptr %fresh
@@ -378,7 +378,7 @@ no.memory:
   %raised = call ptr @PyErr_NoMemory()
   br label %undo
 
-; how the program is run: watched (it may be stopped), free (without Python's lock), or held
+; three ways to run the program: watched (it may be stopped; without the GIL), free (without the GIL), held (with it)
 ready:
   %arena = phi ptr [ null, %memory ], [ %head, %arena.pop ], [ %new.arena, %arena.make ]
   %run.at = getelementptr i8, ptr %plan, i64 ${plan_run}
@@ -394,8 +394,8 @@ ready:
   %host = load ptr, ptr %host.at
   %watched = icmp ne ptr %host, null
   br i1 %watched, label %run.watched, label %run.any
-; io's last word = &stop, zeros but for: no deadline, this thread, and Python's functions that it asks with
-; (stop_function.py says what it looks at)
+; io's last word = &stop. The stop block is zero except for: no deadline, the calling thread, and the table of Python
+; functions through which the program checks for signals (stop_function.py)
 run.watched:
   %last.at = getelementptr ptr, ptr %io, i64 %words
   store ptr %stop, ptr %last.at
@@ -413,7 +413,7 @@ run.watched:
   %flag = load i32, ptr %stop
   %stopped = icmp ne i32 %flag, 0
   br i1 %stopped, label %run.stopped, label %give.back
-; a signal's handler raised while the program looked: what it raised is in the block; raise it here
+; a signal handler raised an exception during such a check, which stored it in the stop block: raise it here
 run.stopped:
   %type.kept.at = getelementptr i8, ptr %stop, i64 ${stop_type}
   %value.kept.at = getelementptr i8, ptr %stop, i64 ${stop_value}
@@ -423,24 +423,24 @@ run.stopped:
   %trace.kept = load ptr, ptr %trace.kept.at
   call void @PyErr_Restore(ptr %type.kept, ptr %value.kept, ptr %trace.kept)
   br label %give.back
-; not watched: does it take longer than to give the lock away and take it again?
+; not watched: release the GIL if the program takes longer than releasing it and taking it again
 run.any:
   br i1 %long, label %run.free, label %run.held
-; others run Python meanwhile
+; other threads run Python meanwhile
 run.free:
   %thread = call ptr @PyEval_SaveThread()
   call void %run(ptr %io, ptr %fixed, ptr %arena, ptr %pool)
   call void @PyEval_RestoreThread(ptr %thread)
   br label %give.back
-; it is over sooner
+; a short program keeps the GIL
 run.held:
   call void %run(ptr %io, ptr %fixed, ptr %arena, ptr %pool)
   br label %give.back
-; %raised.in: an exception is set; put the arena in front of the list again, under the lock
+; %raised.in: is an exception set? Then put the arena back on the list; the GIL is held again
 give.back:
   %raised.in = phi i1 [ false, %run.free ], [ false, %run.held ], [ false, %run.watched ], [ true, %run.stopped ]
   br i1 %needs, label %arena.push, label %results
-; the arena's first word = the list; the list = the arena
+; push it at the list's head
 arena.push:
   %list = getelementptr i8, ptr %plan, i64 ${plan_arenas}
   %top = load ptr, ptr %list
@@ -451,21 +451,21 @@ arena.push:
 ; an exception, or outputs?
 results:
   br i1 %raised.in, label %undo, label %give.any
-; outputs that were given need no more
+; `into` returns the capsule
 give.any:
   br i1 %into, label %given.back, label %give
 given.back:
   call void @Py_IncRef(ptr %self)
   ret ptr %self
-; one output is returned as it is
+; a single output is returned without a tuple
 give:
   %single = icmp eq i64 %outputs, 1
   br i1 %single, label %one, label %several
-; the reference goes to the caller
+; the caller owns the reference
 one:
   %only = load ptr, ptr %made
   ret ptr %only
-; several are a tuple
+; several are returned as a tuple
 several:
   %tuple = call ptr @PyTuple_New(i64 %outputs)
   %no.tuple = icmp eq ptr %tuple, null
@@ -475,18 +475,18 @@ pack:
   %p = phi i64 [ 0, %several ], [ %p.next, %pack.item ]
   %p.more = icmp slt i64 %p, %outputs
   br i1 %p.more, label %pack.item, label %packed
-; PyTuple_SetItem takes the reference over; it cannot fail on a new tuple
+; PyTuple_SetItem steals the reference; it cannot fail on a new tuple
 pack.item:
   %item.at = getelementptr ptr, ptr %made, i64 %p
   %item = load ptr, ptr %item.at
   %set = call i32 @PyTuple_SetItem(ptr %tuple, i64 %p, ptr %item)
   %p.next = add i64 %p, 1
   br label %pack
-; the tuple goes to the caller
+; the caller owns the tuple
 packed:
   ret ptr %tuple
 
-; an exception is set: drop the %u outputs made so far, the last first
+; an exception is set: release the outputs allocated so far, from the last to the first
 undo:
   %most = phi i64 [ %o, %output.make ], [ %outputs, %no.memory ], [ %outputs, %several ], [ %outputs, %results ]
   %made.now = select i1 %into, i64 0, i64 %most
@@ -502,11 +502,11 @@ undo.one:
   %drop = load ptr, ptr %drop.at
   call void @Py_DecRef(ptr %drop)
   br label %undo.next
-; null tells Python of the exception
+; null: an exception is set
 undone:
   ret ptr null
 
-; the arguments are not exactly what was planned: whoever called converts them, or says what is wrong
+; the arguments do not match the plan: NotImplemented; the caller then converts them or reports what is wrong
 other:
   %otherwise.at = getelementptr i8, ptr %plan, i64 ${plan_otherwise}
   %otherwise = load ptr, ptr %otherwise.at
@@ -514,7 +514,7 @@ other:
   ret ptr %otherwise
 }
 
-; Frees the arenas of a plan, when nobody can call it any more.
+; Frees the arenas of a plan that can no longer be called.
 define void @discard(ptr %plan) #0 {
 entry:
   %list = getelementptr i8, ptr %plan, i64 ${plan_arenas}

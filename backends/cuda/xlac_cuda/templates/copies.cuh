@@ -1,6 +1,6 @@
-/* Copies to shared memory that threads do not wait for. */
+/* Asynchronous copies from global to shared memory (cp.async). The tests compile this for a CPU, where they copy at once. */
 
-/* Begins to copy 16 bytes to shared memory; zeros where there is nothing to copy. */
+/* Starts a copy of 16 bytes; writes zeros instead if `there` is false. */
 static __device__ __forceinline__ void copy_async(void *to, const void *from, bool there)
 {
 #ifdef __CUDACC__

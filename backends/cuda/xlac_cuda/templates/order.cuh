@@ -1,6 +1,6 @@
-/* Who waits for whom, and who sees what. */
+/* Synchronization: barriers, memory fences, and counters of blocks that have arrived. */
 
-/* Every thread of the warp arrives before any goes on; off a GPU, every thread of the block. */
+/* A barrier for the threads of a warp; in tests on a CPU, for those of the block. */
 static __device__ __forceinline__ void warp_barrier()
 {
 #ifdef __CUDACC__
@@ -10,12 +10,13 @@ static __device__ __forceinline__ void warp_barrier()
 #endif
 }
 
+/* Makes the caller's earlier writes visible to the whole GPU before its later ones. */
 static __device__ __forceinline__ void memory_fence()
 {
     __threadfence();
 }
 
-/* Counts the caller in; whether it is the last of `count`, and then the counter is zero again. */
+/* Counts an arrival. `last` becomes true for the last of `count` arrivals, which also resets the counter to zero. */
 static __device__ __forceinline__ void take_ticket(uint32_t *counter, uint32_t count, uint32_t *last)
 {
     *last = atomicInc(counter, count - 1u) == count - 1u;

@@ -1,17 +1,20 @@
-/* Products of warps on tensor cores.
+/* Matrix products of a warp on tensor cores (ldmatrix, mma).
 
-   A tile in shared memory is rows of 16-byte chunks. The chunks of a row are exchanged by an exclusive or with bits of
-   the row's number. A row is a place along the operand's side, or, where it is turned, a step of the sum. Where this is
-   not compiled by CUDA's compilers, every thread computes its own results in C, so that it runs on a CPU under test. */
+   A tile in shared memory has rows of 16-byte chunks. They are swizzled: the number of a chunk is combined with bits of
+   the row's number by exclusive or, so that loads have no bank conflicts. A row of a tile is one row of a (one column of
+   b), along the contracted axis. If the operand is `turned`, a row is one element of the contracted axis. In tests on a
+   CPU each thread computes its own results in C. */
 #ifdef __CUDACC__
-#pragma nv_diag_suppress 177 /* functions for types that this file has not */
+#pragma nv_diag_suppress 177 /* unused functions: those for types that no kernel here uses */
 #endif
+/* Where chunk `number` of a row is stored, in tiles with rows of `chunks` chunks. */
 template <int chunks> struct Swizzle {
     static constexpr int used = chunks < 8 ? chunks : 8;
     static constexpr int shift = used == 8 ? 0 : used == 4 ? 1 : used == 2 ? 2 : 3;
     static __device__ __forceinline__ int chunk(int row, int number) { return number ^ ((row >> shift) & (used - 1)); }
 };
 
+/* A product type: elements in shared memory, sums, and `add`, which is d += a b for the fragments of one mma. */
 struct Bf16Product {
     typedef uint16_t element;
     typedef float total;
@@ -75,6 +78,7 @@ struct I8Product {
 };
 
 #ifdef __CUDACC__
+/* Loads four 8 x 8 matrices of 16-bit elements, transposed if `turned`; each thread gives the address of one row. */
 template <bool turned> static __device__ __forceinline__ void load_fragments(uint32_t *to, const void *row)
 {
     const uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
@@ -87,8 +91,9 @@ template <bool turned> static __device__ __forceinline__ void load_fragments(uin
 }
 #endif
 
-/* Adds a warp's products over 32 bytes of the sum from `step` on: `down` by `across` tiles of 16 rows by 8 columns, four
-   results of each in every thread. Rows of the tiles are `left` and `right` elements wide. */
+/* sums += a b for 32 bytes of the contracted axis from element `step` on. The warp computes `down` x `across` tiles of
+   16 x 8 results, beginning at row `a_first` and column `b_first`; a thread holds four results of each tile. Rows of the
+   tiles in shared memory have `left` and `right` elements. */
 template <typename P, int down, int across, int left, int right, bool left_turned, bool right_turned>
 static __device__ __forceinline__ void multiply_warp(
     typename P::total *sums, const typename P::element *a, int a_first, const typename P::element *b, int b_first, int step)

@@ -1,10 +1,13 @@
-/* Products of four warps on Hopper's tensor cores: 64 rows, 256 columns, and rows of 128 bytes of the sum.
+/* Matrix products of a warpgroup (four warps) on Hopper's tensor cores (wgmma): 64 x 256 results, with 64 elements
+   (128 bytes) of the contracted axis for each call.
 
-   Tiles are as for products of one warp, eight chunks to a row; they begin at multiples of 1024 bytes. A row is a place
-   along the operand's side, or, where it is turned, a step of the sum: then 64 such rows have the next 64 places. Off a
-   GPU these are the tests' own. */
+   Tiles in shared memory have rows of 128 bytes whose eight 16-byte chunks are swizzled, as in tensor_cores.cuh, and are
+   aligned to 1024 bytes. A row of a tile is one row of a (one column of b) with 64 elements of the contracted axis. If
+   the operand is `turned`, it is the reverse: a row is one element of the contracted axis with 64 rows of a (columns of
+   b), and after 64 such rows come those for the next 64. Tests that compile kernels for a CPU define the products
+   themselves. */
 #ifdef __CUDACC__
-/* d += a b, of operands of a type that descriptors of shared memory stand for. */
+/* d += a b for one wgmma instruction; a and b are descriptors of tiles in shared memory with elements of `type`. */
 #define WARPGROUP_ADD(type) \
 template <int a_turned, int b_turned> static __device__ __forceinline__ void add(float *d, uint64_t a, uint64_t b) \
 { \
@@ -52,20 +55,22 @@ struct F16Group {
 };
 
 #ifdef __CUDACC__
-#pragma nv_diag_suppress 177 /* functions for types that this file has not */
+#pragma nv_diag_suppress 177 /* unused functions: those for types that no kernel here uses */
 
-/* Rows of 128 bytes, their chunks exchanged; eight rows are 1024 bytes, and turned, 64 are what the next places follow. */
+/* The descriptor of a tile in shared memory: its address, the leading and stride byte offsets in units of 16 bytes, and
+   the 128-byte swizzle (bit 62). Eight rows are 1024 bytes, the stride offset; the leading offset is that from 64 rows
+   of a turned tile to the next 64. */
 template <bool turned> static __device__ __forceinline__ uint64_t rows_of_tile(const void *first)
 {
     const uint64_t address = (uint64_t)__cvta_generic_to_shared(first);
     return (address & 0x3ffff) >> 4 | (uint64_t)(turned ? 8192 >> 4 : 1) << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* Begins to add the products of the warp's 16 rows, together with the three other warps of its group. */
+/* Starts sums += a b for 64 elements of the contracted axis; each of the group's four warps gets 16 rows of results. */
 template <typename P, bool a_turned, bool b_turned>
 static __device__ __forceinline__ void multiply_group(float *sums, const uint16_t *a, int a_first, const uint16_t *b)
 {
-    constexpr int a_step = a_turned ? 128 : 2, b_step = b_turned ? 128 : 2; /* 16 rows, or 16 elements of a row; in 16 bytes */
+    constexpr int a_step = a_turned ? 128 : 2, b_step = b_turned ? 128 : 2; /* from 16 elements of the contracted axis to the next, in units of 16 bytes: 16 rows of a turned tile, else 32 bytes */
     const uint64_t left = rows_of_tile<a_turned>(a + a_first / 64 * 64 * 64), right = rows_of_tile<b_turned>(b);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
@@ -73,14 +78,14 @@ static __device__ __forceinline__ void multiply_group(float *sums, const uint16_
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Goes on when all but the last `left` of these have been added. */
+/* Waits until at most the last `left` calls of multiply_group are incomplete. */
 template <int left> static __device__ __forceinline__ void settle_groups()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(left) : "memory");
 }
 #endif
 
-/* What this thread has copied to shared memory is there for the tensor cores, once a barrier has passed. */
+/* Makes this thread's writes to shared memory visible to wgmma; a barrier must follow. */
 static __device__ __forceinline__ void fence_async()
 {
 #ifdef __CUDACC__
