@@ -70,7 +70,7 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
         def step(case: str, done: int, whole: int) -> None:
             progress.count(f"{case}{f' ({failed} failed)' if failed else ''}", done, whole)
 
-        def on_outcome(outcome: Outcome) -> bool:
+        def report(outcome: Outcome) -> bool:
             nonlocal failed
             last.ran(outcome.group, outcome.case, outcome.status == "failed")
             if outcome.status != "failed":
@@ -84,9 +84,7 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
             return first
 
         operations = [] if kernels else [*_operations(backend, only, chosen)]
-        found = run(
-            backend, operations, only=only, progress=step, on_outcome=on_outcome, wanted=chosen
-        )
+        found = run(backend, operations, only=only, progress=step, on_outcome=report, wanted=chosen)
         if not (first and failed):
             last.complete(
                 lambda group: (
