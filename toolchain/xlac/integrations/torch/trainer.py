@@ -53,7 +53,7 @@ class TorchTrainer(SavedState):
         options: dict[str, Any],
     ) -> None:
         self.model, self.optimizer = model, optimizer
-        self._loss, self._schedule, self._targets = loss, schedule, targets
+        self._schedule, self._targets = schedule, targets
         self._means: dict[str, Loss] = {"loss": loss, **metrics}
         self._step = torch_step(model, loss, optimizer, targets=targets, **options)
         self.accumulate = self._step.accumulate

@@ -24,5 +24,3 @@ in `int32_data`.
 
 NAMES = {8: "string", 14: "complex64", 15: "complex128"}
 """Element types that xlac does not support."""
-
-FROM_DTYPE = {dtype: number for number, dtype in DTYPES.items()}
