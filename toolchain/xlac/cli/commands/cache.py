@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import spec_options, target_options
+from xlac.cli.options import entry_option, spec_options, target_options
 
 
 @click.group(name="cache")
@@ -57,6 +57,7 @@ def gc(everything: bool) -> None:
 @command.command()
 @spec_options
 @target_options
+@entry_option
 def why(**options: Any) -> None:
     """Say whether SPEC would be taken from the cache, and if not, what is there of the same
     name.

@@ -33,19 +33,27 @@ class Knowledge:
 
     def truths(self, condition: Expr) -> Truths | None:
         """For each lane whether a condition holds, if that is known of all."""
+        return self._truths(condition, {})
+
+    def _truths(self, condition: Expr, named: dict[str, Truths | None]) -> Truths | None:
+        """`truths`. `named` has those of names that were looked at: each is followed once, as
+        conditions of conditions have exponentially many paths.
+        """
         match condition:
             case Const(value=value, lanes=lanes):
                 return (bool(value),) * lanes
             case Var(name=name) if name in self.conditions:
-                return self.truths(self.conditions[name])
+                if name not in named:
+                    named[name] = self._truths(self.conditions[name], named)
+                return named[name]
             case Splat(value=value, lanes=lanes):
-                one = self.truths(value)
+                one = self._truths(value, named)
                 return one and one * lanes
             case Apply(Primitive.NOT, (a,), dtype=DType.BOOL):
-                one = self.truths(a)
+                one = self._truths(a, named)
                 return one and tuple(not truth for truth in one)
             case Apply(Primitive.AND | Primitive.OR as both, (a, b), dtype=DType.BOOL):
-                return _joined(both, self.truths(a), self.truths(b))
+                return _joined(both, self._truths(a, named), self._truths(b, named))
             case Apply(primitive=primitive, operands=(a, b)) if primitive in _COMPARISONS:
                 return self._compared(primitive, a, b)
         return None
@@ -70,14 +78,22 @@ class Knowledge:
 
     def comparisons(self, condition: Expr) -> Iterator[tuple[LaneForm, LaneForm]]:
         """The pairs of integers that decide a condition by which of each is less, and where."""
+        return self._comparisons(condition, set())
+
+    def _comparisons(
+        self, condition: Expr, followed: set[str]
+    ) -> Iterator[tuple[LaneForm, LaneForm]]:
+        """`comparisons`, those of a name once."""
         match condition:
             case Var(name=name) if name in self.conditions:
-                yield from self.comparisons(self.conditions[name])
+                if name not in followed:
+                    followed.add(name)
+                    yield from self._comparisons(self.conditions[name], followed)
             case Splat(value=value) | Apply(Primitive.NOT, (value,)):
-                yield from self.comparisons(value)
+                yield from self._comparisons(value, followed)
             case Apply(Primitive.AND | Primitive.OR, (a, b), dtype=DType.BOOL):
-                yield from self.comparisons(a)
-                yield from self.comparisons(b)
+                yield from self._comparisons(a, followed)
+                yield from self._comparisons(b, followed)
             case Apply(primitive=primitive, operands=(a, b)) if primitive in _COMPARISONS:
                 x, y = self.form(a), self.form(b)
                 if x is not None and y is not None:
