@@ -232,11 +232,24 @@ def test_the_key_knows_what_matters() -> None:
     )
 
 
+def _fast(folder: Path) -> Path:
+    """A model whose precision is a fact that the target is compiled with."""
+    file = folder.parent / "fast.yaml"
+    file.write_text(
+        "xlac: 1\nmodel: fast\nprecision: fast\ninputs: {x: 'f32[8]'}\n"
+        "graph: {y: exp(x)}\noutputs: [y]\n"
+    )
+    return file
+
+
 def test_the_verbs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["cache", "why", str(SPEC)]) == 0
     assert "not in the cache" in capsys.readouterr().out
     compile(SPEC)
     assert status(["cache", "why", str(SPEC)]) == 0
+    assert ": in the cache" in capsys.readouterr().out
+    compile(fast := _fast(folder))
+    assert status(["cache", "why", str(fast)]) == 0
     assert ": in the cache" in capsys.readouterr().out
     assert status(["cache", "ls"]) == 0
     assert "mlp_small" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpu_harness import LARGE, SMALL, agree, apply, param
@@ -21,14 +22,20 @@ ASKS = {"codegen/gpu", "codegen/lower.py", "cli/commands/backend.py"}  # the las
 def test_a_device_follows_from_warps() -> None:
     assert Target("plain").device == "cpu"
     assert LARGE.device == "gpu"
-    assert Target("wide", warp=16, device="cpu").device == "cpu"
     assert Target.from_json(LARGE.to_json()) == LARGE
 
 
-@pytest.mark.parametrize("facts", [{"device": "tpu"}, {"device": "gpu"}])
-def test_another_device_is_refused(facts: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="target 'odd': device is cpu or gpu, and a gpu's warp"):
-        Target("odd", **facts)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "facts", [{"device": "tpu"}, {"device": "gpu"}, {"device": "cpu", "warp": 16}]
+)
+def test_another_device_is_refused(facts: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="target 'odd': device is cpu or gpu, a gpu's warp is not"):
+        Target("odd", **facts)
+
+
+def test_a_copy_with_other_warps_says_its_device() -> None:
+    with pytest.raises(ValueError, match="a cpu's is"):
+        replace(Target("plain"), warp=32)
 
 
 def test_what_is_no_gpu_lowering_asks_for_the_device() -> None:

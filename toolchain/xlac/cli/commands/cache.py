@@ -70,8 +70,8 @@ def why(**options: Any) -> None:
     choice = chosen(**options)
     model = open_model(choice)
     backend = find(choice.target)
-    facts = backend.target(choice.options.request)
-    key = key_of(backend, facts, backend.emit(lower(model, facts).program, facts))
+    lowered = lower(model, backend.target(choice.options.request))
+    key = key_of(backend, lowered.target, backend.emit(lowered.program, lowered.target))
     cache = _open()
     if cache.find(key) is not None:
         click.echo(f"{key[:12]}: in the cache")

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count as numbers
 
+from xlac.memory.arena import ALIGN
 from xlac.memory.loops.inlining import is_serial
 from xlac.memory.loops.loop_writer import LoopWriter
 from xlac_sdk.dims import size_hint
@@ -60,7 +61,11 @@ def with_loop_kernels(program: Program, target: Target) -> Program:
     if not merger.made:
         return program
     slots = tuple(slot for slot in program.slots if slot not in merger.local)
-    return replace(program, steps=steps, slots=slots)
+    end = max((s.offset + s.nbytes for s in slots if s.role is Role.TEMPORARY), default=0)
+    arena = min(program.arena_bytes, -(-end // ALIGN) * ALIGN)
+    live = min(program.facts.get("live_bytes", arena), arena)
+    facts = {**program.facts, "live_bytes": live}
+    return replace(program, steps=steps, slots=slots, arena_bytes=arena, facts=facts)
 
 
 class _Merger:

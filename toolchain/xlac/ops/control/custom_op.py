@@ -56,9 +56,9 @@ class KernelFile:
 
 @declare
 class CustomOp(Composite):
-    """Gives what `body` gives. A target for which there is a hand-written kernel calls that, if
-    kernels are permitted; `name` is what its author calls the operation.
+    """Gives what `body` gives, by a hand-written kernel where the target has one.
 
+    Kernels must be permitted; `name` is what its author calls the operation.
     `kernels` holds for each target what `KernelFile` describes. A kernel is given the operands, the
     results, `sizes` and `attributes`, each with a name. `relative` and `absolute` bound how far its
     results may be from those of the body; `finite` says that operands are numbers. With a `batch`
