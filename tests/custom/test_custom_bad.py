@@ -43,6 +43,7 @@ def refused(file: Path) -> Diagnostic:
         ("{c: {file: gated.c, function: 'x)\\n#include <y>'}}", "XL3031", "no name of a"),
         ("{c: {file: gated.c, scratch: -1}}", "XL2006", "not negative"),
         ("{c: {file: gated.c, scratch: '${K}'}}", "XL2004", "K"),
+        ("{c: {file: gated.c, scratch: '${N - 7}'}}", "XL2006", "not negative"),
         ("{c: {file: gated.c, threads: 32}}", "XL3031", "says nothing of a kernel for CPUs"),
         ("{cuda: {file: gated.cu, threads: 4096}}", "XL3031", "must be 1 to 1024"),
         ("{cuda: {file: gated.cu, split: N}}", "XL3031", "says nothing of a kernel for GPUs"),

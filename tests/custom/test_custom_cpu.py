@@ -98,6 +98,28 @@ def test_c_that_cannot_be_taken(tmp_path: Path) -> None:
             run(written(tmp_path, "cpu", text), "cpu", allow_kernels=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "defines no function gated"),
+        (f"#undef gated\n{GATED}", "defines no function gated"),
+        (
+            GATED.replace("{\n", "{\n    extern void nowhere(void); nowhere();\n", 1),
+            "calls nowhere",
+        ),
+    ],
+)
+def test_c_whose_functions_are_missing(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"{says}.*XL5113"):
+        run(written(tmp_path, "cpu", text), "cpu", allow_kernels=True)
+
+
+def test_ir_whose_functions_are_missing(tmp_path: Path) -> None:
+    text = GATED_LL.replace("entry:", "entry:\n  call void @nowhere()", 1)
+    with pytest.raises(UnsupportedError, match="XL5113"):
+        run(in_ir(tmp_path, f"declare void @nowhere()\n{text}"), "cpu", allow_kernels=True)
+
+
 def test_without_a_compiler_one_line_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

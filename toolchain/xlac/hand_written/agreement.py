@@ -17,11 +17,14 @@ from xlac.hand_written.permission import called
 from xlac.ir.dims import symbols
 from xlac.ir.graph import Graph, Node, pick
 from xlac.ir.op import Array
+from xlac.ir.origins import unnamed
+from xlac.ir.text import show
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.control.custom_op import CustomOp, KernelFile
 from xlac.ops.tensor.leaf import Param
 from xlac.passes.specialize import substituted
+from xlac.support.digest import digest
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError, Span, UnsupportedError
 from xlac_sdk.support.limits import checkpoint
@@ -88,7 +91,7 @@ def agreement(one: Application, target: Target, runs: Runs) -> str:
     """Why a kernel could not be compared; "" for one that agrees. Raises SourceError for one that
     does not.
     """
-    key = (one.op.digest(), one.types, one.op.sizes, one.op.attributes, str(target))
+    key = _key(one, target)
     if key in _known:
         return _known[key]
     checkpoint("comparing hand-written kernels")
@@ -111,6 +114,15 @@ def agreement(one: Application, target: Target, runs: Runs) -> str:
         _check(one, kind, [results[name] for name in outputs], expected)
     _known[key] = ""
     return ""
+
+
+def _key(one: Application, target: Target) -> tuple[Any, ...]:
+    """All that decides what is compared: the kernel, the meaning, the bounds, types and sizes."""
+    assert one.op.body is not None
+    meaning = digest(show(unnamed(one.op.body)))
+    bounds = (one.op.relative, one.op.absolute, one.op.finite)
+    facts = (one.types, one.op.sizes, one.op.attributes)
+    return one.op.digest(), one.kernel, meaning, bounds, facts, str(target)
 
 
 def operands(one: Application, kind: str) -> list[Array]:
@@ -176,7 +188,8 @@ def differs(got: Array, want: Array, relative: float, absolute: float) -> Array:
     a, b = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= absolute + relative * np.abs(b)
-    return np.asarray(~(near | (a == b) | (np.isnan(a) & np.isnan(b))))
+    # near an infinity is everything, as the bound is one
+    return np.asarray(~((near & np.isfinite(b)) | (a == b) | (np.isnan(a) & np.isnan(b))))
 
 
 def not_compared(facts: Mapping[str, Any]) -> list[str]:

@@ -51,3 +51,16 @@ def _placed(node: Node, new: dict[Node, Node], origin: Origin | None) -> Node:
         if node.origin is origin or (node.op.mnemonic == "param" and node.origin)
         else replace(node, origin=origin)
     )
+
+
+def unnamed(graph: Graph) -> Graph:
+    """The graph without origins, also of bodies: graphs that compute the same in the same way have
+    equal texts, wherever they come from.
+    """
+    new: dict[Node, Node] = {}
+    for node in (*graph.inputs, *graph.order):
+        made = map_bodies(node, unnamed)
+        inputs = tuple(new[given] for given in node.inputs)
+        new[node] = Node(made.op, inputs, node.types)
+    outputs = {name: new[node] for name, node in graph.outputs.items()}
+    return Graph("", tuple(new[node] for node in graph.inputs), outputs)

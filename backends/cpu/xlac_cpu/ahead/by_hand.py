@@ -6,9 +6,11 @@ import json
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from xlac_cpu.ahead import program
+from xlac_cpu.ahead.elf.objects import LinkError, Object
 from xlac_cpu.hand_written import HEAD
 from xlac_cpu.llvm.host import host
 from xlac_cpu.machine import Machine
@@ -28,7 +30,31 @@ def object_code(text: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
         (Path(folder) / "kernel.c").write_text(text, encoding="utf-8")
         _run([*_compiler(machine), *flags, "-c", "kernel.c", "-o", "kernel.o"], Path(folder))
-        return (Path(folder) / "kernel.o").read_bytes()
+        image = (Path(folder) / "kernel.o").read_bytes()
+    if own:
+        _check_symbols(image, text)
+    return image
+
+
+def _check_symbols(image: bytes, text: str) -> None:
+    """Raises UnsupportedError where an object for this machine lacks the function that is called,
+    or calls one that this process does not have. Objects of other systems' formats pass.
+    """
+    import llvmlite.binding as llvm
+
+    with suppress(LinkError):
+        symbols = Object(image).globals
+        _, name, symbol = next(x for x in text.split("\n") if x.startswith("#define ")).split(" ")
+        problem = ""
+        if not any(one.name == symbol and one.function and one.defined for one in symbols):
+            problem = f"a hand-written kernel in C defines no function {name}"
+        for one in symbols:
+            there = one.defined or one.weak or one.name in (symbol, "_GLOBAL_OFFSET_TABLE_")
+            if one.name and not there and llvm.address_of_symbol(one.name) is None:
+                problem = f"the hand-written kernel {name} calls {one.name}, which is nowhere"
+        if problem:
+            hint = "define it in the kernel's file; the C library's functions are there"
+            raise UnsupportedError(Diagnostic("XL5113", problem, hint=hint))
 
 
 def merged(image: bytes, texts: Sequence[str], machine: Machine) -> bytes:

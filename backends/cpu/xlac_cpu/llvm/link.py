@@ -49,7 +49,12 @@ def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[s
             _linker.clear()
             _linker.append(llvm.create_lljit_compiler(code_generator(host()), use_jit_link=True))
         linker = _linker[0]
-        tracker = library.link(linker, f"xlac{number}")
+        try:
+            tracker = library.link(linker, f"xlac{number}")
+        except RuntimeError as error:
+            problem = f"a function that the program calls is nowhere: {error}"
+            hint = "hand-written kernels may call what their files define and the C library"
+            raise UnsupportedError(Diagnostic("XL5113", problem, hint=hint)) from None
     # in this order: a tuple lets go of its last item first
     return (linker, tracker), {name: tracker[name] for name in exports}
 

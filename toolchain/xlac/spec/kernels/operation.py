@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from xlac.ir.dims import Dim, Shape, volume
+from xlac.ir.dims import Dim, Shape, bounds, volume
 from xlac.ir.graph import Graph
 from xlac.ops.control.custom_op import GPU, CustomOp, KernelFile
 from xlac.spec.elaborate import arithmetic
@@ -109,16 +109,16 @@ def _tolerance(entry: SpecEntry[schema.OpSpec], body: Graph) -> tuple[float, flo
     """
     given = entry.spec.tolerance
     if isinstance(given, KernelTolerance):
-        bounds = float(given.relative), float(given.absolute)
+        found = float(given.relative), float(given.absolute)
     elif given is not None:
-        bounds = float(given), 0.0
+        found = float(given), 0.0
     else:
         usual = (USUAL.get(node.type.dtype, 0.0) for node in body.outputs.values())
-        bounds = max(usual, default=0.0), 0.0
-    if not all(0 <= bound < float("inf") for bound in bounds):
+        found = max(usual, default=0.0), 0.0
+    if not all(0 <= bound < float("inf") for bound in found):
         place = entry.place.at("tolerance")
         raise Fault("XL3031", "a tolerance is a number that is not negative", place.span)
-    return *bounds, isinstance(given, KernelTolerance) and given.finite
+    return *found, isinstance(given, KernelTolerance) and given.finite
 
 
 def _kernel(
@@ -150,6 +150,9 @@ def _kernel(
         if isinstance(found, int) and not least <= found <= most:
             problem = f"{field} is {found}, and must be {least} to {most}"
             raise Fault("XL3031", problem, at.span)
+        if not isinstance(found, int) and bounds(found)[0] < least:
+            problem = f"{field} is {found}, which may be {bounds(found)[0]}: less than {least}"
+            raise Fault("XL3031", problem, at.span, "raise the least size (`min`), or add to it")
         return found
 
     def fixed(field: str, least: int, most: int) -> int:
@@ -165,7 +168,8 @@ def _kernel(
         f"{place.span.file.name}:{place.span.line}:{place.span.column}",
         function,
         kernel.text,
-        number("scratch", 0, MOST_SCRATCH),
+        # a formula that is 0 for some sizes is memory there, too: a function has one signature
+        number("scratch", 0, MOST_SCRATCH) + (1 if isinstance(spec.scratch, str) else 0),
         split,
         number("blocks", 1, (1 << 31) - 1),
         fixed("threads", 1, MOST_THREADS),
