@@ -56,5 +56,5 @@ def test_scratch_that_may_be_negative_for_an_open_size_is_refused(tmp_path: Path
     spec = spec.replace("f32[4, 6]", "f32[B, 6]")
     kernels = "{TARGET: {file: gated.c, scratch: '${S - 12}'}}"
     file = written(tmp_path, "c", SCRATCH, spec.replace("{TARGET: gated.c}", kernels))
-    with pytest.raises(SourceError, match=r"may be -6: less than 0.*XL3031"):
+    with pytest.raises(SourceError, match=r"may be -11: less than 0.*XL3031"):
         xlac.compile(file, "c", allow_kernels=True)
