@@ -212,28 +212,20 @@ class _Stages:
             planner = ProgramPlanner(
                 self.schedules, weights, model.state, tuple(model.dims.values())
             )
-            planned = self._planned(groups, planner, model.state)
-            if self.memory is not None and not self.memory.holds(planned[1]):
-                planned = self._planned(groups, planner, model.state, self.memory)
-            groups, program = planned
+            # the limit is of what a program takes after its loops are kernels
+            for limit in (None, self.memory):
+                ordered, program = fit_memory(groups, planner, self.schedules, model.state, limit)
+                if self.loop_kernels:
+                    program = with_loop_kernels(program, target)
+                if self.memory is None or self.memory.holds(program):
+                    break
+            groups = ordered
             check_addressable(program)
             if model.checks:  # no temporary is read before it is written, too
                 verify_program(program)
             program = replace(program, facts={**program.facts, **_facts(model)})
         optimized = replace(model, graph=graph, weights=weights)
         return Lowered(optimized, target, groups, self.schedules, program, done)
-
-    def _planned(
-        self,
-        groups: Partition,
-        planner: ProgramPlanner,
-        state: Mapping[str, str],
-        memory: MemoryLimit | None = None,
-    ) -> tuple[Partition, Program]:
-        """Groups in an order, and their program, whose small loops are kernels."""
-        groups, program = fit_memory(groups, planner, self.schedules, state, memory)
-        loops = self.loop_kernels
-        return groups, with_loop_kernels(program, self.schedules.target) if loops else program
 
 
 def _facts(model: Model) -> dict[str, Any]:
