@@ -21,6 +21,7 @@ from xlac_sdk.conformance import Case, cases, check
 from xlac_sdk.conformance.primitives import cases as primitive_cases
 from xlac_sdk.conformance.steps import chain, constants, hostile
 from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.csimplify import unwrapped
 from xlac_sdk.emit.ctext import C99, kernel_text, literal
 from xlac_sdk.host.capi import identifier
 from xlac_sdk.kernel_ir.kernel import Kernel
@@ -136,6 +137,20 @@ def test_every_float_survives_its_text() -> None:
     for value in bits.view(np.float32)[np.isfinite(bits.view(np.float32))].tolist():
         text = literal(value, DType.F32).strip("()").rstrip("f")
         assert np.float32(float(text)).tobytes() == np.float32(value).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("(a + b)", "a + b"),
+        ("(a) + (b)", "(a) + (b)"),
+        ("(f(a, b))", "f(a, b)"),
+        ("((void)a, (void)b, 0)", "((void)a, (void)b, 0)"),
+        ("((a, b))", "(a, b)"),
+    ],
+)
+def test_parentheses_stay_around_commas(text: str, bare: str) -> None:
+    assert unwrapped(text) == bare
 
 
 def test_names_stay_apart() -> None:

@@ -41,6 +41,18 @@ def branches() -> ConformanceCase:
     return single("if, else and if inside else", body)
 
 
+def settled() -> ConformanceCase:
+    """A comparison that no value changes, under a name: languages write these in their own ways."""
+
+    def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
+        with b.loop("i", 0, SIZE) as i:
+            number = b.let("number", build.cast(i, I32))
+            never = b.let("never", build.apply(P.LT, number, Const(-(1 << 31), I32)))
+            b.store(y, i, build.select(never, Const(7.0, F32), build.load(x, i)))
+
+    return single("comparisons with the least number", body)
+
+
 def variables() -> ConformanceCase:
     """A variable that is assigned."""
 
@@ -164,6 +176,6 @@ def instruction() -> ConformanceCase:
 
 
 CASES: tuple[Callable[[], ConformanceCase], ...] = (
-    branches, variables, scopes, local, in_place, read_before_write, masked_scalar, gathered,
-    atomic, instruction,
+    branches, settled, variables, scopes, local, in_place, read_before_write, masked_scalar,
+    gathered, atomic, instruction,
 )  # fmt: skip

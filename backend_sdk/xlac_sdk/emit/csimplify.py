@@ -11,17 +11,23 @@ P = Primitive
 
 
 def unwrapped(text: str) -> str:
-    """A text without outer parentheses."""
-    return text[1:-1] if text.startswith("(") and _paired(text) else text
+    """A text without outer parentheses, but where they hold expressions with commas between them:
+    in a declaration, a comma ends one.
+    """
+    return text[1:-1] if text.startswith("(") and _removable(text) else text
 
 
-def _paired(text: str) -> bool:
-    """Whether the first parenthesis is closed by the last character."""
+def _removable(text: str) -> bool:
+    """Whether the first parenthesis is closed by the last character, and no comma is in no other
+    parentheses.
+    """
     depth = 0
     for at, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if depth == 0:
             return at == len(text) - 1
+        if depth == 1 and character == ",":
+            return False
     return False
 
 
