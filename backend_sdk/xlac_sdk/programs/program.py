@@ -30,13 +30,14 @@ if TYPE_CHECKING:  # lazily imported: a program that is only called needs no ker
         Stamp,
         Step,
         While,
+        arguments,
         touched,
         walk,
     )
 
 __all__ = [
     "Argument", "Branch", "Call", "Case", "Choice", "Copy", "Launch", "Program", "Repeat", "Role",
-    "Slot", "Stamp", "Step", "While", "touched", "walk",
+    "Slot", "Stamp", "Step", "While", "arguments", "touched", "walk",
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ and defining these classes takes a good part of its load time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -206,15 +206,20 @@ def walk(steps: tuple[Step, ...]) -> list[Step]:
     return found
 
 
-def touched(steps: tuple[Step, ...]) -> set[Slot]:
-    """The slots that the steps read or write."""
-    found: set[Slot] = set()
+def arguments(steps: tuple[Step, ...]) -> Iterator[Argument]:
+    """Every argument of steps, those of nested ones, of flags and of branches too; as often as it
+    is given.
+    """
     for step in walk(steps):
         match step:
-            case Launch(arguments=arguments) | Call(arguments=arguments):
-                found.update(argument.slot for argument in arguments)
+            case Launch(arguments=given) | Call(arguments=given):
+                yield from given
             case Copy(target=target, source=source):
-                found.update((target.slot, source.slot))
-            case While(flag=argument) | Branch(index=argument) | Stamp(log=argument):
-                found.add(argument.slot)
-    return found
+                yield from (target, source)
+            case While(flag=given) | Branch(index=given) | Stamp(log=given):
+                yield given
+
+
+def touched(steps: tuple[Step, ...]) -> set[Slot]:
+    """The slots that the steps read or write."""
+    return {argument.slot for argument in arguments(steps)}

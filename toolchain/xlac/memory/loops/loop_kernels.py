@@ -18,7 +18,6 @@ any loop of a kernel.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count as numbers
 
@@ -29,9 +28,7 @@ from xlac_sdk.dims import size_hint
 from xlac_sdk.kernel_ir.kernel import statements
 from xlac_sdk.lowering.loop_times import BYTES, known_time
 from xlac_sdk.programs.program import (
-    Argument,
     Branch,
-    Call,
     Choice,
     Copy,
     Launch,
@@ -39,9 +36,9 @@ from xlac_sdk.programs.program import (
     Repeat,
     Role,
     Slot,
-    Stamp,
     Step,
     While,
+    arguments,
 )
 from xlac_sdk.target import Target
 
@@ -121,31 +118,6 @@ class _Merger:
             return (replace(step, body=self.steps(step.body)),)
         condition = self.steps(step.condition)
         return (replace(step, condition=condition, body=self.steps(step.body)),)
-
-
-def arguments(steps: tuple[Step, ...]) -> Iterator[Argument]:
-    """Every argument of steps, in order, those of flags and branches too."""
-    for step in steps:
-        match step:
-            case Launch(arguments=given) | Call(arguments=given):
-                yield from given
-            case Copy(target=target, source=source):
-                yield from (source, target)
-            case Repeat(body=body):
-                yield from arguments(body)
-            case While(condition=condition, flag=flag, body=body):
-                yield from arguments(condition)
-                yield flag
-                yield from arguments(body)
-            case Branch(index=index, branches=branches):
-                yield index
-                for branch in branches:
-                    yield from arguments(branch)
-            case Choice():
-                for path in step.paths:
-                    yield from arguments(path)
-            case Stamp(log=log):
-                yield log
 
 
 def _pays(step: Repeat | While) -> bool:

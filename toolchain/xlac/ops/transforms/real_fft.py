@@ -25,6 +25,17 @@ def _zeros(*types: Type) -> tuple[Node, ...]:
     return tuple(build.full(0.0, type.shape, type.dtype) for type in types)
 
 
+def mirrored(real: Node, imaginary: Node, axis: int, length: int) -> tuple[Node, Node]:
+    """The spectrum of `length` real numbers along an axis from its first half: the others are
+    conjugates of these, in reversed order.
+    """
+    parts = real, build.apply1("neg", imaginary)
+    later = [
+        build.apply1("flip", build.cut(p, axis, 1, (length + 1) // 2), axis=axis) for p in parts
+    ]
+    return build.concat([real, later[0]], axis), build.concat([imaginary, later[1]], axis)
+
+
 @declare
 class Rfft(Transform):
     """The first half of the discrete Fourier transform along `axis` of real numbers, as (real,
@@ -148,15 +159,7 @@ class Irfft(Transform):
 
     def _whole(self, real: Node, imaginary: Node) -> Node:
         """By the transform of the whole spectrum."""
-        later = (self.length - 1) // 2
-        again = [
-            build.apply1("flip", build.cut(p, 0, 1, 1 + later), axis=0) for p in (real, imaginary)
-        ]
-        x = stacked(
-            build.concat([real, again[0]], 0),
-            build.concat([imaginary, build.apply1("neg", again[1])], 0),
-            axis=0,
-        )
+        x = stacked(*mirrored(real, imaginary, 0, self.length), axis=0)
         made = transformed(x, DftForm(True, 1 / self.length), parts=1)
         return build.reshape(made, made.shape[1:])
 

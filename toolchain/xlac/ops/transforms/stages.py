@@ -21,7 +21,6 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
-from xlac_sdk.dtypes import DType
 
 RADIX = 16  # up to which prime factors are taken together: beyond it a stage costs more than two
 DIRECT = 32  # elements up to which one stage is used
@@ -144,8 +143,8 @@ def _convolved(x: Node, way: DftForm, parts: int) -> Node:
     half = way.angles(np.arange(size) ** 2, 2 * size)[:, None]
     if given == 1:
         real = build.reshape(x, (size, batch))
-        imaginary = build.mul(real, _table(np.sin(half), x.type.dtype))
-        real = build.mul(real, _table(np.cos(half), x.type.dtype))
+        imaginary = build.mul(real, build.constant(np.sin(half), x.type.dtype))
+        real = build.mul(real, build.constant(np.cos(half), x.type.dtype))
     else:
         real, imaginary = multiplied(*parts_of(x, axis=0), np.cos(half), np.sin(half))
     turned = stacked(real, imaginary, axis=0)
@@ -177,13 +176,9 @@ def _smooth(least: int) -> int:
 # ---- complex numbers ---------------------------------------------------------------------------
 
 
-def _table(values: Array, dtype: DType) -> Node:
-    return build.constant(values, dtype)
-
-
 def multiplied(real: Node, imaginary: Node, cosine: Array, sine: Array) -> tuple[Node, Node]:
     """Complex numbers times constants that broadcast to them."""
-    c, s = (_table(t, real.type.dtype) for t in (cosine, sine))
+    c, s = (build.constant(t, real.type.dtype) for t in (cosine, sine))
     return (
         build.sub(build.mul(real, c), build.mul(imaginary, s)),
         build.add(build.mul(real, s), build.mul(imaginary, c)),
@@ -199,5 +194,4 @@ def parts_of(x: Node, axis: int) -> tuple[Node, Node]:
 
 def stacked(real: Node, imaginary: Node, axis: int) -> Node:
     """Two tensors along a new axis."""
-    shape = (*real.shape[:axis], 1, *real.shape[axis:])
-    return build.concat([build.reshape(p, shape) for p in (real, imaginary)], axis)
+    return build.apply1("stack", real, imaginary, axis=axis)

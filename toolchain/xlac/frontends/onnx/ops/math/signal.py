@@ -16,7 +16,7 @@ from xlac.ir.op import Array, ShapeError, normal_axis
 from xlac.ops import build
 from xlac.ops.reduction import conv
 from xlac.ops.transforms.fft import Fft
-from xlac.ops.transforms.real_fft import Rfft
+from xlac.ops.transforms.real_fft import Rfft, mirrored
 from xlac.ops.transforms.stages import stacked
 from xlac_sdk.dtypes import DType
 
@@ -65,14 +65,14 @@ def _dft(call: OperatorCall, axis: int) -> Node:
         return build.cast(build.reshape(made, (*made.shape, 1)), x.type.dtype)
     if len(parts) == 1 and not inverse:
         half = Node.of(Rfft(axis), *parts)
-        found = [pick(half, 0), pick(half, 1)]
+        real, imaginary = pick(half, 0), pick(half, 1)
         if not onesided:
-            found = _mirrored(found, axis, length)
+            real, imaginary = mirrored(real, imaginary, axis, length)
     else:
         whole = Node.of(Fft(axis, inverse), *(*parts, build.like(0.0, parts[0]))[:2])
         bins = length // 2 + 1 if onesided else length
-        found = [build.cut(pick(whole, n), axis, 0, bins) for n in (0, 1)]
-    return build.cast(stacked(found[0], found[1], x.type.rank - 1), x.type.dtype)
+        real, imaginary = (build.cut(pick(whole, n), axis, 0, bins) for n in (0, 1))
+    return build.cast(stacked(real, imaginary, x.type.rank - 1), x.type.dtype)
 
 
 def _parts(x: Node) -> list[Node]:
@@ -91,13 +91,6 @@ def _resized(x: Node, axis: int, size: int) -> Node:
         return build.cut(x, axis, 0, size)
     high = [size - have if a == axis else 0 for a in range(x.type.rank)]
     return build.pad(x, 0.0, (0,) * x.type.rank, high)
-
-
-def _mirrored(half: list[Node], axis: int, length: int) -> list[Node]:
-    """The whole spectrum of `length` real numbers from its first half."""
-    rest = [build.apply1("flip", build.cut(p, axis, 1, (length + 1) // 2), axis=axis) for p in half]
-    rest[1] = build.apply1("neg", rest[1])
-    return [build.concat([p, r], axis) for p, r in zip(half, rest, strict=True)]
 
 
 def turns(read: int, made: int, length: int) -> tuple[Array, Array]:
