@@ -51,15 +51,11 @@ OPENCL = replace(
     atomic="atomic_{p}_{space}_{d}(&{place}, {value})",
     language="cl",
 )
-ATOMIC = {
-    P.ADD: "add", P.AND: "and", P.OR: "or", P.XOR: "xor", P.MAX: "max", P.MIN: "min",
-}  # fmt: skip
+ATOMIC = (P.ADD, P.AND, P.OR, P.XOR, P.MAX, P.MIN)
 SWAPS = WordSwaps(
     {32: "atomic_cmpxchg({0}, {1}, {2})", 64: "atom_cmpxchg({0}, {1}, {2})"},
     {32: "uint", 64: "ulong"},
     direct={
-        (p, d): f"atomic_{name}({{0}}, {{1}})"
-        for p, name in ATOMIC.items()
-        for d in (DType.I32, DType.U32)
+        (p, d): f"atomic_{p.value}({{0}}, {{1}})" for p in ATOMIC for d in (DType.I32, DType.U32)
     },
 )
