@@ -15,6 +15,7 @@ SPECS = Path(__file__).parent / "specs"
 
 
 def main() -> None:
+    """Compiles the digits and prints how many are read rightly, and how fast."""
     images = np.load(SPECS / "data" / "digits_images.npy")
     labels = np.load(SPECS / "data" / "digits_labels.npy")
     start = time.perf_counter()

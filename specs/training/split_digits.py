@@ -22,6 +22,7 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 
 def main() -> None:
+    """Writes the two halves of the images, and checks those that are stored already."""
     digits = load_digits()
     images = (digits.data / 16).astype(np.float32)
     train, test, train_labels, test_labels = train_test_split(

@@ -23,6 +23,7 @@ SPECS = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
+    """Trains the network and writes its weights."""
     digits = load_digits()
     images = (digits.data / 16).astype(np.float32)
     train, test, train_labels, test_labels = train_test_split(

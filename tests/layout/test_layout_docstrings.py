@@ -19,8 +19,10 @@ WITHOUT = {
     "backends/c/xlac_c": 0,
     "backends/cpu/xlac_cpu": 0,
     "backends/cuda/xlac_cuda": 0,
+    "backends/opencl/xlac_opencl": 0,
     "backends/reference/xlac_reference": 0,
     "runtime/xlac_runtime": 0,
+    "specs": 0,
 }
 Public = ast.FunctionDef | ast.ClassDef
 

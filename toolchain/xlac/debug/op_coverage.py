@@ -2,13 +2,15 @@
 
 What a way has is read from its own tables. An exporter has a rule for an operation, or writes it by
 its expansion, or refuses it with a reason. An importer declares the operations that it makes
-(`frontends/produced.py`); composites of them count as parts.
+(`frontends/produced.py`), and the exporter to ONNX those it writes (`exporters/onnx/written.py`);
+composites of them count as parts.
 """
 
 from __future__ import annotations
 
 import runpy
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -67,34 +69,40 @@ def imported(package: str) -> Callable[[], dict[str, str]]:
 
 
 def declared(package: str) -> frozenset[str]:
-    """What an importer's package declares; the package is not imported, so that what it needs need
-    not be installed.
+    """What an importer's package declares."""
+    return frozenset(declarations(package, "produced.py")["PRODUCED"])
+
+
+def declarations(package: str, file: str) -> dict[str, Any]:
+    """The names that a file of a package defines. The package is not imported, so that what it
+    needs need not be installed.
     """
     spec = find_spec(package)
     assert spec is not None and spec.submodule_search_locations is not None
-    found = runpy.run_path(str(Path(spec.submodule_search_locations[0]) / "produced.py"))
-    return frozenset(found["PRODUCED"])
+    return runpy.run_path(str(Path(spec.submodule_search_locations[0]) / file))
 
 
 # ---- exporters ---------------------------------------------------------------------------------
 
 
-def exported(module: str, needs: str = "") -> Callable[[], dict[str, str]]:
-    """The operations that an exporter has rules for, and composites that it writes by expansion.
+def written_onnx() -> dict[str, str]:
+    """The operations that the exporter to ONNX declares in its `written.py`."""
+    said = declarations("xlac.exporters.onnx", "written.py")
+    return written(said["WRITTEN"], said["REFUSED"])
 
-    Without the package that it needs nothing is known of it.
-    """
 
-    def column() -> dict[str, str]:
-        if needs and find_spec(needs) is None:
-            return dict.fromkeys(OPS, "?")
-        import_module(f"{module}.{'model' if needs else 'module'}")  # its families fill the table
-        writer: Any = import_module(f"{module}.writer")
-        rules = writer.RULES.keys() - writer.REFUSED.keys() | WRITERS
-        found = with_composites({name: "rule" for name in OPS if name in rules}, "expansion")
-        return {name: has for name, has in found.items() if name not in writer.REFUSED}
+def written_stablehlo() -> dict[str, str]:
+    """The operations that the exporter to StableHLO has rules for."""
+    import_module("xlac.exporters.stablehlo.module")  # its families fill the table
+    writer: Any = import_module("xlac.exporters.stablehlo.writer")
+    return written(writer.RULES.keys(), writer.REFUSED)
 
-    return column
+
+def written(rules: AbstractSet[str], refused: Mapping[str, str]) -> dict[str, str]:
+    """The operations that have rules, and composites that are written by expansion."""
+    ruled = rules - refused.keys() | WRITERS
+    found = with_composites({name: "rule" for name in OPS if name in ruled}, "expansion")
+    return {name: has for name, has in found.items() if name not in refused}
 
 
 def with_composites(found: dict[str, str], how: str) -> dict[str, str]:
@@ -139,8 +147,8 @@ WAYS: dict[str, Callable[[], Mapping[str, str]]] = {
     "onnx in": imported("xlac.frontends.onnx"),
     "stablehlo in": imported("xlac.frontends.stablehlo"),
     "torch in": imported("xlac.frontends.torch"),
-    "onnx out": exported("xlac.exporters.onnx", needs="onnx"),
-    "stablehlo out": exported("xlac.exporters.stablehlo"),
+    "onnx out": written_onnx,
+    "stablehlo out": written_stablehlo,
     "spec out": by_spec_export,
 }
 """The ways in and out, and which operations each has."""

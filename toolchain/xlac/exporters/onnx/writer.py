@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from xlac.exporters.onnx.written import REFUSED, WRITTEN
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim, Quotient, Shape, Sym, Symbol, symbols
@@ -37,11 +38,6 @@ ELEMENT: dict[DType, int] = {
 
 Rule = Callable[..., "str | Sequence[str]"]
 RULES: dict[str, Rule] = {}
-REFUSED = {
-    "custom_call": "only who wrote the function knows what it does",
-    "rng_bits": "ONNX draws random numbers by no rule that is said",
-}
-"""Operations that cannot be written, and why. Every other one has a rule or an expansion."""
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
@@ -49,8 +45,10 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
     operands.
 
     It gives the name of the result, or names of several. A composite's raises `Unsaid` to have it
-    expanded.
+    expanded. `written.py` names every operation that has a rule; AssertionError for another.
     """
+    strange = set(mnemonics) - WRITTEN
+    assert not strange, f"written.py lacks {', '.join(sorted(strange))}"
 
     def add(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(mnemonics, function))
