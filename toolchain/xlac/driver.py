@@ -144,7 +144,7 @@ def lower(
 
     Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that
     have the sizes of one of the `variants`, it has steps made for those. `pipeline`, `verify_each`,
-    `observers` and `trace` are those of `optimize`; of variants, the last two are told nothing.
+    `observers` and `trace` are those of `optimize`; the last two have no part in variants.
     Without `fuse` every node gets a kernel of its own: what fused programs are compared with.
     Without `loop_kernels` (or `fuse`) loops of small bodies stay host steps. With `int8` the
     weights of contractions are 8-bit integers, and `Lowered.quantised` says which. Groups that

@@ -68,7 +68,7 @@ def tell(
     """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is
     inside it.
 
-    With `schedules` what each kernel was written from is told too. `control` says who runs loops
+    With `schedules` the schedule of each kernel is shown too. `control` says who runs loops
     and branches, by mnemonic, where that is not the host.
     """
     entries = {

@@ -102,11 +102,11 @@ def _placed(function: str, result: Tensor, found: Along, axis: int | None, size:
     """A result for all examples, with the batch axis moved to `axis`."""
     if axis is None:
         if found.mapped:
-            told = (
+            message = (
                 f"{function}() gives {result.node.type} for each example, and out_axes says None, "
                 "as if it were one for all"
             )
-            raise wrong(told, "give the axis of the examples")
+            raise wrong(message, "give the axis of the examples")
         return result
     node = found.spread(size)
     at = _axis(f"the result of {function}()", "out_axes", Tensor(node), axis)
@@ -115,13 +115,13 @@ def _placed(function: str, result: Tensor, found: Along, axis: int | None, size:
 
 
 def _axis(what: str, which: str, leaf: Tensor, axis: int) -> int:
-    told = "a number" if isinstance(leaf, Number) else str(leaf.node.type)
+    kind = "a number" if isinstance(leaf, Number) else str(leaf.node.type)
     rank = 0 if isinstance(leaf, Number) else leaf.ndim
     try:
         return normal_axis(axis, rank)
     except ShapeError:
         hint = f"{which}=None there: it is the same for every example" if which == "in_axes" else ""
-        raise wrong(f"{which} says axis {axis} of {what}, which is {told}", hint) from None
+        raise wrong(f"{which} says axis {axis} of {what}, which is {kind}", hint) from None
 
 
 def _size(function: str, sizes: dict[str, Dim]) -> Dim:

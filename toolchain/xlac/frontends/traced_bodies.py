@@ -116,14 +116,14 @@ class CarriedNest:
             new = found.results[number]
             gives = Type(type.dtype) if isinstance(new, Number) else new.node.type
             if gives != type:
-                told = f"{self._function}(): {path} is {type}, and a step makes it {gives}"
-                raise wrong(told, "a carried value keeps its type: cast what the step gives")
+                message = f"{self._function}(): {path} is {type}, and a step makes it {gives}"
+                raise wrong(message, "a carried value keeps its type: cast what the step gives")
         return found
 
     def _check(self, found: TracedBody, pair: bool) -> None:
         if (found.tree[1][0] if pair else found.tree) != self.tree:
-            told = f"{self._function}(): a step gives another nest than the one that it carries"
-            raise wrong(told, "tuples, lists, dicts and their keys stay what they are")
+            message = f"{self._function}(): a step gives another nest than the one that it carries"
+            raise wrong(message, "tuples, lists, dicts and their keys stay what they are")
 
     def types(self) -> list[Type]:
         """The types of its leaves."""

@@ -75,8 +75,8 @@ def _argument(
         return WrtArgument(at, arguments.name(at))
     if 0 <= at < len(places) and places[at] in named:
         return WrtArgument(places[at], places[at])
-    told = f" ({places[at]!r})" if 0 <= at < len(places) else ""
-    raise wrong(f"{function}() was called without the argument {one}{told}, which wrt names")
+    place = f" ({places[at]!r})" if 0 <= at < len(places) else ""
+    raise wrong(f"{function}() was called without the argument {one}{place}, which wrt names")
 
 
 def single(wrt: Wrt) -> bool:
@@ -141,8 +141,8 @@ def _floating(function: str, path: str, leaf: Any) -> None:
         raise wrong(f"{path} of {function}() is a {type(leaf).__name__}, which has no derivative")
     if not is_float(leaf):
         number = isinstance(leaf, Number)
-        told = "an integer" if number else str(leaf.node.type)
+        kind = "an integer" if number else str(leaf.node.type)
         raise wrong(
-            f"{path} of {function}() is {told}, and only floats have derivatives",
+            f"{path} of {function}() is {kind}, and only floats have derivatives",
             "write it with a point, 3.0" if number else "cast it, or leave it out of wrt",
         )

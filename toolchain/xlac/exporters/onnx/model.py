@@ -72,7 +72,7 @@ def write(
     """Writes a file, and one of tensors beside it where they are large; all or nothing. Returns the
     files.
 
-    `progress` is told the bytes of tensors written and those in all. Raises UnsupportedError naming
+    `progress` gets the bytes of tensors written and those in all. Raises UnsupportedError naming
     every node that ONNX cannot say.
     """
     made, tensors = structure(model)

@@ -80,13 +80,15 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
     if body:
         lines += ["graph:", *body]
     hidden = {after for name, after in model.state.items() if after == f"{name}.next"}
-    told = {public(name): names[node] for name, node in outputs.items() if name not in hidden}
-    if all(name == value for name, value in told.items()):
-        lines.append(f"outputs: {flow(list(told))}")
+    public_values = {
+        public(name): names[node] for name, node in outputs.items() if name not in hidden
+    }
+    if all(name == value for name, value in public_values.items()):
+        lines.append(f"outputs: {flow(list(public_values))}")
     else:
         lines += [
             "outputs:",
-            *(f"  {scalar(name)}: {scalar(value)}" for name, value in told.items()),
+            *(f"  {scalar(name)}: {scalar(value)}" for name, value in public_values.items()),
         ]
     if model.extents:
         lines.append("extents:")

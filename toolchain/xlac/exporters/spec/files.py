@@ -24,7 +24,7 @@ def write(
     """Writes `file` and, where the model has tensors to keep, a .safetensors file of the same name
     beside it.
 
-    Weights are read one after another and never held together. `progress` is told the bytes written
+    Weights are read one after another and never held together. `progress` gets the bytes written
     and those in all. Both files appear whole or not at all, replacing what is there. Raises
     UnsupportedError for a model that no spec can say.
     """

@@ -30,7 +30,7 @@ def text(model: Model) -> str:
 def write(
     model: Model, file: Path, progress: Callable[[int, int], None] | None = None
 ) -> list[Path]:
-    """Writes the module, a constant in memory at a time. `progress` is told the lines written and
+    """Writes the module, a constant in memory at a time. `progress` gets the lines written and
     those in all.
     """
     made = list(_parts(model))
@@ -66,14 +66,14 @@ def _parts(model: Model) -> list[Any]:
     refuse(writer.problems, "XL7402", "StableHLO")
     given = ", ".join(f"{values[n].name}: {type_text(n.type)}" for n in inputs)
     results = [values[n] for n in model.graph.outputs.values()]
-    told = ", ".join(
+    result_types = ", ".join(
         f"{type_text(v.type)} {{jax.result_info = {quoted(name)}}}"
         for name, v in zip(model.graph.outputs, results, strict=True)
     )
     names, ends = ", ".join(v.name for v in results), ", ".join(type_text(v.type) for v in results)
     return [
         f"module @{quoted(model.name)} {{",
-        f"  func.func public @main({given}) -> ({told}) {{",
+        f"  func.func public @main({given}) -> ({result_types}) {{",
         *writer.lines,
         f"    return {names} : {ends}" if results else "    return",
         "  }",

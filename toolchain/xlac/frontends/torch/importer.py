@@ -131,12 +131,12 @@ class FxImporter:
         if not is_dense(meta) or whole is None:
             raise NotExpressible("the memory that it reads has gaps")
         size, stride, *offset = args[1:]
-        told = (
+        start = (
             offset[0]
             if offset and offset[0] is not None
             else self._symbolic(given.meta["val"].storage_offset())
         )
-        at = told - self._symbolic(meta.storage_offset())
+        at = start - self._symbolic(meta.storage_offset())
         last = at + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
         if isinstance(at, int) and (
             at < 0 or (isinstance(last, int) and last >= number(meta.numel()))

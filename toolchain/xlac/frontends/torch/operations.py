@@ -56,10 +56,10 @@ def operation(name: str) -> str:
     """
     if name in OF_GRAPHS or name in OF_SIZES:
         return name
-    told = OPERATION.fullmatch(name)
-    if told is None:
+    parts = OPERATION.fullmatch(name)
+    if parts is None:
         raise ValueError(f"'{name}' is not an operation on tensors or sizes")
-    space, packet, overload = told.groups()
+    space, packet, overload = parts.groups()
     if space not in NAMESPACES:
         known = ", ".join(sorted(NAMESPACES))
         raise ValueError(

@@ -38,7 +38,7 @@ class OptimizerRule:
     name: Callable[[Group], str]
     options: tuple[str, ...]
     slots: Mapping[str, str]
-    counts: bool = True  # PyTorch counts steps; else only the first step is told from others
+    counts: bool = True  # PyTorch counts steps; else only the first step differs from others
     refused: Mapping[str, str] = field(default_factory=dict)  # option -> why
     scalars: tuple[str, ...] = ()  # what it keeps as numbers of PyTorch's default type
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -76,9 +75,9 @@ class Classes(Composite):
                 problem = f"{name}: there is a weight for each of {classes} classes, got {one}"
                 raise ShapeError(problem, operand=2)
 
-    @abstractmethod
     def logs(self, x: Node, axis: int) -> Node:
         """Logarithms of probabilities from the prediction."""
+        return Node.of(LogSoftmax(axis), x)  # whose derivative is its own
 
     def expand(self, *inputs: Node) -> Node:
         x = inputs[0]
@@ -207,9 +206,6 @@ class CrossEntropy(Classes):
     ignore: int | None = None
     smoothing: float = 0.0
 
-    def logs(self, x: Node, axis: int) -> Node:
-        return Node.of(LogSoftmax(axis), x)  # whose derivative is its own
-
 
 @declare
 class SoftmaxCrossEntropy(Classes):
@@ -223,9 +219,6 @@ class SoftmaxCrossEntropy(Classes):
     axis: int = -1
     ignore: int | None = None
     smoothing: float = 0.0
-
-    def logs(self, x: Node, axis: int) -> Node:
-        return Node.of(LogSoftmax(axis), x)  # whose derivative is its own
 
 
 @declare

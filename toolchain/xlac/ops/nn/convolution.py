@@ -129,7 +129,7 @@ class Spatial(Composite):
         return weight
 
     def kernel_node(self, weight: Node) -> Node:
-        """The weight with the axes that `Conv` is told."""
+        """The weight with its axes in the order of `Conv`."""
         return weight
 
     def expand(self, *inputs: Node) -> Node:

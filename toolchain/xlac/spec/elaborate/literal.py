@@ -119,7 +119,7 @@ def constant(
 
 
 def written(given: Any, dtype: Any, place: Place) -> Array:
-    """An array of numbers; i32, f32 or bool unless told. Raises Fault."""
+    """An array of numbers; i32, f32 or bool unless the spec names a type. Raises Fault."""
     at = place.at("value")
     try:
         array = np.array([_special(given)] if not isinstance(given, list) else _special(given))

@@ -1,4 +1,4 @@
-"""Which kind of file of tensors a file is, told by how it begins: safetensors, NumPy's .npz, or a
+"""Which kind of file of tensors a file is, known by how it begins: safetensors, NumPy's .npz, or a
 state dict of PyTorch.
 """
 

@@ -192,7 +192,7 @@ def write_tensors(
     """Writes a file of tensors, one in memory at a time, each aligned for its type, and what it
     says of itself.
 
-    `progress` is told the bytes written and those in all.
+    `progress` gets the bytes written and those in all.
     """
     # so that none needs padding
     ordered = sorted(tensors, key=lambda name: -tensors[name].type.dtype.nbytes)
