@@ -94,3 +94,16 @@ def folded(
     ]
     new = Node.of(node.op, *xs, *inputs[count:], origin=node.origin)
     return [apply("reshape", new, shape=(size, *node.shape))]
+
+
+def with_initial_scalars(
+    node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
+) -> Sequence[Node]:
+    """An operation batched whose second half of operands are scalars that its body begins with:
+    they stay scalars. Where one is mapped, each element of the batch is computed by itself.
+    """
+    half = len(inputs) // 2
+    if any(mapped[half:]):
+        return one_by_one(node, inputs, mapped, size)
+    xs = all_mapped(inputs[:half], mapped[:half], size)
+    return results(Node.of(widened(node.op, size), *xs, *inputs[half:]))

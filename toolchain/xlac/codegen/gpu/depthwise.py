@@ -97,13 +97,8 @@ class _DepthwiseThreads:
         left: OperandSource,
         target: Target,
     ) -> None:
-        self.elements, self.builder, self.after, self.g, self.left = (
-            elements,
-            elements.builder,
-            after,
-            g,
-            left,
-        )
+        self.elements, self.builder = elements, elements.builder
+        self.after, self.g, self.left = after, g, left
         self.target, self.accumulate = target, accumulator(left.dtype, after.anchor.type.dtype)
         self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
         (self.channels,) = static((g.result["C"],))

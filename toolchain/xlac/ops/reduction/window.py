@@ -12,7 +12,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, static
 from xlac.ir.graph import Graph, Node, apply, zeros
-from xlac.ir.leading import all_mapped, one_by_one, results, widened
+from xlac.ir.leading import with_initial_scalars
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import numeric
@@ -187,14 +187,7 @@ class Window(Op):
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
     ) -> Sequence[Node] | None:
-        """With a body, values to begin with stay scalars: where each has its own, one by one."""
-        if self.body is None:
-            return None
-        half = len(inputs) // 2
-        if any(mapped[half:]):
-            return one_by_one(node, inputs, mapped, size)
-        xs = all_mapped(inputs[:half], mapped[:half], size)
-        return results(Node.of(widened(self, size), *xs, *inputs[half:]))
+        return None if self.body is None else with_initial_scalars(node, inputs, mapped, size)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         result = self.infer(*(Type(DType.of(a.dtype), a.shape) for a in arrays))

@@ -39,13 +39,8 @@ class NhwcTaps:
         left: OperandSource,
         target: Target,
     ) -> None:
-        self.elements, self.builder, self.after, self.g, self.left = (
-            elements,
-            elements.builder,
-            after,
-            g,
-            left,
-        )
+        self.elements, self.builder = elements, elements.builder
+        self.after, self.g, self.left = after, g, left
         self.target = target
         anchor = after.anchor
         self.accumulate = accumulator(left.dtype, anchor.type.dtype)
