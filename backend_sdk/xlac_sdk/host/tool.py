@@ -25,12 +25,12 @@ def run(command: Sequence[str], folder: Path | None = None) -> str:
     """
     plain = {**os.environ, "LC_ALL": "C"}
     with limits.ended_in_time():
-        returncode, told = _finished(command, folder, plain)
+        returncode, output = _finished(command, folder, plain)
     if not returncode:
         return ""
-    if FULL in told:
+    if FULL in output:
         raise OSError(errno.ENOSPC, FULL)
-    return told.strip() or f"it ended with {returncode}"
+    return output.strip() or f"it ended with {returncode}"
 
 
 def _finished(
@@ -47,11 +47,11 @@ def _finished(
         process_group=0,
     ) as process:
         try:
-            told = process.communicate(timeout=limits.left())[1]
+            output = process.communicate(timeout=limits.left())[1]
         except BaseException:
             _end(process)
             raise
-    return process.returncode, told
+    return process.returncode, output
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -77,11 +77,11 @@ def read(folder: Path) -> tuple[Program, Target]:
     files.
     """
     try:
-        told = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        document = json.loads((folder / FILE).read_text(encoding="utf-8"))
         made: list[Any] = []
-        for name, values in told["objects"]:
+        for name, values in document["objects"]:
             made.append(_object(name, [_value(v, made) for v in values]))
-        found, machine = _value(told["root"], made)
+        found, machine = _value(document["root"], made)
         if not isinstance(found, Program) or not isinstance(machine, Target):
             raise TypeError("no program")
         data = np.frombuffer(file_bytes(folder / CONSTANTS), np.uint8)

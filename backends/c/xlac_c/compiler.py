@@ -35,12 +35,12 @@ def compiled(file: Path, made: Path, *flags: str) -> Path:
         )
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
         linked = Path(folder) / made.name
-        told = tool.run(
+        errors = tool.run(
             [compiler, *FLAGS, *flags, file.name, "-lm", "-o", str(linked)], file.parent
         )
-        if told:
+        if errors:
             raise UnsupportedError(
-                Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{told[:4000]}")
+                Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{errors[:4000]}")
             )
         shutil.copy(linked, made)
     return made

@@ -118,9 +118,9 @@ def _failed(error: Exception) -> int:
     if isinstance(error, ImportError):
         from xlac.support.extras import missing
 
-        if (told := missing(error)) is not None:
-            click.echo(str(told), err=True)
-            return told.exit_code
+        if (explained := missing(error)) is not None:
+            click.echo(str(explained), err=True)
+            return explained.exit_code
     if isinstance(error, MemoryError):
         click.echo("error: out of memory [XL4001]", err=True)
         return 4

@@ -99,11 +99,11 @@ def unfixed(model: Model) -> Model:
 
     Raises LimitError for a size without a bound: memory is planned for the largest.
     """
-    told = determined(node.type.shape for node in model.inputs)
+    fixed_by_inputs = determined(node.type.shape for node in model.inputs)
     graph = substituted(
-        model.graph, {name: s.opt for name, s in model.dims.items() if name not in told}
+        model.graph, {name: s.opt for name, s in model.dims.items() if name not in fixed_by_inputs}
     )
-    dims = {name: one for name, one in model.dims.items() if name in told}
+    dims = {name: one for name, one in model.dims.items() if name in fixed_by_inputs}
     for name, one in dims.items():
         if one.max >= UNBOUNDED:
             problem = f"size '{name}' has no max, and memory is planned for the largest"

@@ -92,7 +92,7 @@ def _compiler(machine: Machine) -> list[str]:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    told = tool.run(command, folder)
-    if told:
-        problem = f"{command[0]} refuses a hand-written kernel:\n{told[:4000]}"
+    errors = tool.run(command, folder)
+    if errors:
+        problem = f"{command[0]} refuses a hand-written kernel:\n{errors[:4000]}"
         raise UnsupportedError(Diagnostic("XL5113", problem, hint="mend the file"))

@@ -99,7 +99,7 @@ def compiler(machine: Machine) -> list[str]:
 
 def run(command: list[str], folder: Path, machine: Machine) -> None:
     """Runs a tool; raises UnsupportedError with its output."""
-    told = tool.run(command, folder)
-    if told:
-        problem = f"{command[0]} cannot make a program for {machine.triple}:\n{told[:2000]}"
+    errors = tool.run(command, folder)
+    if errors:
+        problem = f"{command[0]} cannot make a program for {machine.triple}:\n{errors[:2000]}"
         raise UnsupportedError(Diagnostic("XL5111", problem, hint="--emit o,h leaves it to you"))

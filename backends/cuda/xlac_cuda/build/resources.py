@@ -68,12 +68,12 @@ def resident(architecture: Architecture, threads: int, registers: int, shared: i
 def table(program: Program, target: Target) -> str:
     """The resources of every kernel as text, one line each."""
     ((name, text),) = module.emit(program, target).items()
-    told = used(compiler.compiled(text, name).log)
+    usage = used(compiler.compiled(text, name).log)
     architecture = known(arch_of(target))
     rows = [("kernel", "blocks", "threads", "registers", "spilled", "local", "shared", "resident")]
     for kernel in lowered(program, target).kernels:
         entry = KernelEntry(kernel)
-        facts, shared = told[entry.symbol], told[entry.symbol].shared + entry.dynamic
+        facts, shared = usage[entry.symbol], usage[entry.symbol].shared + entry.dynamic
         threads = resident(architecture, entry.threads, facts.registers, shared)
         rows.append(
             (

@@ -214,15 +214,15 @@ def _torch_dtype(dtype: Any) -> DType | None:
 
 
 def _interfaced(value: Any) -> Given:
-    told = value.__cuda_array_interface__
-    shape, strides = tuple(told["shape"]), told.get("strides")
-    dtype = np.dtype(told["typestr"])
+    interface = value.__cuda_array_interface__
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    dtype = np.dtype(interface["typestr"])
     known = next((d for d in DType if d.numpy == dtype and d is not DType.BF16), None)
     steps = tuple(stride // dtype.itemsize for stride in strides) if strides else None
-    stream = told.get("stream") or LEGACY
+    stream = interface.get("stream") or LEGACY
     device = getattr(getattr(value, "device", None), "id", None)
     return Given(
-        int(told["data"][0]),
+        int(interface["data"][0]),
         known,
         shape,
         device if isinstance(device, int) else -1,

@@ -51,7 +51,7 @@ class DeviceError(XlacError):
 
 def failure(call: str, code: int, name: str, text: str) -> XlacError:
     """The error for a failed call of the driver, with the driver's code, name and text."""
-    told = f"{name or code}: {text}" if text else str(name or code)
+    detail = f"{name or code}: {text}" if text else str(name or code)
     if code == OUT_OF_MEMORY and call.startswith("cuMemHost"):
         return LimitError(
             Diagnostic(
@@ -76,19 +76,19 @@ def failure(call: str, code: int, name: str, text: str) -> XlacError:
     ):
         hint = "nvidia-smi shows the GPUs; CUDA_VISIBLE_DEVICES may hide them"
         return UnsupportedError(
-            Diagnostic("XL5211", f"there is no GPU that can be used ({told})", hint=hint)
+            Diagnostic("XL5211", f"there is no GPU that can be used ({detail})", hint=hint)
         )
     if code in OLD:
         return UnsupportedError(
             Diagnostic(
                 "XL5212",
-                f"the GPU's driver is too old ({call}: {told})",
+                f"the GPU's driver is too old ({call}: {detail})",
                 hint="a newer driver, or code by an older toolkit",
             )
         )
     if code in WRONG_CODE:
         problem = (
-            f"the program was compiled for another GPU, or its code is damaged ({call}: {told})"
+            f"the program was compiled for another GPU, or its code is damaged ({call}: {detail})"
         )
         return UnsupportedError(
             Diagnostic(
@@ -99,14 +99,14 @@ def failure(call: str, code: int, name: str, text: str) -> XlacError:
         )
     if code in FAULTS:
         return DeviceError(
-            Diagnostic("XL5215", f"a kernel {FAULTS[code]} ({told})", hint=LOCATE), code
+            Diagnostic("XL5215", f"a kernel {FAULTS[code]} ({detail})", hint=LOCATE), code
         )
     if code in LOST:
         hint = "dmesg and nvidia-smi -q tell more; this process cannot use the GPU any more"
         return DeviceError(
-            Diagnostic("XL5216", f"the GPU was lost ({call}: {told})", hint=hint), code
+            Diagnostic("XL5216", f"the GPU was lost ({call}: {detail})", hint=hint), code
         )
-    return DeviceError(Diagnostic("XL5217", f"{call} failed: {told}"), code)
+    return DeviceError(Diagnostic("XL5217", f"{call} failed: {detail}"), code)
 
 
 LOCATE = (

@@ -22,16 +22,16 @@ from xlac_sdk.programs.program import Slot
 def main(folder: Path) -> int | None:
     """The failing step's number among those that launch something; None if none fails."""
     program, target = portable.read(folder)
-    told = json.loads((folder / CALL).read_text(encoding="utf-8"))
+    recorded = json.loads((folder / CALL).read_text(encoding="utf-8"))
     inputs = {
         slot.name: _array(folder / str(number), slot, shape)
-        for number, (slot, shape) in enumerate(zip(program.inputs, told["inputs"], strict=True))
+        for number, (slot, shape) in enumerate(zip(program.inputs, recorded["inputs"], strict=True))
     }
     outputs = {
         slot.name: np.empty(shape, slot.dtype.numpy)
-        for slot, shape in zip(program.outputs, told["outputs"], strict=True)
+        for slot, shape in zip(program.outputs, recorded["outputs"], strict=True)
     }
-    executable = CudaExecutable(folder / IMAGE, program, target, gpu(told["device"]))
+    executable = CudaExecutable(folder / IMAGE, program, target, gpu(recorded["device"]))
     try:
         executable.run(inputs, outputs)
     except DeviceError as error:

@@ -216,8 +216,8 @@ def artefact_run(
     check_outputs(named, program.outputs)
     needs = program.manifest.memory
     inputs = drawn(program.program, given, archive, seed)
-    told = memory(needs.arena, needs.weights, needs.state)
-    click.echo(f"{program.manifest.name} on {program.manifest.target}: {told}", err=True)
+    memory_text = memory(needs.arena, needs.weights, needs.state)
+    click.echo(f"{program.manifest.name} on {program.manifest.target}: {memory_text}", err=True)
     return program, inputs, program.manifest.target, 1
 
 

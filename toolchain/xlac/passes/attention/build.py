@@ -118,8 +118,8 @@ def placed(
     several axes of queries time is the one that masks depend on, or else the last."""
     order = [f for f in factors.flat(*known.axes) if f not in keys]
     batch, rows = [f for f in order if f in held], [f for f in order if f not in held]
-    told = [f for f in rows if any(f in factors.flat(*m.axes) for m in masks)]
-    time = told if len(told) == 1 else rows[-1:]
+    masked_rows = [f for f in rows if any(f in factors.flat(*m.axes) for m in masks)]
+    time = masked_rows if len(masked_rows) == 1 else rows[-1:]
     group = tuple(f for f in rows if f not in time)
     if not isinstance(factors.size(group), int):
         return None

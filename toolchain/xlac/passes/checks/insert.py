@@ -137,16 +137,16 @@ class _CheckedGraph:
             if kind not in self.model.kinds or kind not in maker.op.creates:
                 continue
             where = f"the result of {maker.op.mnemonic}"
-            told = f"{name} appears in {where}, and no operand holds any"
+            message = f"{name} appears in {where}, and no operand holds any"
             if isinstance(maker.op, Scalar | Cast | Formula):
-                condition = Condition(kind, has(node, kind), told)
+                condition = Condition(kind, has(node, kind), message)
                 self.records.add_pointwise(condition, given, node)
                 continue
             first = self.records.first(node, kind)
             for i in given:
                 none = build.compare(self.records.first(i, kind), "eq", no_position(i))
                 first = build.select(none, first, no_position(node))
-            self.records.add(Condition(kind, node, told), node, first)
+            self.records.add(Condition(kind, node, message), node, first)
 
     # ---- control -----------------------------------------------------------------------------
 
@@ -229,8 +229,8 @@ class _CheckedGraph:
             (goes,) = build.results(
                 Node.of(Call(loop.cond, loop.cond.name), *results[: len(node.inputs)])
             )
-            told = f"the loop would go on after {loop.max} steps, its max"
-            self.records.add(Condition("bounds", goes, told), node)
+            message = f"the loop would go on after {loop.max} steps, its max"
+            self.records.add(Condition("bounds", goes, message), node)
         return results
 
     def without_record(
