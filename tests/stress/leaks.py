@@ -34,11 +34,13 @@ def _entries(folder: str) -> int:
 
 
 def resources(folder: Path) -> dict[str, int]:
-    """What the process has now; memory is what is not shared with other processes, in bytes."""
+    """What the process has now; memory is what it wrote and shares with no other, in bytes. Clean
+    pages are files': they become private when the last other process that maps the file ends.
+    """
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     status = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    private = sum(int(s.split()[1]) for s in status if s.startswith("Private_"))
+    private = sum(int(s.split()[1]) for s in status if s.startswith(("Private_Dirty:", "Swap:")))
     return {
         "memory": private * 1024,
         "files open": _entries("/proc/self/fd"),

@@ -15,9 +15,10 @@ def is_by_hand(text: str) -> bool:
     return text[text.find("\n") + 1 :].startswith(MARK)
 
 
-def module(text: str, machine: Machine, generator: Any) -> Any:
-    """The optimised module, in which only the function that the program calls can be seen. Raises
-    UnsupportedError for text that LLVM refuses, or without that function.
+def module(text: str, machine: Machine, generator: Any, context: Any) -> Any:
+    """The optimised module, in which only the function that the program calls can be seen; LLVM's
+    `context` owns its types. Raises UnsupportedError for text that LLVM refuses, or without that
+    function.
     """
     import llvmlite.binding as llvm
 
@@ -25,7 +26,7 @@ def module(text: str, machine: Machine, generator: Any) -> Any:
     facts = json.loads(second.removeprefix(MARK))
     file, name = facts["file"], facts["name"]
     try:
-        made = llvm.parse_assembly(source)
+        made = llvm.parse_assembly(source, context)
         made.triple = machine.triple
         made.data_layout = str(generator.target_data)
         made.verify()

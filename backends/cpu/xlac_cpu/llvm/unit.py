@@ -27,12 +27,15 @@ class Unit:
 
     def compiled(self, form: str) -> bytes:
         """The object or assembly, made in this process."""
+        import llvmlite.binding as llvm
+
+        context = llvm.create_context()  # modules can be linked only within one
         machine = objects.machine_of(self.entry)
-        whole, generator = objects.optimise(self.entry, machine)
+        whole, generator = objects.optimise(self.entry, machine, context)
         for number, texts in enumerate(self.variants):
             part = None
             for text in texts:
-                module, _ = objects.optimise(text, objects.machine_of(text))
+                module, _ = objects.optimise(text, objects.machine_of(text), context)
                 if part is None:
                     part = module
                 else:
