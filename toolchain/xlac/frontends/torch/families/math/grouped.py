@@ -1,0 +1,63 @@
+"""Products of matrices whose rows, columns or terms are in groups: layers of experts."""
+
+from __future__ import annotations
+
+from xlac.frontends.torch.families.math.products import product
+from xlac.frontends.torch.table import AtenCall, aten
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+
+@aten("_grouped_mm")
+def grouped_mm(
+    call: AtenCall,
+    x: Node,
+    y: Node,
+    offs: Node | None = None,
+    bias: Node | None = None,
+    out_dtype: DType | None = None,
+) -> Node:
+    """x y for each group; `offs`, i32[groups], holds where each group ends along the axis that the
+    groups share: rows of a matrix x beside a stack y, columns of a matrix y beside a stack x, the
+    summed axis of two matrices. Two stacks need none.
+
+    Every row is multiplied by every group's matrix, as groups' sizes are data. Rows and columns
+    of no group are 0; PyTorch leaves them as its memory was.
+    """
+    wide = call.dtype.compute
+    if offs is None:
+        found = product(x, y, wide)
+    elif x.type.rank == 2 and y.type.rank == 3:
+        member = build.transpose(_members(offs, x.shape[0]))  # (rows, groups)
+        every = build.dot(x, y, ((1,), (1,)), ((), ()), wide)  # (rows, groups, columns)
+        found = build.reduce(_kept(member, every, (0, 1)), "add", 1)
+    elif x.type.rank == 3:
+        every = build.dot(x, y, ((2,), (0,)), ((), ()), wide)  # (groups, rows, columns)
+        found = build.reduce(_kept(_members(offs, y.shape[1]), every, (0, 2)), "add", 0)
+    else:
+        member, (rows, terms), columns = _members(offs, x.shape[1]), x.shape, y.shape[1]
+        groups = offs.shape[0]
+        # both sides: 0 times an infinity of another group would be NaN
+        left = _kept(member, build.broadcast_to(x, (groups, rows, terms)), (0, 2))
+        right = _kept(member, build.broadcast_to(y, (groups, terms, columns)), (0, 1))
+        found = product(left, right, wide)
+    if bias is not None:
+        found = build.add(found, build.compute(bias))
+    return build.cast(found, call.dtype)
+
+
+def _members(offs: Node, size: Dim) -> Node:
+    """Whether each group has each place of an axis, bool[groups, size]."""
+    shape = (offs.shape[0], size)
+    ends = build.broadcast_to(build.reshape(offs, (shape[0], 1)), shape)
+    ended = build.compare(ends, "le", build.iota(shape, 1, offs.type.dtype))
+    group = build.reduce(build.cast(ended, DType.I32), "add", 0, keepdims=True)
+    return build.compare(build.iota(shape, 0, DType.I32), "eq", build.broadcast_to(group, shape))
+
+
+def _kept(member: Node, x: Node, axes: tuple[int, int]) -> Node:
+    """x where `member`, which has two of x's axes, and 0 elsewhere."""
+    shape = [x.shape[axis] if axis in axes else 1 for axis in range(x.type.rank)]
+    return build.select(build.reshape(member, shape), x, build.constant(0, x.type.dtype))
