@@ -191,17 +191,22 @@ def machine_options(function: Command) -> Command:
     return function
 
 
+def kernels_option(function: Command) -> Command:
+    """--allow-kernels and --no-kernels."""
+    return click.option(
+        "--allow-kernels/--no-kernels",
+        "allow_kernels",
+        default=None,
+        help="Compile and run the hand-written kernels that SPEC names, which are code; or "
+        "compute what it says they mean.",
+    )(function)
+
+
 def target_options(function: Command) -> Command:
     """Those of `machine_options`, --precision, --checked, --checks and --allow-kernels."""
     decorators = [
         machine_options,
-        click.option(
-            "--allow-kernels/--no-kernels",
-            "allow_kernels",
-            default=None,
-            help="Compile and run the hand-written kernels that SPEC names, which are code; or "
-            "compute what it says they mean.",
-        ),
+        kernels_option,
         click.option(
             "--precision",
             type=click.Choice(["default", "fast"]),

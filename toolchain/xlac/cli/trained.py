@@ -10,6 +10,7 @@ from xlac.cli.models import closed
 
 if TYPE_CHECKING:
     from xlac.cli.commands.build import Build
+    from xlac.options import CompileOptions
     from xlac.spec.load import TrainedSpec
     from xlac.training.step import TrainingGraphs
     from xlac_sdk.backend import Backend
@@ -62,12 +63,17 @@ def of_one_graph(build: Build) -> dict[str, object]:
     }
 
 
-def closed_graphs(spec: TrainedSpec, ranges: Container[str], precision: str) -> TrainingGraphs:
-    """The graphs of a spec that trains, their open sizes but `ranges` fixed at `opt`."""
+def closed_graphs(
+    spec: TrainedSpec, ranges: Container[str], options: CompileOptions
+) -> TrainingGraphs:
+    """The graphs of a spec that trains, with the precision and the permission of `options`; their
+    open sizes but `ranges` are fixed at `opt`.
+    """
     from xlac.frontends.loader import as_precise
     from xlac.training.program import graphs_of
 
-    graphs = graphs_of(as_precise(spec.model, precision), spec.training)
+    model = as_precise(spec.model, options.precision)
+    graphs = graphs_of(replace(model, allow_kernels=options.allow_kernels), spec.training)
     return replace(
         graphs,
         step=closed(graphs.step, ranges),

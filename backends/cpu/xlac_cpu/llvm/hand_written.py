@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from xlac_cpu.hand_written import MARK
@@ -15,10 +16,10 @@ def is_by_hand(text: str) -> bool:
     return text[text.find("\n") + 1 :].startswith(MARK)
 
 
-def module(text: str, machine: Machine, generator: Any, context: Any) -> Any:
-    """The optimised module, in which only the function that the program calls can be seen; LLVM's
-    `context` owns its types. Raises UnsupportedError for text that LLVM refuses, or without that
-    function.
+def module(text: str, machine: Machine, generator: Any, parse: Callable[[str], Any]) -> Any:
+    """The optimised module, in which only the function that the program calls can be seen; `parse`
+    makes LLVM's module of a text. Raises UnsupportedError for text that LLVM refuses, or without
+    that function.
     """
     import llvmlite.binding as llvm
 
@@ -26,7 +27,7 @@ def module(text: str, machine: Machine, generator: Any, context: Any) -> Any:
     facts = json.loads(second.removeprefix(MARK))
     file, name = facts["file"], facts["name"]
     try:
-        made = llvm.parse_assembly(source, context)
+        made = parse(source)
         made.triple = machine.triple
         made.data_layout = str(generator.target_data)
         made.verify()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from itertools import count
+from typing import Any, Self
 
 from xlac_cpu.llvm import hand_written, resident
 from xlac_cpu.llvm.host import host
@@ -15,12 +16,44 @@ from xlac_sdk.support.limits import limited
 
 # characters of text for which compiling takes so long that another millisecond does not matter
 LONG = 64 << 10
+RUNS = 256  # functions that one builder of passes optimises
+_runs = count()
 
 
 class CodeError(XlacError):
     """LLVM rejected generated text: a bug of xlac."""
 
     exit_code = 70
+
+
+class Modules:
+    """LLVM's modules of one context; both are freed at the end of a `with` statement.
+
+    LLVM keeps every type, constant and string of a context until the context is freed. The global
+    one never is, and would grow with each program. Freed by Python's garbage collector, the context
+    could go before its modules, which is fatal.
+    """
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self._context = llvm.create_context()
+        self._modules: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for module in self._modules:
+            module.close()
+        self._context.close()
+
+    def parsed(self, text: str) -> Any:
+        """The module of a text. Raises RuntimeError for one that LLVM refuses."""
+        import llvmlite.binding as llvm
+
+        self._modules.append(llvm.parse_assembly(text, self._context))
+        return self._modules[-1]
 
 
 def machine_of(text: str) -> Machine:
@@ -44,47 +77,48 @@ def assembly(text: str) -> str:
     machine = machine_of(text)
     if machine.arch != host().arch:
         return ask({"do": "assembly", "triple": machine.triple, "text": text}).decode()
-    optimised, generator = optimise(text, machine)
-    return str(generator.emit_assembly(optimised))
+    with Modules() as modules:
+        optimised, generator = optimise(text, machine, modules)
+        return str(generator.emit_assembly(optimised))
 
 
 def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
     """The object of a module. Memory of LLVM's library that optimising took is released before code
     generation, which uses other parts.
     """
-    optimised, generator = optimise(text, machine)
-    if sparing or len(text) >= LONG:
-        resident.give_back()
-    return bytes(generator.emit_object(optimised))
+    with Modules() as modules:
+        optimised, generator = optimise(text, machine, modules)
+        if sparing or len(text) >= LONG:
+            resident.give_back()
+        return bytes(generator.emit_object(optimised))
 
 
-def optimise(text: str, machine: Machine, context: Any = None) -> tuple[Any, Any]:
+def optimise(text: str, machine: Machine, modules: Modules | None = None) -> tuple[Any, Any]:
     """A parsed and optimised module, and its code generator.
 
     Vectors and unrolling are explicit in the text, so three passes achieve the result of -O3 in a
     tenth of its time.
 
-    context: of the modules that are linked with this one; by default the module gets its own. LLVM
-    keeps every type, constant and string of a context until the context is disposed, and never
-    disposes the global one, which would therefore grow with each program.
+    modules: those that this one is freed with, and may be linked with; None in a process that ends
+    soon.
     """
     import llvmlite.binding as llvm
 
     generator = code_generator(machine)
-    context = context or llvm.create_context()
+    parse = modules.parsed if modules else llvm.parse_assembly
     if hand_written.is_by_hand(text):
-        return hand_written.module(text, machine, generator, context), generator
+        return hand_written.module(text, machine, generator, parse), generator
     try:
-        module = llvm.parse_assembly(text, context)
+        module = parse(text)
         module.data_layout = str(generator.target_data)
         module.verify()
     except RuntimeError as error:
         raise CodeError(
             Diagnostic("XL9101", f"LLVM refuses the text that the cpu backend wrote: {error}")
         ) from error
-    passes, builder = function_passes(machine)
     for one in module.functions:
         if not one.is_declaration:
+            passes, builder = function_passes(machine)
             passes.run(one, builder)
     return module, generator
 
@@ -99,11 +133,17 @@ def shrink(module: Any, generator: Any) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-@cache
 def function_passes(machine: Machine) -> tuple[Any, Any]:
-    """The passes of `optimise`, and what runs them: made once, as llvmlite 0.50 never frees all of
-    their memory, nine kilobytes a module.
+    """The passes of `optimise`, and the builder that runs them on one function.
+
+    llvmlite 0.50 never frees 15 KB of a builder, and each run adds callbacks to it that all later
+    runs call: so a builder serves many functions, but not every function of a long process.
     """
+    return _function_passes(machine, next(_runs) // RUNS)
+
+
+@lru_cache(maxsize=2)
+def _function_passes(machine: Machine, _generation: int) -> tuple[Any, Any]:
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=2)

@@ -27,15 +27,20 @@ class Unit:
 
     def compiled(self, form: str) -> bytes:
         """The object or assembly, made in this process."""
-        import llvmlite.binding as llvm
+        with objects.Modules() as modules:
+            whole, generator = self._linked(modules)
+            if form == "assembly":
+                return str(generator.emit_assembly(whole)).encode()
+            return bytes(generator.emit_object(whole))
 
-        context = llvm.create_context()  # modules can be linked only within one
+    def _linked(self, modules: objects.Modules) -> tuple[Any, Any]:
+        """The one module, and its code generator."""
         machine = objects.machine_of(self.entry)
-        whole, generator = objects.optimise(self.entry, machine, context)
+        whole, generator = objects.optimise(self.entry, machine, modules)
         for number, texts in enumerate(self.variants):
             part = None
             for text in texts:
-                module, _ = objects.optimise(text, objects.machine_of(text), context)
+                module, _ = objects.optimise(text, objects.machine_of(text), modules)
                 if part is None:
                     part = module
                 else:
@@ -56,9 +61,7 @@ class Unit:
                 function.linkage = "internal"
             elif function.name not in self.exports and machine.size:
                 function.linkage = "private"  # not in any symbol table
-        if form == "assembly":
-            return str(generator.emit_assembly(whole)).encode()
-        return bytes(generator.emit_object(whole))
+        return whole, generator
 
 
 def compiled(units: Sequence[Unit], form: str = "object") -> list[bytes]:

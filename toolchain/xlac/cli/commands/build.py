@@ -167,7 +167,7 @@ class Build:
             trained.check(
                 spec, find(choice.target), self.packaging(choice), trained.of_one_graph(self)
             )
-            graphs = trained.closed_graphs(spec, ranges, choice.options.precision)
+            graphs = trained.closed_graphs(spec, ranges, choice.options)
             model = spec.model
         if self.edited is not None:
             model = replace(model, graph=read_graph(self.edited, model))

@@ -4,13 +4,14 @@ and memory.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.options import machine_options, memory_option, spec_options
+from xlac.cli.options import kernels_option, machine_options, memory_option, spec_options
 
 if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
@@ -23,6 +24,7 @@ COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
 @click.command(name="check")
 @spec_options
 @machine_options
+@kernels_option
 @memory_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the totals only.")
@@ -42,6 +44,7 @@ def command(
     cpu: str,
     triple: str,
     arch: str,
+    allow_kernels: bool | None,
     as_json: bool,
     quiet: bool,
     tensors: bool,
@@ -53,7 +56,17 @@ def command(
     import json
 
     choice = chosen(
-        spec, dim, sets, allow_outside, target, threads, cpu, triple, arch, max_memory=max_memory
+        spec,
+        dim,
+        sets,
+        allow_outside,
+        target,
+        threads,
+        cpu,
+        triple,
+        arch,
+        max_memory=max_memory,
+        allow_kernels=allow_kernels,
     )
     if tensors:
         _weights(choice, as_json)
@@ -99,14 +112,16 @@ def _found(choice: Chosen) -> dict[str, Any]:
     except TrainedSpec as trained:
         from xlac.training.summary import summarize_training
 
-        facts = summarize_training(trained.model, trained.training, _machine(choice), memory)
+        learning = replace(trained.model, allow_kernels=options.allow_kernels)
+        facts = summarize_training(learning, trained.training, _machine(choice), memory)
         return {**summarize(trained.model), "training": {"target": choice.target, **facts}}
     found = summarize(model)
     if memory is not None:
         from xlac.driver import specialized
         from xlac.training.summary import within_memory
 
-        found["memory"] = within_memory(specialized(model), memory, _machine(choice))
+        model = replace(specialized(model), allow_kernels=options.allow_kernels)
+        found["memory"] = within_memory(model, memory, _machine(choice))
     return found
 
 
