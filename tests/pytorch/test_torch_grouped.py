@@ -84,6 +84,7 @@ def test_histograms_count_as_eager(dtype: torch.dtype) -> None:
             torch.histc(x, 1000, -1, 1),
             torch.histc(x[:-3] * 0 + 3, 5),
             torch.histc(x[:0], 5),
+            torch.histc(x[:-3].reshape(3, 10, 100), 9, -1, 2),
         ]
 
     compiled = torch.compile(function, backend="xlac", options={"fallback": False})

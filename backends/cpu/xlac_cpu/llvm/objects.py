@@ -77,6 +77,11 @@ def assembly(text: str) -> str:
     machine = machine_of(text)
     if machine.arch != host().arch:
         return ask({"do": "assembly", "triple": machine.triple, "text": text}).decode()
+    return assembly_here(text, machine)
+
+
+def assembly_here(text: str, machine: Machine) -> str:
+    """The assembly of a module, made in this process."""
     with Modules() as modules:
         optimised, generator = optimise(text, machine, modules)
         return str(generator.emit_assembly(optimised))

@@ -12,7 +12,7 @@ import tempfile
 from typing import Any
 
 from xlac_cpu.llvm.link import archive
-from xlac_cpu.llvm.objects import code_generator, compile_here, machine_of, optimise
+from xlac_cpu.llvm.objects import assembly_here, code_generator, compile_here, machine_of, optimise
 from xlac_cpu.llvm.unit import unit_of
 from xlac_cpu.machine import Machine
 
@@ -209,10 +209,7 @@ def main() -> None:
                 [unit_of(facts).compiled(question["form"]) for facts in question["units"]]
             )
         case "assembly":
-            machine = machine_of(question["text"])
-            answer = str(
-                code_generator(machine).emit_assembly(optimise(question["text"], machine)[0])
-            ).encode()
+            answer = assembly_here(question["text"], machine_of(question["text"])).encode()
     sys.stdout.buffer.write(answer)
 
 
