@@ -128,6 +128,7 @@ docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.ops.reference > docs/OPS.md
 	$(BIN)/python -m xlac.frontends.onnx.reference docs/ONNX.md
 	$(BIN)/python -m xlac.frontends.stablehlo.coverage docs/STABLEHLO.md
+	$(BIN)/python -m xlac.ops.error_bounds docs/SPEC.md
 	$(BIN)/xlac schema -o docs/xlac-spec-1.schema.json
 
 bless: $(VENV)/.tested ## accept the present output as the goldens

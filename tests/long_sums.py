@@ -17,6 +17,7 @@ from xlac.codegen.core.contraction.partial_tiles import WHOLE
 from xlac.codegen.core.summation import BLOCK
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
+from xlac.ops.error_bounds import SUMS
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.reduction.cumulative import Cumulative
@@ -28,11 +29,9 @@ from xlac_sdk.dtypes import DType
 
 Array = NDArray[Any]
 U = 2.0**-24  # the rounding of f32
-# roundings of a reduction, for every length: a block, its pair, lanes and vectors as a tree, the
-# result
-SUM = BLOCK + 24
-DOT = WHOLE + 24  # of a contraction
-RUN = 16  # of a cumulative sum
+SUM, DOT, RUN = (SUMS[name].cpu for name in ("reduce", "dot", "cumulative"))
+# what the schedules' blocks say: a block, its pair, lanes and vectors as a tree, the result
+assert (BLOCK + 24, WHOLE + 24) == (SUM, DOT)
 
 
 def param(name: str, *shape: int, dtype: DType = DType.F32) -> Node:

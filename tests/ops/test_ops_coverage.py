@@ -11,7 +11,7 @@ import yaml
 
 from xlac.ir.composite import Composite
 from xlac.ir.op import OPS, attributes
-from xlac.ops import reference
+from xlac.ops import error_bounds, reference
 
 ROOT = Path(__file__).parents[2]
 TABLE = yaml.safe_load((Path(__file__).parent / "stablehlo_coverage.yaml").read_text())
@@ -81,6 +81,12 @@ def test_the_primitives_are_those_of_the_design() -> None:
 def test_the_reference_is_current() -> None:
     text = (ROOT / "docs" / "OPS.md").read_text()
     assert text == reference.markdown(), "run: python -m xlac.ops.reference > docs/OPS.md"
+
+
+def test_the_bounds_of_the_chapter_are_current() -> None:
+    text = (ROOT / "docs" / "SPEC.md").read_text("utf-8")
+    assert text == error_bounds.written(text), "run: make docs"
+    assert set(error_bounds.FUNCTIONS) <= set(OPS) and set(error_bounds.SUM_OF) <= set(OPS)
 
 
 def test_every_family_has_a_title() -> None:
