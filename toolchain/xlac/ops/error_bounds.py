@@ -104,8 +104,14 @@ SUMS: Mapping[str, SumBound] = {
 }
 """By the operation that adds: `window` is as `reduce`, `conv` as `dot`."""
 
-SUM_OF = {"reduce": "reduce", "window": "reduce", "cumulative": "cumulative",
-          "scatter": "scatter", "dot": "dot", "conv": "dot"}  # fmt: skip
+SUM_OF = {
+    "reduce": "reduce",
+    "window": "reduce",
+    "cumulative": "cumulative",
+    "scatter": "scatter",
+    "dot": "dot",
+    "conv": "dot",
+}
 """Which sum an operation makes, by mnemonic."""
 
 WINOGRAD = 128.0
