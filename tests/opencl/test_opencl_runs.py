@@ -1,5 +1,5 @@
-"""Programs on a device with OpenCL: the conformance kit with the facts of both kinds, and models
-beside the cpu backend's results.
+"""Programs on a device with OpenCL: the conformance kit and every operation with the facts of both
+kinds, and models beside the cpu backend's results.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import xlac
+from xlac.debug.conformance import check as check_op
+from xlac.ops import OPS
 from xlac_opencl import BACKEND
 from xlac_sdk.conformance import ConformanceCase, cases, check
 from xlac_sdk.target import Request, Target
@@ -39,6 +41,15 @@ def test_it_conforms(device: object, arch: str, case: ConformanceCase) -> None:
         f"{o.case}: {o.detail}" for o in check(case, BACKEND, target(arch)) if o.status != "passed"
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("mnemonic", sorted(m for m, op in OPS.items() if op.samples()))
+@pytest.mark.parametrize("arch", KINDS)
+@pytest.mark.sampled(60)
+def test_an_operation_conforms(device: object, arch: str, mnemonic: str) -> None:
+    outcomes = check_op(OPS[mnemonic], BACKEND, Request(arch=arch))
+    wrong = [f"{o.case}\n    {o.detail}" for o in outcomes if o.status != "passed"]
+    assert outcomes and not wrong, f"{len(wrong)} of {len(outcomes)} cases:\n" + "\n".join(wrong)
 
 
 @pytest.mark.parametrize("arch", KINDS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from xlac_sdk.conformance import Case, Outcome, Report, Tolerance, cases, check, run
 from xlac_sdk.conformance.case import agrees
+from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Request, Target
@@ -60,3 +63,28 @@ def test_the_report_counts_and_escapes() -> None:
     page = report.html()
     assert "<script>" not in page and "got &lt;script&gt;" in page and "http" not in page
     assert "FAILED add <b>" in report.text()
+
+
+def test_cases_left_out_for_a_type_are_counted() -> None:
+    """What a target without f64 is not tested on is in the report, by primitive, and no failure."""
+
+    class Narrow(type(find("reference"))):  # type: ignore[misc]
+        def target(self, request: Request) -> Target:
+            return replace(
+                super().target(request), dtypes=frozenset(DType) - {DType.F64, DType.BF16}
+            )
+
+    found, whole = run(Narrow(), only="sqrt"), run(find("reference"), only="sqrt")
+    assert found.ok
+    assert [(r.name, r.left_out, r.status) for r in found.primitives()] == [
+        ("sqrt", 2, "passed"),
+        ("rsqrt", 2, "passed"),
+    ]
+    left = [(o.case, o.detail) for o in found.outcomes if o.status == "left out"]
+    assert left == [
+        (f"{name} {width}: f64", "the target has no f64")
+        for name in ("sqrt", "rsqrt")
+        for width in ("scalar", "vector")
+    ]
+    assert whole.totals()["left out for a type"] == 0
+    assert whole.totals()["passed"] == found.totals()["passed"] + 4

@@ -1,5 +1,5 @@
-"""`python -m xlac_sdk.conformance NAME [--html FILE] [--only GROUP]`: tests a backend without the
-toolchain.
+"""`python -m xlac_sdk.conformance NAME [--arch KIND] [--html FILE] [--only GROUP]`: tests a backend
+without the toolchain.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from xlac_sdk.conformance import run
 from xlac_sdk.host.registry import find
 from xlac_sdk.source import XlacError
+from xlac_sdk.target import Request
 
 
 def main() -> int:
@@ -21,9 +22,10 @@ def main() -> int:
     parser.add_argument("name")
     parser.add_argument("--html", type=Path, help="also write the report as a page")
     parser.add_argument("--only", default="", help="groups whose name contains this")
+    parser.add_argument("--arch", default="", help="a kind of machine that the backend knows")
     given = parser.parse_args()
     try:
-        report = run(find(given.name), only=given.only)
+        report = run(find(given.name), only=given.only, request=Request(arch=given.arch))
     except XlacError as error:
         print(error, file=sys.stderr)
         return error.exit_code

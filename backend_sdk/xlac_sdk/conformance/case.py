@@ -4,7 +4,7 @@ interpreter's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.programs.program import Program
+from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,22 @@ class ConformanceCase:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one output of a case: "passed", "failed" or "unsupported"."""
+    """The result of one output of a case: "passed", "failed", "unsupported" (refused by the
+    backend), or "left out": the target lacks an element type.
+    """
 
     group: str
     case: str
     status: str
     detail: str = ""
+
+
+def without(target: Target, dtypes: Iterable[DType]) -> str:
+    """Why a case of these element types is left out; "" if the target has them all. Halves that it
+    lacks are stored as bits, so nothing is left out for them.
+    """
+    missing = sorted(d.value for d in {*dtypes} - target.dtypes if not d.is_half)
+    return f"the target has no {' and no '.join(missing)}" if missing else ""
 
 
 def difference(got: Array, want: Array, tolerance: Tolerance, inputs: Mapping[str, Array]) -> str:

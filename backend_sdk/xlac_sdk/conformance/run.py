@@ -5,20 +5,21 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.conformance.case import ConformanceCase, Outcome, difference
+from xlac_sdk.conformance.case import ConformanceCase, Outcome, difference, without
 from xlac_sdk.conformance.grids import cases as grid_cases
 from xlac_sdk.conformance.kernels import cases as kernel_cases
 from xlac_sdk.conformance.primitives import cases as primitive_cases
 from xlac_sdk.conformance.report import ConformanceReport
 from xlac_sdk.conformance.steps import cases as step_cases
 from xlac_sdk.conformance.vectors import cases as vector_cases
-from xlac_sdk.dtypes import Array
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import UnsupportedError
@@ -34,11 +35,24 @@ def cases(target: Target) -> Iterator[ConformanceCase]:
     yield from grid_cases(target)
 
 
+def left_out(target: Target) -> Iterator[Outcome]:
+    """An outcome for each output of the kit that is not tested, as the target lacks a type."""
+    why = without(target, DType)
+    if not why:
+        return
+    tested = {(c.name, s.name) for c in cases(target) for s in c.program.outputs}
+    for case in cases(replace(target, dtypes=frozenset(DType))):
+        for slot in case.program.outputs:
+            if (case.name, slot.name) not in tested:
+                yield Outcome(case.group, f"{case.name}: {slot.name}", "left out", why)
+
+
 def run(
     backend: Backend,
     operations: Sequence[tuple[str, Iterable[Outcome]]] = (),
     *,
     only: str = "",
+    request: Request | None = None,
     progress: Callable[[str, int, int], object] = lambda name, done, whole: None,
     on_outcome: Callable[[Outcome], bool] = lambda outcome: False,
     wanted: Callable[[str, str], bool] = lambda group, case: True,
@@ -46,11 +60,12 @@ def run(
     """Runs the kit, then includes the toolchain's outcomes for each operation (`name`, an iterator
     of outcomes).
 
-    `only` selects groups whose name contains it, and `wanted` cases of the kit by a predicate.
+    `only` selects groups whose name contains it, and `wanted` cases of the kit by a predicate;
+    `request` says which of a backend's targets, by default this machine's.
     `progress` is called with each case or operation before it runs, and `on_outcome` with each
     outcome; the run ends when that returns True.
     """
-    target = backend.target(Request())
+    target = backend.target(request or Request())
     outcomes: list[Outcome] = []
     taken: dict[str, list[Outcome]] = {}
     chosen = [
@@ -59,6 +74,10 @@ def run(
     whole = len(chosen) + len(operations)
 
     def found() -> Iterator[Outcome]:
+        for outcome in left_out(target):
+            if only in outcome.group and wanted(outcome.group, outcome.case):
+                outcomes.append(outcome)
+                yield outcome
         for number, case in enumerate(chosen):
             progress(case.name, number, whole)
             for outcome in check(case, backend, target):

@@ -21,6 +21,7 @@ from xlac.ops.control.control import Pick
 from xlac.ops.sampling import draw
 from xlac.ops.tensor.leaf import Param
 from xlac_sdk.backend import Backend
+from xlac_sdk.conformance.case import without
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
@@ -51,7 +52,9 @@ class OperationCase:
 
 @dataclass(frozen=True, slots=True)
 class OperationOutcome:
-    """What became of a case: `passed`, `failed` or `unsupported`, and a line about it."""
+    """What became of a case: `passed`, `failed`, `unsupported` or `left out` (for an element type
+    that the target lacks), and a line about it.
+    """
 
     case: str
     status: str
@@ -132,16 +135,22 @@ def model_of(chosen: Sequence[OperationCase]) -> tuple[Model, dict[str, Array], 
 
 
 def check(op: type[Op], backend: Backend, request: Request | None = None) -> list[OperationOutcome]:
-    """Runs every case of an operation on a target."""
-    return list(outcomes(op, backend, request))
+    """The outcomes of the cases of an operation that a target has the types for."""
+    return [o for o in outcomes(op, backend, request) if o.status != "left out"]
 
 
 def outcomes(
     op: type[Op], backend: Backend, request: Request | None = None
 ) -> Iterator[OperationOutcome]:
-    """The same, outcome after outcome."""
+    """Runs every case of an operation on a target, outcome after outcome."""
     target = backend.target(request or Request())
-    found = [c for c in cases(op) if all(t.dtype in target.dtypes for t in c.sample.inputs)]
+    found = []
+    for case in cases(op):
+        why = without(target, (DType.of(array.dtype) for array in (*case.inputs, *case.expected)))
+        if why:
+            yield OperationOutcome(case.name, "left out", why)
+        else:
+            found.append(case)
     if not found:
         return
     try:

@@ -13,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from xlac_sdk.backend import Backend
     from xlac_sdk.conformance import ConformanceReport, Outcome
+    from xlac_sdk.target import Request
 
 
 OPERATION = "operation "  # begins the groups of operations: primitives have the same names
@@ -31,6 +32,9 @@ OPERATION = "operation "  # begins the groups of operations: primitives have the
     metavar="TEXT",
     help="Only primitives, groups and operations whose name contains TEXT.",
 )
+@click.option(
+    "--arch", default="", help="A kind of machine that NAME knows (opencl: cpu, gpu); default this."
+)
 @click.option("--kernels", is_flag=True, help="Leave the operations out.")
 @click.option("-x", "--exitfirst", "first", is_flag=True, help="Stop at the first failure.")
 @click.option(
@@ -40,11 +44,14 @@ OPERATION = "operation "  # begins the groups of operations: primitives have the
     is_flag=True,
     help="Only what failed last time; everything, where nothing did.",
 )
-def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, again: bool) -> int:
+def test(
+    name: str, html: Path | None, only: str, arch: str, kernels: bool, first: bool, again: bool
+) -> int:
     """Test NAME on every primitive, statement and operation; the exit code is 1 when something
     fails.
 
-    What fails is printed as it comes, and kept in the cache's folder for --lf.
+    What fails is printed as it comes, and kept in the cache's folder for --lf. Cases for element
+    types that the target lacks are left out, and counted.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -53,9 +60,10 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
     from xlac.debug.last_failed import LastFailed
     from xlac_sdk.conformance import run
     from xlac_sdk.host.registry import find
+    from xlac_sdk.target import Request
 
-    backend = find(name)
-    last = LastFailed.of(name)
+    backend, request = find(name), Request(arch=arch)
+    last = LastFailed.of(f"{name}-{arch}" if arch else name)
     chosen = last.chosen(again)
     if again:
         click.echo(
@@ -83,8 +91,16 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
             )
             return first
 
-        operations = [] if kernels else [*_operations(backend, only, chosen)]
-        found = run(backend, operations, only=only, progress=step, on_outcome=report, wanted=chosen)
+        operations = [] if kernels else [*_operations(backend, request, only, chosen)]
+        found = run(
+            backend,
+            operations,
+            only=only,
+            request=request,
+            progress=step,
+            on_outcome=report,
+            wanted=chosen,
+        )
         if not (first and failed):
             last.complete(
                 lambda group: (
@@ -95,7 +111,8 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
     _print(found)
     if not found.ok:
         more = " (stopped at the first)" if first else ""
-        click.echo(f"xlac backend test {name} --lf runs what failed again{more}")
+        kind = f" --arch {arch}" if arch else ""
+        click.echo(f"xlac backend test {name}{kind} --lf runs what failed again{more}")
     if html is not None:
         html.write_text(found.html(), encoding="utf-8")
         click.echo(f"report: {html}")
@@ -103,7 +120,7 @@ def test(name: str, html: Path | None, only: str, kernels: bool, first: bool, ag
 
 
 def _operations(
-    backend: Backend, only: str, chosen: Callable[[str, str], bool]
+    backend: Backend, request: Request, only: str, chosen: Callable[[str, str], bool]
 ) -> Iterator[tuple[str, Iterator[Outcome]]]:
     """The operations to test, each with its outcomes as they come; all cases of one run, if any is
     to.
@@ -112,14 +129,14 @@ def _operations(
 
     for mnemonic in sorted(OPS):
         if only in mnemonic and chosen(OPERATION + mnemonic, "") and OPS[mnemonic].samples():
-            yield mnemonic, _outcomes(mnemonic, OPS[mnemonic], backend)
+            yield mnemonic, _outcomes(mnemonic, OPS[mnemonic], backend, request)
 
 
-def _outcomes(mnemonic: str, op: Any, backend: Backend) -> Iterator[Outcome]:
+def _outcomes(mnemonic: str, op: Any, backend: Backend, request: Request) -> Iterator[Outcome]:
     from xlac.debug.conformance import outcomes
     from xlac_sdk.conformance import Outcome
 
-    for found in outcomes(op, backend):
+    for found in outcomes(op, backend, request):
         yield Outcome(OPERATION + mnemonic, found.case, found.status, found.detail)
 
 
@@ -129,7 +146,12 @@ def _print(found: ConformanceReport) -> None:
     from rich.table import Table
 
     console = Console()
-    marks = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "unsupported": "[yellow]○[/]"}
+    marks = {
+        "passed": "[green]✓[/]",
+        "failed": "[red]✗[/]",
+        "unsupported": "[yellow]○[/]",
+        "left out": "-",
+    }
     for title, rows in (
         ("Primitives", found.primitives()),
         ("Statements and steps", found.groups()),
@@ -140,7 +162,7 @@ def _print(found: ConformanceReport) -> None:
         table = Table(
             box=None, title=title, title_justify="left", title_style="bold", pad_edge=False
         )
-        for column in ("", "name", "how", "passed", "failed", "unsupported"):
+        for column in ("", "name", "how", "passed", "failed", "unsupported", "left out"):
             table.add_column(column, justify="left" if column in ("", "name", "how") else "right")
         for row in rows:
             failed = f"[red]{row.failed}[/]" if row.failed else ""
@@ -151,6 +173,7 @@ def _print(found: ConformanceReport) -> None:
                 str(row.passed),
                 failed,
                 str(row.unsupported or ""),
+                str(row.left_out or ""),
             )
         console.print(table)
         console.print()
