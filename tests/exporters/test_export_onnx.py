@@ -18,8 +18,7 @@ from onnx_runs import F32, I32, SPECS, agree, inputs_of, of, ort, run
 from shipped import MODELS
 
 from xlac.cli import status
-from xlac.exporters.onnx import model as exporter
-from xlac.exporters.onnx import proto, write
+from xlac.exporters.onnx import proto, tensors, write
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ir.interpret import interpret
@@ -201,7 +200,7 @@ def test_large_tensors_stand_in_a_file_of_their_own(
 ) -> None:
     model = load(SPECS / "digits.yaml", dims={"batch": 2})
     assert [p.name for p in write(model, tmp_path / "small.onnx")] == ["small.onnx"]
-    monkeypatch.setattr(exporter, "INSIDE", 1000)
+    monkeypatch.setattr(tensors, "INSIDE", 1000)
     seen: list[tuple[int, int]] = []
     files = write(model, tmp_path / "m.onnx", lambda done, total: seen.append((done, total)))
     assert [p.name for p in files] == ["m.onnx", "m.onnx.data"] and seen

@@ -20,6 +20,7 @@ VERBS = {
     "inspect": "Print one stage: graph, fused, kernels, memory, source or asm.",
     "import": "Write a model of another framework as a spec and its weights.",
     "export": "Write a model as ONNX or StableHLO.",
+    "simplify": "Write an ONNX model with fewer operators.",
     "expand": "Write a spec with its blocks unrolled and types shown.",
     "fmt": "Rewrite specs in canonical form, comments kept.",
     "schema": "Print the JSON Schema of the spec language.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from xlac.cli.commands.backend_test import test
+from xlac.cli.backend_test import test
 
 
 @click.group(name="backend")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import IO
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from xlac.exporters.onnx import (
     comparisons,
@@ -23,15 +22,14 @@ from xlac.exporters.onnx import (
     scalars,
     views,
 )
-from xlac.exporters.onnx.writer import ELEMENT, OnnxWriter, value_info
+from xlac.exporters.onnx.tensors import HeldTensor, save, whole
+from xlac.exporters.onnx.writer import OnnxWriter, value_info
 from xlac.exporters.unsaid import refuse
-from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
-from xlac.support.whole_files import replacing, together
 from xlac_sdk.dtypes import DType
 
 # they fill RULES
@@ -48,22 +46,16 @@ FAMILIES = (
     scalars,
     views,
 )
-INSIDE = 64 * 2**20  # bytes of tensors that are kept in the model's own file
-SMALL = 1024  # bytes of a tensor that always is: runtimes read shapes before they open other files
-ALIGN = 4096  # of a tensor in a file of tensors, so that it can be mapped
 IR_VERSION = 10  # of the format, as old as the operators
 
-Tensors = Mapping[str, tuple[Type, Callable[[], Array]]]
+Tensors = Mapping[str, HeldTensor]
 
 
 def proto(model: Model) -> onnx.ModelProto:
     """The model with its tensors inside. Raises UnsupportedError naming every node that ONNX cannot
     say.
     """
-    made, tensors = structure(model)
-    for name, (type, read) in tensors.items():
-        made.graph.initializer.append(tensor(name, type, read()))
-    return made
+    return whole(*structure(model))
 
 
 def write(
@@ -75,28 +67,7 @@ def write(
     `progress` gets the bytes of tensors written and those in all. Raises UnsupportedError naming
     every node that ONNX cannot say.
     """
-    made, tensors = structure(model)
-    total = sum(type.nbytes for type, _ in tensors.values())
-    if total <= INSIDE:
-        for name, (type, read) in tensors.items():
-            made.graph.initializer.append(tensor(name, type, read()))
-        with replacing(file) as path:
-            path.write_bytes(made.SerializeToString())
-        return [file]
-    data = file.with_name(f"{file.name}.data")
-    with together(data, file) as (beside, path):
-        with beside.open("wb") as out:
-            for name, (type, read) in tensors.items():
-                small = type.nbytes < SMALL
-                made.graph.initializer.append(
-                    tensor(name, type, read())
-                    if small
-                    else outside(out, data.name, name, type, read())
-                )
-                if progress is not None:
-                    progress(out.tell(), total)
-        path.write_bytes(made.SerializeToString())
-    return [file, data]
+    return save(*structure(model), file, progress)
 
 
 def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
@@ -127,13 +98,15 @@ def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
         renamed(writer.nodes, graph.outputs), model.name, inputs, outputs, doc_string=model.doc
     )
     opsets = [helper.make_opsetid("", writer.opset)]
-    tensors: dict[str, tuple[Type, Callable[[], Array]]] = {}
+    tensors: dict[str, HeldTensor] = {}
     for node in graph.nodes():
         if node.op.mnemonic == "param" and node not in graph.inputs:
             name = param(node).name
-            tensors[name] = (node.type, lambda name=name: model.weights[name])  # type: ignore[misc]
+            read: Callable[[], Array] = partial(model.weights.__getitem__, name)
+            tensors[name] = HeldTensor.of(name, node.type, read)
     for name, array in writer.initializers.items():
-        tensors[name] = (Type(DType.of(array.dtype), array.shape), lambda array=array: array)  # type: ignore[misc]
+        type = Type(DType.of(array.dtype), array.shape)
+        tensors[name] = HeldTensor.of(name, type, lambda array=array: array)  # type: ignore[misc]
     return helper.make_model(
         made, opset_imports=opsets, ir_version=IR_VERSION, producer_name="xlac"
     ), tensors
@@ -164,27 +137,3 @@ def _rename(nodes: list[onnx.NodeProto], better: Mapping[str, str]) -> None:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 _rename(list(attribute.g.node), better)
-
-
-def tensor(name: str, type: Type, array: Array) -> TensorProto:
-    """A tensor with its elements."""
-    raw = np.ascontiguousarray(array).tobytes()
-    return TensorProto(
-        name=name, data_type=ELEMENT[type.dtype], dims=static(type.shape), raw_data=raw
-    )
-
-
-def outside(out: IO[bytes], location: str, name: str, type: Type, array: Array) -> TensorProto:
-    """A tensor whose elements are written to a file of tensors."""
-    out.write(b"\0" * (-out.tell() % ALIGN))
-    found = TensorProto(
-        name=name,
-        data_type=ELEMENT[type.dtype],
-        dims=static(type.shape),
-        data_location=TensorProto.EXTERNAL,
-    )
-    for key, value in (("location", location), ("offset", out.tell()), ("length", type.nbytes)):
-        entry = found.external_data.add()
-        entry.key, entry.value = key, str(value)
-    out.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,41 @@ def read(
         ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model whose nodes are all built: `importer.scope.values` has the value of every name of its
+    outermost graph.
+    """
+
+    importer: OnnxImporter
+    inputs: Inputs
+    symbols: Symbols
+    results: tuple[str, ...]
+
+
 def _read(
     proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]
 ) -> Model:
+    found = imported(proto, files, dims, params)
+    outputs = Outputs()
+    for name in found.results:
+        outputs.add(name, found.importer.scope.find(name))
+    graph = proto.graph
+    made = Graph(graph.name or "model", tuple(found.inputs.made), outputs.nodes)
+    return Model(
+        verified(made, PRODUCED, "ONNX"),
+        found.importer.weights,
+        dims=found.symbols.open(),
+        doc=graph.doc_string or proto.doc_string,
+        extents=outputs.extents,
+        forms=outputs.forms if outputs.formed else {},
+    )
+
+
+def imported(
+    proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]
+) -> Imported:
+    """Builds every node of a model's graph. Raises as `read`."""
     check_versions(proto)
     importer = OnnxImporter(proto, files)
     graph = proto.graph
@@ -81,18 +114,7 @@ def _read(
             tuple(inputs.made), names, results, frozenset(importer.needed), frozenset(inputs.formed)
         )
         raise Undecided(interface)
-    outputs = Outputs()
-    for name in results:
-        outputs.add(name, importer.scope.find(name))
-    made = Graph(graph.name or "model", tuple(inputs.made), outputs.nodes)
-    return Model(
-        verified(made, PRODUCED, "ONNX"),
-        importer.weights,
-        dims=symbols.open(),
-        doc=graph.doc_string or proto.doc_string,
-        extents=outputs.extents,
-        forms=outputs.forms if outputs.formed else {},
-    )
+    return Imported(importer, inputs, symbols, results)
 
 
 def _fits(

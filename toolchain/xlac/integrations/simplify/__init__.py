@@ -1,0 +1,1 @@
+"""Simplifies ONNX models: `model.simplify` is the entry point."""

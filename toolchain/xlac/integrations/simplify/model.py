@@ -1,0 +1,229 @@
+"""An ONNX model made smaller, its operators, names and open sizes kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, ValueInfoProto
+
+from xlac.exporters.onnx.tensors import HeldTensor, save, whole
+from xlac.exporters.onnx.writer import ELEMENT
+from xlac.frontends.onnx.file.files import Files
+from xlac.frontends.onnx.importer import versions_of
+from xlac.frontends.onnx.read import Imported, imported
+from xlac.integrations.simplify.protos import bodies
+from xlac.integrations.simplify.rebuild import Rebuilt
+from xlac.integrations.simplify.values import ValueFacts, analysed
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.limits import OPERATIONS, within
+
+INITIALIZED = 4  # the first version of the format in which constants need not be inputs
+LARGEST = 64 << 10
+"""Bytes of the largest constant that is computed although it is larger than its sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simplified:
+    """A simplified model: `proto` lacks the data of its tensors, which are in `tensors`. `before`
+    and `after` count the operators of the outermost graph.
+    """
+
+    proto: onnx.ModelProto
+    tensors: Mapping[str, HeldTensor]
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+    def model(self) -> onnx.ModelProto:
+        """The model with its tensors inside; each call makes one anew."""
+        made = onnx.ModelProto()
+        made.CopyFrom(self.proto)
+        return whole(made, self.tensors)
+
+    def write(self, file: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:
+        """Writes a file, and one of tensors beside it where they are large; all or nothing. Returns
+        the files.
+        """
+        made = onnx.ModelProto()
+        made.CopyFrom(self.proto)
+        return save(made, self.tensors, file, progress)
+
+
+def simplify(
+    source: Path | onnx.ModelProto,
+    *,
+    dims: Mapping[str, int | str] | None = None,
+    params: Mapping[str, object] | None = None,
+    allow_outside: bool = False,
+    largest: int = LARGEST,
+) -> Simplified:
+    """A model that computes the same with fewer operators: constants are computed, values that are
+    the same are one, what nothing needs is gone, sizes and types of all values are declared.
+
+    `dims` fixes or narrows open sizes, `params` fixes inputs, which then are none any more.
+    `largest` is the most bytes of a computed constant that is larger than what it is made from.
+    Operators that stay are as they were. Raises SourceError with every node that is not supported.
+    """
+    if isinstance(source, Path) and source.suffix.lower() != ".onnx":
+        raise SourceError(
+            Diagnostic(
+                "XL3001",
+                f"{source} is no ONNX model: only .onnx files are simplified",
+                hint="`xlac export MODEL --to onnx` makes one of other models",
+            )
+        )
+    files = Files(source, allow_outside) if isinstance(source, Path) else Files()
+    proto = files.model() if isinstance(source, Path) else source
+    with within(operations=OPERATIONS):
+        found = imported(proto, files, dims or {}, params or {})
+        values = analysed(proto, found)
+    opset = versions_of(proto).get("", 0)
+    rebuilt = Rebuilt(proto.graph, opset, values, largest)
+    made, tensors = _assembled(proto, files, found, values, rebuilt)
+    counts = (
+        Counter(node.op_type for node in nodes) for nodes in (proto.graph.node, rebuilt.nodes)
+    )
+    return Simplified(made, tensors, *counts)
+
+
+def _assembled(
+    proto: Any, files: Files, found: Imported, values: ValueFacts, rebuilt: Rebuilt
+) -> tuple[onnx.ModelProto, dict[str, HeldTensor]]:
+    """The model of the nodes that are left, and its tensors."""
+    made = onnx.ModelProto.FromString(proto.SerializeToString())
+    made.ir_version = max(made.ir_version, INITIALIZED)
+    graph = made.graph
+    initializers = {t.name: t for t in graph.initializer}
+    sparse = {t.values.name: t for t in graph.sparse_initializer}
+    tensors: dict[str, HeldTensor] = {}
+    for name in rebuilt.live():
+        if name in initializers:
+            tensors[name] = _given(initializers[name], files)
+        elif name not in sparse:
+            array = rebuilt.array(name)
+            assert array is not None
+            type = Type(DType.of(array.dtype), array.shape)
+            tensors[name] = HeldTensor.of(name, type, lambda array=array: np.asarray(array))  # type: ignore[misc]
+    live = set(rebuilt.live())
+    declared = _Declared(found)
+    inputs = [declared.interface(info, rebuilt, values) for info in graph.input]
+    outputs = [declared.interface(info, rebuilt, values) for info in graph.output]
+    kept = [
+        info for info in inputs if info.name in rebuilt.inputs and info.name not in declared.set
+    ]
+    for field in (
+        "node",
+        "initializer",
+        "input",
+        "output",
+        "value_info",
+        "quantization_annotation",
+    ):
+        graph.ClearField(field)
+    del graph.sparse_initializer[:]
+    graph.sparse_initializer.extend(t for name, t in sparse.items() if name in live)
+    graph.node.extend(onnx.NodeProto.FromString(n.SerializeToString()) for n in rebuilt.nodes)
+    graph.input.extend(kept)
+    graph.output.extend(outputs)
+    graph.value_info.extend(declared.between(rebuilt, values))
+    used = _called(graph.node, made.functions)
+    functions = [f for f in made.functions if (f.domain, f.name) in used]
+    del made.functions[:]
+    made.functions.extend(functions)
+    for tensor in _inner_tensors(made):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            data = bytes(files.external(tensor))
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = data
+    return made, tensors
+
+
+def _given(tensor: TensorProto, files: Files) -> HeldTensor:
+    """A tensor of the model as it is, its elements not decoded."""
+    header = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    if tensor.data_location == TensorProto.EXTERNAL:
+        data = files.external(tensor)
+        return HeldTensor(header, len(data), lambda: data)
+    if tensor.HasField("raw_data"):
+        return HeldTensor(header, len(tensor.raw_data), lambda: tensor.raw_data)
+    raw = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name).raw_data
+    return HeldTensor(header, len(raw), lambda: raw)
+
+
+class _Declared:
+    """Declarations of values: types and sizes, open ones under the names that the model has."""
+
+    def __init__(self, found: Imported) -> None:
+        self.texts = {str(size): text for text, size in found.symbols.items()}
+        self.set = {*found.inputs.params}
+
+    def interface(
+        self, info: ValueInfoProto, rebuilt: Rebuilt, values: ValueFacts
+    ) -> ValueInfoProto:
+        """An input or output with all of its sizes."""
+        node = values.nodes.get(info.name)
+        if node is not None and info.type.WhichOneof("value") in (None, "tensor_type"):
+            self._fill(info, node)
+        return info
+
+    def between(self, rebuilt: Rebuilt, values: ValueFacts) -> Iterator[ValueInfoProto]:
+        """What nodes give to other nodes."""
+        originals = {new: old for old, new in rebuilt.better.items()}
+        for node in rebuilt.nodes:
+            for name in node.output:
+                value = values.nodes.get(originals.get(name, name))
+                if name and value is not None and name not in rebuilt.outputs:
+                    info = ValueInfoProto(name=name)
+                    self._fill(info, value)
+                    yield info
+
+    def _fill(self, info: ValueInfoProto, node: Node) -> None:
+        tensor = info.type.tensor_type
+        tensor.elem_type = ELEMENT[node.type.dtype]
+        tensor.shape.ClearField("dim")
+        tensor.shape.SetInParent()
+        for size in node.shape:
+            dim = tensor.shape.dim.add()
+            if isinstance(size, int):
+                dim.dim_value = size
+            else:
+                dim.dim_param = self.texts.get(str(size), str(size))
+
+
+def _called(nodes: Any, functions: Any) -> set[tuple[str, str]]:
+    """The functions of the model that nodes call, also in each other and in bodies."""
+    known = {(f.domain, f.name): f for f in functions}
+    used: set[tuple[str, str]] = set()
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        pending += [inner for graph in bodies(node) for inner in graph.node]
+        key = (node.domain, node.op_type)
+        if key in known and key not in used:
+            used.add(key)
+            pending += known[key].node
+    return used
+
+
+def _inner_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    """All tensors that attributes and bodies have."""
+    pending: list[Any] = [*model.graph.node, *(n for f in model.functions for n in f.node)]
+    yield from (t for s in model.graph.sparse_initializer for t in (s.values, s.indices))
+    while pending:
+        node = pending.pop()
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+        for graph in bodies(node):
+            yield from graph.initializer
+            pending += graph.node

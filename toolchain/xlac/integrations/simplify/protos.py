@@ -1,0 +1,67 @@
+"""What ONNX nodes read, and what must not be decided when a model is simplified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+GRAPH, GRAPHS = 5, 10  # of AttributeProto.AttributeType
+
+NORMAL = ("RandomNormal", "RandomNormalLike")
+UNIFORM = ("RandomUniform", "RandomUniformLike")
+RANDOM = frozenset({"Bernoulli", "Multinomial", *NORMAL, *UNIFORM})
+"""Operators whose results differ from call to call."""
+
+
+def bodies(node: Any) -> Iterator[Any]:
+    """The graphs inside a node: branches and bodies of loops."""
+    for attribute in node.attribute:
+        if attribute.type == GRAPH:
+            yield attribute.g
+        elif attribute.type == GRAPHS:
+            yield from attribute.graphs
+
+
+def reads(node: Any) -> Iterator[str]:
+    """The names of all values that a node reads, those that its bodies take from outside
+    included (and those of the bodies' own, which no value outside has).
+    """
+    yield from (name for name in node.input if name)
+    for graph in bodies(node):
+        for inner in graph.node:
+            yield from reads(inner)
+        yield from (info.name for info in graph.output)
+
+
+def renamed(node: Any, name: Callable[[str], str]) -> None:
+    """Reads other values: every name that a node and its bodies read becomes `name` of it."""
+    for number, given in enumerate(node.input):
+        if given and (new := name(given)) != given:
+            node.input[number] = new
+    for graph in bodies(node):
+        for inner in graph.node:
+            renamed(inner, name)
+        for info in graph.output:
+            info.name = name(info.name)
+
+
+class RandomNodes:
+    """Which nodes of a model give random numbers, in a body or a function of the model too."""
+
+    def __init__(self, functions: Any) -> None:
+        self._functions = {(f.domain, f.name): f for f in functions}
+
+    def has(self, node: Any, known: Callable[[str], Any], depth: int = 0) -> bool:
+        """Whether a node draws random numbers; `known` gives the value of a name that is constant,
+        else None.
+        """
+        if node.op_type in RANDOM:
+            return True
+        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+            training = known(node.input[2]) if depth == 0 else None
+            return training is None or bool(training)
+        inside = [inner for graph in bodies(node) for inner in graph.node]
+        function = self._functions.get((node.domain, node.op_type))
+        if function is not None:
+            inside += function.node
+        return any(self.has(inner, known, depth + 1) for inner in inside)

@@ -1,0 +1,65 @@
+"""Reshapes and transpositions written anew, of the value that the optimizer found beneath them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from xlac.integrations.simplify.values import ValueFacts
+from xlac.ir.dims import Shape, Sym, bounds
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops.tensor.view import Reshape, Transpose
+
+VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+SHAPED = 5  # the first operator set in which Reshape takes its shape as an input
+
+
+def beneath(values: ValueFacts, node: Any, opset: int) -> Node | None:
+    """The value that a node is one reshape or transposition of, as the optimizer left it."""
+    found = values.nodes.get(node.output[0])
+    if (
+        node.op_type not in VIEWS
+        or node.domain not in ("", "ai.onnx")
+        or opset < SHAPED
+        or found is None
+        or not isinstance(found.op, Reshape | Transpose)
+    ):
+        return None
+    return found.inputs[0]
+
+
+def rewritten(values: ValueFacts, node: Any, base: str) -> tuple[Any, Array | None] | None:
+    """The node as a view of `base`, and the shape that it takes as a constant; None where ONNX's
+    Reshape cannot say the shape.
+    """
+    found = values.nodes[node.output[0]]
+    name = [node.output[0]]
+    if isinstance(found.op, Transpose):
+        return helper.make_node(
+            "Transpose", [base], name, name=node.name, perm=list(found.op.perm)
+        ), None
+    shape = constant_shape(found.inputs[0].shape, found.shape)
+    if shape is None:
+        return None
+    return helper.make_node("Reshape", [base, ""], name, name=node.name), shape
+
+
+def constant_shape(old: Shape, new: Shape) -> Array | None:
+    """The shape that Reshape takes to give `new`, as constants: 0 copies an open axis, -1 stands
+    for one; None where that is not enough.
+    """
+    if any(size == 0 for size in new):
+        return None
+    found = [
+        size if not isinstance(size, Sym) else 0 if axis < len(old) and old[axis] == size else -1
+        for axis, size in enumerate(new)
+    ]
+    # where nothing is there, -1 says nothing
+    copied = [
+        size for size, how in zip(new, found, strict=True) if isinstance(size, Sym) and not how
+    ]
+    unclear = -1 in found and any(bounds(size)[0] < 1 for size in copied)
+    return np.array(found, np.int64) if found.count(-1) <= 1 and not unclear else None
