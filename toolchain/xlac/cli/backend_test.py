@@ -5,6 +5,7 @@ come.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,14 @@ OPERATION = "operation "  # begins the groups of operations: primitives have the
 @click.option(
     "--arch", default="", help="A kind of machine that NAME knows (opencl: cpu, gpu); default this."
 )
+@click.option(
+    "--ops",
+    "spec",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="SPEC",
+    help="Only the hand-written kernels of SPEC's operations, which are compiled and run: each is "
+    "compared with what its operation means.",
+)
 @click.option("--kernels", is_flag=True, help="Leave the operations out.")
 @click.option("-x", "--exitfirst", "first", is_flag=True, help="Stop at the first failure.")
 @click.option(
@@ -45,7 +54,14 @@ OPERATION = "operation "  # begins the groups of operations: primitives have the
     help="Only what failed last time; everything, where nothing did.",
 )
 def test(
-    name: str, html: Path | None, only: str, arch: str, kernels: bool, first: bool, again: bool
+    name: str,
+    html: Path | None,
+    only: str,
+    arch: str,
+    spec: Path | None,
+    kernels: bool,
+    first: bool,
+    again: bool,
 ) -> int:
     """Test NAME on every primitive, statement and operation; the exit code is 1 when something
     fails.
@@ -63,7 +79,7 @@ def test(
     from xlac_sdk.target import Request
 
     backend, request = find(name), Request(arch=arch)
-    last = LastFailed.of(f"{name}-{arch}" if arch else name)
+    last = LastFailed.of("-".join(filter(None, (name, arch, spec and spec.name))))
     chosen = last.chosen(again)
     if again:
         click.echo(
@@ -91,7 +107,10 @@ def test(
             )
             return first
 
-        operations = [] if kernels else [*_operations(backend, request, only, chosen)]
+        if spec is not None:
+            operations = [*_of_spec(spec, backend, request, only, chosen)]
+        else:
+            operations = [] if kernels else [*_operations(backend, request, only, chosen)]
         found = run(
             backend,
             operations,
@@ -99,7 +118,7 @@ def test(
             request=request,
             progress=step,
             on_outcome=report,
-            wanted=chosen,
+            wanted=chosen if spec is None else lambda group, case: False,
         )
         if not (first and failed):
             last.complete(
@@ -111,7 +130,7 @@ def test(
     _print(found)
     if not found.ok:
         more = " (stopped at the first)" if first else ""
-        kind = f" --arch {arch}" if arch else ""
+        kind = f" --arch {arch}" * bool(arch) + f" --ops {spec}" * bool(spec)
         click.echo(f"xlac backend test {name}{kind} --lf runs what failed again{more}")
     if html is not None:
         html.write_text(found.html(), encoding="utf-8")
@@ -130,6 +149,22 @@ def _operations(
     for mnemonic in sorted(OPS):
         if only in mnemonic and chosen(OPERATION + mnemonic, "") and OPS[mnemonic].samples():
             yield mnemonic, _outcomes(mnemonic, OPS[mnemonic], backend, request)
+
+
+def _of_spec(
+    spec: Path, backend: Backend, request: Request, only: str, chosen: Callable[[str, str], bool]
+) -> Iterator[tuple[str, Iterator[Outcome]]]:
+    """The operations of a spec that have a kernel for the target, with their outcomes."""
+    from xlac.debug.kernel_cases import kernel_outcomes
+
+    for name, made in kernel_outcomes(spec, backend, request):
+        if only in name and chosen(OPERATION + name, ""):
+            yield name, _in_group(OPERATION + name, made)
+
+
+def _in_group(group: str, made: Iterator[Outcome]) -> Iterator[Outcome]:
+    for outcome in made:
+        yield replace(outcome, group=group)
 
 
 def _outcomes(mnemonic: str, op: Any, backend: Backend, request: Request) -> Iterator[Outcome]:
