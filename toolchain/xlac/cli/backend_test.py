@@ -79,7 +79,7 @@ def test(
     from xlac_sdk.target import Request
 
     backend, request = find(name), Request(arch=arch)
-    last = LastFailed.of("-".join(filter(None, (name, arch, spec and spec.name))))
+    last = LastFailed.of("-".join([name, *[arch] * bool(arch), *([spec.name] if spec else [])]))
     chosen = last.chosen(again)
     if again:
         click.echo(
