@@ -20,6 +20,10 @@ MAX_THREADS = 1024
 DEVICES = ("cpu", "gpu")
 
 
+MACHINE = {"cpu": "CPU", "triple": "triple", "features": "features", "arch": "architecture"}
+"""What users name a machine by: the fields of a request."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the user asked of a target: `--cpu`, `--triple`, `--threads`, `--arch`; empty means this
@@ -40,6 +44,16 @@ class Request:
             raise SourceError(
                 Diagnostic("XL5005", f"threads must be 1 to {MAX_THREADS}, not {self.threads!r}")
             )
+
+    def refuse(self, target: str, *names: str, hint: str = "", code: str = "XL5201") -> None:
+        """Raises SourceError where one of these was asked for, by field name, as the target takes
+        none.
+        """
+        for name in names:
+            given = getattr(self, name)
+            if given:
+                problem = f"the {target} backend takes no {MACHINE[name]} ('{given}')"
+                raise SourceError(Diagnostic(code, problem, hint=hint))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -183,12 +184,27 @@ def test_a_node_that_is_wrong_is_all_that_is_said(tmp_path: Path) -> None:
     assert {one.code for one in told.value.diagnostics} <= {"XL2005", "XL2004"}
 
 
-def test_a_rate_that_covers_the_run_needs_its_length(tmp_path: Path) -> None:
-    trainer = made(tmp_path, "{sgd: {lr: {cosine: {peak: 0.1}}}}")
-    with pytest.raises(SourceError, match="XL6030"):
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_a_rate_that_covers_the_run_stays_at_its_peak_until_the_length_is_set(
+    schedule: str, tmp_path: Path
+) -> None:
+    trainer = made(tmp_path, f"{{sgd: {{lr: {{{schedule}: {{peak: 0.1, warmup: 2}}}}}}}}")
+    constant = made(tmp_path, "{sgd: {lr: 'where(step < 2, (step + 1) / 2.0, 1.0) * 0.1'}}")
+    with pytest.warns(UserWarning, match=r"set_length.*XL6030"):
         trainer.step(**batch())
-    trainer.set_length(10)
+    constant.step(**batch())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            trainer.step(**batch())
+            constant.step(**batch())
+    expected = constant.weights()
+    for name, found in trainer.weights().items():
+        np.testing.assert_allclose(found, expected[name], 1e-6, 1e-7)
+    before = trainer.weights()
+    trainer.set_length(4)  # steps done, so that the rate is 0 now
     trainer.step(**batch())
+    assert equal(trainer.weights(), before)
 
 
 def test_a_mean_whose_count_the_data_decides(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from xlac_sdk.host.capi.library import Library, aligned
 from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Request, Target
 
 
@@ -38,16 +37,8 @@ class CBackend(Backend):
         """A generic target: the C compiler chooses the machine. Raises SourceError for a CPU or
         triple.
         """
-        for what, given in (
-            ("CPU", request.cpu),
-            ("triple", request.triple),
-            ("architecture", request.arch),
-        ):
-            if given:
-                problem = f"the c backend writes portable C and takes no {what} ('{given}')"
-                raise SourceError(
-                    Diagnostic("XL5022", problem, hint="give it to the C compiler instead")
-                )
+        hint = "it writes portable C: give it to the C compiler instead"
+        request.refuse("c", "cpu", "triple", "arch", "features", hint=hint, code="XL5022")
         return lowering.target(request)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:

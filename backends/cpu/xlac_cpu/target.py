@@ -26,6 +26,7 @@ from xlac_sdk.target import Request, Target
 
 def target(request: Request) -> Target:
     """The Target for a request; raises SourceError for a triple or CPU that LLVM does not know."""
+    request.refuse("cpu", "arch", hint="--cpu names a processor, --triple another machine")
     found = (
         _native(request.size)
         if not (request.cpu or request.triple or request.features)

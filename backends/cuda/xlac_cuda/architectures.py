@@ -53,16 +53,8 @@ def target(request: Request, gpu: int = 0) -> Target:
     operations of NVIDIA's libraries in `claims.py`, `sm_90a+wgmma` warpgroup products. Raises
     SourceError for an unknown one.
     """
-    for what, given in (
-        ("CPU", request.cpu),
-        ("triple", request.triple),
-        ("features", request.features),
-    ):
-        if given:
-            problem = f"the cuda backend takes no {what} ('{given}')"
-            raise SourceError(
-                Diagnostic("XL5201", problem, hint="--arch sm_90a names a GPU's architecture")
-            )
+    hint = "--arch sm_90a names a GPU's architecture"
+    request.refuse("cuda", "cpu", "triple", "features", hint=hint)
     name, *features = (request.arch or _here(gpu)).split("+")
     made, capability = (
         described(name, size=request.size),

@@ -24,6 +24,7 @@ class ReferenceBackend(Backend):
     name = "reference"
 
     def target(self, request: Request) -> Target:
+        request.refuse("reference", "cpu", "triple", "features", "arch")
         # NumPy has no fma: it is exact here, but slower than two operations
         native = frozenset(Primitive) - {Primitive.FMA}
         return Target("reference", vector_bytes=4096, masked=True, gathers=True, primitives=native)

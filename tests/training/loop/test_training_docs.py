@@ -29,7 +29,7 @@ def test_commands_can_be_read(line: str) -> None:
     for word in words:
         if word.startswith("specs/"):
             assert (ROOT / word).exists()
-    assert context.params["folder"] or context.params["resume"]
+    assert context.params["data"] or context.params["resume"]
 
 
 def test_the_chapter_has_the_options_of_a_run() -> None:

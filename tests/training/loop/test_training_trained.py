@@ -131,9 +131,8 @@ def test_the_command(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     with (tmp_path / "run" / "metrics.csv").open() as file:
         assert [row["step"] for row in csv.DictReader(file)] == ["0", "2", "4"]
     for wrong, said in (
-        (["train", spec, "--data", data, "--epochs", "1"], "-o says which folder"),
         (["train", spec, "-o", f"{run}2", "--epochs", "1"], "--data says what to train on"),
-        (["train", spec, "--data", data, "-o", f"{run}2"], "XL6337"),
+        (["train", spec, "--data", data, "-o", f"{run}2", "--epochs", "-1"], "XL6337"),
         (["train", spec, "--data", data, "-o", f"{run}2", "--resume", run], "-o names another"),
         (["train", spec, "--data", f"{data}x", "-o", f"{run}2", "--epochs", "1"], "XL3001"),
         (
@@ -155,6 +154,20 @@ def test_the_command(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
         assert status(wrong) == 2
         assert said in capsys.readouterr().err
     assert not (tmp_path / "run2").exists()
+
+
+def test_data_alone_are_enough_and_what_memory_costs_is_said(
+    small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small)
+    given = ["train", "small.yaml", "--data", "data*.npz", "-t", "reference"]
+    assert status([*given, "--max-memory", "1M"]) == 0
+    said = capsys.readouterr().err
+    assert "note: 1 epoch, into runs/small (--epochs, -o choose others)" in said
+    assert said.count("bytes: nothing is computed again") == 1
+    assert (small / "runs" / "small" / "weights.safetensors").exists()
+    assert status([*given, "-o", "other"]) == 0
+    assert "max memory" not in capsys.readouterr().err
 
 
 @pytest.mark.sampled(4)
@@ -235,9 +248,9 @@ def test_a_run_goes_on_as_it_was_compiled(
     """Target, sizes and memory are those of the run, unless others are given."""
     asked: list[dict[str, Any]] = []
 
-    def recorded(spec: Any, **options: Any) -> Trainer:
+    def recorded(spec: Any, tell: Any, **options: Any) -> Trainer:
         asked.append(options)
-        return Trainer(spec, **options)
+        return Trainer(spec, tell=tell, **options)
 
     monkeypatch.setattr(xlac, "trainer", recorded)
     spec, run = str(small / "small.yaml"), str(tmp_path / "run")

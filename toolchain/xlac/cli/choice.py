@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,11 +156,13 @@ def chosen(
     return Chosen(spec, target, options, allow_outside, entry)
 
 
-SPEC_ONLY = (
-    "dim", "sets", "threads", "cpu", "triple", "arch", "precision", "checked", "checks", "schedule",
-    "passes", "verify_each", "max_memory",
-)  # fmt: skip
-"""Options that an artefact, which is compiled, does not have."""
+OF_ARTEFACTS = frozenset(
+    (
+        "spec given archive seed wanted written expected rtol atol entry numbers timeout "
+        "allow_long copy_weights seconds as_json"
+    ).split()
+)
+"""Parameters of commands that mean something for an artefact, which is compiled; no other does."""
 
 
 def is_artefact(spec: Path) -> bool:
@@ -168,10 +170,31 @@ def is_artefact(spec: Path) -> bool:
     return spec.is_dir()
 
 
-def artefact(spec: Path, **options: Any) -> Path:
-    """The folder of an artefact. A usage error for an option that only compiling has."""
-    for name in SPEC_ONLY:
-        if options.get(name):
-            option = "--set" if name == "sets" else f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option} is for specs; an artefact is as it was built")
+def artefact(spec: Path) -> Path:
+    """The folder of an artefact. A usage error where the user of the current command gave an option
+    that says how a spec is read or compiled.
+    """
+    for option in given_options(OF_ARTEFACTS):
+        raise click.UsageError(f"{option} is for specs; an artefact is as it was built")
     return spec
+
+
+def given_options(known: Collection[str]) -> list[str]:
+    """The options of the current command that the user gave, but parameters that are `known`: as
+    they are written.
+    """
+    context = click.get_current_context()
+    usual = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP)
+    return [
+        _written(option, context.params.get(option.name))
+        for option in context.command.params
+        if option.name is not None
+        and option.name not in known
+        and context.get_parameter_source(option.name) not in (None, *usual)
+    ]
+
+
+def _written(option: click.Parameter, value: Any) -> str:
+    """An option as it is written: the long form, of a flag the side that was given."""
+    forms = option.secondary_opts if value is False and option.secondary_opts else option.opts
+    return max(forms, key=len)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from xlac.training.step import TrainingGraphs
 
 
+MEASURED_LENGTH = 1000  # steps of the run that a step is measured in, where its rate depends on it
+
+
 def learned(made: dict[str, Any]) -> dict[str, Any]:
     """What a step or an evaluation gave, without the word whether anything was learned. Raises
     SourceError where it says no.
@@ -69,7 +72,7 @@ def artefact_entry(
     from xlac_sdk.host.entry_calls import asked
 
     entry = options["entry"]
-    whole = load(artefact(**options), copy_weights=copy)
+    whole = load(artefact(options["spec"]), copy_weights=copy)
     program = asked(whole.entries, entry)
     check_outputs(named, program.outputs)
     for name, text in pairs(numbers, "--number").items():
@@ -88,13 +91,13 @@ def number_of(name: str, text: str) -> float:
 
 def beginning(graphs: TrainingGraphs | None) -> Callable[[Any], object]:
     """What gives a program that is measured the first state of what is trained, at the beginning of
-    a run of 1,000 steps; nothing for any other.
+    a run of MEASURED_LENGTH steps; nothing for any other.
     """
     from xlac.training.settings import settings
 
     def begun(program: Any) -> None:
         if graphs is not None:
-            numbers = {"length": "1000"} if "length" in settings(graphs) else {}
+            numbers = {"length": str(MEASURED_LENGTH)} if "length" in settings(graphs) else {}
             begin(program, graphs, numbers, None)
 
     return begun

@@ -16,7 +16,10 @@ import click
 if TYPE_CHECKING:
     from xlac.integrations.torch.trainer import TorchTrainer
 
-REFUSED = ("dim", "sets", "cpu", "triple", "arch", "max_memory", "checks")
+REFUSED = (
+    "dim", "sets", "allow_outside", "cpu", "triple", "arch", "max_memory", "checks",
+    "allow_kernels",
+)  # fmt: skip
 """Options that say something of a spec."""
 OF_A_STEP = ("clip_norm", "accumulate")  # options of xlac.torch_step that a function may give
 

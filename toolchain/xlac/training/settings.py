@@ -11,6 +11,12 @@ from xlac_sdk.host.entry_calls import setting_number
 from xlac_sdk.programs.entries import largest
 from xlac_sdk.source import Diagnostic, SourceError
 
+ENDLESS = 1 << 60  # steps: a schedule that spans as many stays as it begins, at its peak
+NO_LENGTH = (
+    "the learning rate depends on the length of the run, which is not set: schedules do not fall "
+    "from their peak; call set_length(steps), or give the schedule its own: steps: 1000 [XL6030]"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingSetting:

@@ -4,7 +4,7 @@ else copied from one program to the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -14,6 +14,7 @@ from xlac.api import compile
 from xlac.driver import specialized
 from xlac.ir.op import Array
 from xlac.ir.storage import give_back
+from xlac.memory.limit import MemoryLimit
 from xlac.model import Model
 from xlac.runtime.compiled import Compiled
 from xlac.training.entries import (
@@ -25,17 +26,27 @@ from xlac.training.entries import (
     state_block,
     states,
 )
+from xlac.training.memory_report import within
 from xlac_sdk.host.array_values import as_array
+
+WITHOUT_STEPS = ("evaluate", "run", "evaluate_ema", "run_ema")
 
 
 class TrainingPrograms:
     """Models over one state, by name, each compiled for the sizes of a call when these first occur.
-    The newest state is in the program that ran last. `options` are those of `xlac.compile`.
+    The newest state is in the program that ran last. `options` are those of `xlac.compile`; `tell`
+    is told what a limit on memory costs steps, when the first is compiled.
     """
 
-    def __init__(self, models: Mapping[str, Model], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        options: Mapping[str, Any],
+        tell: Callable[[str], object] | None = None,
+    ) -> None:
         self.entries = {name: TrainingEntry.of(model) for name, model in models.items()}
-        self._options = options
+        self._options, self._tell = options, tell
+        self._limit = MemoryLimit.of(options.get("max_memory"))
         self._compiled: dict[tuple[Any, ...], Compiled] = {}  # by model and sizes
         self._current: Compiled | None = None  # the program that ran last: its state is the newest
         self._pending: dict[str, Array] = {}  # before any has run: the state to begin with
@@ -53,6 +64,8 @@ class TrainingPrograms:
         if key not in self._compiled:
             made = compile(specialized(entry.model, sizes), **self._options)
             assert isinstance(made, Compiled)
+            if not any(one[0] == kind for one in self._compiled):
+                self._tell_memory(kind, made)
             self._compiled[key] = made
         known = {name for one in self.entries.values() for name in one.inputs}
         given |= {name: arrays[name] for name in arrays.keys() - known}  # the program refuses them
@@ -60,6 +73,10 @@ class TrainingPrograms:
         self._make_current(program)
         found = program(**given)
         return (found if isinstance(found, dict) else {program.outputs[0]: found}), sizes
+
+    def _tell_memory(self, kind: str, made: Compiled) -> None:
+        if self._tell is not None and self._limit is not None and kind not in WITHOUT_STEPS:
+            self._tell(within(made.program, self._limit))
 
     def begin(self, state: dict[str, Array]) -> None:
         """Sets the whole state, arrays by tensor; tensors that it does not name become zero."""

@@ -12,6 +12,7 @@ from xlac.ops.tensor.leaf import param
 from xlac.spec.summary import statistics
 from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.section import Training
+from xlac.training.memory_report import recomputed
 from xlac.training.program import graphs_of
 from xlac_sdk.target import Target
 
@@ -80,7 +81,7 @@ def within_memory(model: Model, memory: MemoryLimit, target: Target) -> dict[str
         "limit": memory.nbytes,
         "bytes": needed(limited, memory.weights_in_memory),
         "unlimited": needed(unlimited, memory.weights_in_memory),
-        "recomputed": limited.facts.get("recomputed", {"factor": 1.0, "nodes": {}}),
+        "recomputed": recomputed(limited),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,19 +23,16 @@ from xlac.training.data.index_ranges import index_ranges
 from xlac.training.entries import checked_state, fingerprint, step_inputs
 from xlac.training.failures.replay import failure
 from xlac.training.loop.saved import SavedState
-from xlac.training.loop.steps import added, finite_only, is_finite, means
+from xlac.training.loop.steps import Totals, added, finite_only, is_finite, means
 from xlac.training.micro_batches import MicroBatches, calls, checked_number
 from xlac.training.program import graphs_of
-from xlac.training.settings import rate_of, settings
+from xlac.training.settings import ENDLESS, NO_LENGTH, rate_of, settings
 from xlac.training.shared_state import TrainingPrograms
 from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric
 from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
 from xlac_sdk.host.entry_calls import setting_number
-from xlac_sdk.source import Diagnostic, SourceError
 
-Totals = dict[str, tuple[float, ...]]
-"""Metric -> (sum, count), or several such pairs: `xlac.training.loop.steps.Sums`."""
 LEAST_SCALE = 2.0**-14  # gradients that overflow with this loss scale would do so without one
 
 
@@ -43,8 +41,8 @@ class Trainer(SavedState):
 
     `inputs` are the types of a step's inputs by name, with the size `batch` open, and `ranges` the
     valid numbers of integer inputs (such as class labels). `metrics` are the names of the numbers
-    that it reports; `losses`, those that are minimised, come first. Weights and optimizer state are
-    in the compiled programs; `state` and `weights` copy them.
+    that it reports, `losses`, those that are minimised, first. Weights and optimizer state are in
+    the compiled programs; `state` and `weights` copy them. `tell` hears what a memory limit costs.
     """
 
     def __init__(
@@ -57,6 +55,7 @@ class Trainer(SavedState):
         params: Mapping[str, object] | None = None,
         accumulate: int | None = None,
         allow_outside: bool = False,
+        tell: Callable[[str], object] | None = None,
         **options: Any,
     ) -> None:
         model, training = load_training(
@@ -67,7 +66,7 @@ class Trainer(SavedState):
         graphs = graphs_of(model, training)
         self._models = graphs.entries
         self._options = {"target": target, "threads": threads, **options}
-        self._programs = TrainingPrograms(self._models, self._options)
+        self._programs = TrainingPrograms(self._models, self._options, tell)
         self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.transient}
         self._metrics: tuple[Metric, ...] = graphs.metrics
         self._settings, self._needs_length = settings(graphs), LENGTH in self._tensors
@@ -128,8 +127,8 @@ class Trainer(SavedState):
 
     def __repr__(self) -> str:
         kept = sum(tensor.type.size for tensor in self._tensors.values() if tensor.learns)
-        summary = f"{kept:,} weights in {len(self._tensors)} tensors, {self.steps_done} steps done"
-        return f"<Trainer of {summary}>"
+        tensors, done = len(self._tensors), self.steps_done
+        return f"<Trainer of {kept:,} weights in {tensors} tensors, {done} steps done>"
 
     # ---- what a loop calls -------------------------------------------------------------------
 
@@ -140,10 +139,9 @@ class Trainer(SavedState):
         gradients reduce the scale, and are an error only below LEAST_SCALE. A batch without any
         label that counts gives sums of 0, and nothing is learned from it.
         """
-        if self._needs_length and not self._length:
-            hint = "call set_length, or give the schedule its own: steps: 1000"
-            problem = "the learning rate depends on the length of the run"
-            raise SourceError(Diagnostic("XL6030", problem, hint=hint))
+        if self.needs_length:
+            warnings.warn(NO_LENGTH, stacklevel=3)
+            self.set_length(ENDLESS)
         if self._mid_step:
             self.restore(self.state())
         needed = calls(self._passes, self._micro_batches.parts(arrays))
@@ -172,6 +170,11 @@ class Trainer(SavedState):
         for part in self._micro_batches.parts(arrays):
             totals = added(totals, self._totals(*self._programs.called("evaluate", part)))
         return totals
+
+    @property
+    def needs_length(self) -> bool:
+        """Whether the learning rate depends on the run's length, which is not set."""
+        return self._needs_length and not self._length
 
     @property
     def steps_done(self) -> int:
@@ -284,8 +287,7 @@ class Trainer(SavedState):
     def _compiled(
         self, arrays: Mapping[str, Array], options: Mapping[str, Any]
     ) -> Compiled | Specializing:
-        made = weights.model_of(self._model, arrays)
-        return compile(made, **{**self._options, **options})
+        return compile(weights.model_of(self._model, arrays), **{**self._options, **options})
 
     def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
         return {m.name: m.sums(found, sizes) for m in self._metrics if m.name in found}

@@ -158,23 +158,32 @@ def artefact_bench(
     from xlac.cli.inputs import drawn
     from xlac.debug import timing
 
-    model = load(artefact(**options), copy_weights=copy_weights)
+    whole = load(artefact(options["spec"]), copy_weights=copy_weights)
+    model: Any = whole
+    if options["entry"] not in (None, "run"):
+        from xlac.cli.entry_run import MEASURED_LENGTH
+        from xlac_sdk.host.entry_calls import asked
+
+        model = asked(whole.entries, options["entry"])
+        if "length" in whole.state.settings:
+            whole.state.set_number("length", MEASURED_LENGTH)
     arrays = [*drawn(model.program, *inputs).values()]
-    facts = model.manifest
+    facts = whole.manifest
     with calling(model.program, facts.target, 1, timeout, allow_long):
         model(*arrays)
     samples = timing.take(lambda: model(*arrays), seconds)
     result = {
         "model": facts.name,
         "target": facts.target,
-        "flops": facts.flops,
+        **({"flops": facts.flops} if model is whole else {"entry": options["entry"]}),
         **spread(samples),
         "doubts": timing.unsteady(samples),
     }
     if as_json:
         click.echo(json.dumps(result))
         return
-    click.echo(f"{facts.name} on {facts.target}, built ahead of time")
+    what = "" if model is whole else f", entry {options['entry']}"
+    click.echo(f"{facts.name} on {facts.target}, built ahead of time{what}")
     tell_calls(result)
     tell_doubts(result)
 

@@ -11,7 +11,7 @@ import click
 
 from xlac.cli.amounts import size
 from xlac.cli.built import announced, loss_of, tell
-from xlac.cli.choice import Chosen, chosen, variants
+from xlac.cli.choice import Chosen, chosen, given_options, variants
 from xlac.cli.models import open_model, read_graph
 from xlac.cli.options import (
     memory_option,
@@ -39,6 +39,15 @@ FORMS = (
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.host.capi
 # of the options, what the manifest keeps: no paths
 MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
+
+OF_PASSES = frozenset(
+    (
+        "spec dim sets allow_outside max_compile_seconds max_compile_memory target threads cpu "
+        "triple arch small allow_kernels precision checked checks passes verify_each dump until "
+        "start edited traced time_passes list_passes"
+    ).split()
+)
+"""Parameters that mean something where passes alone are run."""
 
 
 @click.command(name="build")
@@ -115,6 +124,9 @@ def command(list_passes: bool, **options: Any) -> None:
     processors after --cpu (x86-64-v2,x86-64-v3) give code for each, chosen when it runs. `--until`
     prints the graph, which `--graph` takes, edited if you like, to go on `--from` the next pass.
     """
+    if options["until"] is not None:
+        for option in given_options(OF_PASSES):
+            raise click.UsageError(f"{option} is for what is written; --until prints a graph")
     names = {field.name for field in fields(Build)} - {"choice", "threads"}
     own = {name: options.pop(name) for name in names}
     build = Build(choice=chosen(**options), threads=options["threads"], **own)

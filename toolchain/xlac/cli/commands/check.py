@@ -186,16 +186,11 @@ def _training(facts: dict[str, Any]) -> None:
 
 def _memory(facts: dict[str, Any]) -> None:
     """Prints what a limit of memory costs."""
-    again = facts["recomputed"]
-    nodes = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in again["nodes"].items())
-    what = (
-        f"about {100 * (again['factor'] - 1):.1f} % more time; computed again: {nodes}"
-        if nodes
-        else "nothing is computed again"
-    )
+    from xlac.training.memory_report import cost
+
     click.echo(
         f"max memory  {facts['bytes']:,} of {facts['limit']:,} bytes "
-        f"({facts['unlimited']:,} without the limit): {what}"
+        f"({facts['unlimited']:,} without the limit): {cost(facts['recomputed'])}"
     )
 
 

@@ -212,7 +212,7 @@ def artefact_run(
     from xlac.cli.amounts import memory
     from xlac.cli.choice import artefact
 
-    program = load(artefact(**options), copy_weights=copy)
+    program = load(artefact(options["spec"]), copy_weights=copy)
     check_outputs(named, program.outputs)
     needs = program.manifest.memory
     inputs = drawn(program.program, given, archive, seed)

@@ -68,7 +68,7 @@ USUAL = {
     default=None,
     help="Train what a function gives instead of SPEC: a PyTorch module, its loss and optimizer.",
 )
-@click.option("--epochs", type=int, default=None, help="How often to go over the data.")
+@click.option("--epochs", type=int, default=None, help="How often to go over the data; default 1.")
 @click.option("--max-steps", type=int, default=None, help="End after so many steps.")
 @click.option("--batch", type=int, default=None, help="Rows in a batch; default the size's opt.")
 @click.option(
@@ -82,7 +82,13 @@ USUAL = {
 )
 @click.option("--shuffle/--no-shuffle", default=None, help="Rows in another order each epoch.")
 @click.option("--seed", type=int, default=None, help="Decides the order of rows; default 0.")
-@click.option("--output", "-o", "folder", type=click.Path(path_type=Path), help="The run's folder.")
+@click.option(
+    "--output",
+    "-o",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="The run's folder; default runs/NAME.",
+)
 @click.option(
     "--resume",
     type=click.Path(path_type=Path),
@@ -129,15 +135,16 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
         raise click.UsageError("--resume goes on in the folder that it names; -o names another")
     if (given["spec"] is None) == (from_torch is None):
         raise click.UsageError("what to train is SPEC, or --from-torch MODULE:FUNCTION")
-    place = resume or folder
-    if place is None:
-        raise click.UsageError("-o says which folder the run is to have")
+    place = resume or folder or usual_folder(given["spec"], from_torch)
     kept = {name: given.pop(name) for name in KEPT}
     before = about(place) if resume is not None else {}
     settings = settled(kept, before)
     given |= as_compiled(before)
     if not settings["data"]:
         raise click.UsageError("--data says what to train on")
+    if settings["epochs"] is None and settings["max_steps"] is None:
+        settings["epochs"] = 1
+        click.echo(f"note: 1 epoch, into {place} (--epochs, -o choose others)", err=True)
     options = RunOptions(**{name: settings[name] for name in KEPT[5:]})
     trainer = trained(from_torch, given, settings)
     columns = column_names(pairs(settings["columns"], "--columns"))
@@ -157,6 +164,11 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
     return 0
 
 
+def usual_folder(spec: Path | None, from_torch: str | None) -> Path:
+    """The folder of a run where none is named: runs/NAME, of NAME.yaml or the module."""
+    return Path("runs") / (spec or Path((from_torch or "").partition(":")[0])).stem
+
+
 def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
     """The trainer of SPEC, or of a module of PyTorch's."""
     if from_torch is None:
@@ -165,7 +177,10 @@ def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[
 
         choice = chosen(**given)
         return xlac.trainer(
-            choice.spec, accumulate=settings["accumulate"], **training_options(choice)
+            choice.spec,
+            accumulate=settings["accumulate"],
+            tell=partial(click.echo, err=True),
+            **training_options(choice),
         )
     from xlac.cli.from_torch import torch_trainer
 

@@ -28,6 +28,7 @@ from xlac.training.loop.steps import (
     Sums,
     TrainingSteps,
     added,
+    begin_length,
     failed_step,
     is_finite,
     mean,
@@ -110,8 +111,7 @@ class TrainingLoop:
     def _begin(self, found: Checkpoint | None) -> None:
         """Restores a checkpoint, or writes the first one."""
         length = self._length()
-        if length is not None:
-            self.steps.set_length(length)
+        begin_length(self.steps, length)
         if found is not None:
             compare(found.identity, self._identity(), self.folder)
         self.folder.describe({**self._about, "identity": self._identity()})

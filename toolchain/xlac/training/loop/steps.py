@@ -18,6 +18,9 @@ Sums = Mapping[str, tuple[float, ...]]
 is a sum of several means has a pair for each.
 """
 
+Totals = dict[str, tuple[float, ...]]
+"""The same, to be added to."""
+
 Evaluation = Callable[[Mapping[str, Any]], Sums]
 """Evaluates a batch (arrays by input) in inference mode."""
 
@@ -101,6 +104,18 @@ def mean(numbers: Sequence[float]) -> float:
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
     found = [total / count for total, count in pairs if count]
     return sum(found) if found else float("nan")
+
+
+def begin_length(steps: TrainingSteps, length: int | None) -> None:
+    """Sets the number of steps of a run, where it is known. Raises SourceError where it is not, and
+    the learning rate depends on it.
+    """
+    if length is not None:
+        steps.set_length(length)
+    elif getattr(steps, "needs_length", False):
+        problem = "the learning rate depends on the length of the run, and the data have none"
+        hint = "--max-steps N, or give the schedule its own: steps: 1000"
+        raise SourceError(Diagnostic("XL6030", problem, hint=hint))
 
 
 def added(first: Sums, second: Sums) -> dict[str, tuple[float, ...]]:
