@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_seams import seams
 from graphs import Case, cases, make, tolerance
 from hypothesis import HealthCheck, given, settings
 from shipped import MODELS
@@ -94,6 +95,40 @@ def test_fast_precision_stays_near(seed: int) -> None:
         assert np.allclose(
             array.astype(np.float64), after[name].astype(np.float64), rtol=limit, atol=limit * scale
         )
+
+
+def settles(case: Case, precision: str) -> None:
+    """Asserts that the pipeline finds nothing to do in what it made."""
+    weights, changed = Weights(case.weights), []
+    graph = optimize(case.graph, TARGET, weights=weights, precision=precision, is_kept=is_kept)
+
+    def observe(name: str, before: Graph, after: Graph, seconds: float) -> None:
+        if after is not before:
+            changed.append(name)
+
+    optimize(
+        graph, TARGET, weights=weights, precision=precision, is_kept=is_kept, observers=[observe]
+    )
+    assert not changed, f"{changed} find more to do in what the pipeline made"
+
+
+@pytest.mark.parametrize("precision", ["default", "fast"])
+@pytest.mark.parametrize("seed", (30, 106, 331, 506, 1043, 1125))
+def test_a_second_pipeline_finds_nothing_to_do(seed: int, precision: str) -> None:
+    """Of these, each left something to fold or to move for a second pipeline: what simplifying
+    makes constant, or takes readers from.
+    """
+    steps = 12 if seed < 1000 else 40
+    for more in ((), (seams,) * 3):
+        settles(make(Random(seed), steps, more), precision)
+
+
+@pytest.mark.sampled(40)
+@pytest.mark.parametrize("first", range(0, 2400, 20))
+def test_random_pipelines_find_nothing_to_do_again(first: int) -> None:
+    for seed in range(first, first + 20):
+        case = make(Random(seed), 12, (seams,) * (seed % 2 * 3))
+        settles(case, "fast" if seed % 4 < 2 else "default")
 
 
 @pytest.mark.parametrize("spec", MODELS, ids=lambda p: p.stem)

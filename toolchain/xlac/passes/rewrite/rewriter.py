@@ -14,6 +14,7 @@ from xlac_sdk.source import Origin
 DEPTH = 64  # rewrites nested in one another
 # rewrites that one node of the graph may set off: rules that undo each other would never end
 MOST = 400
+ROUNDS = 8  # walks over a graph, each of which takes readers away that held rules back before
 
 Index = dict[type[Op], list[Rule]]
 
@@ -35,6 +36,7 @@ class Rewriter:
         self.rules, self.trace, self.context, self.limit = rules, trace, context, limit
         self.readers: dict[Node, int] = {}
         self.shared: set[Node] = set()  # read through a node that has several readers
+        self.refused: set[Node] = set()  # were not `single` when a rule asked
         self.origin: Origin | None = None
         # what `make` gave for an operation on inputs, so that nothing is made twice
         self.made: dict[object, Node] = {}
@@ -65,7 +67,23 @@ class Rewriter:
 
     def single(self, node: Node) -> bool:
         """Whether at most one node reads a value."""
+        found = self._single(node)
+        if not found:
+            self.refused.add(node)
+        return found
+
+    def _single(self, node: Node) -> bool:
         return self.readers.get(node, 1) <= 1 and node not in self.shared
+
+    def unfinished(self, graph: Graph) -> bool:
+        """Whether a value that had several readers when a rule asked has one in the graph that was
+        made of it: other rules took its readers away afterwards.
+        """
+        if self.refused.isdisjoint(graph.order):
+            return False
+        left = readers(graph)
+        shared = {i for node in graph.order if left[node] > 1 for i in node.inputs}
+        return any(left.get(node, 2) <= 1 and node not in shared for node in self.refused)
 
     def settle(self, node: Node) -> Node:
         """The node rewritten until no rule applies.
@@ -74,7 +92,7 @@ class Rewriter:
         stays, so what it reads then has one reader more than were counted.
         """
         for i in node.inputs:
-            if not self.single(i):
+            if not self._single(i):
                 self.shared.update(i.inputs)
         if self.depth >= DEPTH or self.spent >= self.limit:
             self.trace.gave_up = True
@@ -128,7 +146,16 @@ def rewrite(
     A node of the graph sets off no more than `limit` rewrites.
     """
     known = index(rules, context)
-    return everywhere(graph, lambda g: Rewriter(known, trace, context, limit).run(g))
+
+    def run(g: Graph) -> Graph:
+        for _ in range(ROUNDS):
+            walk = Rewriter(known, trace, context, limit)
+            before, g = g, walk.run(g)
+            if g is before or not walk.unfinished(g):
+                break
+        return g
+
+    return everywhere(graph, run)
 
 
 def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
