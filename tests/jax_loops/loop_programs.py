@@ -39,13 +39,14 @@ def make(seed: int) -> Program:
     args.append(drawn(random, random.choice(((3,), (3, 3))), "float32"))
     args.append(drawn(random, (), "int32"))
     mode = random.choice(("plain",) * 6 + ("grad", "jvp", "vmap"))
-    body_seed = random.random()
+    body_seed, most = random.random(), random.choice((3, 6, 12))
 
     def function(*given: Any) -> tuple[Any, ...]:
-        scope = Scope(Random(body_seed), list(map(jnp.asarray, given)), 0, mode == "grad", dtypes)
+        values = list(map(jnp.asarray, given))
+        scope = Scope(Random(body_seed), values, 0, mode == "grad", dtypes, most)
         grown(scope, scope.random.randint(0, 2))
         last: list[Any] = []
-        for _ in range(scope.random.randint(1, 2)):
+        for _ in range(scope.random.randint(1, 3)):
             last += looped(scope)
             grown(scope, scope.random.randint(0, 2))
         return (*last, *scope.values[-2:])
@@ -178,7 +179,7 @@ def _scan(s: Scope, state: tuple[Any, ...]) -> list[Any]:
         first = s.random.choice(scanned)
         length = first.shape[0]
         xs = (first, *[v for v in scanned if v.shape[0] == length][:2])
-    count, seed = s.random.randint(1, 5), s.random.random()
+    count, seed = s.random.randint(1, s.most), s.random.random()
     gives = s.random.randint(0, 2)
 
     def body(carry: tuple[Any, ...], row: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -197,7 +198,7 @@ def _scan(s: Scope, state: tuple[Any, ...]) -> list[Any]:
 def _counted(s: Scope, state: tuple[Any, ...]) -> list[Any]:
     """A counted loop; where derivatives are not asked for, its bounds may be computed."""
     low, high = s.random.choice((0, 0, 0, -2, 1)), s.random.choice((0, 1, 2, 3, 5, 9))
-    count, seed = s.random.randint(1, 5), s.random.random()
+    count, seed = s.random.randint(1, s.most), s.random.random()
 
     def body(i: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
         scope = s.inner(seed, *carry, jnp.asarray(i))
@@ -213,7 +214,7 @@ def _counted(s: Scope, state: tuple[Any, ...]) -> list[Any]:
 def _while(s: Scope, state: tuple[Any, ...]) -> list[Any]:
     """A loop that ends when its count or a value that it carries says so."""
     limit = s.random.choice((0, 1, 3, 6))
-    count, seed, ends = s.random.randint(1, 5), s.random.random(), s.random.random()
+    count, seed, ends = s.random.randint(1, s.most), s.random.random(), s.random.random()
 
     def goes_on(carry: tuple[Any, ...]) -> Any:
         scope = s.inner(ends, *carry[1:])

@@ -32,6 +32,7 @@ class Scope:
     depth: int = 0
     differentiable: bool = False
     dtypes: tuple[str, ...] = DTYPES
+    most: int = 5  # steps of a body
 
     def pick(self, accept: Callable[[Any], bool] = lambda v: True) -> Any:
         """One of the values that are accepted, the last ones more often; None if there is none."""
@@ -42,7 +43,9 @@ class Scope:
     def inner(self, seed: float, *values: Any) -> Scope:
         """A scope for a body that reads these values too."""
         every = [*self.values, *values]
-        return Scope(Random(seed), every, self.depth + 1, self.differentiable, self.dtypes)
+        return Scope(
+            Random(seed), every, self.depth + 1, self.differentiable, self.dtypes, self.most
+        )
 
 
 def is_float(v: Any) -> bool:
