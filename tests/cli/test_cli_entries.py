@@ -123,7 +123,11 @@ def test_a_number_that_is_none(
 
 @pytest.mark.parametrize(
     ("more", "told"),
-    [(("--emit", "exe"), "docs/CALLING.md"), (("--checked",), "xlac train --checked")],
+    [
+        (("--emit", "exe"), "xlac train"),
+        (("--emit", "exe"), "docs/CALLING.md"),
+        (("--quantize", "int8"), "build the spec that this one includes"),
+    ],
 )
 def test_what_is_not_built_of_a_spec_that_trains_says_what_is(
     more: tuple[str, ...], told: str, spec: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -47,7 +47,7 @@ def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
     appear once.
     """
     first, second = (
-        {c.symbol: c for c in constants(one.program, touched(one.program.steps))}
+        {c.symbol: c for c in constants(one.program, touched(one.program.every_step))}
         for one in (unchecked, checked)
     )
     shared = [constant for symbol, constant in first.items() if second.get(symbol) == constant]

@@ -89,10 +89,11 @@ def recorded(
     """Checked programs with their record inside, for the C API, and the unchecked one that a
     package may hold too.
     """
-    checks = checks_of(variants[0].program.facts)
+    checks, plain = checks_of(variants[0].program.facts), unchecked.program if unchecked else None
+    if plain is not None and plain.entries is not None:  # records are in their places already
+        return [_with_arena(v, plain.arena_bytes) for v in variants], plain
     if not checks:
         return variants, None
-    plain = unchecked.program if unchecked else None
     programs = records.inside(
         [v.program for v in variants],
         [check.text for check in checks],
@@ -101,6 +102,12 @@ def recorded(
     return [
         replace(v, program=program) for v, program in zip(variants, programs, strict=True)
     ], plain
+
+
+def _with_arena(lowered: Lowered, least: int) -> Lowered:
+    """A program whose arena has at least so many bytes."""
+    program = lowered.program
+    return replace(lowered, program=replace(program, arena_bytes=max(program.arena_bytes, least)))
 
 
 def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:

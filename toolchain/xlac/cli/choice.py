@@ -164,6 +164,15 @@ OF_ARTEFACTS = frozenset(
 )
 """Parameters of commands that mean something for an artefact, which is compiled; no other does."""
 
+OF_PASSES = frozenset(
+    (
+        "spec dim sets allow_outside max_compile_seconds max_compile_memory target threads cpu "
+        "triple arch small allow_kernels precision checked checks passes verify_each dump until "
+        "start edited traced time_passes list_passes"
+    ).split()
+)
+"""Parameters that mean something where passes alone are run."""
+
 
 def is_artefact(spec: Path) -> bool:
     """Whether the user named a folder that `xlac build` made, rather than a spec."""
@@ -177,6 +186,14 @@ def artefact(spec: Path) -> Path:
     for option in given_options(OF_ARTEFACTS):
         raise click.UsageError(f"{option} is for specs; an artefact is as it was built")
     return spec
+
+
+def refuse_writing() -> None:
+    """Raises a usage error where the user of `xlac build --until` gave an option that says how an
+    artefact is written.
+    """
+    for option in given_options(OF_PASSES):
+        raise click.UsageError(f"{option} is for what is written; --until prints a graph")
 
 
 def given_options(known: Collection[str]) -> list[str]:

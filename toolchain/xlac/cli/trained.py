@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from xlac_sdk.host.package import Packaging
 
 
-def check(
-    spec: TrainedSpec, backend: Backend, wanted: Packaging, options: Mapping[str, object]
-) -> None:
-    """Raises UnsupportedError for a target, a form or an option that steps cannot be built with;
-    `options` has the values of those, by name, that say something of one graph.
-    """
+def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) -> None:
+    """Raises UnsupportedError for a target, a form or an option that steps cannot be built with."""
     from xlac_sdk.source import Diagnostic, UnsupportedError
 
     span = spec.diagnostics[0].span
@@ -34,20 +30,21 @@ def check(
     if refused:
         problem = f"a spec that trains cannot be written as '{refused[0]}'"
         hint = f"--emit {','.join(backend.entry_forms)}, or some of these"
-        if refused[0] == "exe":
+        if refused[0] in ("exe", "main"):
+            problem += ": a program that is given a file for each input makes one call"
             hint += (
-                "; a program of yours calls its functions (docs/CALLING.md), "
-                "xlac run --entry step a folder's"
+                "; xlac train trains on files, a program of yours calls the functions "
+                "(docs/CALLING.md), xlac run --entry step a folder's"
             )
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
-    given = [name for name, value in options.items() if value]
+    given = [name for name, value in of_one_graph(build).items() if value]
     if given:
         problem = f"{given[0]} is for one graph, and a spec that trains has three"
         hint = "leave it out, or build the spec that this one includes"
-        if given[0] == "--checked":
-            hint = (
-                "xlac train --checked and xlac run --entry step --checked check a step of the spec"
-            )
+        raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
+    if build.choice.options.checked and not backend.records:
+        problem = f"target '{backend.name}' has no place for the checks of a step that it writes"
+        hint = "--target cpu and c have; xlac train --checked checks the steps of a run"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
 
 
@@ -59,7 +56,6 @@ def of_one_graph(build: Build) -> dict[str, object]:
         "--quantize": build.quantize,
         "--graph": build.edited,
         "--schedule": options.schedules,
-        "--checked": options.checked,
     }
 
 
@@ -70,15 +66,19 @@ def closed_graphs(
     open sizes but `ranges` are fixed at `opt`.
     """
     from xlac.frontends.loader import as_precise
-    from xlac.training.program import graphs_of
+    from xlac.training.program import graphs_of, with_entries
 
     model = as_precise(spec.model, options.precision)
     graphs = graphs_of(replace(model, allow_kernels=options.allow_kernels), spec.training)
-    return replace(
-        graphs,
-        step=closed(graphs.step, ranges),
-        accumulate={n: closed(one, ranges, quiet=True) for n, one in graphs.accumulate.items()},
-        evaluate=closed(graphs.evaluate, ranges, quiet=True),
-        run=closed(graphs.run, ranges, quiet=True),
-        averaged={n: closed(one, ranges, quiet=True) for n, one in graphs.averaged.items()},
-    )
+    fixed = {n: closed(one, ranges, quiet=n != "step") for n, one in graphs.entries.items()}
+    return with_entries(graphs, fixed)
+
+
+def checked_graphs(graphs: TrainingGraphs, options: CompileOptions) -> TrainingGraphs:
+    """The graphs with the checks that `options` ask for."""
+    from xlac.passes.checks.insert import watched_together
+    from xlac.support.failures import kinds
+    from xlac.training.program import with_entries
+
+    asked = kinds(options.checked)
+    return with_entries(graphs, watched_together(graphs.entries, asked)) if asked else graphs

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from xlac.model import Model
 from xlac.program_variants import Merging
 from xlac.spec.report import Fault
 from xlac.spec.training.section import Training
+from xlac.support.failures import FACT, checks_of
 from xlac.training.settings import settings
 from xlac.training.state import LENGTH
 from xlac.training.step import FINITE, TrainingGraphs, training_graphs
+from xlac_sdk.host.records import FACT as RECORD
 from xlac_sdk.programs.entries import Entries, Entry, Setting
 from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import Argument, Copy, Program, Role, Slot, Step
@@ -38,6 +41,18 @@ def graphs_of(model: Model, training: Training) -> TrainingGraphs:
         raise UnsupportedError(Diagnostic("XL2042", str(error), span, error.hint)) from None
     except Fault as fault:
         raise SourceError(fault.diagnostic) from None
+
+
+def with_entries(graphs: TrainingGraphs, models: Mapping[str, Model]) -> TrainingGraphs:
+    """The same training by other models, by entry name."""
+    return replace(
+        graphs,
+        step=models["step"],
+        evaluate=models["evaluate"],
+        run=models["run"],
+        averaged={name: models[name] for name in graphs.averaged},
+        accumulate={name: models[name] for name in graphs.accumulate},
+    )
 
 
 def training_program(
@@ -63,9 +78,11 @@ class _EntryMerger:
     """Merges programs over one state into a program with entries."""
 
     def __init__(self, run: Program, graphs: TrainingGraphs) -> None:
-        self.run, self.graphs = run, graphs
-        self.merging = Merging(run)
-        self.arena_bytes = run.arena_bytes
+        self.checks = checks_of(run.facts)
+        self.run, _ = self.inside(run)
+        self.graphs = graphs
+        self.merging = Merging(self.run)
+        self.arena_bytes = self.run.arena_bytes
 
     def merged(self, name: str, programs: Mapping[str, Program]) -> Program:
         for one in programs.values():
@@ -86,15 +103,25 @@ class _EntryMerger:
             constants=merging.constants,
             arena_bytes=self.arena_bytes,
             state_bytes=merging.state_bytes,
-            facts={**self.run.facts, "live_bytes": live},
+            facts={**self.facts(), "live_bytes": live},
             entries=entries,
         )
 
+    def facts(self) -> dict[str, Any]:
+        """The facts of the model's program; of a checked one, where the record is."""
+        found = {name: fact for name, fact in self.run.facts.items() if name != FACT}
+        texts = tuple(check.text for check in self.checks)
+        return found | ({RECORD: {"offset": ALIGN, "texts": texts}} if texts else {})
+
+    def inside(self, program: Program) -> tuple[Program, Slot | None]:
+        """`_with_results_inside`: with the record of its checks, where it has such."""
+        return _with_results_inside(program, program.outputs[-1] if self.checks else None)
+
     def entry(self, name: str, program: Program) -> Entry:
-        """A program as an entry. The flag that gradients were finite is no output of the entry, but
-        a temporary that the runtime reads.
+        """A program as an entry. The flag that gradients were finite, and the record of a checked
+        program, are no outputs of the entry, but temporaries that the runtime reads.
         """
-        program, finite = _with_flag_inside(program)
+        program, finite = self.inside(program)
         self.arena_bytes = max(self.arena_bytes, program.arena_bytes)
         for slot in (*program.inputs, *program.outputs):
             self.add_interface_slot(name, slot)
@@ -152,22 +179,28 @@ class _EntryMerger:
         )
 
 
-def _with_flag_inside(program: Program) -> tuple[Program, Slot | None]:
-    """The program with its output FINITE as a temporary at offset 0 of the arena, and that slot."""
+def _with_results_inside(program: Program, record: Slot | None) -> tuple[Program, Slot | None]:
+    """The program with its output FINITE as a temporary at offset 0 of the arena, and that slot;
+    its output `record` is one at ALIGN.
+    """
     flag = next((slot for slot in program.outputs if slot.name == FINITE), None)
-    if flag is None:
+    if flag is None and record is None:
         return program, None
-    inside = replace(flag, role=Role.TEMPORARY)
+    room = ALIGN if record is None else 2 * ALIGN
     changed = {
-        slot: replace(slot, offset=slot.offset + ALIGN)
+        slot: replace(slot, offset=slot.offset + room)
         for slot in program.slots
         if slot.role is Role.TEMPORARY
     }
-    changed[flag] = inside
-    return replace(
+    if flag is not None:
+        changed[flag] = replace(flag, role=Role.TEMPORARY)
+    if record is not None:
+        changed[record] = replace(record, role=Role.TEMPORARY, offset=ALIGN, name="")
+    made = replace(
         program,
-        outputs=tuple(slot for slot in program.outputs if slot is not flag),
+        outputs=tuple(slot for slot in program.outputs if slot not in (flag, record)),
         slots=tuple(changed.get(slot, slot) for slot in program.slots),
         steps=with_slots(program.steps, changed),
-        arena_bytes=program.arena_bytes + ALIGN,
-    ), inside
+        arena_bytes=program.arena_bytes + room,
+    )
+    return made, None if flag is None else changed[flag]

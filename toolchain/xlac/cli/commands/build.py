@@ -11,7 +11,7 @@ import click
 
 from xlac.cli.amounts import size
 from xlac.cli.built import announced, loss_of, tell
-from xlac.cli.choice import Chosen, chosen, given_options, variants
+from xlac.cli.choice import Chosen, chosen, refuse_writing, variants
 from xlac.cli.models import open_model, read_graph
 from xlac.cli.options import (
     memory_option,
@@ -39,15 +39,6 @@ FORMS = (
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.host.capi
 # of the options, what the manifest keeps: no paths
 MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
-
-OF_PASSES = frozenset(
-    (
-        "spec dim sets allow_outside max_compile_seconds max_compile_memory target threads cpu "
-        "triple arch small allow_kernels precision checked checks passes verify_each dump until "
-        "start edited traced time_passes list_passes"
-    ).split()
-)
-"""Parameters that mean something where passes alone are run."""
 
 
 @click.command(name="build")
@@ -125,8 +116,7 @@ def command(list_passes: bool, **options: Any) -> None:
     prints the graph, which `--graph` takes, edited if you like, to go on `--from` the next pass.
     """
     if options["until"] is not None:
-        for option in given_options(OF_PASSES):
-            raise click.UsageError(f"{option} is for what is written; --until prints a graph")
+        refuse_writing()
     names = {field.name for field in fields(Build)} - {"choice", "threads"}
     own = {name: options.pop(name) for name in names}
     build = Build(choice=chosen(**options), threads=options["threads"], **own)
@@ -176,10 +166,9 @@ class Build:
         try:
             model = open_model(choice, ranges)
         except TrainedSpec as spec:
-            trained.check(
-                spec, find(choice.target), self.packaging(choice), trained.of_one_graph(self)
-            )
-            graphs = trained.closed_graphs(spec, ranges, choice.options)
+            trained.check(spec, find(choice.target), self.packaging(choice), self)
+            plain_graphs = trained.closed_graphs(spec, ranges, choice.options)
+            graphs = trained.checked_graphs(plain_graphs, choice.options)
             model = spec.model
         if self.edited is not None:
             model = replace(model, graph=read_graph(self.edited, model))
@@ -204,7 +193,9 @@ class Build:
                 check(each.program, limit.nbytes, not wanted.weights.inside)
         programs = announced(model.name, backend, programs)
         unchecked = None
-        if first.program.facts.get(FACT) and backend.chooses_checks:
+        if graphs is not None and graphs is not plain_graphs and backend.chooses_checks:
+            (unchecked,) = self.learning(model.name, plain_graphs, targets[:1], pipeline)
+        elif first.program.facts.get(FACT) and backend.chooses_checks:
             plain = open_model(choice.with_options(checked=False), ranges, quiet=True)
             (unchecked,) = self.lowered(plain, targets[:1], pipeline, quiet=True)
         folder = self.output or Path("out") / choice.spec.stem

@@ -9,7 +9,7 @@ branch one more result.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -44,6 +44,32 @@ def watched(model: Model, kinds: Sequence[str]) -> Model:
     return replace(model, graph=graph, checks=tuple(checked.checks))
 
 
+def watched_together(models: Mapping[str, Model], kinds: Sequence[str]) -> dict[str, Model]:
+    """Models of one program with checks of these kinds, which are numbered through all of them.
+    Each has a record, be it an empty one; none has where there is nothing to check in any.
+    """
+    checked = _CheckedModel(frozenset(kinds))
+    graphs = {name: checked.graph(model.graph) for name, model in models.items()}
+    if not any(graphs.values()):
+        return dict(models)
+    return {
+        name: replace(
+            model,
+            graph=graphs[name] or _with_record(model.graph, model.graph.outputs, empty_record()),
+            checks=tuple(checked.checks),
+        )
+        for name, model in models.items()
+    }
+
+
+def _with_record(graph: Graph, outputs: Mapping[str, Node], record: Node) -> Graph:
+    """A graph with these outputs, and a record as the last one."""
+    name = "$checks"
+    while name in outputs:
+        name += "$"
+    return Graph(graph.name, graph.inputs, {**outputs, name: record})
+
+
 def facts(model: Model) -> dict[str, str]:
     """What the program of a checked model says of its checks, as JSON has it."""
     return {FACT: json.dumps(model.checks)} if model.checks else {}
@@ -65,11 +91,8 @@ class _CheckedModel:
         if record is None:
             return None
         outputs = {name: new[node] for name, node in graph.outputs.items()}
-        name = "$checks"
-        while name in outputs:
-            name += "$"
         inputs = tuple(new.get(node, node) for node in graph.inputs)
-        return Graph(graph.name, inputs, {**outputs, name: record})
+        return _with_record(Graph(graph.name, inputs, outputs), outputs, record)
 
     def body(self, body: Graph) -> Graph | None:
         """A branch or a function that gives its record too; None where it has nothing to check."""
