@@ -24,6 +24,7 @@ _HOMES = {
     "Model": "xlac.model",
     "trainer": "xlac.training.trainer",
     "train": "xlac.training.loop.train",
+    "verify": "xlac.debug.verify.verify",
     "jit": "xlac.integrations.jit",
     **dict.fromkeys(
         ("grad", "value_and_grad", "jvp", "vjp", "vmap"), "xlac.integrations.transforms"

@@ -14,6 +14,7 @@ VERBS = {
     "build": "Compile a spec to an artefact.",
     "run": "Compile a spec and run it on given, random or zero inputs.",
     "train": "Train a spec on files, with metrics and checkpoints; go on where a run ended.",
+    "verify": "Compare a compiled spec with what it means, node by node.",
     "bench": "Time a compiled spec.",
     "profile": "Tell which kernels and lines of a spec take the time.",
     "explain": "Say which kernel each node is in and why, or what an error code means.",

@@ -84,7 +84,8 @@ def evaluate(
     if node.op.mnemonic == "pick":
         return (inputs[0][attributes(node.op)["index"]],)
     arrays = [results[0] for results in inputs]
-    found = _op(node, float64).evaluate(*_down(node, arrays, float64))
+    with np.errstate(all="ignore"):
+        found = _op(node, float64).evaluate(*_down(node, arrays, float64))
     results = found if isinstance(found, tuple) else (found,)
     return tuple(_up(a, float64) for a in results)
 

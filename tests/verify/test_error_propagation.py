@@ -1,0 +1,107 @@
+"""The bounds of errors that are followed through graphs hold, and say something: every operation in
+its own types stays within them, and they are finite.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xlac.debug.conformance import cases, model_of
+from xlac.debug.errors.approximation import Approximation
+from xlac.debug.errors.propagate import of_node, outputs_of
+from xlac.debug.errors.sums import Promise
+from xlac.debug.verify.deviation import deviation
+from xlac.ir.graph import Node
+from xlac.ir.interpret import evaluate
+from xlac.ir.types import Type
+from xlac.ops import OPS, build
+from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.tensor.leaf import Param
+from xlac_sdk.dtypes import DType
+
+NOISE = 2.0**-50  # of float64 itself, beside the scale of a result
+SAMPLED = sorted(set(OPS) - {"param", "custom_call"})
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", SAMPLED)
+def test_operations_in_their_own_types_are_within_their_bounds(name: str) -> None:
+    for case in cases(OPS[name]):
+        model, given, found = model_of([case])
+        for output, meant in outputs_of(model.graph, given).items():
+            dtype = model.graph.outputs[output].type.dtype
+            value = meant.value
+            if dtype.is_float and value.size:
+                finite = np.where(np.isfinite(value), np.abs(value), 0.0)
+                meant = Approximation(value, meant.bound + NOISE * float(finite.max()))
+            off = deviation(np.asarray(found[output]), meant, dtype)
+            assert off.right, f"{case.name}: {off}"
+
+
+def params(*shapes: tuple[int, ...]) -> list[Node]:
+    return [Node.of(Param(f"x{n}", Type(DType.F32, s))) for n, s in enumerate(shapes)]
+
+
+def values(*shapes: tuple[int, ...], error: float = 1e-3) -> list[Approximation]:
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(s).astype(np.float32).astype(np.float64) for s in shapes]
+    return [Approximation(a, np.full(a.shape, error)) for a in arrays]
+
+
+@pytest.mark.parametrize(
+    ("make", "shapes"),
+    [
+        (lambda x, y: build.mul(x, y), ((5, 7), (5, 7))),
+        (lambda x, y: build.div(x, y), ((5, 7), (5, 7))),
+        (lambda x, y: build.maximum(x, y), ((5, 7), (5, 7))),
+        (lambda x, y: Node.of(Dot((), (), (1,), (0,)), x, y), ((5, 7), (7, 3))),
+        (lambda x: Node.of(Reduce((1,), "max"), x), ((5, 7),)),
+        (lambda x: Node.of(Reduce((1,), "mul"), x), ((5, 7),)),
+        (lambda x: build.exp(x), ((5, 7),)),
+        (lambda x: build.sqrt(x), ((5, 7),)),
+    ],
+    ids=["mul", "div", "max", "dot", "reduce max", "reduce mul", "exp", "sqrt"],
+)
+def test_errors_of_operands_are_followed(make: object, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Whatever operands within their errors give is within the error of the result, which is not
+    much more than the worst of many tries.
+    """
+    node = make(*params(*shapes))  # type: ignore[operator]
+    given = values(*shapes)
+    (result,) = of_node(node, [(x,) for x in given], Promise())
+    rng = np.random.default_rng(2)
+    worst = np.zeros(result.value.shape)
+    for _ in range(200):
+        moved = [x.value + rng.choice((-1.0, 1.0), x.value.shape) * x.bound for x in given]
+        with np.errstate(all="ignore"):
+            (found,) = evaluate(node, [(m,) for m in moved], float64=True)
+            apart = np.abs(found - result.value)
+        inside = (apart <= result.bound * (1 + 1e-9)) | np.isnan(apart) | np.isinf(result.bound)
+        assert inside.all()
+        worst = np.maximum(worst, np.where(np.isnan(apart), 0.0, apart))
+    known = np.isfinite(result.bound) & (worst > 0)
+    assert known.any() and float(np.median((result.bound / worst)[known])) < 8
+
+
+def test_what_is_not_settled_may_be_anything() -> None:
+    """A comparison of values closer than their errors, and what is chosen by it."""
+    x, y = params((3,), (3,))
+    a = Approximation(np.array([0.0, 1.0, 2.0]), np.full(3, 0.1))
+    b = Approximation(np.array([0.05, 3.0, 2.0]))
+    compared = build.compare(x, "lt", y)
+    (which,) = of_node(compared, [(a,), (b,)], Promise())
+    np.testing.assert_array_equal(which.bound > 0, [True, False, True])
+    (chosen,) = of_node(build.select(compared, x, y), [(which,), (a,), (b,)], Promise())
+    np.testing.assert_allclose(chosen.bound, [0.15, 0.1, 0.1])
+
+
+def test_what_surely_overflows_is_infinite_and_what_may_is_anything() -> None:
+    x, y = params((3,), (3,))
+    big = np.array([3.0e38, 1.0e38, 1.7e38])
+    a, b = Approximation(big), Approximation(big, np.array([0.0, 0.0, 1.0e38]))
+    (total,) = of_node(build.add(x, y), [(a,), (b,)], Promise())
+    assert np.isinf(total.value[0]) and total.bound[0] == 0
+    assert total.value[1] == 2e38 and total.bound[1] < 1e32
+    assert np.isinf(total.bound[2])

@@ -1,0 +1,142 @@
+"""`xlac verify` finds shipped specs right, and names the first node that differs, with its line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import xlac
+from xlac.cli import status
+from xlac.codegen import kernel_dedup
+from xlac.codegen.core.lowered_group import LoweredGroup
+from xlac.codegen.lower import lower
+from xlac.codegen.schedules.decisions import Decisions
+from xlac.debug.verify.subject import VerifiedProgram
+from xlac.debug.verify.taps import Tapped
+from xlac.driver import specialized
+from xlac.frontends.loader import load
+from xlac.fusion.group import Group, Kind
+from xlac_sdk.host.registry import find
+from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel
+from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.rewrite import KernelRewriter
+from xlac_sdk.source import SourceError
+from xlac_sdk.target import Request, Target
+
+SPECS = Path(__file__).parents[2] / "specs"
+SMALL = {
+    "digits": {}, "mlp_small": {}, "branch_cond": {}, "loop_scan": {}, "loop_while": {},
+    "custom_op": {}, "lstm_stream": {}, "tagger": {}, "mul_add_reduce": {},
+    "bert_layer": {"sequence": 8},
+}  # fmt: skip
+SPEC = """xlac: 1
+model: small
+inputs: {x: "f32[3, 40]"}
+graph:
+  scale: sqrt(abs(x))
+  total: sum(scale, axis=1)
+  root: exp(-total)
+  y: root * 2.0 - tanh(total)
+outputs: [y]
+"""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", SMALL)
+def test_shipped_specs_are_right(name: str) -> None:
+    dims = SMALL[name]
+    found = xlac.verify(SPECS / f"{name}.yaml", dims=dims, allow_kernels=False)
+    assert found.right, found.text()
+    judged = [v for v in found.values if v.against == "its inputs"]
+    assert judged, "no group was judged"
+    assert all(np.isfinite(v.deviation.bound) for v in judged if v.draw == "random")
+
+
+def test_taps_leave_kernels_and_results_as_they_are() -> None:
+    model = specialized(load(SPECS / "bert_layer.yaml", dims={"sequence": 8}))
+    backend = find("cpu")
+    program = VerifiedProgram.of(model, backend.target(Request()), backend)
+    assert isinstance(program.taps, Tapped)
+    kernels = program.lowered.program.kernels
+    assert all(a is b for a, b in zip(kernels, program.taps.program.kernels, strict=True))
+    assert program.taps.program.arena_bytes == program.lowered.program.arena_bytes
+    groups = [g for g in program.lowered.partition.groups if g.kind is not Kind.ELEMENTWISE]
+    assert {n for g in groups for n in g.outputs} <= set(program.taps.after)
+
+
+def spoiled(kernel: Kernel) -> Kernel:
+    """The kernel with a square root in the place of every exp."""
+
+    def visit(node: Expr) -> Expr:
+        wrong = isinstance(node, Apply) and node.primitive is Primitive.EXP
+        return replace(node, primitive=Primitive.SQRT) if wrong else node  # type: ignore[type-var]
+
+    return replace(kernel, body=KernelRewriter(visit).block(kernel.body))
+
+
+@pytest.fixture
+def wrong_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels take a square root where they should exp."""
+
+    def lowered(group: Group, target: Target, name: str, decisions: Decisions) -> LoweredGroup:
+        made = lower(group, target, name, decisions)
+        launches = tuple(replace(one, kernel=spoiled(one.kernel)) for one in made.launches)
+        return replace(made, launches=launches)
+
+    monkeypatch.setattr(kernel_dedup, "lower", lowered)
+
+
+def test_a_wrong_kernel_is_named_with_its_line(
+    tmp_path: Path, wrong_kernels: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, report, junit = (tmp_path / n for n in ("small.yaml", "r.json", "r.xml"))
+    spec.write_text(SPEC, "utf-8")
+    options = ["--draw", "random", "--json", str(report), "--junit", str(junit)]
+    assert status(["verify", str(spec), *options]) == 1
+    said = capsys.readouterr().out
+    assert "WRONG" in said and "small.yaml:5,6,7,8" in said
+    made = json.loads(report.read_text("utf-8"))
+    assert made["verdict"] == "wrong"
+    wrong = [v for v in made["values"] if v["verdict"] == "wrong"]
+    assert any(v["against"] == "its inputs" and "small.yaml:5,6,7,8" in v["place"] for v in wrong)
+    suite = ElementTree.parse(junit).getroot()
+    assert int(suite.get("failures", "0")) == len(suite.findall("testcase/failure")) > 0
+
+
+def test_a_right_program_has_exit_code_0(tmp_path: Path) -> None:
+    spec, junit = tmp_path / "small.yaml", tmp_path / "r.xml"
+    spec.write_text(SPEC, "utf-8")
+    assert status(["verify", str(spec), "--junit", str(junit)]) == 0
+    suite = ElementTree.parse(junit).getroot()
+    assert suite.get("failures") == "0" and int(suite.get("tests", "0")) > 6
+
+
+def test_given_inputs_are_used(tmp_path: Path) -> None:
+    spec = tmp_path / "small.yaml"
+    spec.write_text(SPEC, "utf-8")
+    np.savez(tmp_path / "mine.npz", x=np.full((3, 40), 2, np.float32))
+    assert status(["verify", str(spec), "--inputs", str(tmp_path / "mine.npz")]) == 0
+    found = xlac.verify(spec, inputs={"x": np.full((3, 40), np.inf, np.float32)})
+    assert found.right and {v.draw for v in found.values} == {"given"}
+
+
+def test_mistakes_are_told() -> None:
+    with pytest.raises(SourceError, match="engine"):
+        xlac.verify(SPECS / "mul_add_reduce.yaml", against=["onnxrun"], draws=["zeros"])
+    with pytest.raises(SourceError, match="draw"):
+        xlac.verify(SPECS / "mul_add_reduce.yaml", draws=["huge"])
+    with pytest.raises(SourceError, match="no input 'q'"):
+        xlac.verify(SPECS / "mul_add_reduce.yaml", inputs={"q": np.zeros(3, np.float32)})
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "jax"])
+def test_other_engines_agree(engine: str) -> None:
+    pytest.importorskip(engine)
+    found = xlac.verify(SPECS / "digits.yaml", against=["reference", engine], draws=["random"])
+    assert found.right, found.text()
+    assert any(v.against == engine and v.deviation.right for v in found.values), found.text()

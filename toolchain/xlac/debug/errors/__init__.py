@@ -1,0 +1,1 @@
+"""How far results may be from exact arithmetic: the promised bounds, followed through a graph."""

@@ -1,0 +1,176 @@
+"""Errors of sums and of sums of products: those of the terms, and the bound of adding them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from xlac.debug.errors.approximation import GREATEST, Approximation, exact
+from xlac.ir.dims import static
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, Op, attributes
+from xlac.ops.error_bounds import (
+    FAST_WINOGRAD,
+    LEAST_WEIGHT,
+    SUM_OF,
+    SUMS,
+    WINOGRAD,
+    WINOGRAD_CHANNELS,
+    unit_roundoff,
+)
+from xlac.ops.reduction.conv import Conv
+from xlac_sdk.dtypes import DType
+
+Inputs = Sequence[Approximation]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Which of the promised bounds hold: on a device ("cpu" or "gpu"), and with `precision:
+    fast`.
+    """
+
+    device: str = "cpu"
+    tensor_cores: bool = False
+    fast: bool = False
+
+    def roundings(self, mnemonic: str) -> float:
+        """Of a sum that an operation makes, as a multiple of u times the terms' magnitudes."""
+        return SUMS[SUM_OF[mnemonic]].of(self.device, self.tensor_cores)
+
+
+def magnitudes(inputs: Inputs) -> list[Array]:
+    """The most that operands may be in magnitude, in float64; 0 where that is not finite."""
+    found = []
+    for x in inputs:
+        size = np.abs(x.value.astype(np.float64)) + x.bound
+        found.append(np.where(np.isfinite(size), size, 0.0))
+    return found
+
+
+def overflowing(error: Array, total: Array, dtype: DType) -> Array:
+    """The error of a sum whose terms are `total` in magnitude: where some order of adding them
+    overflows, the result may be either infinity, or NaN.
+    """
+    return np.where(total > GREATEST[dtype.compute], np.nan, error)
+
+
+def factor(node: Node, promise: Promise, terms: Callable[[], float]) -> float:
+    """The bound of adding some terms, as a multiple of their magnitudes.
+
+    With `fast` sums may be in any order; in f64 the exact value has roundings too, one for each.
+    """
+    dtype = node.type.dtype
+    roundings = promise.roundings(node.op.mnemonic)
+    if promise.fast:
+        roundings = max(roundings, terms())
+    if dtype is DType.F64:
+        roundings += terms()
+    return roundings * unit_roundoff(dtype)
+
+
+def added(node: Node, inputs: Inputs, promise: Promise, at: Sequence[int]) -> Array | None:
+    """Of a sum of elements of the operands `at`; the others are indices."""
+    op = node.op
+
+    def applied(arrays: Sequence[Array]) -> Array:
+        given = [i.value for i in inputs]
+        for place, array in zip(at, arrays, strict=True):
+            given[place] = array
+        with np.errstate(all="ignore"):
+            return np.asarray(op.evaluate(*given), np.float64)
+
+    summed = [inputs[n] for n in at]
+
+    def terms() -> float:
+        return float(applied([np.ones(i.value.shape) for i in summed]).max(initial=0.0))
+
+    if not node.type.dtype.is_float:
+        return None if exact(summed) else applied([i.bound for i in summed])
+    total = applied(magnitudes(summed))
+    found = factor(node, promise, terms) * total
+    if not exact(summed):
+        found = found + applied([i.bound for i in summed])
+    return overflowing(found, total, node.type.dtype)
+
+
+def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
+    """Of a contraction or a convolution."""
+    a, b = inputs
+    if not node.type.dtype.is_float:
+        return None if exact(inputs) else np.full(static(node.type.shape), np.inf)
+    sizes = magnitudes(inputs)
+    op = _in_float64(node.op)
+
+    def applied(left: Array, right: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(op.evaluate(left, right), np.float64)
+
+    total = applied(*sizes)
+    found = factor(node, promise, lambda: _terms(node)) * total
+    if a.error is not None:
+        found = found + applied(a.error, sizes[1])
+    if b.error is not None:
+        found = found + applied(magnitudes([Approximation(a.value)])[0], b.error)
+    if isinstance(node.op, Conv) and found.size and _fewer_products(node.op, node):
+        found = np.maximum(found, _winograd(node.op, sizes, promise))
+    return overflowing(found, total, node.type.dtype)
+
+
+def _in_float64(op: Op) -> Op:
+    wanted = attributes(op).get("out_dtype")
+    return op if wanted is None else replace(op, out_dtype=None)  # type: ignore[call-arg]
+
+
+def _terms(node: Node) -> float:
+    """How many products each result adds, at most."""
+    lhs, rhs = (static(i.type.shape) for i in node.inputs)
+    if isinstance(node.op, Conv):
+        sizes = dict(zip(node.op.layout[1], rhs, strict=True))
+        return float(prod(size for axis, size in sizes.items() if axis != "O"))
+    return float(prod(lhs[axis] for axis in attributes(node.op)["contract_lhs"]))
+
+
+# ---- convolutions by fewer products --------------------------------------------------------------
+
+
+def _fewer_products(op: Conv, node: Node) -> bool:
+    """Whether the chapter lets Winograd's algorithm compute it: 3 by 3, stride 1, f32."""
+    taps = dict(zip(op.layout[1], node.inputs[1].type.shape, strict=True))
+    ones = (*op.strides, *op.lhs_dilation, *op.rhs_dilation)
+    return (
+        len(op.spatial) == 2
+        and all(taps[letter] == 3 for letter in op.spatial)
+        and set(ones) == {1}
+        and op.feature_groups == op.batch_groups == 1
+        and node.type.dtype is DType.F32
+    )
+
+
+def _winograd(op: Conv, sizes: Sequence[Array], promise: Promise) -> Array:
+    """128 (C + 12) M W u, M the largest pixel under the window, over all channels."""
+    x = sizes[0].transpose([op.layout[0].index(k) for k in "NC" + op.spatial])
+    kernel = sizes[1].transpose([op.layout[1].index(k) for k in "OI" + op.spatial])
+    channels = x.shape[1]
+    wide = 2 if promise.fast else 0  # a tile's pixels reach beyond the window
+    pads = [(low + wide, high + wide) for low, high in zip(op.low, op.high, strict=True)]
+    edges = [(max(a, 0), max(b, 0)) for a, b in pads]
+    pixels = np.pad(x.max(axis=1, initial=0.0), [(0, 0), *edges])
+    cut = [
+        slice(max(-a, 0), size - max(-b, 0))
+        for (a, b), size in zip(pads, pixels.shape[1:], strict=True)
+    ]
+    pixels = pixels[:, cut[0], cut[1]]
+    window = (3 + 2 * wide,) * 2
+    largest = np.lib.stride_tricks.sliding_window_view(pixels, window, (1, 2)).max((-2, -1))
+    weights = np.maximum(kernel, LEAST_WEIGHT).sum(axis=(1, 2, 3))
+    scale = WINOGRAD * (channels + WINOGRAD_CHANNELS) * unit_roundoff(DType.F32)
+    if promise.fast:
+        scale = max(scale, FAST_WINOGRAD)
+    found = scale * largest[:, None] * weights[None, :, None, None]
+    order = "NC" + op.spatial
+    laid: Array = found.transpose([order.index(k) for k in op.layout[2]])
+    return laid

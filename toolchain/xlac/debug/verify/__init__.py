@@ -1,0 +1,1 @@
+"""`xlac verify`: whether a compiled program computes what its model means, node by node."""

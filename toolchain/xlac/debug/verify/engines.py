@@ -1,0 +1,124 @@
+"""Other engines that run the same model: ONNX Runtime on its export, JAX on its StableHLO, PyTorch
+on the exported program that it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from xlac.ir.op import Array
+from xlac.model import Model
+from xlac.ops.tensor.leaf import param
+
+Outputs = dict[str, Array]
+
+
+class EngineUnavailable(Exception):
+    """An engine that is not installed, or cannot run this model; the text says why."""
+
+
+def onnxruntime(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
+    """ONNX Runtime on its CPU, on the user's file if that is one, else on our export of it."""
+    _needs("onnxruntime", "onnx")
+    import onnxruntime as ort
+
+    if source is not None and source.suffix == ".onnx":
+        data: str | bytes = str(source)
+    else:
+        from xlac.exporters.onnx import model as exported
+        from xlac_sdk.source import XlacError
+
+        try:
+            data = exported.proto(model).SerializeToString()
+        except XlacError as error:
+            raise EngineUnavailable(f"ONNX cannot say it: {_first(error)}") from None
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        wanted = {i.name for i in session.get_inputs()}
+        given = {name: array for name, array in inputs.items() if name in wanted}
+        found = session.run(None, given)
+    except Exception as error:  # whatever a C++ library throws
+        raise EngineUnavailable(_first(error)) from None
+    names = [o.name for o in session.get_outputs()]
+    return _named(model, names, found)
+
+
+def jax(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
+    """XLA for CPUs, as JAX comes with it, on our export to StableHLO."""
+    _needs("jax")
+    import jax as library
+    from jax._src import xla_bridge
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+
+    from xlac.exporters.stablehlo import text
+    from xlac_sdk.source import XlacError
+
+    try:
+        module = text(model)
+    except XlacError as error:
+        raise EngineUnavailable(f"StableHLO cannot say it: {_first(error)}") from None
+    arrays = [inputs[param(node).name] for node in model.graph.inputs]
+    try:
+        with library.enable_x64(True):
+            backend = xla_bridge.get_backend("cpu")
+            device = backend.local_devices()[0]
+            context = mlir.make_ir_context()
+            with context, ir.Location.unknown(context):
+                parsed = ir.Module.parse(module)
+                devices = xla_client.DeviceList((device,))
+                options = xla_client.CompileOptions()
+                made = backend.compile_and_load(parsed, devices, options, [])
+            given = [library.device_put(a, device) for a in arrays]
+            results = made.execute_sharded(given).disassemble_into_single_device_arrays()
+    except Exception as error:  # XLA's errors are of many kinds
+        raise EngineUnavailable(_first(error)) from None
+    return _named(model, list(model.graph.outputs), [np.asarray(r[0]) for r in results])
+
+
+def torch(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
+    """PyTorch, eagerly, on a .pt2 file."""
+    if source is None or source.suffix != ".pt2":
+        raise EngineUnavailable("PyTorch runs .pt2 files alone")
+    _needs("torch")
+    import torch as library
+
+    program = library.export.load(str(source)).module()
+    given = [library.from_numpy(np.array(inputs[param(n).name])) for n in model.inputs]
+    with library.no_grad():
+        found = program(*given)
+    values = list(found) if isinstance(found, tuple | list) else [found]
+    return _named(model, list(model.graph.outputs), [v.numpy() for v in values])
+
+
+ENGINES: Mapping[str, Callable[[Model, Path | None, Mapping[str, Array]], Outputs]] = {
+    "onnxruntime": onnxruntime,
+    "torch": torch,
+    "jax": jax,
+}
+"""By the name that `--against` takes; `reference` is our own interpreter."""
+
+
+def _needs(*packages: str) -> None:
+    for package in packages:
+        if find_spec(package) is None:
+            raise EngineUnavailable(f"{package} is not installed")
+
+
+def _named(model: Model, names: list[str], arrays: list[Array]) -> Outputs:
+    """Results by the names that our outputs have: their own, or else in the same order."""
+    own = list(model.graph.outputs)
+    if not set(own) & set(names):
+        names = own
+    return {name: np.asarray(array) for name, array in zip(names, arrays, strict=False)}
+
+
+def _first(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300] or type(error).__name__

@@ -1,0 +1,84 @@
+"""A program under verification: compiled, with taps where there can be some, and how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xlac.debug.errors.sums import Promise
+from xlac.debug.verify.taps import Tapped, tapped
+from xlac.driver import Lowered, executable, lower
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.model import Model
+from xlac.ops.tensor.leaf import Param
+from xlac.runtime.compiled import Compiled
+from xlac_sdk.backend import Backend
+from xlac_sdk.programs.program import Program
+from xlac_sdk.target import Target
+
+
+def promise_of(target: Target, model: Model) -> Promise:
+    """Which bounds hold for a model on a target."""
+    cores = target.device == "gpu" and bool(getattr(target, "tensor_cores", False))
+    return Promise(target.device, cores, model.precision == "fast")
+
+
+def ran(compiled: Compiled, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """All outputs of a call from the first state, whole."""
+    program: Program = compiled.program
+    compiled.reset()
+    out = {s.name: np.zeros(s.extents({}), s.dtype.numpy) for s in program.outputs}
+    compiled.run({s.name: inputs[s.name] for s in program.inputs}, out)
+    return out
+
+
+@dataclass(eq=False)
+class VerifiedProgram:
+    """A model compiled for a target; `taps` is text where there can be none."""
+
+    model: Model
+    backend: Backend
+    lowered: Lowered
+    compiled: Compiled
+    taps: Tapped | str
+    with_taps: Compiled | None
+
+    @classmethod
+    def of(
+        cls, model: Model, target: Target, backend: Backend, taps: bool = True
+    ) -> VerifiedProgram:
+        """Compiles a model whose sizes are all known."""
+        lowered = lower(model, target)
+        compiled = executable(lowered, backend)
+        made: Tapped | str = tapped(lowered) if taps else "nobody asked for them"
+        with_taps = None
+        if isinstance(made, Tapped):
+            with_taps = executable(replace(lowered, program=made.program), backend)
+        return cls(model, backend, lowered, compiled, made, with_taps)
+
+    @property
+    def target(self) -> Target:
+        """What it is compiled for."""
+        return self.lowered.target
+
+    @property
+    def promise(self) -> Promise:
+        """Which bounds hold."""
+        return promise_of(self.target, self.model)
+
+    def states(self) -> dict[str, Array]:
+        """The first value of every state: zeros."""
+        return {
+            n.op.name: np.zeros(n.type.shape, n.type.dtype.numpy)  # type: ignore[arg-type]
+            for n in self.model.graph.nodes()
+            if isinstance(n.op, Param) and n.op.kind == "state"
+        }
+
+    def tapped_run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], dict[Node, Array]]:
+        """The outputs of the program with taps, and what each node left. Needs taps."""
+        assert isinstance(self.taps, Tapped) and self.with_taps is not None
+        out = ran(self.with_taps, inputs)
+        return out, {node: out[name] for node, name in self.taps.after.items()}
