@@ -103,7 +103,7 @@ def test_a_wrong_kernel_is_named_with_its_line(
     made = json.loads(report.read_text("utf-8"))
     assert made["verdict"] == "wrong"
     wrong = [v for v in made["values"] if v["verdict"] == "wrong"]
-    assert any(v["against"] == "its inputs" and "small.yaml:5,6,7,8" in v["place"] for v in wrong)
+    assert any(v["against"] == "its inputs" and "small.yaml:5,6,7,8" in v["lines"] for v in wrong)
     suite = ElementTree.parse(junit).getroot()
     assert int(suite.get("failures", "0")) == len(suite.findall("testcase/failure")) > 0
 

@@ -79,10 +79,9 @@ def deviation(found: Array, meant: Approximation, dtype: DType) -> Deviation:
         free = np.isinf(bound)
         beyond = ~same & ~free & ~(apart <= bound)
         share = np.where(free, -1.0, np.where(bound > 0, apart / bound, np.where(same, 0, np.inf)))
-        finite = np.isfinite(apart) & ~free
         units = ulp(b, dtype) if dtype.is_float else np.ones(b.shape)
-        ulps = np.where(finite, apart / units, 0.0)
-        relative = np.where(finite & (b != 0) & np.isfinite(b), apart / np.abs(b), 0.0)
+        ulps = np.where(free, 0.0, apart / units)
+        relative = np.where(~free & (b != 0) & np.isfinite(b), apart / np.abs(b), 0.0)
     worst = int(np.argmax(np.where(beyond, np.inf, share)))
     at = tuple(int(i) for i in np.unravel_index(worst, found.shape))
     return Deviation(
@@ -90,7 +89,7 @@ def deviation(found: Array, meant: Approximation, dtype: DType) -> Deviation:
         int(beyond.sum()),
         float(ulps.max()),
         float(relative.max()),
-        float(np.where(finite, apart, 0.0).max()),
+        float(np.where(free, 0.0, apart).max()),
         at,
         float(a[at]),
         float(b[at]),

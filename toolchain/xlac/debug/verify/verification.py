@@ -38,7 +38,7 @@ class VerifiedValue:
             "inputs": self.draw,
             "name": self.name,
             "against": self.against,
-            "place": self.place,
+            "lines": self.place,
             "verdict": "right" if self.right else "wrong",
             **inherited,
             **self.deviation.json(),
