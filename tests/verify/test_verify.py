@@ -30,10 +30,17 @@ from xlac_sdk.target import Request, Target
 
 SPECS = Path(__file__).parents[2] / "specs"
 SMALL = {
-    "digits": {}, "mlp_small": {}, "branch_cond": {}, "loop_scan": {}, "loop_while": {},
-    "custom_op": {}, "lstm_stream": {}, "tagger": {}, "mul_add_reduce": {},
+    "digits": {},
+    "mlp_small": {},
+    "branch_cond": {},
+    "loop_scan": {},
+    "loop_while": {},
+    "custom_op": {},
+    "lstm_stream": {},
+    "tagger": {},
+    "mul_add_reduce": {},
     "bert_layer": {"sequence": 8},
-}  # fmt: skip
+}
 SPEC = """xlac: 1
 model: small
 inputs: {x: "f32[3, 40]"}

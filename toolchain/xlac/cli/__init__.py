@@ -33,6 +33,8 @@ VERBS = {
     "doctor": "Check this installation.",
 }
 
+FAULTS = ("verify", "bisect", "reduce")  # in a folder of their own
+
 
 class Verbs(click.Group):
     """Loads a verb's module when it is used, so that `--help` answers at once."""
@@ -45,8 +47,9 @@ class Verbs(click.Group):
         """The command of a verb, whose module is imported now."""
         if cmd_name not in VERBS:
             return None
+        folder = "faults" if cmd_name in FAULTS else "commands"
         command: click.Command = import_module(
-            f"xlac.cli.commands.{cmd_name}{'_' * iskeyword(cmd_name)}"
+            f"xlac.cli.{folder}.{cmd_name}{'_' * iskeyword(cmd_name)}"
         ).command
         return command
 

@@ -13,7 +13,7 @@ from xlac_sdk.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Deviation:
+class Discrepancy:
     """Of an array: `wrong` of its `elements` are beyond the bound. The errors are the largest of
     all elements; `place`, `found`, `meant` and `bound` are those of the element that is furthest
     beyond its bound, or nearest to it.
@@ -62,14 +62,14 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def deviation(found: Array, meant: Approximation, dtype: DType) -> Deviation:
+def deviation(found: Array, meant: Approximation, dtype: DType) -> Discrepancy:
     """Compares a result of a type with its meaning and the bound of its error."""
     wanted = meant.value
     if found.shape != wanted.shape or found.dtype != dtype.numpy:
         text = f"{found.dtype}{list(found.shape)}, meant {dtype.value}{list(wanted.shape)}"
-        return Deviation(max(found.size, 1), max(found.size, 1), found=text)
+        return Discrepancy(max(found.size, 1), max(found.size, 1), found=text)
     if not found.size:
-        return Deviation(0, 0)
+        return Discrepancy(0, 0)
     a, b = found.astype(np.float64), wanted.astype(np.float64)
     bound = meant.bound
     with np.errstate(all="ignore"):
@@ -84,7 +84,7 @@ def deviation(found: Array, meant: Approximation, dtype: DType) -> Deviation:
         relative = np.where(~free & (b != 0) & np.isfinite(b), apart / np.abs(b), 0.0)
     worst = int(np.argmax(np.where(beyond, np.inf, share)))
     at = tuple(int(i) for i in np.unravel_index(worst, found.shape))
-    return Deviation(
+    return Discrepancy(
         found.size,
         int(beyond.sum()),
         float(ulps.max()),

@@ -13,7 +13,7 @@ import numpy as np
 from xlac.debug.errors.approximation import Approximation
 from xlac.debug.errors.propagate import of_node
 from xlac.debug.errors.sums import Promise
-from xlac.debug.verify.deviation import Deviation, deviation
+from xlac.debug.verify.deviation import Discrepancy, deviation
 from xlac.driver import Lowered
 from xlac.fusion.group import Group, Kind
 from xlac.fusion.partition import is_alias
@@ -35,7 +35,7 @@ class JudgedNode:
     number: int
     group: Group
     node: Node
-    own: Deviation
+    own: Discrepancy
     inherited: float | None = None
 
     @property

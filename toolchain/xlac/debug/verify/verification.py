@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from xlac.debug.verify.deviation import Deviation
+from xlac.debug.verify.deviation import Discrepancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class VerifiedValue:
     draw: str
     name: str
     against: str
-    deviation: Deviation
+    deviation: Discrepancy
     place: str = ""
     judged: bool = True
     inherited: float | None = None  # of a group: how far it is from the exact value of the model

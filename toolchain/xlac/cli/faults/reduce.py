@@ -49,7 +49,7 @@ def command(
     """
     import numpy as np
 
-    from xlac.cli.commands.bisect import open_subject
+    from xlac.cli.faults.bisect import open_subject
     from xlac.debug.reduce import FailingCase, reduce
     from xlac.ir.text import show
 

@@ -1,0 +1,1 @@
+"""Verbs that tell whether a program is right, and what is at fault."""

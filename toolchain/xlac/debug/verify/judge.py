@@ -1,0 +1,182 @@
+"""A program judged for one set of inputs: its groups, what is between them, the passes before them,
+its outputs, and what other engines make of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac.debug.errors.approximation import Approximation
+from xlac.debug.profile import place
+from xlac.debug.verify.deviation import deviation
+from xlac.debug.verify.engines import ENGINES, EngineUnavailable
+from xlac.debug.verify.exact import chain, estimated
+from xlac.debug.verify.nodes import GroupJudge, JudgedNode
+from xlac.debug.verify.subject import VerifiedProgram, ran
+from xlac.debug.verify.verification import VerifiedValue
+from xlac.ir.op import Array
+from xlac.model import Model
+from xlac_sdk.dtypes import DType
+
+REFERENCE = "reference"
+"""The engine that is the meaning of the model, in float64."""
+
+
+class DrawJudge:
+    """A program judged for one set of inputs."""
+
+    def __init__(self, program: VerifiedProgram, draw: str, inputs: Mapping[str, Array]) -> None:
+        self.program, self.draw = program, draw
+        self.inputs = {**inputs, **program.states()}
+        self.notes: list[str] = []
+        self.causes: list[str] = []
+
+    def judged(
+        self, against: Sequence[str], source: Path | None
+    ) -> tuple[list[VerifiedValue], list[str], list[str]]:
+        """Every comparison, remarks and causes."""
+        found = ran(self.program.compiled, self.inputs)
+        model = self.program.model
+        exact = estimated(model.graph, self.inputs, model.weights)
+        outputs = list(self._outputs(found, exact)) if REFERENCE in against else []
+        nodes = list(self._nodes(found, exact)) if self.program.with_taps is not None else []
+        values = [*nodes, *self._weighed(outputs, nodes)]
+        for name in against:
+            if name != REFERENCE:
+                values += self._engine(name, source, found, exact, REFERENCE not in against)
+        return values, self.notes, self.causes
+
+    def _outputs(
+        self, found: Mapping[str, Array], exact: Mapping[str, Approximation]
+    ) -> Iterator[VerifiedValue]:
+        for slot in self.program.lowered.program.outputs:
+            if slot.name in exact:
+                off = deviation(found[slot.name], exact[slot.name], slot.dtype)
+                node = self.program.model.graph.outputs[slot.name]
+                where = place([node.origin]) if node.origin else ""
+                yield VerifiedValue(self.draw, slot.name, REFERENCE, off, where)
+
+    def _nodes(
+        self, found: Mapping[str, Array], exact: Mapping[str, Approximation]
+    ) -> Iterator[VerifiedValue]:
+        """Every group's values, and whether what is between groups, and before them, is right."""
+        program = self.program
+        again, left = program.tapped_run(self.inputs)
+        for name, array in found.items():
+            if not same_bits(array, again[name]):
+                self.causes.append(
+                    f"output '{name}' of the program is not that of the same kernels with copies "
+                    "between them: a race, or code in the cache that is not this program's"
+                )
+        lowered = program.lowered
+        judge = GroupJudge(lowered, self.inputs, left, program.promise)
+        graph = lowered.partition.graph
+        outputs, between = chain(graph, self.inputs, lowered.model.weights, set(left))
+        for judged in judge.all():
+            yield self._node(judged, left, between)
+        for name, node in graph.outputs.items():
+            if name in again and not same_bits(again[name], judge.value(node)):
+                self.causes.append(
+                    f"output '{name}' is not what the last group left: the steps that write it"
+                )
+        self._passes(outputs, exact)
+
+    def _node(
+        self, judged: JudgedNode, left: Mapping[Any, Array], between: Mapping[Any, Array]
+    ) -> VerifiedValue:
+        inherited = None
+        if judged.node in between and judged.node.type.dtype.is_float:
+            with np.errstate(all="ignore"):
+                apart = np.abs(left[judged.node].astype(np.float64) - between[judged.node])
+            inherited = float(np.where(np.isfinite(apart), apart, 0.0).max(initial=0.0))
+        return VerifiedValue(
+            self.draw,
+            judged.name,
+            "its inputs",
+            judged.own,
+            place(judged.places),
+            inherited=inherited,
+        )
+
+    def _passes(self, outputs: Mapping[str, Array], exact: Mapping[str, Approximation]) -> None:
+        """Whether the graph that was lowered means what the user's does."""
+        for name, value in outputs.items():
+            if name not in exact:
+                continue
+            off = deviation(value, replace_type(exact[name], value), _type(value))
+            if not off.right:
+                self.causes.append(f"output '{name}': a pass changed what the graph means ({off})")
+
+    def _weighed(
+        self, outputs: list[VerifiedValue], nodes: list[VerifiedValue]
+    ) -> Iterator[VerifiedValue]:
+        """Outputs are not judged where every node explains what it adds: then errors are inherited
+        from rounding that is promised.
+        """
+        explained = bool(nodes) and not self.causes and all(v.right for v in nodes)
+        for value in outputs:
+            if not value.right and explained:
+                self.notes.append(
+                    f"{self.draw}: output '{value.name}' is far from the exact value, but every "
+                    "group keeps its bound: the model amplifies rounding"
+                )
+                value = replace(value, judged=False)
+            yield value
+
+    def _engine(
+        self,
+        name: str,
+        source: Path | None,
+        found: Mapping[str, Array],
+        exact: Mapping[str, Approximation],
+        judged: bool,
+    ) -> list[VerifiedValue]:
+        model: Model = self.program.model
+        try:
+            theirs = ENGINES[name](model, source, self.inputs)
+        except EngineUnavailable as why:
+            self.notes.append(f"{name}: {why}")
+            return []
+        made = []
+        for output, array in found.items():
+            if output not in theirs or output not in exact:
+                continue
+            other = theirs[output]
+            if other.shape != array.shape:
+                other = other.reshape(array.shape) if other.size == array.size else other
+            wide = other.astype(np.float64) if _type(array).is_float else other
+            room = Approximation(wide, exact[output].error)
+            off = deviation(array, room, _type(array))
+            if not off.right:
+                theirs_off = deviation(other.astype(array.dtype), exact[output], _type(array))
+                self.notes.append(
+                    f"{self.draw}: {name} on '{output}' is "
+                    + ("near the exact value" if theirs_off.right else "itself far from it")
+                )
+            made.append(VerifiedValue(self.draw, output, name, off, judged=judged))
+        return made
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays are equal to the bit; any NaN is as any other."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.tobytes() == b.tobytes():
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+
+
+def replace_type(meant: Approximation, value: Array) -> Approximation:
+    """The meaning in the type of a value in float64."""
+    floats = value.dtype == np.float64
+    return Approximation(meant.value.astype(np.float64) if floats else meant.value, meant.error)
+
+
+def _type(array: Array) -> DType:
+    return DType.of(array.dtype)
