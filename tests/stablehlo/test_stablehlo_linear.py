@@ -95,6 +95,36 @@ def test_cholesky_as_jax_calls_it(lower: bool) -> None:
     assert told.tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4), (4, 2)])
+def test_lu_as_jax_calls_it(shape: tuple[int, int]) -> None:
+    """Pivots count from 1, and the report names the first column without one."""
+    a = RNG.normal(size=shape)
+    given = np.stack([a, a])
+    given[1, :, 1] = 0.0
+    rows, columns = shape
+    type = f"tensor<2x{rows}x{columns}xf64>"
+    pivots, report = f"tensor<2x{min(shape)}xi32>", "tensor<2xi32>"
+    text = LAPACK.format(
+        params=f"%a: {type}",
+        results=f"{type}, {pivots}, {report}",
+        several=":3",
+        target="lapack_dgetrf_ffi",
+        args="%a",
+        options="",
+        takes=type,
+        gives=f"({type}, {pivots}, {report})",
+        returned="%r#0, %r#1, %r#2",
+    )
+    packed, places, told = results(text, given)
+    count = min(shape)
+    for x, factors, exchanges in zip(given, packed, places, strict=True):
+        made = (np.tril(factors[:, :count], -1) + np.eye(rows, count)) @ np.triu(factors[:count])
+        for k, row in enumerate(exchanges - 1):
+            x[[k, row]] = x[[row, k]]
+        np.testing.assert_allclose(made, x, 1e-14, 1e-14)
+    assert told.tolist() == [0, 2]
+
+
 @pytest.mark.parametrize("options", ["LLNN", "LUTU", "RLTN", "RUCU", "LUNN", "RLNU"])
 def test_triangular_solve_as_jax_calls_it(options: str) -> None:
     side, part, form, diagonal = options

@@ -45,6 +45,13 @@ OTHERS = (
     unary("stablehlo.convert", F32, CODES),
     binary("stablehlo.triangular_solve", SQUARE, SQUARE, SOLVED),
     main(
+        [SQUARE],
+        [SQUARE, "tensor<3xi32>", "tensor<i32>"],
+        "    %0:3 = stablehlo.custom_call @lapack_sgetrf_ffi(%arg0) {mhlo.backend_config = {}} : "
+        f"({SQUARE}) -> ({SQUARE}, tensor<3xi32>, tensor<i32>)\n"
+        f"    return %0#0, %0#1, %0#2 : {SQUARE}, tensor<3xi32>, tensor<i32>",
+    ),
+    main(
         ["tensor<2xui64>"],
         ["tensor<2xui64>", "tensor<3xui32>"],
         "    %0:2 = stablehlo.rng_bit_generator %arg0, algorithm = THREE_FRY : "

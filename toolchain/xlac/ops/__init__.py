@@ -14,10 +14,11 @@ FILES = {
         "response_norm pooling adaptive_pooling probability recurrent"
     ),
     "reduction": (
-        "algebra rounding contraction conv order ranking reduction window window_choice "
+        "rounding contraction conv order ranking reduction window window_choice "
         "cumulative named_reductions statistics extremes"
     ),
     "transforms": "fft real_fft dct",
+    "linalg": "triangular_solve cholesky lu lu_solve solve inv det slogdet",
     "scalar": (
         "activation gating arithmetic comparison convert elementary trigonometric logic "
         "minifloat_codes native special gamma"

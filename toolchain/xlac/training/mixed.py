@@ -25,14 +25,14 @@ from xlac_sdk.dtypes import DType
 WIDE = frozenset(
     "acos acosh asin asinh atan2 bessel_i1e binary_cross_entropy "
     "binary_cross_entropy_with_logits cholesky cosh dct "
-    "cosine_similarity cross_entropy cummax cummin cumprod cumsum cumulative digamma "
+    "cosine_similarity cross_entropy cummax cummin cumprod cumsum cumulative det digamma "
     "erf_inv erfc exp exp2 expm1 fft "
     "group_norm huber_loss instance_norm kl_div l1_loss layer_norm lgamma "
-    "irfft local_response_norm log log1p log2 log_softmax "
-    "logsumexp mean mse_loss next_after nll_loss norm normalize polygamma pow prod "
+    "inv irfft local_response_norm log log1p log2 log_softmax "
+    "logsumexp lu lu_solve mean mse_loss next_after nll_loss norm normalize polygamma pow prod "
     "reciprocal reduce rms_norm "
-    "rsqrt scatter scatter_add scatter_elements scatter_nd sinh softmax "
-    "softmax_cross_entropy softplus sqrt square "
+    "rsqrt scatter scatter_add scatter_elements scatter_nd sinh slogdet softmax "
+    "softmax_cross_entropy softplus solve sqrt square "
     "squared_difference std sum tan triangular_solve var window zeta".split()
 )
 """Computed in f32 with an f32 result, because half precision loses too much: sums, norms, softmax,

@@ -10,7 +10,7 @@ from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.reduction.algebra import Ints
+from xlac.ops.linalg.matrices import Ints
 from xlac.ops.transforms.fft import Transform
 from xlac.ops.transforms.real_fft import Irfft, Rfft
 from xlac.ops.transforms.stages import multiplied

@@ -14,7 +14,7 @@ from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.checks import check_dtype, check_table
-from xlac.ops.reduction.algebra import WIDE, Ints
+from xlac.ops.linalg.matrices import WIDE, Ints
 from xlac.ops.transforms.stages import PRIME, DftForm, parts_of, radices, stacked, transformed
 from xlac_sdk.dtypes import DType
 

@@ -10,7 +10,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build
-from xlac.ops.reduction.algebra import Ints
+from xlac.ops.linalg.matrices import Ints
 from xlac.ops.transforms.fft import Transform
 from xlac.ops.transforms.stages import DftForm, multiplied, parts_of, stacked, transformed
 from xlac_sdk.dtypes import DType

@@ -12,6 +12,7 @@ from xlac.frontends.stablehlo.ops import (
     dynamic,
     elementwise,
     indexing,
+    lapack,
     linear,
     normalization,
     random,
@@ -24,6 +25,6 @@ from xlac.frontends.stablehlo.ops import (
 
 __all__ = [
     "chlo", "composites", "contraction", "control", "conversion", "creation", "dynamic",
-    "elementwise", "indexing", "linear", "normalization", "random", "reductions", "refused",
-    "sorting", "views", "windows",
+    "elementwise", "indexing", "lapack", "linear", "normalization", "random", "reductions",
+    "refused", "sorting", "views", "windows",
 ]  # fmt: skip

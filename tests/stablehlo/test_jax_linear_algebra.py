@@ -1,0 +1,45 @@
+"""Linear algebra of JAX: what it lowers to calls of LAPACK is ours, with JAX's results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlac
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+from jax.scipy import linalg as scipy_linalg
+
+RNG = np.random.default_rng(4)
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "lu": jax.lax.linalg.lu,
+    "solve": lambda a: jnp.linalg.solve(a, a @ a + 1),
+    "solve of vectors": lambda a: jnp.linalg.solve(a, a[..., :1, :].swapaxes(-1, -2)),
+    "inv": jnp.linalg.inv,
+    "det": jnp.linalg.det,
+    "slogdet": jnp.linalg.slogdet,
+    "expm": scipy_linalg.expm,
+    "gradient of solve": jax.grad(lambda a: (jnp.linalg.solve(a, a * 2 + 1) ** 2).sum()),
+    "gradient of det": jax.grad(lambda a: jnp.linalg.det(a).sum()),
+    "gradient of lu": jax.grad(lambda a: (jax.lax.linalg.lu(a)[0] ** 2).sum()),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.sampled(4)
+def test_results_are_those_of_jax(name: str) -> None:
+    for shape, dtype in (((5, 5), np.float64), ((2, 4, 4), np.float32), ((1, 1), np.float64)):
+        a = RNG.normal(size=shape).astype(dtype)
+        with jax.enable_x64(True):
+            found = jax.tree.leaves(xlac.from_jax(FUNCTIONS[name], a)(a))
+            wanted = jax.tree.leaves(jax.jit(FUNCTIONS[name])(a))
+        exact = 1e-10 if dtype is np.float64 else 2e-3
+        for x, y in zip(found, wanted, strict=True):
+            assert x.dtype == y.dtype and x.shape == y.shape
+            np.testing.assert_allclose(x, y, exact, exact)

@@ -1,0 +1,80 @@
+"""LAPACK's functions, which JAX calls for linear algebra on a CPU."""
+
+from __future__ import annotations
+
+from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
+from xlac.frontends.stablehlo.site import Built, OperationSite
+from xlac.frontends.stablehlo.text.elements import part_of
+from xlac.frontends.stablehlo.text.syntax import TensorType
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.linalg.lu import Lu
+from xlac.ops.linalg.matrices import diagonal
+from xlac_sdk.dtypes import DType
+
+
+def potrf(site: OperationSite) -> Built:
+    """LAPACK's factor, as JAX calls it for `cholesky`: the triangle `uplo`, 0 in the other, which
+    LAPACK leaves as it is; and i32, 0 or the first row (from 1) where a is not positive definite.
+    """
+    site.takes(1)
+    _, report = site.results(2)
+    factor = build.apply1("cholesky", site.number(0), lower=_letter(site, "uplo", "LU") == "L")
+    along = diagonal(factor)
+    return [factor, _first(build.compare(along, "ne", along), report)]
+
+
+def trsm(site: OperationSite) -> Built:
+    """LAPACK's solution with a triangular matrix, as JAX calls it for `triangular_solve`."""
+    site.takes(2)
+    return build.apply1(
+        "triangular_solve",
+        site.number(0),
+        site.number(1),
+        left=_letter(site, "side", "LR") == "L",
+        lower=_letter(site, "uplo", "LU") == "L",
+        unit=_letter(site, "diag", "UN") == "U",
+        transpose=_letter(site, "trans_x", "NTC") != "N",
+    )
+
+
+def getrf(site: OperationSite) -> Built:
+    """LAPACK's factors with rows exchanged, as JAX calls it for `lu`: the factors, the row of each
+    pivot, from 1, and i32, 0 or the first column (from 1) of which U has a 0 on its diagonal.
+    """
+    site.takes(1)
+    report = site.results(3)[2]
+    packed, pivots, _ = build.results(Node.of(Lu(), site.number(0)))
+    count, rank = pivots.shape[-1], packed.type.rank
+    square = build.cut(build.cut(packed, rank - 2, 0, count), rank - 1, 0, count)
+    zeros = build.compare(diagonal(square), "eq", 0.0)
+    return [packed, build.add(pivots, 1), _first(zeros, report)]
+
+
+def _first(wrong: Node, report: TensorType) -> Node:
+    """0, or the number of the first that is wrong along the last axis, from 1, in the type that the
+    text has for it.
+    """
+    rank, count = wrong.type.rank, wrong.shape[-1]
+    assert isinstance(count, int)  # matrices have a known size
+    dtype = part_of(report.element).dtype
+    if not count:
+        return build.full(0, wrong.shape[:-1], dtype)
+    number = build.add(build.iota(wrong.shape, rank - 1, DType.I32), 1)
+    first = build.reduce(build.select(wrong, number, count + 1), "min", rank - 1)
+    return build.cast(build.select(build.compare(first, "gt", count), 0, first), dtype)
+
+
+def _letter(site: OperationSite, name: str, known: str) -> str:
+    """A letter that an option of LAPACK is, which JAX gives as its number."""
+    given = site.fields("mhlo.backend_config").get(name)
+    letter = chr(given) if isinstance(given, int) and 0 < given < 128 else ""
+    if letter not in known or not letter:
+        site.fail(f"{name} is one of {', '.join(known)}, as a number")
+    return letter
+
+
+for _precision in "sd":
+    CUSTOM_CALLS[f"lapack_{_precision}potrf_ffi"] = potrf
+    CUSTOM_CALLS[f"lapack_{_precision}getrf_ffi"] = getrf
+    CUSTOM_CALLS[f"lapack_{_precision}trsm_ffi"] = trsm

@@ -1,0 +1,82 @@
+"""The triangular factor of positive definite matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlac.ir.composite import Composite
+from xlac.ir.graph import Node
+from xlac.ir.op import Sample, declare
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.linalg.matrices import check_square, entry, over, placed, product, swapped
+from xlac_sdk.dtypes import DType
+
+
+@declare
+class Cholesky(Composite):
+    """The lower triangular L with L L' = a, or with `lower: false` the upper U with U' U = a, for
+    positive definite a.
+
+    Only that triangle of a is read. Where a is not positive definite there are NaNs. The residual
+    |L L' - a| is below 2 n eps |L| |L'|, element by element.
+    """
+
+    mnemonic = "cholesky"
+    operands = ("a",)
+    leading = {}
+    lower: bool = True
+
+    def infer(self, *types: Type) -> Type:
+        (a,) = types
+        check_square(self.mnemonic, a)
+        return a
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
+        """L times the lower triangle, its diagonal halved, of L⁻¹ da L⁻ᵀ, where da is the symmetric
+        matrix of the triangle that is read.
+        """
+        (change,) = tangents
+        assert change is not None
+        low, change = (node, change) if self.lower else (swapped(node), swapped(change))
+        inner = build.apply1("tril", change, k=-1)
+        whole = build.add(build.apply1("tril", change), swapped(inner))
+        left = build.apply1("triangular_solve", low, whole)
+        both = build.apply1("triangular_solve", low, left, left=False, transpose=True)
+        half = build.mul(
+            build.add(build.apply1("tril", both), build.apply1("tril", both, k=-1)), 0.5
+        )
+        found = product(low, half)
+        return [found if self.lower else swapped(found)]
+
+    def expand(self, *inputs: Node) -> Node:
+        (a,) = inputs
+        if not self.lower:
+            return swapped(Cholesky().expand(swapped(a)))
+        return column_by_column(a)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        shapes = ((1, 1), (0, 2, 2), (3, 1, 1), (0, 0), (2, 0, 0))
+        found = [Sample((Type(DType.F32, s),), {}, ("positive",)) for s in shapes]
+        return [*found, Sample((Type(DType.F64, (1, 1)),), {"lower": False}, ("positive",))]
+
+
+def column_by_column(a: Node) -> Node:
+    """The lower factor, a column after the other."""
+    rank, size = a.type.rank, check_square("cholesky", a.type)
+    batch = tuple(range(rank - 2))
+
+    def step(low: Node, number: Node, a: Node) -> Node:
+        row = entry(low, rank - 2, number)
+        column = build.sub(
+            entry(a, rank - 1, number),
+            build.dot(low, row, ((rank - 1,), (rank - 2,)), (batch, batch)),
+        )
+        pivot = build.sqrt(build.reshape(entry(column, rank - 2, number), (*column.shape[:-1], 1)))
+        line = build.iota((size,), 0)
+        below = build.compare(line, "ge", build.broadcast_to(number, (size,)))
+        kept = build.select(build.broadcast_to(below, column.shape), build.div(column, pivot), 0.0)
+        return placed(low, rank - 1, number, kept)
+
+    return over(size, step, (build.like(0.0, a),), (a,))

@@ -1,0 +1,152 @@
+"""Gaussian elimination with partial pivoting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlac.ir.composite import Composite
+from xlac.ir.graph import Node, pick
+from xlac.ir.op import Array, Sample, declare
+from xlac.ir.types import Type, Types
+from xlac.ops import build
+from xlac.ops.linalg.matrices import Ints, check_matrix, entry, gathered, over, product
+from xlac_sdk.dtypes import DType
+
+
+@declare
+class Lu(Composite):
+    """Factors of matrices a (…, m, n) with rows exchanged: (packed, pivots, permutation).
+
+    The rows of a in the order of `permutation` (…, m) are L U: L, lower triangular with a diagonal
+    of 1, is below the diagonal of `packed` (…, m, n), U on and above it. Step k exchanges row k
+    with row pivots[k] ≥ k, that of the largest number in its column (the first of equals; NaN
+    counts as the largest); `pivots` is (…, min(m, n)), both are i32 and count from 0. Where all of
+    a column is 0, U has a 0 on its diagonal and L zeros below it, as with LAPACK's getrf. The
+    residual |L U - P a| is below 2 n eps |L| |U|, element by element.
+    """
+
+    mnemonic = "lu"
+    operands = ("a",)
+    leading = {}
+
+    def infer(self, *types: Type) -> Types:
+        (a,) = types
+        rows, columns = check_matrix(self.mnemonic, a)
+        batch = a.shape[:-2]
+        pivots = Type(DType.I32, (*batch, min(rows, columns)))
+        return a, pivots, Type(DType.I32, (*batch, rows))
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
+        """With C = L⁻¹ P da U⁻¹: dL = L times what is below the diagonal of C, dU the rest times U.
+        Where m and n differ, L and U are completed to square matrices by the identity.
+        """
+        (change,) = tangents
+        assert change is not None
+        packed, rows = pick(node, 0), pick(node, 2)
+        low, high = self._square(packed)
+        inner = build.apply1("triangular_solve", low, gathered(change, rows), unit=True)
+        inner = build.apply1("triangular_solve", high, inner, left=False, lower=False)
+        by_low = product(build.apply1("tril", low, k=-1), build.apply1("tril", inner, k=-1))
+        by_low = build.add(by_low, build.apply1("tril", inner, k=-1))
+        by_high = product(build.apply1("triu", inner), build.apply1("triu", high))
+        return [build.add(by_low, by_high), None, None]
+
+    def _square(self, packed: Node) -> tuple[Node, Node]:
+        """Square matrices whose lower and whose upper triangle are L, without its diagonal, and
+        U.
+        """
+        rows, columns = check_matrix(self.mnemonic, packed.type)
+        rank = packed.type.rank
+        if rows == columns:
+            return packed, packed
+        if rows < columns:
+            low = build.cut(packed, rank - 1, 0, rows)
+            wide = packed.type.with_shape((*packed.shape[:-2], columns - rows, columns))
+            return low, build.concat([packed, self._shifted(wide, rows)], rank - 2)
+        high = build.cut(packed, rank - 2, 0, columns)
+        zeros = build.full(0.0, (*packed.shape[:-1], rows - columns), packed.type.dtype)
+        return build.concat([packed, zeros], rank - 1), high
+
+    def _shifted(self, like: Type, first: int) -> Node:
+        """Rows of the identity matrix from the row `first` on."""
+        row = build.add(build.iota(like.shape, like.rank - 2), first)
+        one = build.compare(row, "eq", build.iota(like.shape, like.rank - 1))
+        return build.cast(one, like.dtype)
+
+    def expand(self, *inputs: Node) -> tuple[Node, ...]:
+        (a,) = inputs
+        return column_by_column(a)
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        packed = np.array(arrays[0])
+        *batch, rows, columns = packed.shape
+        pivots = np.zeros((*batch, min(rows, columns)), np.int32)
+        order = np.broadcast_to(np.arange(rows, dtype=np.int32), (*batch, rows)).copy()
+        for at in np.ndindex(*batch):
+            _eliminate(packed[at], pivots[at], order[at])
+        return packed, pivots, order
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        shapes: list[Ints] = [
+            (4, 4), (1, 1), (3, 5), (5, 3), (2, 3, 3), (0, 3, 3), (2, 0, 0), (0, 2), (3, 0),
+            (2, 2, 4, 2),
+        ]  # fmt: skip
+        found = [Sample((Type(DType.F32, s),), {}) for s in shapes]
+        return [*found, Sample((Type(DType.F64, (6, 6)),), {})]
+
+
+def _eliminate(a: Array, pivots: Array, order: Array) -> None:
+    """Replaces a matrix by its factors."""
+    for k in range(len(pivots)):
+        pivots[k] = pivot = k + int(np.argmax(np.abs(a[k:, k])))
+        a[[k, pivot]] = a[[pivot, k]]
+        order[[k, pivot]] = order[[pivot, k]]
+        if a[k, k] != 0:
+            a[k + 1 :, k] /= a[k, k]
+        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+
+
+def column_by_column(a: Node) -> tuple[Node, Node, Node]:
+    """The factors, a column after the other: each step exchanges two rows, divides a column and
+    subtracts a product of a column and a row.
+    """
+    rows, columns = check_matrix("lu", a.type)
+    rank, batch, steps = a.type.rank, a.shape[:-2], min(rows, columns)
+    order = build.iota((*batch, rows), rank - 2, DType.I32)
+    if not steps:
+        return a, build.full(0, (*batch, 0), DType.I32), order
+
+    def step(a: Node, order: Node, number: Node) -> list[Node]:
+        column = entry(a, rank - 1, number)  # (…, m)
+        count = build.iota(column.shape, rank - 2)
+        left = build.select(build.compare(count, "ge", number), build.apply1("abs", column), -1.0)
+        pivot = build.apply1("argmax", left, axis=rank - 2, keepdims=True, dtype=DType.I32)
+        here, there = build.compare(count, "eq", number), build.compare(count, "eq", pivot)
+        first = build.back(entry(a, rank - 2, number), (*batch, 1, columns), (rank - 2,))
+        second = gathered(a, pivot)  # the row of the pivot, (…, 1, n)
+        exchanged = build.select(_down(here, a), second, build.select(_down(there, a), first, a))
+        divisor = entry(second, rank - 1, number)  # (…, 1)
+        divisor = build.select(build.compare(divisor, "eq", 0.0), 1.0, divisor)
+        factor = build.select(there, entry(first, rank - 1, number), column)
+        wide = _down(build.div(factor, divisor), a)
+        place = build.iota(a.shape, rank - 1)
+        rest = build.sub(exchanged, build.mul(wide, second))
+        rest = build.select(build.compare(place, "gt", number), rest, exchanged)
+        rest = build.select(build.compare(place, "eq", number), wide, rest)
+        below = _down(build.compare(count, "gt", number), a)
+        old = build.reshape(entry(order, rank - 2, number), (*batch, 1))
+        new = build.apply1("take_along_axis", order, pivot, axis=rank - 2)
+        rows = build.select(here, new, build.select(there, old, order))
+        return [build.select(below, rest, exchanged), rows, build.reshape(pivot, batch)]
+
+    made = over(steps, step, (a, order), ())
+    pivots = build.transpose(pick(made, 2), [*range(1, rank - 1), 0])
+    return pick(made, 0), pivots, pick(made, 1)
+
+
+def _down(column: Node, a: Node) -> Node:
+    """Columns (…, m) along the rows of matrices like a."""
+    return build.back(column, a.shape, (a.type.rank - 1,))

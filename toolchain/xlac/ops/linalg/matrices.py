@@ -1,0 +1,131 @@
+"""What operations on matrices have in common. Matrices are the last two axes; all axes before them
+are a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.checks import check_dtype
+from xlac.ops.control.control import Scan
+from xlac.ops.tensor.gather import Gather
+from xlac_sdk.dtypes import DType
+
+Ints = tuple[int, ...]
+
+
+WIDE = frozenset({DType.F32, DType.F64})
+
+
+# ---- types -----------------------------------------------------------------------------------
+
+
+def check_matrix(mnemonic: str, a: Type, operand: int = 0) -> tuple[int, int]:
+    """The rows and columns of matrices of f32 or f64, which must be known. Raises ShapeError."""
+    check_dtype(mnemonic, a, WIDE, operand)
+    rows, columns = a.shape[-2:] if a.rank >= 2 else (None, None)
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise ShapeError(f"{mnemonic} needs matrices of known size, got {a}", operand=operand)
+    return rows, columns
+
+
+def check_square(mnemonic: str, a: Type, operand: int = 0) -> int:
+    """The size of square matrices. Raises ShapeError."""
+    check_dtype(mnemonic, a, WIDE, operand)
+    if a.rank < 2 or a.shape[-1] != a.shape[-2] or not isinstance(a.shape[-1], int):
+        raise ShapeError(
+            f"{mnemonic} needs square matrices of known size, got {a}", operand=operand
+        )
+    return a.shape[-1]
+
+
+def check_right_side(mnemonic: str, a: Type, b: Type, operand: int = 1) -> None:
+    """That b is (batch of a, rows of a, any number), of the element type of a. Raises
+    ShapeError.
+    """
+    if b.dtype is not a.dtype or b.rank != a.rank or b.shape[:-1] != a.shape[:-1]:
+        wanted = Type(a.dtype, (*a.shape[:-1], 1))
+        raise ShapeError(
+            f"{mnemonic}: {b} does not fit {a}: it needs the shape of {wanted} but for the last "
+            "size, and its element type",
+            operand=operand,
+        )
+
+
+# ---- nodes -----------------------------------------------------------------------------------
+
+
+def swapped(a: Node) -> Node:
+    """The transposed matrices."""
+    rank = a.type.rank
+    return build.transpose(a, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def product(a: Node, b: Node) -> Node:
+    """The products of matrices, batch by batch."""
+    rank = a.type.rank
+    batch = tuple(range(rank - 2))
+    return build.dot(a, b, ((rank - 1,), (rank - 2,)), (batch, batch))
+
+
+def identity(like: Type) -> Node:
+    """The identity matrices of the shape of `like`, whose last two sizes are equal."""
+    eye = build.apply1("eye", rows=like.shape[-1], dtype=like.dtype)
+    return build.broadcast_to(eye, like.shape)
+
+
+def diagonal(a: Node) -> Node:
+    """The diagonal of square matrices: (…, n)."""
+    rank = a.type.rank
+    here = build.compare(build.iota(a.shape, rank - 2), "eq", build.iota(a.shape, rank - 1))
+    return build.reduce(build.select(here, a, build.like(0.0, a)), "add", rank - 1)
+
+
+def entry(x: Node, axis: int, number: Node) -> Node:
+    """The slice of x at one position of an axis, which it loses."""
+    return build.take(x, number, axis)
+
+
+def placed(x: Node, axis: int, number: Node, value: Node) -> Node:
+    """x with the slice at one position of an axis replaced."""
+    here = build.compare(build.iota(x.shape, axis), "eq", build.broadcast_to(number, x.shape))
+    return build.select(here, build.back(value, x.shape, (axis,)), x)
+
+
+def gathered(x: Node, numbers: Node) -> Node:
+    """The rows of matrices x (…, m, n) that `numbers` (…, k) names, each batch its own: (…, k,
+    n).
+    """
+    rank = x.type.rank
+    batch = tuple(range(rank - 2))
+    op = Gather(
+        offset_dims=(rank - 1,),
+        collapsed_slice_dims=(rank - 2,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=batch,
+        start_index_map=(rank - 2,),
+        index_vector_dim=rank - 1,
+        slice_sizes=(*(0 if s == 0 else 1 for s in x.shape[:-1]), x.shape[-1]),
+    )
+    return Node.of(op, x, numbers)
+
+
+def over(
+    size: int,
+    step: Callable[..., Node | list[Node]],
+    first: tuple[Node, ...],
+    given: tuple[Node, ...],
+    reverse: bool = False,
+) -> Node:
+    """`step(*carried, number, *given)` for each number below `size`, from `first` on: a node with
+    as many results as `first` has, then those that a step gives besides, stacked.
+    """
+    number = Type(DType.I64)
+    types = [*(f.type for f in first), number, *(g.type for g in given)]
+    body = build.graph("step", types, step)
+    op = Scan(body, size, len(first), 1, reverse)
+    return Node.of(op, *first, build.iota((size,), 0), *given)

@@ -1,0 +1,121 @@
+"""The solution of triangular systems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xlac.ir.composite import Composite
+from xlac.ir.graph import Node
+from xlac.ir.op import Sample, ShapeError, declare
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.checks import check_one_dtype
+from xlac.ops.linalg.matrices import Ints, check_square, entry, over, placed, product, swapped
+from xlac_sdk.dtypes import DType
+
+
+@declare
+class TriangularSolve(Composite):
+    """The X for which a X = b, or X a = b when `left` is false, for triangular matrices a.
+
+    Only the `lower` (or upper) triangle of a is read; `unit` takes its diagonal as 1; `transpose`
+    solves with the transposed matrix. a is (…, n, n), b (…, n, m), or (…, m, n) when `left` is
+    false. The residual |a X - b| is below 2 n eps |a| |X|, element by element.
+    """
+
+    mnemonic = "triangular_solve"
+    operands = ("a", "b")
+    leading = {}
+    left: bool = True
+    lower: bool = True
+    unit: bool = False
+    transpose: bool = False
+
+    def infer(self, *types: Type) -> Type:
+        a, b = types
+        size = check_square(self.mnemonic, a)
+        check_one_dtype(self.mnemonic, types)
+        if (
+            b.rank != a.rank
+            or b.shape[:-2] != a.shape[:-2]
+            or b.shape[-2 if self.left else -1] != size
+        ):
+            raise ShapeError(f"{self.mnemonic}: {b} does not fit {a}", operand=1)
+        return b
+
+    def linear(self) -> Sequence[Sequence[str]]:
+        return (("b",),)
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
+        """Of a X = b: a dX = db - da X, with the triangle of da."""
+        a = node.inputs[0]
+        by_a, total = tangents
+        if by_a is not None:
+            name, k = ("tril", -1) if self.lower else ("triu", 1)
+            change = build.apply1(name, by_a, k=k if self.unit else 0)
+            change = swapped(change) if self.transpose else change
+            part = product(change, node) if self.left else product(node, change)
+            total = build.apply1("neg", part) if total is None else build.sub(total, part)
+        return [None if total is None else Node.of(self, a, total)]
+
+    def transposed(
+        self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        (cotangent,) = cotangents
+        assert cotangent is not None
+        other = replace(self, transpose=not self.transpose)
+        return [None, Node.of(other, node.inputs[0], cotangent)]
+
+    def expand(self, *inputs: Node) -> Node:
+        a, b = inputs
+        if not self.left:  # X a = b is a' X' = b'
+            turned = TriangularSolve(True, self.lower, self.unit, not self.transpose)
+            return swapped(turned.expand(a, swapped(b)))
+        lower = self.lower
+        if self.transpose:
+            a, lower = swapped(a), not lower
+        return row_by_row(a, b, lower, self.unit)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def case(a: Ints, b: Ints, dtype: DType = DType.F32, /, **given: bool) -> Sample:
+            return Sample((Type(dtype, a), Type(dtype, b)), given, ("positive", "normal"))
+
+        flags = [
+            {"left": n & 1 > 0, "lower": n & 2 > 0, "unit": n & 4 > 0, "transpose": n & 8 > 0}
+            for n in (0, 1, 2, 3, 9, 11, 3 + 8)
+        ]
+        found = [case((3, 3), (3, 2) if g["left"] else (2, 3), **g) for g in flags]
+        return [
+            *found,
+            case((2, 3, 3), (2, 3, 1)),
+            case((1, 1), (1, 4)),
+            case((0, 2, 2), (0, 2, 3)),
+            case((0, 0), (0, 3)),
+            case((2, 2), (2, 0)),
+            case((3, 3), (3, 2), DType.F64),
+        ]
+
+
+def row_by_row(a: Node, b: Node, lower: bool, unit: bool) -> Node:
+    """The solution of a X = b, a row of X after the other."""
+    rank = a.type.rank
+    size = check_square("triangular_solve", a.type)
+    batch = tuple(range(rank - 2))
+
+    def step(x: Node, number: Node, a: Node, b: Node) -> Node:
+        row = entry(a, rank - 2, number)  # (…, n)
+        line = build.iota((size,), 0)
+        known = build.compare(line, "lt" if lower else "gt", build.broadcast_to(number, (size,)))
+        used = build.select(build.broadcast_to(known, row.shape), row, 0.0)
+        rest = build.sub(
+            entry(b, rank - 2, number),
+            build.dot(used, x, ((rank - 2,), (rank - 2,)), (batch, batch)),
+        )
+        if not unit:
+            pivot = build.reshape(entry(row, rank - 2, number), (*row.shape[:-1], 1))
+            rest = build.div(rest, pivot)
+        return placed(x, rank - 2, number, rest)
+
+    return over(size, step, (build.like(0.0, b),), (a, b), reverse=not lower)
