@@ -57,6 +57,10 @@ class LuSolve(Composite):
             return Sample(types, {"transpose": way}, ("positive", "small", "normal"))
 
         return [
-            case(n=1, m=3), case(2, n=1, m=2, way=True), case(0, n=3, m=1), case(n=0, m=2),
-            case(n=1, m=0), case(n=1, m=2, dtype=DType.F64),
-        ]  # fmt: skip
+            case(n=1, m=3),
+            case(2, n=1, m=2, way=True),
+            case(0, n=3, m=1),
+            case(n=0, m=2),
+            case(n=1, m=0),
+            case(n=1, m=2, dtype=DType.F64),
+        ]
