@@ -63,6 +63,32 @@ def channels() -> Group:
     return group(Kind.CONV, conv((1, 5, 6, 12), (3, 3, 1, 12), pad=1, groups=12))
 
 
+def maps_of_channels() -> Group:
+    """A depthwise convolution whose rows of pixels are contiguous."""
+    layout = ("NCHW", "OIHW", "NCHW")
+    return group(Kind.CONV, conv((1, 6, 5, 7), (6, 1, 3, 3), pad=1, groups=6, layout=layout))
+
+
+def three_by_three() -> Group:
+    """A convolution that Winograd's algorithm computes too."""
+    return group(Kind.CONV, conv((1, 5, 6, 8), (3, 3, 8, 8), pad=1))
+
+
+def two_columns() -> Group:
+    """A right operand whose own axes are two loops that do not merge."""
+    turned = Node.of(Transpose((0, 2, 1)), x("b", 12, 5, 8))
+    op = Dot(contract_lhs=(1,), contract_rhs=(0,))
+    return group(Kind.DOT, Node.of(op, x("a", 9, 12), turned))
+
+
+def columns_in_batches() -> Group:
+    """The same in a batch, for rows of two loops."""
+    turned = Node.of(Transpose((0, 1, 3, 2)), x("b", 2, 12, 5, 8))
+    op = Dot(batch_lhs=(0,), batch_rhs=(0,), contract_lhs=(3,), contract_rhs=(1,))
+    left = Node.of(Transpose((0, 2, 1, 3)), x("a", 2, 3, 4, 12))
+    return group(Kind.DOT, Node.of(op, left, turned))
+
+
 MAPS, LAST = ("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")
 OPERAND_CASES: dict[str, Drawn] = {
     "operands_half": Drawn(halves, AVX2, "dot_operands"),
@@ -79,6 +105,14 @@ OPERAND_CASES: dict[str, Drawn] = {
     "rows_conv_last": Drawn(padded(LAST), AVX512, "row_loops"),
     "rows_gpu": Drawn(three_loops, GPU, "row_loops"),
     "rows_gpu_conv": Drawn(padded(LAST), GPU, "row_loops"),
+    "algorithm_maps": Drawn(maps_of_channels, AVX512, "conv_algorithm"),
+    "algorithm_last": Drawn(channels, AVX2, "conv_algorithm"),
+    "algorithm_small": Drawn(channels, replace(AVX2, size=True), "conv_algorithm"),
+    "algorithm_winograd": Drawn(three_by_three, AVX2, "conv_algorithm"),
+    "algorithm_gpu": Drawn(channels, GPU, "conv_algorithm"),
+    "columns_dot": Drawn(two_columns, AVX2, "column_loop"),
+    "columns_batches": Drawn(columns_in_batches, AVX512, "column_loop"),
+    "columns_gpu": Drawn(two_columns, GPU, "column_loop"),
     "input_gpu": Drawn(padded(LAST), GPU, "conv_input"),
     "input_gpu_channels": Drawn(channels, GPU, "conv_input"),
 }

@@ -14,9 +14,15 @@ from schedule_draws import Parts, lowered, text, x
 
 from xlac.codegen.gpu.core.instructions import COPY, WAIT
 from xlac.codegen.lower import lower
+from xlac.codegen.schedules.conv import ConvAlgorithmSchedule, algorithm_of
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.gpu.attention import FlashAttentionSchedule
-from xlac.codegen.schedules.operands import ConvInputSchedule, DotOperandsSchedule, OperandCopy
+from xlac.codegen.schedules.operands import (
+    ColumnLoopSchedule,
+    ConvInputSchedule,
+    DotOperandsSchedule,
+    OperandCopy,
+)
 from xlac.codegen.schedules.schedule import from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.fusion.group import Group, Kind
@@ -51,6 +57,29 @@ def test_padding_is_copied_or_masked() -> None:
     )
 
 
+@pytest.mark.parametrize("name", [name for name in OPERAND_CASES if name.startswith("algorithm")])
+def test_a_convolution_that_is_computed_as_a_contraction_is_chosen_or_asked_for(name: str) -> None:
+    made, target = OPERAND_CASES[name].made(), OPERAND_CASES[name].target
+    chosen = lowered(made, target)
+    asked = lowered(made, target, {"algorithm": ConvAlgorithmSchedule("contraction")})
+    assert chosen is not None and asked is not None
+    own = chosen.schedules["algorithm"]
+    assert isinstance(own, ConvAlgorithmSchedule)
+    assert algorithm_of(chosen.schedules["main"]) == own.algorithm
+    assert algorithm_of(asked.schedules["main"]) == "contraction"
+    kernel = {"main": asked.schedules["main"]}  # says the algorithm too
+    implied = lowered(made, target, kernel)
+    assert implied is not None and text(implied) == text(asked)
+
+
+def test_columns_are_a_loop_that_is_asked_for() -> None:
+    made, target = OPERAND_CASES["columns_dot"].made(), OPERAND_CASES["columns_dot"].target
+    chosen = lowered(made, target)
+    asked = lowered(made, target, {"columns": ColumnLoopSchedule(0)})
+    assert chosen is not None and chosen.schedules["columns"] == ColumnLoopSchedule(1)
+    assert asked is not None and text(asked) != text(chosen)
+
+
 def dot_with(left: object) -> dict[str, Any]:
     return {"template": "dot_operands", "left": left}
 
@@ -78,6 +107,13 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("input_padded", conv_with([0, 1, 2, 3], True), ("phases",), "not dilated"),
     ("input_spread", conv_with(None), ("order",), "convolved in phases"),
     ("input_channels", conv_with([0, 3, 1, 2]), ("order",), "axis 3 must be contiguous"),
+    (
+        "algorithm_last",
+        {"template": "conv_algorithm", "algorithm": "winograd"},
+        ("algorithm",),
+        "contraction, depthwise",
+    ),
+    ("columns_dot", {"template": "column_loop", "columns": 2}, ("columns",), "loops 0 to 1"),
 ]
 
 

@@ -1,5 +1,5 @@
 """Schedules of contractions that come before their kernels': which operands are copied, to which
-layout, and which loops are rows.
+layout, and which loops are rows and columns.
 """
 
 from __future__ import annotations
@@ -57,7 +57,18 @@ class RowLoopsSchedule(Schedule):
     rows: tuple[Natural, Natural]
 
 
-OPERANDS = (DotOperandsSchedule, ConvInputSchedule, RowLoopsSchedule)
+@dataclass(frozen=True, slots=True)
+class ColumnLoopSchedule(Schedule):
+    """The loop of a dot product that its columns cover, where the axes that only the right operand
+    has make more than one: its number among them, from the outermost. Every step of the others
+    reads the left operand again.
+    """
+
+    template: ClassVar[str] = "column_loop"
+    columns: Natural
+
+
+OPERANDS = (DotOperandsSchedule, ConvInputSchedule, RowLoopsSchedule, ColumnLoopSchedule)
 
 
 def check_order(order: Order, rank: int, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlac.codegen.schedules.attention import AttentionGradientSchedule, OnlineSoftmaxSchedule
+from xlac.codegen.schedules.conv import ConvAlgorithmSchedule
 from xlac.codegen.schedules.cumulative import CumulativeSchedule
 from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule, DepthwiseNhwcSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
@@ -30,6 +31,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         ElementwiseSchedule,
         *CONTRACTIONS,
         PackSchedule,
+        ConvAlgorithmSchedule,
         *OPERANDS,
         *REDUCTIONS,
         *GPU_CONTRACTIONS,

@@ -12,17 +12,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.contraction import conv_input_choice
+from xlac.codegen.core.contraction import conv_algorithm, conv_input_choice
 from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction, arranged, runs
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, Edge, OperandSource
 from xlac.codegen.core.contraction.conv_input import windowed_input
 from xlac.codegen.core.contraction.conv_input_choice import InputReads, reached
 from xlac.codegen.core.contraction.phases import AxisPhase, Phase, phases_of
-from xlac.codegen.core.contraction.row_loops import of_windows, settled
+from xlac.codegen.core.contraction.tile_loops import of_windows, settled_rows
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
 from xlac.codegen.core.operands import OperandView
+from xlac.codegen.schedules.conv import ConvAlgorithm
 from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.graph import Node
@@ -94,15 +96,39 @@ class Depthwise:
     reads: InputReads
 
 
+LowerWhole = Callable[[Group, Target, str, LowerPart], LoweredGroup]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithms:
+    """The algorithms of a device that can compute a convolution besides a contraction, and the one
+    that it chooses.
+    """
+
+    chosen: ConvAlgorithm
+    depthwise: Depthwise | None = None
+    winograd: LowerWhole | None = None
+
+    @property
+    def able(self) -> list[ConvAlgorithm]:
+        """The names of all that can compute it."""
+        names: list[ConvAlgorithm] = ["contraction"]
+        if self.depthwise is not None:
+            names.append("depthwise")
+        if self.winograd is not None:
+            names.append("winograd")
+        return names
+
+
 @dataclass(frozen=True, slots=True)
 class Templates:
     """The convolution templates of a device."""
 
     contraction: LowerContraction
-    reads: Callable[[Node], InputReads]
+    reads: Callable[[Node, Target], InputReads]
     """What the contraction's kernels can read."""
-    depthwise: Callable[[Group, Target, Epilogue], Depthwise | None]
-    """The template for a depthwise convolution; None if it is computed as a contraction."""
+    algorithms: Callable[[Group, Target, Epilogue, Schedule | None], Algorithms]
+    """The algorithms for a convolution, from its epilogue and the schedule asked for its kernel."""
 
 
 TAPS = 1024  # taps of a one-channel kernel that are summed without blocks
@@ -111,9 +137,7 @@ TAPS = 1024  # taps of a one-channel kernel that are summed without blocks
 def lower(
     group: Group, target: Target, name: str, lower_part: LowerPart, templates: Templates
 ) -> LoweredGroup:
-    """Launches for a convolution with its epilogue: the padded copy and packed weights, if any,
-    then the convolution.
-    """
+    """Launches for a convolution with its epilogue."""
     anchor = group.anchor
     after = epilogue.of(group, anchor)
     if after is None:
@@ -122,8 +146,29 @@ def lower(
             return lower(part, target, name, lower_part, templates)
 
         return operands.apart(group, anchor, alone, target, name, lower_part)
-    depthwise = templates.depthwise(group, target, after) if _short(anchor) else None
-    reads = depthwise.reads if depthwise else templates.reads(anchor)
+    decisions = lower_part.decisions
+    ways = templates.algorithms(group, target, after, decisions.wanted(name))
+    algorithm = conv_algorithm.settled(name, decisions, ways.able, ways.chosen)
+    if algorithm == "winograd" and ways.winograd is not None:
+        return ways.winograd(group, target, name, lower_part)
+    depthwise = ways.depthwise if algorithm == "depthwise" else None
+    return _of_windows(group, target, name, lower_part, templates, after, depthwise)
+
+
+def _of_windows(
+    group: Group,
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
+    templates: Templates,
+    after: Epilogue,
+    depthwise: Depthwise | None,
+) -> LoweredGroup:
+    """The padded copy and packed weights, if any, then the convolution by the template `depthwise`,
+    or, if that is None, as a contraction.
+    """
+    anchor = group.anchor
+    reads = depthwise.reads if depthwise else templates.reads(anchor, target)
     schedule = lower_part.decisions.settle(
         f"{name}_input",
         conv_input_choice.choose(group, reads),
@@ -157,7 +202,7 @@ def lower(
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 
 
-def _short(anchor: Node) -> bool:
+def has_few_taps(anchor: Node) -> bool:
     """Whether a kernel has so few taps that they are summed in one block; others take several."""
     assert isinstance(anchor.op, Conv)
     taps = dict(zip(anchor.op.layout[1], anchor.inputs[1].shape, strict=True))
@@ -261,7 +306,7 @@ def canonical(
         for run in (*_phase_run(axes, first, g), *runs(axes[first + 1 : stop], first + 1))
     ]
     firsts = {n: g.phase[letter].first for n, letter in enumerate(letters) if letter in g.phase}
-    rows = settled(name, decisions, around, range(len(around)), of_windows(around))
+    rows = settled_rows(name, decisions, around, range(len(around)), of_windows(around))
     if g.groups > 1:
         per_batch = g.x["N"] * g.result["N"] if g.op.batch_groups > 1 else g.x["C"] * g.taps["I"]
         around.insert(

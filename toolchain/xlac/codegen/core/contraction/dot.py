@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction, arranged, runs
+from xlac.codegen.core.contraction.axes import LowerContraction, arranged, runs
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource
-from xlac.codegen.core.contraction.row_loops import ROWS, settled
+from xlac.codegen.core.contraction.tile_loops import ROWS, settled_columns, settled_rows
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.operands import OperandView
@@ -98,7 +98,8 @@ def canonical(
     decisions: Decisions,
 ) -> Contraction:
     """The dot product with its axes classified as outer, rows, columns and inner, and merged where
-    strides allow. Rows are the longest loops over the left operand alone, or as asked for.
+    strides allow. Rows are the longest loops over the left operand alone and columns the innermost
+    over the right one, or as asked for.
     """
     op = anchor.op
     assert isinstance(op, Dot)
@@ -112,10 +113,10 @@ def canonical(
     split = len(shape) - len(free_right)
     axes = [Axis(n, *p) for n, p in zip(shape, pairs, strict=True)]
     around, across = runs(axes[:split]), runs(axes[split:], split)
-    columns = across.pop() if across else ContractionLoop(Axis(1), ())
+    columns, repeated = settled_columns(name, decisions, across)
     able = [number for number, run in enumerate(around) if not run.loop.right]
     longest = sorted(able, key=lambda number: -around[number].loop.usual)[:ROWS]
-    rows = settled(name, decisions, around, able, longest)
+    rows = settled_rows(name, decisions, around, able, longest)
     summed = [
         Axis(sizes[a], left.strides[a], right.strides[b])
         for a, b in zip(op.contract_lhs, op.contract_rhs, strict=True)
@@ -127,7 +128,7 @@ def canonical(
     return arranged(
         anchor,
         after,
-        [*around, *across],
+        [*around, *repeated],
         rows,
         columns,
         summed,

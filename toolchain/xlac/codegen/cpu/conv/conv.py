@@ -1,21 +1,19 @@
-"""Chooses the kernels of a convolution on a CPU: Winograd's, depthwise, or a contraction."""
+"""Chooses the algorithm of a convolution on a CPU: Winograd's, depthwise, or a contraction."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from xlac.codegen.core.contraction import byte_words, conv
-from xlac.codegen.core.contraction.conv import Depthwise
+from xlac.codegen.core.contraction.conv import Algorithms, Depthwise
 from xlac.codegen.core.contraction.conv_input_choice import InputReads
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc, nchw_choice
 from xlac.codegen.cpu.conv.winograd import choose, winograd
-from xlac.codegen.cpu.conv.winograd.choose import served, sides
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac.codegen.cpu.gemm.launches import launches
-from xlac.codegen.schedules.gemm import CONTRACTIONS
+from xlac.codegen.schedules.conv import ConvAlgorithm
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Group
@@ -28,26 +26,38 @@ from xlac_sdk.target import Target
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for a convolution with its epilogue."""
-    wanted = lower_part.decisions.wanted(name)
-    if isinstance(wanted, CONTRACTIONS):
-        return conv.lower(group, target, name, lower_part, replace(TEMPLATES, depthwise=_none))
-    templates = replace(TEMPLATES, reads=partial(_reads, target))
-    tiling = _tiling(group.anchor, target, wanted)
-    if tiling and (lowered := winograd.lower(group, target, name, lower_part, tiling)):
-        return lowered
-    return conv.lower(group, target, name, lower_part, templates)
+    return conv.lower(group, target, name, lower_part, TEMPLATES)
 
 
-def _tiling(anchor: Node, target: Target, wanted: Schedule | None) -> Tiling | None:
-    """The Winograd tiling, if it pays or is asked for."""
+def _algorithms(
+    group: Group, target: Target, after: Epilogue, wanted: Schedule | None
+) -> Algorithms:
+    """Winograd's algorithm where its cost model says so, else depthwise kernels where they are able
+    and code need not be small.
+    """
+    depthwise = _depthwise(group, target, after)
+    chosen: ConvAlgorithm = "depthwise" if depthwise and not target.size else "contraction"
+    tiling, pays = _tiling(group, target, wanted)
+    if tiling is None:
+        return Algorithms(chosen, depthwise)
+    lower_winograd = partial(winograd.lower, t=tiling)
+    return Algorithms("winograd" if pays else chosen, depthwise, lower_winograd)
+
+
+def _tiling(group: Group, target: Target, wanted: Schedule | None) -> tuple[Tiling | None, bool]:
+    """The Winograd tiling that is asked for, else the one of the least cost, and whether that is
+    less than a direct sum's; None if there is none.
+    """
+    candidates = choose.tilings(group.anchor, target) if winograd.takes_weights(group) else []
+    if not candidates:
+        return None, False
+    best = min(candidates, key=partial(choose.cycles, target=target))
     if isinstance(wanted, WinogradSchedule):
-        able = sides(target)
-        results = wanted.results if wanted.results in able else able[0]
-        return served(anchor, results, target)
-    return choose.chosen(anchor, target)
+        return next((t for t in candidates if t.results == wanted.results), candidates[0]), True
+    return best, choose.pays(best, target)
 
 
-def _reads(target: Target, anchor: Node) -> InputReads:
+def _reads(anchor: Node, target: Target) -> InputReads:
     """Bytes are multiplied by fours, which are neighbouring channels."""
     x, kernel = (i.type.dtype for i in anchor.inputs)
     word = byte_words.SIGNS.get(x)
@@ -55,21 +65,18 @@ def _reads(target: Target, anchor: Node) -> InputReads:
     return InputReads(masks=False, pays=False, phases=True, beside="C" if fours else "")
 
 
-def _none(group: Group, target: Target, after: Epilogue) -> None:
-    """A schedule that asks for a contraction disables the depthwise templates."""
-
-
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
-    if nchw_choice.pays(group, target, after):
+    """The depthwise template that is able to compute a convolution, if there is one."""
+    if not conv.has_few_taps(group.anchor):
+        return None
+    if nchw_choice.able(group, target, after):
         masks, op = nchw_choice.masks(group, target), group.anchor.op
         assert isinstance(op, Conv)
         reads = InputReads(masks, masks, phases=False, beside=op.spatial[-1])
         return Depthwise(depthwise_nchw.launches, reads)
-    if conv.is_depthwise_nhwc(group, phases=True) and not target.size:
+    if conv.is_depthwise_nhwc(group, phases=True):
         return Depthwise(depthwise_nhwc.launches, InputReads(True, True, phases=True, beside="C"))
     return None
 
 
-TEMPLATES = conv.Templates(
-    launches, lambda anchor: InputReads(masks=False, pays=False, phases=True), _depthwise
-)
+TEMPLATES = conv.Templates(launches, _reads, _algorithms)

@@ -1,4 +1,4 @@
-"""Chooses the tiles of depthwise NCHW convolutions, and where this template pays."""
+"""Chooses the tiles of depthwise NCHW convolutions, and says which they are."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check(schedule: DepthwiseNchwSchedule, taps: PlaneTaps) -> None:
     check_threads(schedule.threads, 1)
 
 
-def pays(group: Group, target: Target, after: Epilogue) -> bool:
+def able(group: Group, target: Target, after: Epilogue) -> bool:
     """Whether the convolution is depthwise, and x, its windows and the results have stride 1 along
     the last axis.
     """
@@ -62,7 +62,7 @@ def pays(group: Group, target: Target, after: Epilogue) -> bool:
         isinstance(n, int)
         for n in (*taps.values(), *(n for letter, n in shape.items() if letter != "N"))
     )
-    if not op.spatial or not known or target.size or not target.vector_bytes or target.vectorizes:
+    if not op.spatial or not known or not target.vector_bytes or target.vectorizes:
         return False
     seen = operands.resolve(x, group)
     dense = (

@@ -32,19 +32,17 @@ TRANSFORM = 2.5  # cycles of a vector of a tile's transform, for each Winograd p
 LOOK = 1.0  # cycles of the accuracy guard for a vector of pixels
 
 
-def chosen(anchor: Node, target: Target) -> Tiling | None:
-    """The tiling with the fewest estimated cycles; None if the direct sum has fewer, or the
-    convolution is not supported.
-    """
-    if target.size or not target.vector_bytes:
-        return None
-    candidates = [
-        found for results in sides(target) if (found := served(anchor, results, target)) is not None
-    ]
-    if not candidates:
-        return None
-    best = min(candidates, key=lambda t: _cycles(t, target))
-    return best if _cycles(best, target) < _direct(best, target) else None
+def tilings(anchor: Node, target: Target) -> list[Tiling]:
+    """The tilings that can compute a convolution; none if Winograd does not support it."""
+    if not target.vector_bytes:
+        return []
+    able = (_served(anchor, results, target) for results in sides(target))
+    return [tiling for tiling in able if tiling is not None]
+
+
+def pays(t: Tiling, target: Target) -> bool:
+    """Whether a tiling takes fewer estimated cycles than the direct sum, and may take more code."""
+    return not target.size and cycles(t, target) < _direct(t, target)
 
 
 def sides(target: Target) -> tuple[int, ...]:
@@ -52,7 +50,7 @@ def sides(target: Target) -> tuple[int, ...]:
     return tuple(toom_cook.POINTS) if target.fast else (2,)
 
 
-def served(anchor: Node, results: int, target: Target) -> Tiling | None:
+def _served(anchor: Node, results: int, target: Target) -> Tiling | None:
     """The convolution in tiles of `results` by `results`; None if Winograd does not support it."""
     op, (x, kernel) = anchor.op, anchor.inputs
     assert isinstance(op, Conv)
@@ -105,7 +103,7 @@ def _products(target: Target, rows: int, columns: int, depth: int) -> float:
     )
 
 
-def _cycles(t: Tiling, target: Target) -> float:
+def cycles(t: Tiling, target: Target) -> float:
     """Estimated cycles over all threads. Weights are loaded during their transform, which does not
     overlap with arithmetic.
     """

@@ -23,6 +23,7 @@ from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
+from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, weights
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.choose import check, choose
@@ -35,27 +36,30 @@ from xlac_sdk.kernel_ir.kernel import Ramp, Var
 from xlac_sdk.target import Target
 
 
+def takes_weights(group: Group) -> bool:
+    """Whether the weights are not quantised: those stay in their narrow type."""
+    kernel = _weights(group)
+    value = None if kernel is None else kernel.value
+    return not isinstance(value, Node) or value.type.dtype is DType.F32
+
+
+def _weights(group: Group) -> OperandView | None:
+    """The weights as they are in memory; None if they are computed in the group."""
+    weight = group.anchor.inputs[1]
+    return operands.resolve(weight, group) or operands.folded(weight, group)
+
+
 def lower(
     group: Group, target: Target, name: str, lower_part: LowerPart, t: Tiling
-) -> LoweredGroup | None:
-    """Both kernels, after one that packs the weights if they are not known at compile time; None
-    for quantised weights.
-    """
+) -> LoweredGroup:
+    """Both kernels, after one that packs the weights if they are not known at compile time."""
     anchor = group.anchor
-    kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
-    if (
-        kernel is not None
-        and isinstance(kernel.value, Node)
-        and kernel.value.type.dtype is not DType.F32
-    ):
-        return None  # quantised weights stay in their narrow type
+    kernel = _weights(group)
     after = epilogue.of(group, anchor)
     if after is None or not all(_dense(after, node) for node in group.outputs):
 
         def alone(part: Group) -> LoweredGroup:
-            found = lower(part, target, name, lower_part, t)
-            assert found is not None
-            return found
+            return lower(part, target, name, lower_part, t)
 
         return operands.apart(group, anchor, alone, target, name, lower_part)
     before: list[KernelLaunch] = []

@@ -1,18 +1,19 @@
-"""Settles which loops of a contraction its row tiles cover."""
+"""Settles which loops of a contraction its tiles cover: rows and columns."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from xlac.codegen.core.contraction.axes import ContractionLoop
+from xlac.codegen.core.contraction.contraction import Axis
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.codegen.schedules.operands import RowLoopsSchedule
+from xlac.codegen.schedules.operands import ColumnLoopSchedule, RowLoopsSchedule
 from xlac.codegen.schedules.schedule import Misfit
 
 ROWS = 2  # the most loops that a row tile covers
 
 
-def settled(
+def settled_rows(
     name: str,
     decisions: Decisions,
     around: Sequence[ContractionLoop],
@@ -35,6 +36,26 @@ def settled(
     first, second = sorted(chosen)
     schedule = decisions.settle(f"{name}_rows", RowLoopsSchedule((first, second)), check)
     return [around[number] for number in schedule.rows]
+
+
+def settled_columns(
+    name: str, decisions: Decisions, across: Sequence[ContractionLoop]
+) -> tuple[ContractionLoop, list[ContractionLoop]]:
+    """The column loop, of the loops `across` the right operand's own axes, and the others: the only
+    one, else that of the kernel's schedule, which is that asked for or the innermost.
+    """
+    if not across:
+        return ContractionLoop(Axis(1), ()), []
+    number = len(across) - 1
+    if number:
+
+        def check(schedule: ColumnLoopSchedule) -> None:
+            if schedule.columns >= len(across):
+                raise Misfit(("columns",), f"columns can be loops 0 to {len(across) - 1}")
+
+        chosen = ColumnLoopSchedule(number)
+        number = decisions.settle(f"{name}_columns", chosen, check).columns
+    return across[number], [*across[:number], *across[number + 1 :]]
 
 
 def of_windows(around: Sequence[ContractionLoop]) -> list[int]:
