@@ -13,9 +13,9 @@ from schedule_draws import lowered
 
 from xlac.codegen.cpu.conv.winograd import choose, toom_cook
 from xlac.codegen.lower import lower
+from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.gemm import GemmSchedule
-from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Kind
 from xlac.ir.dims import Dim, Sym, Symbol
 from xlac.ir.graph import Node, apply

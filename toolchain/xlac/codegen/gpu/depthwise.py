@@ -7,7 +7,6 @@ from caches.
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
 
 from xlac.codegen.core.contraction import packing, panel_kernel
 from xlac.codegen.core.contraction.contraction import (
@@ -20,6 +19,7 @@ from xlac.codegen.core.contraction.contraction import (
     unravel,
     zero,
 )
+from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
 from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
@@ -39,9 +39,6 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
-
-if TYPE_CHECKING:
-    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 THREADS = 256
 

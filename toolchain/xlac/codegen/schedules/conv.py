@@ -1,16 +1,17 @@
-"""The schedule of a convolution's algorithm, which comes before those of its kernels."""
+"""Schedules of convolutions: the algorithm, which comes before their kernels, and the kernels that
+are no contractions: depthwise on a CPU, and Winograd's.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule, DepthwiseNhwcSchedule
+from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.schedules.gemm import CONTRACTIONS
 from xlac.codegen.schedules.gpu.gemm import GPU_CONTRACTIONS
 from xlac.codegen.schedules.gpu.threads import GpuDepthwiseSchedule
-from xlac.codegen.schedules.schedule import Schedule
-from xlac.codegen.schedules.winograd import WinogradSchedule
+from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 ConvAlgorithm = Literal["contraction", "depthwise", "winograd"]
 
@@ -24,6 +25,57 @@ class ConvAlgorithmSchedule(Schedule):
 
     template: ClassVar[str] = "conv_algorithm"
     algorithm: ConvAlgorithm
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseNchwSchedule(Schedule):
+    """NCHW: tiles of `rows` rows of a channel's result by one vector of `lanes` pixels. With
+    `hold_weights`, the weights of a channel stay in registers beside a tile's sums. `threads` share
+    batches, channels and bands of rows, as one loop.
+    """
+
+    template: ClassVar[str] = "depthwise_nchw"
+    rows: Positive
+    lanes: Positive
+    hold_weights: bool
+    threads: Threads
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseNhwcSchedule(Schedule):
+    """NHWC: tiles of `pixels` along a row by `vectors` of `lanes` channels. `threads` share
+    batches, rows and panels of that many channels, as one loop.
+    """
+
+    template: ClassVar[str] = "depthwise_nhwc"
+    pixels: Positive
+    vectors: Positive
+    lanes: Positive
+    threads: Threads
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradSchedule(Schedule):
+    """A 3x3 convolution by Winograd's algorithm: tiles of `results` by `results` pixels. A first
+    kernel transforms the input tiles; `input_threads` share its loops over batches, rows and
+    columns of tiles. A second one multiplies, in register tiles of transformed tiles by channels of
+    the result; a block of `block` of them iterates over `chunk` channels at a time, whose weights
+    are transformed first. `threads` share blocks and panels of channels, as one loop.
+
+    `unroll` and `hold` are as in `gemm`. With `epilogue_loop`, the epilogue is a loop over the
+    pixels of a tile instead of unrolled.
+    """
+
+    template: ClassVar[str] = "winograd"
+    results: Positive
+    input_threads: Threads
+    tile: RegisterTile
+    block: Positive
+    chunk: Positive
+    unroll: tuple[Positive, Positive]
+    hold: Literal["right", "fewer"]
+    threads: Threads
+    epilogue_loop: bool
 
 
 DEPTHWISE = (DepthwiseNchwSchedule, DepthwiseNhwcSchedule, GpuDepthwiseSchedule)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from xlac.codegen.schedules.attention import AttentionGradientSchedule, OnlineSoftmaxSchedule
-from xlac.codegen.schedules.conv import ConvAlgorithmSchedule
+from xlac.codegen.schedules.conv import (
+    ConvAlgorithmSchedule,
+    DepthwiseNchwSchedule,
+    DepthwiseNhwcSchedule,
+    WinogradSchedule,
+)
 from xlac.codegen.schedules.cumulative import CumulativeSchedule
-from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule, DepthwiseNhwcSchedule
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
 from xlac.codegen.schedules.gpu.attention import GPU_ATTENTION
@@ -23,7 +27,6 @@ from xlac.codegen.schedules.seams import SeamsSchedule
 from xlac.codegen.schedules.sort import SORTS
 from xlac.codegen.schedules.update import UpdateSchedule
 from xlac.codegen.schedules.window import WindowChoiceSchedule, WindowSchedule
-from xlac.codegen.schedules.winograd import WinogradSchedule
 
 TEMPLATES: dict[str, type[Schedule]] = {
     each.template: each

@@ -23,6 +23,6 @@ def settled(
             raise Misfit(("algorithm",), f"algorithms that can compute it: {', '.join(able)}")
 
     implied = algorithm_of(decisions.wanted(name))
-    if implied in able:
+    if implied is not None and implied in able:
         chosen = implied
     return decisions.settle(f"{name}_algorithm", ConvAlgorithmSchedule(chosen), check).algorithm

@@ -13,9 +13,8 @@ from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc, nchw_choice
 from xlac.codegen.cpu.conv.winograd import choose, winograd
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac.codegen.cpu.gemm.launches import launches
-from xlac.codegen.schedules.conv import ConvAlgorithm
+from xlac.codegen.schedules.conv import ConvAlgorithm, WinogradSchedule
 from xlac.codegen.schedules.schedule import Schedule
-from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from xlac.codegen.core import strip_mining
 from xlac.codegen.core.contraction.contraction import (
@@ -18,6 +17,7 @@ from xlac.codegen.core.contraction.contraction import (
     unravel,
     zero,
 )
+from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
@@ -33,9 +33,6 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
-
-if TYPE_CHECKING:
-    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 
 def launches(

@@ -8,10 +8,10 @@ neighbouring pixels share are loaded once.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from xlac.codegen.core.contraction import packing, panel_kernel
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource, unravel
+from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit
 from xlac.codegen.core.elements import Elements
@@ -30,9 +30,6 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
-
-if TYPE_CHECKING:
-    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 
 def launches(

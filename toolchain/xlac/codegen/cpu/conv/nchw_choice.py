@@ -9,7 +9,7 @@ from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.core.strip_mining import check_vectors
 from xlac.codegen.cpu.conv.nchw_taps import PlaneTaps
 from xlac.codegen.cpu.gemm.cache_blocking import shared
-from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule
+from xlac.codegen.schedules.conv import DepthwiseNchwSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint, volume

@@ -5,7 +5,6 @@ outside of x.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from xlac.codegen.core.contraction import packing
 from xlac.codegen.core.contraction.contraction import (
@@ -15,20 +14,18 @@ from xlac.codegen.core.contraction.contraction import (
     accumulator,
     read,
 )
+from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
 from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.operands import OperandView
-from xlac.codegen.schedules.depthwise import DepthwiseNchwSchedule
+from xlac.codegen.schedules.conv import DepthwiseNchwSchedule
 from xlac.ir.dims import Dim, static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
-
-if TYPE_CHECKING:
-    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 
 class PlaneTaps:

@@ -9,7 +9,7 @@ from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import shared
-from xlac.codegen.schedules.depthwise import DepthwiseNhwcSchedule
+from xlac.codegen.schedules.conv import DepthwiseNhwcSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import size_hint, volume
 

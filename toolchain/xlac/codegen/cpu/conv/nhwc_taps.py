@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING
 
 from xlac.codegen.core.contraction.contraction import (
     OperandSource,
@@ -13,19 +12,17 @@ from xlac.codegen.core.contraction.contraction import (
     read,
     zero,
 )
+from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.contraction.tiling import TileSplit
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.schedules.depthwise import DepthwiseNhwcSchedule
+from xlac.codegen.schedules.conv import DepthwiseNhwcSchedule
 from xlac.ir.dims import Dim, static
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
-
-if TYPE_CHECKING:
-    from xlac.codegen.core.contraction.conv import ConvGeometry
 
 
 class NhwcTaps:

@@ -13,8 +13,8 @@ from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.gemm.choose import LONG_EPILOGUE
+from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.codegen.schedules.schedule import Misfit, Threads
-from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv

@@ -18,7 +18,7 @@ from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard, noted
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
 from xlac.codegen.cpu.conv.winograd.output_transform import OutputTransform
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
-from xlac.codegen.schedules.winograd import WinogradSchedule
+from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint

@@ -13,7 +13,7 @@ from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Extremes, Guard
 from xlac.codegen.cpu.conv.winograd.choose import tile_loops
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
-from xlac.codegen.schedules.winograd import WinogradSchedule
+from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.fusion.group import Group
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build

@@ -18,8 +18,8 @@ from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
 from xlac.codegen.cpu.gemm.gemm import Gemm
+from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.codegen.schedules.gemm import CacheBlocking, GemmSchedule
-from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr, Var

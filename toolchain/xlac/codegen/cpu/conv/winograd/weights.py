@@ -13,8 +13,8 @@ from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
+from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.codegen.schedules.winograd import WinogradSchedule
 from xlac.fusion.group import Group
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
