@@ -73,31 +73,33 @@ def compile(
 
     A file that was compiled before, and has not changed, is taken from the cache on disk; of one
     whose sizes are open, the program of each set of them is.
+
+    (Long because every option is explained here, and passed on by name.)
     """
     options = CompileOptions(
-        dims or {},
-        params or {},
-        sizes,
-        variants,
-        threads,
-        cpu,
-        triple,
-        arch,
-        precision,
-        max_compile_seconds,
-        max_compile_memory,
-        checked,
-        copy_weights,
-        schedules,
-        passes,
-        verify_each,
-        max_memory,
-        allow_kernels,
+        dims=dims or {},
+        params=params or {},
+        sizes=sizes,
+        variants=variants,
+        threads=threads,
+        cpu=cpu,
+        triple=triple,
+        arch=arch,
+        precision=precision,
+        max_compile_seconds=max_compile_seconds,
+        max_compile_memory=max_compile_memory,
+        checked=checked,
+        copy_weights=copy_weights,
+        schedules=schedules,
+        passes=passes,
+        verify_each=verify_each,
+        max_memory=max_memory,
+        allow_kernels=allow_kernels,
     )
     place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
-    kept = load(place, copy_weights)
-    if kept is not None:
-        return kept
+    cached = load(place, copy_weights)
+    if cached is not None:
+        return cached
     from xlac.support.gc_pause import paused
 
     with noted() as files, copying(copy_weights), steady() as maps, paused():
@@ -112,15 +114,20 @@ def compile(
         keep(place, made, files)
         return made
 
-    def asked(found: Mapping[str, Any]) -> CompilationEntry | None:
+    def entry_for(sizes: Mapping[str, Any]) -> CompilationEntry | None:
         if not place or not isinstance(source, str | os.PathLike):
             return None
-        # a size that stays open is told as a symbol, with all that is known of it
-        told = {n: size if isinstance(size, int) else repr(size) for n, size in found.items()}
-        sized: dict[str, int | str] = {**options.dims, **told}
-        return entry(source, target, replace(options, dims=sized, sizes="specialize", variants=()))
+        return entry(source, target, _specialized(options, sizes))
 
-    return keeping(made, files, asked, maps, copy_weights)
+    return keeping(made, files, entry_for, maps, copy_weights)
+
+
+def _specialized(options: CompileOptions, sizes: Mapping[str, Any]) -> CompileOptions:
+    """The options of the program for some sizes. A size that stays open is written as its symbol,
+    with all that is known of it.
+    """
+    texts = {name: n if isinstance(n, int) else repr(n) for name, n in sizes.items()}
+    return replace(options, dims={**options.dims, **texts}, sizes="specialize", variants=())
 
 
 def load(place: CompilationEntry | None, copy: bool = False) -> Compiled | None:
@@ -140,27 +147,27 @@ def keep(place: CompilationEntry | None, made: Compiled, files: Files) -> None:
 def keeping(
     made: Specializing,
     files: Files,
-    asked: Callable[[Mapping[str, Any]], CompilationEntry | None],
+    entry_for: Callable[[Mapping[str, Any]], CompilationEntry | None],
     maps: Sequence[MappedFile],
     copy: bool,
 ) -> Specializing:
-    """The same, its programs taken from the cache and kept there: those that `asked` has a place
-    for, given their sizes.
+    """The same, its programs taken from the cache and kept there: those that `entry_for` has a
+    place for, given their sizes.
 
     Programs that values of inputs decide have none, and nothing has when `files` are no longer what
     the model was read from. Weights in `maps`, files that the model has mapped, have to be what
     they were.
     """
 
-    def compile_for(found: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
-        place = asked(found) if not values and unchanged(files) else None
-        kept = load(place, copy)
-        if kept is None:
+    def compile_for(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
+        place = entry_for(sizes) if not values and unchanged(files) else None
+        program = load(place, copy)
+        if program is None:
             with noted() as more, copying(copy), steady():
-                kept = made.compile_for(found, values)
+                program = made.compile_for(sizes, values)
             for file in maps:
                 file.check()
-            keep(place, kept, {**more, **files})
-        return kept
+            keep(place, program, {**more, **files})
+        return program
 
     return type(made)(made.interface, compile_for, grows=made.grows)
