@@ -17,8 +17,8 @@ import pytest
 from cpu_programs import kernel_of, loaded, machine, program_of
 
 from xlac_cpu import BACKEND
-from xlac_cpu.emit import division as division_of
-from xlac_cpu.emit.pool import text as pool_text
+from xlac_cpu.emit.threads import division as division_of
+from xlac_cpu.emit.threads.pool import text as pool_text
 from xlac_cpu.run import pool
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import add, apply, load, ramp

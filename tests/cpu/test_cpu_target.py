@@ -8,7 +8,7 @@ from cpu_programs import kernel_of, loaded, machine, program_of
 from sampling import Some
 
 from xlac_cpu import BACKEND
-from xlac_cpu.emit.pool import text as pool_text
+from xlac_cpu.emit.threads.pool import text as pool_text
 from xlac_cpu.llvm import link
 from xlac_cpu.llvm.host import host
 from xlac_cpu.machine import Machine

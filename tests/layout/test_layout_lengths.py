@@ -18,7 +18,6 @@ FOLDERS = (
     "backends/c/xlac_c",
     "backends/cpu/xlac_cpu",
     "backends/cuda/xlac_cuda",
-    "backends/opencl/xlac_opencl",
     "backends/reference/xlac_reference",
     "runtime/xlac_runtime",
     "examples",

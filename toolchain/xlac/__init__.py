@@ -30,7 +30,7 @@ _HOMES = {
         ("grad", "value_and_grad", "jvp", "vjp", "vmap"), "xlac.integrations.transforms"
     ),
     **dict.fromkeys(("scan", "while_loop", "cond", "switch"), "xlac.frontends.traced_control"),
-    "custom_gradient": "xlac.frontends.declared_gradients",
+    "custom_gradient": "xlac.frontends.gradients.declared_gradients",
     "from_torch": "xlac.integrations.torch.function",
     "torch_step": "xlac.integrations.torch.step",
     "torch_trainer": "xlac.integrations.torch.trainer",

@@ -33,9 +33,9 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.scopes import KernelScope
+from xlac_sdk.kernel_ir.rules.scopes import KernelScope
+from xlac_sdk.kernel_ir.rules.wellformed import fault, index_fault, operand_fault
 from xlac_sdk.kernel_ir.sharing import operands, roots
-from xlac_sdk.kernel_ir.wellformed import fault, index_fault, operand_fault
 from xlac_sdk.source import VerifyError
 from xlac_sdk.support.limits import checkpoint
 

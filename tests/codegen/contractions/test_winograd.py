@@ -12,6 +12,7 @@ from contraction_harness import TARGETS, agree, compute, cpu, group, meaning, pa
 from schedule_draws import lowered
 
 from xlac.codegen.cpu.conv.winograd import choose, toom_cook
+from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac.codegen.lower import lower
 from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
@@ -56,9 +57,15 @@ def conv(
 
 def forced(monkeypatch: pytest.MonkeyPatch, results: int) -> None:
     """Takes tiles of this many results whatever they cost."""
-    monkeypatch.setattr(
-        choose, "chosen", lambda anchor, target: choose.served(anchor, results, target)
-    )
+    monkeypatch.setattr(choose, "sides", lambda target: (results,))
+    monkeypatch.setattr(choose, "pays", lambda tiling, target: True)
+
+
+def chosen(anchor: Node, target: Target) -> Tiling | None:
+    """The tiling of a convolution that is computed by Winograd's algorithm; None for others."""
+    able = choose.tilings(anchor, target)
+    best = choose.cheapest(able, target) if able else None
+    return best if best is not None and choose.pays(best, target) else None
 
 
 @pytest.mark.parametrize("results", toom_cook.POINTS)
@@ -167,7 +174,7 @@ DECLINED = {
 
 @pytest.mark.parametrize("name", DECLINED)
 def test_other_forms_are_left_to_the_direct_sum(name: str) -> None:
-    assert choose.chosen(DECLINED[name], FAST["avx512"]) is None
+    assert chosen(DECLINED[name], FAST["avx512"]) is None
 
 
 @pytest.mark.parametrize("name", ["avx512", "avx2", "sse"])
@@ -197,17 +204,14 @@ def test_weights_that_are_not_known_while_compiling(
 
 def test_four_results_a_side_where_tiles_are_many_two_where_they_are_few() -> None:
     target = FAST["avx512"]
-    many, few = (
-        choose.chosen(conv(LARGE, 64), target),
-        choose.chosen(conv((1, 6, 6, 64), 64), target),
-    )
+    many, few = (chosen(conv(LARGE, 64), target), chosen(conv((1, 6, 6, 64), 64), target))
     assert many is not None and few is not None
     assert (many.results, few.results) == (4, 2)
 
 
 def test_by_default_only_two_results_a_side_and_guarded() -> None:
     default, fast = (
-        choose.chosen(conv(LARGE, 64), target) for target in (TARGETS["avx512"], FAST["avx512"])
+        chosen(conv(LARGE, 64), target) for target in (TARGETS["avx512"], FAST["avx512"])
     )
     assert default is not None and fast is not None
     assert (default.results, default.guarded, fast.guarded) == (2, True, False)
@@ -220,7 +224,7 @@ def test_by_default_only_two_results_a_side_and_guarded() -> None:
 def test_not_for_small_code_nor_for_scalars(target: Target, fast: bool) -> None:
     made = group(Kind.CONV, conv(LARGE, 64))
     target = replace(target, fast=fast)
-    assert choose.chosen(made.anchor, target) is None
+    assert chosen(made.anchor, target) is None
     weights = {"kernel": np.zeros((3, 3, 64, 64), np.float32)}
     assert not any(
         "points" in step.kernel.name

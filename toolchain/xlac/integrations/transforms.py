@@ -12,9 +12,9 @@ from types import MethodType
 from typing import Any
 
 from xlac.autodiff.bodies import residuals
-from xlac.frontends import wrt as by
 from xlac.frontends.arguments import Arguments
-from xlac.frontends.derivatives import PullBack, gradient, pushed
+from xlac.frontends.gradients import wrt as by
+from xlac.frontends.gradients.derivatives import PullBack, gradient, pushed
 from xlac.frontends.mapping import mapped
 from xlac.frontends.pytree import Static
 from xlac.frontends.traced_function import inlined, is_tracing

@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xlac_cpu.emit import stamp
-from xlac_cpu.emit.division import is_open, open_split, split
 from xlac_cpu.emit.expressions import LlvmExpressions
 from xlac_cpu.emit.spelling import memory
 from xlac_cpu.emit.stopping.checks import StopCheckWriter
 from xlac_cpu.emit.stopping.function import NAME
+from xlac_cpu.emit.threads.division import is_open, open_split, split
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.pool_block import WATCHED
 from xlac_sdk.dims import Dim

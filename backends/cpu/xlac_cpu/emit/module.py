@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from xlac_cpu import hand_written
-from xlac_cpu.emit import chunks, driver, function, layout, outlined, stamp
+from xlac_cpu.emit import driver, function, layout, outlined, stamp
 from xlac_cpu.emit.function import FunctionText
 from xlac_cpu.emit.statements import NEVER
 from xlac_cpu.emit.stopping import function as stop_function
 from xlac_cpu.emit.style import Style
+from xlac_cpu.emit.threads import chunks
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.legalize import legalize

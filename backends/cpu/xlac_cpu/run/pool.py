@@ -30,7 +30,7 @@ _pools: dict[int, Block] = {}
 
 def object_code() -> bytes:
     """The pool's object, for this machine."""
-    from xlac_cpu.emit.pool import text
+    from xlac_cpu.emit.threads.pool import text
     from xlac_cpu.llvm import objects
     from xlac_cpu.llvm.host import host
 

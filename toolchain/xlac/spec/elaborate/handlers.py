@@ -8,7 +8,7 @@ from xlac.spec.elaborate.control.bodies import function
 from xlac.spec.elaborate.control.cond import cond
 from xlac.spec.elaborate.control.scan import scan
 from xlac.spec.elaborate.control.while_loop import loop
-from xlac.spec.elaborate.custom import call_operator, custom_node
+from xlac.spec.elaborate.custom.operation import call_operator, custom_node
 from xlac.spec.elaborate.op_node import operation
 from xlac.spec.schema import schema
 

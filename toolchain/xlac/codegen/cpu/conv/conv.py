@@ -50,7 +50,7 @@ def _tiling(group: Group, target: Target, wanted: Schedule | None) -> tuple[Tili
     candidates = choose.tilings(group.anchor, target) if winograd.takes_weights(group) else []
     if not candidates:
         return None, False
-    best = min(candidates, key=partial(choose.cycles, target=target))
+    best = choose.cheapest(candidates, target)
     if isinstance(wanted, WinogradSchedule):
         return next((t for t in candidates if t.results == wanted.results), candidates[0]), True
     return best, choose.pays(best, target)

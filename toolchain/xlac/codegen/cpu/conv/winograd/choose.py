@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.contraction.packing import panel_count
 from xlac.codegen.core.contraction.partial_tiles import PRODUCTS
@@ -40,9 +42,14 @@ def tilings(anchor: Node, target: Target) -> list[Tiling]:
     return [tiling for tiling in able if tiling is not None]
 
 
+def cheapest(able: Sequence[Tiling], target: Target) -> Tiling:
+    """The tiling with the fewest estimated cycles."""
+    return min(able, key=lambda tiling: _cycles(tiling, target))
+
+
 def pays(t: Tiling, target: Target) -> bool:
     """Whether a tiling takes fewer estimated cycles than the direct sum, and may take more code."""
-    return not target.size and cycles(t, target) < _direct(t, target)
+    return not target.size and _cycles(t, target) < _direct(t, target)
 
 
 def sides(target: Target) -> tuple[int, ...]:
@@ -103,7 +110,7 @@ def _products(target: Target, rows: int, columns: int, depth: int) -> float:
     )
 
 
-def cycles(t: Tiling, target: Target) -> float:
+def _cycles(t: Tiling, target: Target) -> float:
     """Estimated cycles over all threads. Weights are loaded during their transform, which does not
     overlap with arithmetic.
     """

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from xlac.frontends.arguments import Arguments
+from xlac.frontends.gradients.variables import is_float
 from xlac.frontends.pytree import PyTree, flatten, paths, unflatten
 from xlac.frontends.tracing import Number, Tensor
-from xlac.frontends.variables import is_float
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import nearest
 

@@ -21,7 +21,7 @@ from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.calls import positional
 from xlac.spec.elaborate.context import Elaboration
-from xlac.spec.elaborate.custom_gradient import gradient
+from xlac.spec.elaborate.custom.gradient import gradient
 from xlac.spec.elaborate.entries import elaborate, entries_at
 from xlac.spec.elaborate.evaluate import Evaluator, as_node
 from xlac.spec.elaborate.op_node import inputs

@@ -10,11 +10,19 @@ from typing import Any
 
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.gradient import Linear, linearize, push_forward
-from xlac.frontends.change_nests import fitting
+from xlac.frontends.gradients.change_nests import fitting
+from xlac.frontends.gradients.variables import (
+    Variables,
+    alike,
+    exact,
+    in_type,
+    is_float,
+    outside,
+    weak,
+)
 from xlac.frontends.pytree import flatten, unflatten
 from xlac.frontends.traced_function import inlined
 from xlac.frontends.tracing import Number, Tensor
-from xlac.frontends.variables import Variables, alike, exact, in_type, is_float, outside, weak
 from xlac.ir.graph import Node, zeros
 from xlac.ops import build
 from xlac.ops.walks import substituted

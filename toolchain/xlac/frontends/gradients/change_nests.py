@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from xlac.frontends.gradients.variables import exact, is_float, weak
 from xlac.frontends.pytree import PyTree
 from xlac.frontends.tracing import Number, Tensor
-from xlac.frontends.variables import exact, is_float, weak
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError

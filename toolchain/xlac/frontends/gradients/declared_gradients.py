@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xlac.frontends.change_nests import fitting
+from xlac.frontends.gradients.change_nests import fitting
+from xlac.frontends.gradients.variables import is_float
 from xlac.frontends.pytree import flatten, unflatten
 from xlac.frontends.traced_bodies import around, graph, inside, traced
 from xlac.frontends.traced_function import inlined
 from xlac.frontends.tracing import Number, Tensor
-from xlac.frontends.variables import is_float
 from xlac.ir.graph import Node, zeros
 from xlac.ops import build
 from xlac.ops.control.custom_gradient import CustomGradient

@@ -1,0 +1,1 @@
+"""Rules that `verify.py` checks kernels against."""

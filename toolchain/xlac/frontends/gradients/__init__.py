@@ -1,0 +1,1 @@
+"""Derivatives of traced Python functions, and gradients that they declare themselves."""
