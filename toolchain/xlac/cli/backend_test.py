@@ -4,7 +4,7 @@ come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from xlac.debug.last_failed import LastFailed
     from xlac_sdk.backend import Backend
     from xlac_sdk.conformance import ConformanceReport, Outcome
     from xlac_sdk.target import Request
@@ -69,12 +70,7 @@ def test(
     What fails is printed as it comes, and kept in the cache's folder for --lf. Cases for element
     types that the target lacks are left out, and counted.
     """
-    from rich.console import Console
-    from rich.markup import escape
-
-    from xlac.cli.progress import Progress
     from xlac.debug.last_failed import LastFailed
-    from xlac_sdk.conformance import run
     from xlac_sdk.host.registry import find
     from xlac_sdk.target import Request
 
@@ -88,8 +84,51 @@ def test(
             else f"no failure of '{name}' is kept: everything runs",
             err=True,
         )
+    if spec is not None:
+        operations = [*_of_spec(spec, backend, request, only, chosen)]
+    else:
+        operations = [] if kernels else [*_operations(backend, request, only, chosen)]
+    wanted = chosen if spec is None else lambda group, case: False
+    with last:
+        report = _run(backend, request, operations, only, wanted, last, first)
+        if not (first and not report.ok):
+            last.complete(
+                lambda group: (
+                    only in group.removeprefix(OPERATION)
+                    and not (kernels and group.startswith(OPERATION))
+                )
+            )
+    _print(report)
+    if not report.ok:
+        more = " (stopped at the first)" if first else ""
+        kind = f" --arch {arch}" * bool(arch) + f" --ops {spec}" * bool(spec)
+        click.echo(f"xlac backend test {name}{kind} --lf runs what failed again{more}")
+    if html is not None:
+        html.write_text(report.html(), encoding="utf-8")
+        click.echo(f"report: {html}")
+    return 0 if report.ok else 1
+
+
+def _run(
+    backend: Backend,
+    request: Request,
+    operations: Sequence[tuple[str, Iterator[Outcome]]],
+    only: str,
+    wanted: Callable[[str, str], bool],
+    last: LastFailed,
+    first: bool,
+) -> ConformanceReport:
+    """The cases, with their progress, and failures printed and kept as they come; with `first` up
+    to the first of them.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+
+    from xlac.cli.progress import Progress
+    from xlac_sdk.conformance import run
+
     failed = 0
-    with Progress(f"the cases of {name}") as progress, last:
+    with Progress(f"the cases of {backend.name}") as progress:
 
         def step(case: str, done: int, whole: int) -> None:
             progress.count(f"{case}{f' ({failed} failed)' if failed else ''}", done, whole)
@@ -107,35 +146,15 @@ def test(
             )
             return first
 
-        if spec is not None:
-            operations = [*_of_spec(spec, backend, request, only, chosen)]
-        else:
-            operations = [] if kernels else [*_operations(backend, request, only, chosen)]
-        found = run(
+        return run(
             backend,
             operations,
             only=only,
             request=request,
             progress=step,
             on_outcome=report,
-            wanted=chosen if spec is None else lambda group, case: False,
+            wanted=wanted,
         )
-        if not (first and failed):
-            last.complete(
-                lambda group: (
-                    only in group.removeprefix(OPERATION)
-                    and not (kernels and group.startswith(OPERATION))
-                )
-            )
-    _print(found)
-    if not found.ok:
-        more = " (stopped at the first)" if first else ""
-        kind = f" --arch {arch}" * bool(arch) + f" --ops {spec}" * bool(spec)
-        click.echo(f"xlac backend test {name}{kind} --lf runs what failed again{more}")
-    if html is not None:
-        html.write_text(found.html(), encoding="utf-8")
-        click.echo(f"report: {html}")
-    return 0 if found.ok else 1
 
 
 def _operations(
