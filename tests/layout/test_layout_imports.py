@@ -166,7 +166,7 @@ def test_every_door_is_there() -> None:
 def test_hints_that_name_the_nearest_word_are_made_in_one_place() -> None:
     """`choices`: their wording is one. `fmt` shows the difference of two texts."""
     users = {module for module, path in modules().items() if "difflib" in path.read_text()}
-    assert users == {"xlac_sdk.support.choices", "xlac.cli.commands.fmt"}
+    assert users == {"xlac_sdk.support.choices", "xlac.cli.commands.formats.fmt"}
 
 
 KNOWN = {"p.a": 0, "p.b": 0, "p.c": 0}

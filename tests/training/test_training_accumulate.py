@@ -13,7 +13,7 @@ import xlac
 from xlac.cli import status
 from xlac.spec.load import load_training
 from xlac.training.program import graphs_of
-from xlac.training.summary import summarize_training
+from xlac.training.reports.summary import summarize_training
 from xlac.training.trainer import Trainer
 from xlac_sdk.host.registry import find
 from xlac_sdk.source import SourceError

@@ -17,7 +17,7 @@ from xlac.memory.arena import ALIGN
 from xlac.memory.limit import MemoryLimit, needed
 from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
-from xlac.training.summary import summarize_training
+from xlac.training.reports.summary import summarize_training
 from xlac.training.trainer import Trainer
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Role

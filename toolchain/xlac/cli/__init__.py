@@ -33,7 +33,11 @@ VERBS = {
     "doctor": "Check this installation.",
 }
 
-FAULTS = ("verify", "bisect", "reduce")  # in a folder of their own
+ROOMS = {
+    **dict.fromkeys(("verify", "bisect", "reduce"), "faults"),
+    **dict.fromkeys(("import", "export", "simplify", "expand", "fmt", "schema"), "commands.formats"),
+}
+"""The folders of verbs that are not in `commands`."""
 
 
 class Verbs(click.Group):
@@ -47,10 +51,9 @@ class Verbs(click.Group):
         """The command of a verb, whose module is imported now."""
         if cmd_name not in VERBS:
             return None
-        folder = "faults" if cmd_name in FAULTS else "commands"
-        command: click.Command = import_module(
-            f"xlac.cli.{folder}.{cmd_name}{'_' * iskeyword(cmd_name)}"
-        ).command
+        room = ROOMS.get(cmd_name, "commands")
+        module = import_module(f"xlac.cli.{room}.{cmd_name}{'_' * iskeyword(cmd_name)}")
+        command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

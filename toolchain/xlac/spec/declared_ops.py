@@ -16,7 +16,7 @@ from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import Param
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.context import Elaboration
-from xlac.spec.elaborate.custom import use
+from xlac.spec.elaborate.custom.operation import use
 from xlac.spec.elaborate.handlers import HANDLERS
 from xlac.spec.elaborate.scope import Bundle, Frame, Scope
 from xlac.spec.elaborate.type_text import extent, type_parts

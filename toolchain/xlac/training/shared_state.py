@@ -26,7 +26,7 @@ from xlac.training.entries import (
     state_block,
     states,
 )
-from xlac.training.memory_report import within
+from xlac.training.reports.memory_report import within
 from xlac_sdk.host.array_values import as_array
 
 WITHOUT_STEPS = ("evaluate", "run", "evaluate_ema", "run_ema")

@@ -110,7 +110,7 @@ def _found(choice: Chosen) -> dict[str, Any]:
             allow_outside=choice.allow_outside,
         )
     except TrainedSpec as trained:
-        from xlac.training.summary import summarize_training
+        from xlac.training.reports.summary import summarize_training
 
         learning = replace(trained.model, allow_kernels=options.allow_kernels)
         facts = summarize_training(learning, trained.training, _machine(choice), memory)
@@ -118,7 +118,7 @@ def _found(choice: Chosen) -> dict[str, Any]:
     found = summarize(model)
     if memory is not None:
         from xlac.driver import specialized
-        from xlac.training.summary import within_memory
+        from xlac.training.reports.summary import within_memory
 
         model = replace(specialized(model), allow_kernels=options.allow_kernels)
         found["memory"] = within_memory(model, memory, _machine(choice))
@@ -186,7 +186,7 @@ def _training(facts: dict[str, Any]) -> None:
 
 def _memory(facts: dict[str, Any]) -> None:
     """Prints what a limit of memory costs."""
-    from xlac.training.memory_report import cost
+    from xlac.training.reports.memory_report import cost
 
     click.echo(
         f"max memory  {facts['bytes']:,} of {facts['limit']:,} bytes "

@@ -12,8 +12,8 @@ from xlac.ops.tensor.leaf import param
 from xlac.spec.summary import statistics
 from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.section import Training
-from xlac.training.memory_report import recomputed
 from xlac.training.program import graphs_of
+from xlac.training.reports.memory_report import recomputed
 from xlac_sdk.target import Target
 
 

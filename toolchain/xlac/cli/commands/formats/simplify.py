@@ -37,7 +37,7 @@ def command(output: Path | None, largest: str, force: bool, **options: Any) -> N
     none.
     """
     from xlac.cli.amounts import size
-    from xlac.cli.commands.import_ import refuse_existing
+    from xlac.cli.commands.formats.import_ import refuse_existing
     from xlac.cli.progress import current
     from xlac.memory.limit import parse
     from xlac.support.extras import needed

@@ -32,7 +32,7 @@ def command(form: str, output: Path | None, force: bool, **options: Any) -> None
     becomes inputs and outputs. What the format cannot say is listed, node by node.
     """
     from xlac.cli.amounts import size
-    from xlac.cli.commands.import_ import refuse_existing
+    from xlac.cli.commands.formats.import_ import refuse_existing
     from xlac.cli.progress import current
     from xlac.frontends.loader import load
 
