@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,13 +19,13 @@ os.environ.setdefault(
 import jax
 import numpy as np
 import torch
+from bursts import best_bursts
 from jax import numpy as jnp
 from torch.nn.functional import pad
 
 import xlac
 
 Function = Callable[..., Any]
-BURST = 0.02  # seconds
 
 
 def draw(*shape: int) -> Any:
@@ -124,19 +123,7 @@ def measured(name: str, bursts: int) -> dict[str, float]:
         "jax": lambda: jax.block_until_ready(compiled(*placed)),
         "eager": lambda: eager(*tensors),
     }
-    times = {who: _burst(run, 1) for who, run in runs.items()}
-    counts = {who: max(1, int(BURST / _burst(run, 1))) for who, run in runs.items()}
-    for _ in range(bursts):
-        for who, run in runs.items():
-            times[who] = min(times[who], _burst(run, counts[who]))
-    return times
-
-
-def _burst(run: Callable[[], Any], count: int) -> float:
-    start = time.process_time()
-    for _ in range(count):
-        run()
-    return max(1e-7, time.process_time() - start) / count
+    return dict(zip(runs, best_bursts(list(runs.values()), bursts), strict=True))
 
 
 def main() -> None:

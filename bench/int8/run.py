@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import numpy as np
 import onnxruntime
+from bursts import best_bursts
 from models import MODELS, Array, Builder
 from onnxruntime.quantization import (
     CalibrationDataReader,
@@ -47,14 +50,6 @@ class Drawn(CalibrationDataReader):  # type: ignore[misc]
 
     def get_next(self) -> Any:
         return self.left.pop() if self.left else None
-
-
-def burst(call: Callable[[], Any], count: int) -> float:
-    """CPU seconds of a call, of several."""
-    began = time.process_time()
-    for _ in range(count):
-        call()
-    return (time.process_time() - began) / count
 
 
 def openvino(file: Path, x: Array) -> Callable[[], Any] | None:
@@ -93,11 +88,7 @@ def row(file: Path, x: Array, bursts: int) -> tuple[list[float], Array, Array]:
     found = next(iter(found.values())) if isinstance(found, dict) else found
     third = openvino(file, x)
     calls = [ours, theirs, *([third] if third else [])]
-    counts = [max(1, int(BURST / max(burst(call, 2), 1e-7))) for call in calls]
-    best = [float("inf")] * len(calls)
-    for _ in range(bursts):
-        for number, (call, count) in enumerate(zip(calls, counts, strict=True)):
-            best[number] = min(best[number], burst(call, count))
+    best = best_bursts(calls, bursts, BURST)
     return [*best, *([] if third else [0.0])], np.asarray(found), right
 
 

@@ -12,22 +12,25 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import jax
 import numpy as np
+from bursts import best_bursts
 from cases import CASES, Case, draw
 from jax import numpy as jnp
 
 import xlac
-
-BURST = 0.02  # seconds
 
 
 class Times(NamedTuple):
@@ -62,19 +65,7 @@ def measured(case: Case, bursts: int, target: str) -> Times:
         lambda: ours.program(*inputs),
         lambda: jax.block_until_ready(compiled(*placed)),
     )
-    counts = [max(1, int(BURST / _burst(run, 3))) for run in runs]
-    best = [float("inf")] * len(runs)
-    for _ in range(bursts):
-        for who, run in enumerate(runs):
-            best[who] = min(best[who], _burst(run, counts[who]))
-    return Times(*best, own, theirs)
-
-
-def _burst(run: Callable[[], Any], count: int) -> float:
-    start = time.process_time()
-    for _ in range(count):
-        run()
-    return max(1e-7, time.process_time() - start) / count
+    return Times(*best_bursts(runs, bursts), own, theirs)
 
 
 def main() -> None:

@@ -12,16 +12,20 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import jax
 import numpy as np
 import onnxruntime as ort
 import torch
+from bursts import best_bursts
 from onnx import TensorProto, helper
 
 import xlac
@@ -31,7 +35,6 @@ CASES = (
     (1024, 64, 8), (256, 1000, 5), (16, 4096, 1000), (1, 1000000, 1000),
 )  # fmt: skip
 ORDERED = CASES[:2]  # these also ascending, descending, constant, and repeating
-BURSTS, BURST = 9, 0.02
 
 
 def line(rows: int, count: int, order: str) -> np.ndarray:
@@ -86,17 +89,8 @@ def contenders(x: np.ndarray, k: int) -> dict[str, Callable[[], Any]]:
 
 def measured(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
     """Seconds of a call of each, in its best burst."""
-    best = dict.fromkeys(calls, float("inf"))
-    for call in calls.values():
-        call()
-    for _ in range(BURSTS):
-        for name, call in calls.items():
-            begun, count = time.perf_counter(), 0
-            while (spent := time.perf_counter() - begun) < BURST:
-                call()
-                count += 1
-            best[name] = min(best[name], spent / count)
-    return best
+    times = best_bursts(list(calls.values()), clock=time.perf_counter)
+    return dict(zip(calls, times, strict=True))
 
 
 def main() -> None:

@@ -10,12 +10,16 @@ os.environ |= {"XLAC_CACHE": "off", "OMP_NUM_THREADS": "1"}
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
+import sys
 import time
-from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import scipy.fft
+from bursts import best_bursts
 
 import xlac
 
@@ -23,16 +27,6 @@ SHAPES = (
     (1, 64), (512, 64), (1, 1000), (1, 1009), (1, 1024), (64, 1024), (1, 4096), (1, 16384),
     (16, 16384), (1, 99991), (1, 1 << 18), (1, 1 << 20),
 )  # fmt: skip
-BURSTS, BURST = 9, 0.02
-
-
-def burst(call: Callable[[], object]) -> float:
-    """Seconds of a call, by as many as a burst has."""
-    count, start = 0, time.perf_counter()
-    while (now := time.perf_counter()) - start < BURST or not count:
-        call()
-        count += 1
-    return (now - start) / count
 
 
 def errors(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -62,8 +56,7 @@ def row(shape: tuple[int, int]) -> str:
         found = ours(*arguments)
         found = found[0] + 1j * found[1] if isinstance(found, tuple) else found
         call = partial(ours, *arguments)
-        times = [(burst(call), burst(peer)) for _ in range(BURSTS)]
-        mine, theirs = (min(column) for column in zip(*times, strict=True))
+        mine, theirs = best_bursts((call, peer), clock=time.perf_counter)
         cells.append(
             f"{mine * 1e6:,.0f} / {theirs * 1e6:,.0f} = {mine / theirs:.2f} "
             f"({errors(found, exact):.1e} / {errors(peer(), exact):.1e})"

@@ -8,15 +8,18 @@ of to the sum), so these rules are permitted for f32 and f64 always, and for hal
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from xlac.ir.graph import Node
+from xlac.ir.op import Op
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.scalar.arithmetic import Add, Div, Mul, Sub
 from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.ops.tensor.view import Broadcast
-from xlac.passes.rewrite.rule import Parameter, Site, constant, fill, rule
+from xlac.passes.rewrite.rule import Example, Parameter, Site, constant, fill, rule
 from xlac.passes.rules.views import broadcast
 
 LOOK = 64  # nodes: expressions over weights that are larger are taken for something else
@@ -126,62 +129,59 @@ def scale_weights(node: Node, site: Site) -> Node | None:
     return site.make(anchor.op, anchor.inputs[0], site.make(node.op, weights, spread))
 
 
-@rule(
-    Mul,
-    Div,
-    examples=[
-        lambda p: Node.of(
-            Mul(), Node.of(Add(), one := _image(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)
-        ),
-        lambda p: Node.of(
-            Div(),
-            Node.of(Sub(), one := _product(p), _by_channel(p, one, 1)),
-            _by_channel(p, one, 1),
-        ),
-    ],
-    reassociates=True,
-)
-def scale_shifted(node: Node, site: Site) -> Node | None:
-    """(anchor + shift) * scale is anchor * scale + shift * scale, of which the second is known."""
+def _shifted(first: Op, after: Op, anchor: Callable[[Parameter], Node]) -> Example:
+    """A graph with an anchor, a shift of it by channel, and `after`, by channel too."""
+
+    def example(p: Parameter) -> Node:
+        shifted = anchor(p)
+        shifted = Node.of(first, shifted, _by_channel(p, shifted, 1))
+        return Node.of(after, shifted, _by_channel(p, shifted, 1))
+
+    return example
+
+
+def _shift_of(node: Node, site: Site) -> tuple[Node, Node] | None:
+    """The anchor and the shift by channel of the first operand of a node whose second operand is by
+    channel too; None for other nodes.
+    """
     shifted, by = node.inputs
     if not isinstance(shifted.op, Add | Sub) or not may(node, site) or not site.single(shifted):
         return None
     anchor, shift = shifted.inputs
     axis = channel(anchor)
-    if (
-        axis is None
-        or not site.single(anchor)
-        or not is_vector(by, axis)
-        or not is_vector(shift, axis)
-    ):
+    if axis is None or not is_vector(by, axis) or not is_vector(shift, axis):
         return None
-    return site.make(shifted.op, site.make(node.op, anchor, by), site.make(node.op, shift, by))
+    return anchor, shift
+
+
+@rule(
+    Mul,
+    Div,
+    examples=[_shifted(Add(), Mul(), _image), _shifted(Sub(), Div(), _product)],
+    reassociates=True,
+)
+def scale_shifted(node: Node, site: Site) -> Node | None:
+    """(anchor + shift) * scale is anchor * scale + shift * scale, of which the second is known."""
+    match = _shift_of(node, site)
+    if match is None or not site.single(match[0]):
+        return None
+    (anchor, shift), (shifted, scale) = match, node.inputs
+    scaled = site.make(node.op, anchor, scale)
+    return site.make(shifted.op, scaled, site.make(node.op, shift, scale))
 
 
 @rule(
     Add,
     Sub,
-    examples=[
-        lambda p: Node.of(
-            Add(), Node.of(Add(), one := _image(p), _by_channel(p, one, 1)), _by_channel(p, one, 1)
-        ),
-        lambda p: Node.of(
-            Add(),
-            Node.of(Sub(), one := _product(p), _by_channel(p, one, 1)),
-            _by_channel(p, one, 1),
-        ),
-    ],
+    examples=[_shifted(Add(), Add(), _image), _shifted(Sub(), Add(), _product)],
     reassociates=True,
 )
 def merge_shifts(node: Node, site: Site) -> Node | None:
     """Two shifts by channel are one."""
-    shifted, again = node.inputs
-    if not isinstance(shifted.op, Add | Sub) or not may(node, site) or not site.single(shifted):
+    match = _shift_of(node, site)
+    if match is None:
         return None
-    anchor, shift = shifted.inputs
-    axis = channel(anchor)
-    if axis is None or not is_vector(shift, axis) or not is_vector(again, axis):
-        return None
+    (anchor, shift), (shifted, again) = match, node.inputs
     if isinstance(shifted.op, Sub):
         shift = site.make(Sub(), fill(np.array(-0.0, node.type.dtype.numpy), node, site), shift)
     return site.make(Add(), anchor, site.make(node.op, shift, again))
