@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from xlac.codegen.core.contraction import packing, panel_kernel
 from xlac.codegen.core.contraction.contraction import (
-    Axis,
-    Contraction,
     OperandSource,
     accumulator,
     multiply_add,
@@ -20,7 +17,7 @@ from xlac.codegen.core.contraction.contraction import (
     zero,
 )
 from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
-from xlac.codegen.core.contraction.tiling import RegisterTile
+from xlac.codegen.core.contraction.depthwise_weights import weight_panel
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
@@ -60,29 +57,23 @@ def launches(
     elements = Elements(Builder(), group, target)
     writer = _DepthwiseThreads(elements, after, g, left, target)
     writer.follow(decisions.settle(name, writer.choose(), writer.check))
-    taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
-    c = Contraction(
-        (),
-        (Axis(1), Axis(1)),
-        Axis(writer.channels, 0, g.kernel["O"]),
-        taps,
+    lanes, accumulate = writer.lanes, writer.accumulate
+    before, panels = weight_panel(
+        group,
+        target,
+        name,
+        decisions,
+        g,
         left,
         right,
-        writer.accumulate,
-        lambda o, r, n: (),
-    )
-    # one panel of all channels, a row for each tap
-    tile = RegisterTile((1, 1), writer.channels // writer.lanes, writer.lanes)
-    if right.constant:
-        writer.write(
-            packing.constant(c, tile, writer.accumulate, kernel.compute, kernel.key).source
-        )
-        return [elements.launch(name, cost.work(group))]
-    made, panels = panel_kernel.running(
-        group, target, f"{name}_pack", decisions, c, tile, writer.accumulate
+        kernel,
+        writer.taps,
+        lanes,
+        accumulate,
+        accumulate,
     )
     writer.write(panels.source)
-    return [made, elements.launch(name, cost.work(group))]
+    return [*before, elements.launch(name, cost.work(group))]
 
 
 class _DepthwiseThreads:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph, Node, zeros
-from xlac.ir.op import Array, ShapeError, declare
+from xlac.ir.op import ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops.checks import several
 from xlac.ops.control import bodies
-from xlac.ops.control.control import alone
+from xlac.ops.control.meaning import AppliedBody, put_in
 
 
 @declare
-class CustomGradient(Composite):
+class CustomGradient(AppliedBody):
     """Gives what `body` gives, and goes backwards by `gradient` instead of by the derivative of the
     body.
 
@@ -38,21 +37,17 @@ class CustomGradient(Composite):
         bodies.check(self.mnemonic, self.gradient, takes, floats(types), "gradient")
         return several(gives)
 
-    def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
+    @property
+    def meaning(self) -> Graph:
         assert self.body is not None
-        return alone(bodies.run(self.body, arrays))
-
-    def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
-        assert self.body is not None
-        found = put_in(self.body, inputs)
-        return found[0] if len(found) == 1 else found
+        return self.body
 
     def bodies(self) -> Sequence[Any]:
         return tuple(graph for graph in (self.body, self.gradient) if graph is not None)
 
 
 @declare
-class CustomChange(Composite):
+class CustomChange(AppliedBody):
     """How results of float types change with operands of float types, where a gradient is declared:
     what that is the transpose of.
 
@@ -75,14 +70,10 @@ class CustomChange(Composite):
         bodies.check(self.mnemonic, self.gradient, known, types[-len(changes) :], "gradient")
         return several(self.results)
 
-    def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        assert self.change is not None
-        return alone(bodies.run(self.change, arrays))
-
-    def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
+    @property
+    def meaning(self) -> Graph:
         assert self.change is not None, "a gradient that is not linear has no change"
-        found = put_in(self.change, inputs)
-        return found[0] if len(found) == 1 else found
+        return self.change
 
     def transposed(
         self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
@@ -103,9 +94,3 @@ class CustomChange(Composite):
 def floats(types: Sequence[Type]) -> list[Type]:
     """Those of float types."""
     return [t for t in types if t.dtype.is_float]
-
-
-def put_in(body: Graph, values: Sequence[Node]) -> tuple[Node, ...]:
-    """What a body gives of some values, as nodes beside them."""
-    known = dict(zip(body.inputs, values, strict=True))
-    return tuple(body.rewrite(lambda node: known.get(node, node)).outputs.values())

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
-from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array, ShapeError, declare
+from xlac.ir.graph import Graph
+from xlac.ir.op import ShapeError, declare
 from xlac.ir.types import Types
 from xlac.ops.checks import several
 from xlac.ops.control import bodies
-from xlac.ops.control.control import alone
-from xlac.ops.control.custom_gradient import put_in
+from xlac.ops.control.meaning import AppliedBody
 
 GPU = ("cu", "cl")  # languages in which threads of blocks call the function
 WHOLE = ""  # of `KernelFile.split`: one call computes everything
@@ -55,7 +53,7 @@ class KernelFile:
 
 
 @declare
-class CustomOp(Composite):
+class CustomOp(AppliedBody):
     """Gives what `body` gives, by a hand-written kernel where the target has one.
 
     Kernels must be permitted; `name` is what its author calls the operation.
@@ -98,14 +96,10 @@ class CustomOp(Composite):
         facts = (self.name, [row[:6] for row in self.kernels], self.attributes, types)
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 
-    def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
+    @property
+    def meaning(self) -> Graph:
         assert self.body is not None
-        return alone(bodies.run(self.body, arrays))
-
-    def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
-        assert self.body is not None
-        found = put_in(self.body, inputs)
-        return found[0] if len(found) == 1 else found
+        return self.body
 
     def bodies(self) -> Sequence[Any]:
         return () if self.body is None else (self.body,)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from xlac.codegen.core.contraction import packing, panel_kernel
-from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource, unravel
+from xlac.codegen.core.contraction.contraction import OperandSource, unravel
 from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
+from xlac.codegen.core.contraction.depthwise_weights import weight_panel
 from xlac.codegen.core.contraction.packing import Panels
-from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit
+from xlac.codegen.core.contraction.tiling import TileSplit
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
@@ -24,7 +24,6 @@ from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import volume
-from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind
@@ -50,23 +49,23 @@ def launches(
     writer = _DepthwiseNhwc(elements, after, g, left, target)
     fits = partial(nhwc_choice.check, taps=writer)
     writer.follow(decisions.settle(name, nhwc_choice.choose(writer), fits))
-    taps = tuple(Axis(writer.taps[s], 0, g.kernel[s]) for s in g.op.spatial) or (Axis(1),)
-    channels = Axis(writer.channels, 0, g.kernel["O"])
-    whole = -(-writer.channels // writer.lanes)
-    c = Contraction(
-        (), (Axis(1), Axis(1)), channels, taps, left, right, writer.accumulate, lambda o, r, n: ()
+    lanes, accumulate = writer.lanes, writer.accumulate
+    packed = right.dtype if right.dtype is DType.I8 else accumulate
+    before, panels = weight_panel(
+        group,
+        target,
+        name,
+        decisions,
+        g,
+        left,
+        right,
+        kernel,
+        writer.taps,
+        lanes,
+        accumulate,
+        packed,
     )
-    tile = RegisterTile((1, 1), whole, writer.lanes)
-    before: list[KernelLaunch] = []
-    if right.constant:
-        dtype = right.dtype if right.dtype is DType.I8 else writer.accumulate
-        panels = packing.constant(c, tile, dtype, kernel.compute, kernel.key)
-    else:
-        made, panels = panel_kernel.running(
-            group, target, f"{name}_pack", decisions, c, tile, writer.accumulate
-        )
-        before.append(made)
-    writer.write(panels, whole * writer.lanes)
+    writer.write(panels, -(-writer.channels // lanes) * lanes)
     return [*before, elements.launch(name, cost.work(group))]
 
 
