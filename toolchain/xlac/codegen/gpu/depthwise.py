@@ -10,85 +10,47 @@ from itertools import product
 
 from xlac.codegen.core.contraction.contraction import (
     OperandSource,
-    accumulator,
     multiply_add,
     read,
     unravel,
     zero,
 )
-from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
-from xlac.codegen.core.contraction.depthwise_weights import weight_panel
+from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.operands import OperandView
 from xlac.codegen.gpu.core.access_width import check_lanes
 from xlac.codegen.gpu.core.grid import check_threads, grid
 from xlac.codegen.gpu.core.shared_staging import all_of
 from xlac.codegen.gpu.gemm.block_tiling import vector_of
-from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.gpu.threads import GpuDepthwiseSchedule
 from xlac.fusion import cost
-from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, ceil_div, divisor, static, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
 
 THREADS = 256
 
 
-def launches(
-    group: Group,
-    target: Target,
-    name: str,
-    decisions: Decisions,
-    after: Epilogue,
-    g: ConvGeometry,
-    left: OperandSource,
-    right: OperandSource,
-    kernel: OperandView,
-) -> list[KernelLaunch]:
+def launches(sums: WindowSums) -> list[KernelLaunch]:
     """The kernel, after the one that lays out the weights by tap and channel if they are not
     constant.
     """
-    elements = Elements(Builder(), group, target)
-    writer = _DepthwiseThreads(elements, after, g, left, target)
-    writer.follow(decisions.settle(name, writer.choose(), writer.check))
-    lanes, accumulate = writer.lanes, writer.accumulate
-    before, panels = weight_panel(
-        group,
-        target,
-        name,
-        decisions,
-        g,
-        left,
-        right,
-        kernel,
-        writer.taps,
-        lanes,
-        accumulate,
-        accumulate,
-    )
+    writer = _DepthwiseThreads(sums)
+    writer.follow(sums.decisions.settle(sums.name, writer.choose(), writer.check))
+    before, panels = sums.weight_panel(writer.lanes, sums.accumulate)
     writer.write(panels.source)
-    return [*before, elements.launch(name, cost.work(group))]
+    return [*before, writer.elements.launch(sums.name, cost.work(sums.group))]
 
 
 class _DepthwiseThreads:
-    def __init__(
-        self,
-        elements: Elements,
-        after: Epilogue,
-        g: ConvGeometry,
-        left: OperandSource,
-        target: Target,
-    ) -> None:
-        self.elements, self.builder = elements, elements.builder
-        self.after, self.g, self.left = after, g, left
-        self.target, self.accumulate = target, accumulator(left.dtype, after.anchor.type.dtype)
-        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
+    def __init__(self, sums: WindowSums) -> None:
+        g = sums.geometry
+        self.elements = Elements(Builder(), sums.group, sums.target)
+        self.builder, self.target = self.elements.builder, sums.target
+        self.after, self.g, self.left = sums.after, g, sums.left
+        self.accumulate, self.taps = sums.accumulate, sums.taps
         (self.channels,) = static((g.result["C"],))
 
     def choose(self) -> GpuDepthwiseSchedule:

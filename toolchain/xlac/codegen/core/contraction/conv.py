@@ -20,9 +20,9 @@ from xlac.codegen.core.contraction.conv_input import windowed_input
 from xlac.codegen.core.contraction.conv_input_choice import InputReads
 from xlac.codegen.core.contraction.phases import phases_of
 from xlac.codegen.core.contraction.tile_loops import of_windows, settled_rows
+from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
-from xlac.codegen.core.operands import OperandView
 from xlac.codegen.schedules.conv import ConvAlgorithm
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.schedule import Schedule
@@ -32,30 +32,12 @@ from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
 from xlac_sdk.target import Target
 
-Launches = Callable[
-    [
-        Group,
-        Target,
-        str,
-        Decisions,
-        Epilogue,
-        ConvGeometry,
-        OperandSource,
-        OperandSource,
-        OperandView,
-    ],
-    list[KernelLaunch],
-]
-"""Builds the kernels of a convolution that is not a contraction, from x and the kernel as sources
-and the view that the kernel came from.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
     """A kernel template for depthwise convolutions, and what it can read."""
 
-    launches: Launches
+    launches: Callable[[WindowSums], list[KernelLaunch]]
     reads: InputReads
 
 
@@ -132,7 +114,8 @@ def _of_windows(
     """
     anchor = group.anchor
     reads = depthwise.reads if depthwise else templates.reads(anchor, target)
-    schedule = lower_part.decisions.settle(
+    decisions = lower_part.decisions
+    schedule = decisions.settle(
         f"{name}_input",
         conv_input_choice.choose(group, reads),
         partial(conv_input_choice.check, group=group, reads=reads),
@@ -153,14 +136,11 @@ def _of_windows(
         right = OperandSource(kernel.value, anchor.inputs[1].type.dtype, kernel.offset + first_tap)
         part = f"{name}_phase{number}" if phases else name
         if depthwise:
-            launches += depthwise.launches(
-                group, target, part, lower_part.decisions, after, geometry, left, right, kernel
-            )
+            sums = WindowSums(group, target, part, decisions, after, geometry, left, right, kernel)
+            launches += depthwise.launches(sums)
         else:
-            c = canonical(anchor, after, geometry, left, right, part, lower_part.decisions)
-            launches += templates.contraction(
-                group, target, part, lower_part.decisions, c, after, kernel
-            )
+            c = canonical(anchor, after, geometry, left, right, part, decisions)
+            launches += templates.contraction(group, target, part, decisions, c, after, kernel)
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 

@@ -10,49 +10,25 @@ from collections.abc import Sequence
 from functools import partial
 
 from xlac.codegen.core import strip_mining
-from xlac.codegen.core.contraction.contraction import (
-    OperandSource,
-    multiply_add,
-    read,
-    unravel,
-    zero,
-)
-from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
-from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.contraction.contraction import multiply_add, read, unravel, zero
+from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv import nchw_choice
 from xlac.codegen.cpu.conv.nchw_taps import PlaneTaps
-from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
-from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, static, volume
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
 
 
-def launches(
-    group: Group,
-    target: Target,
-    name: str,
-    decisions: Decisions,
-    after: Epilogue,
-    g: ConvGeometry,
-    left: OperandSource,
-    right: OperandSource,
-    kernel: OperandView,
-) -> list[KernelLaunch]:
+def launches(sums: WindowSums) -> list[KernelLaunch]:
     """The kernel, over an x whose windows stay inside it unless the template `masks`."""
-    elements = Elements(Builder(), group, target)
-    writer = _DepthwiseNchw(elements, after, g, left, right, kernel, target)
+    writer = _DepthwiseNchw(sums)
     fits = partial(nchw_choice.check, taps=writer)
-    writer.follow(decisions.settle(name, nchw_choice.choose(writer), fits))
+    writer.follow(sums.decisions.settle(sums.name, nchw_choice.choose(writer), fits))
     writer.write()
-    return [elements.launch(name, cost.work(group))]
+    return [writer.elements.launch(sums.name, cost.work(sums.group))]
 
 
 class _DepthwiseNchw(PlaneTaps):

@@ -9,64 +9,33 @@ from __future__ import annotations
 
 from functools import partial
 
-from xlac.codegen.core.contraction.contraction import OperandSource, unravel
-from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
-from xlac.codegen.core.contraction.depthwise_weights import weight_panel
+from xlac.codegen.core.contraction.contraction import unravel
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.contraction.tiling import TileSplit
-from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv import nhwc_choice
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
-from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
-from xlac.fusion.group import Group
 from xlac.ir.dims import volume
+from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
 
 
-def launches(
-    group: Group,
-    target: Target,
-    name: str,
-    decisions: Decisions,
-    after: Epilogue,
-    g: ConvGeometry,
-    left: OperandSource,
-    right: OperandSource,
-    kernel: OperandView,
-) -> list[KernelLaunch]:
+def launches(sums: WindowSums) -> list[KernelLaunch]:
     """The kernel, after the one that lays out the weights by tap and channel if they are not
     constant.
     """
-    elements = Elements(Builder(), group, target)
-    writer = _DepthwiseNhwc(elements, after, g, left, target)
+    writer = _DepthwiseNhwc(sums)
     fits = partial(nhwc_choice.check, taps=writer)
-    writer.follow(decisions.settle(name, nhwc_choice.choose(writer), fits))
-    lanes, accumulate = writer.lanes, writer.accumulate
-    packed = right.dtype if right.dtype is DType.I8 else accumulate
-    before, panels = weight_panel(
-        group,
-        target,
-        name,
-        decisions,
-        g,
-        left,
-        right,
-        kernel,
-        writer.taps,
-        lanes,
-        accumulate,
-        packed,
-    )
+    writer.follow(sums.decisions.settle(sums.name, nhwc_choice.choose(writer), fits))
+    lanes, dtype = writer.lanes, sums.right.dtype
+    packed = dtype if dtype is DType.I8 else sums.accumulate
+    before, panels = sums.weight_panel(lanes, packed)
     writer.write(panels, -(-writer.channels // lanes) * lanes)
-    return [*before, elements.launch(name, cost.work(group))]
+    return [*before, writer.elements.launch(sums.name, cost.work(sums.group))]
 
 
 class _DepthwiseNhwc(NhwcTaps):

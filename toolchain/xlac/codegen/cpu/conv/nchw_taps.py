@@ -7,50 +7,28 @@ from __future__ import annotations
 from functools import reduce
 
 from xlac.codegen.core.contraction import packing
-from xlac.codegen.core.contraction.contraction import (
-    Axis,
-    Contraction,
-    OperandSource,
-    accumulator,
-    read,
-)
-from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
+from xlac.codegen.core.contraction.contraction import Axis, Contraction, read
 from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit
+from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.operands import OperandView
 from xlac.codegen.schedules.conv import DepthwiseNchwSchedule
 from xlac.ir.dims import Dim, static
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
 
 
 class PlaneTaps:
     """The sizes of a depthwise NCHW convolution, and the reads of its taps."""
 
-    def __init__(
-        self,
-        elements: Elements,
-        after: Epilogue,
-        g: ConvGeometry,
-        left: OperandSource,
-        right: OperandSource,
-        kernel: OperandView,
-        target: Target,
-    ) -> None:
-        self.elements, self.builder, self.after, self.g, self.left = (
-            elements,
-            elements.builder,
-            after,
-            g,
-            left,
-        )
-        self.target = target
-        self.accumulate = accumulator(left.dtype, after.anchor.type.dtype)
-        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
+    def __init__(self, sums: WindowSums) -> None:
+        g, right, kernel = sums.geometry, sums.right, sums.kernel
+        self.elements = Elements(Builder(), sums.group, sums.target)
+        self.builder, self.target = self.elements.builder, sums.target
+        self.after, self.g, self.left = sums.after, g, sums.left
+        self.accumulate, self.taps = sums.accumulate, sums.taps
         self.outer, self.across = g.op.spatial[:-2], g.op.spatial[-1]
         self.down = g.op.spatial[-2] if len(g.op.spatial) > 1 else ""
         channel = Axis(g.result["C"], 0, g.kernel["O"])
@@ -60,7 +38,7 @@ class PlaneTaps:
             (Axis(1), Axis(1)),
             Axis(1),
             summed,
-            left,
+            sums.left,
             right,
             self.accumulate,
             lambda o, r, n: (),

@@ -5,43 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from xlac.codegen.core.contraction.contraction import (
-    OperandSource,
-    accumulator,
-    multiply_add,
-    read,
-    zero,
-)
-from xlac.codegen.core.contraction.conv_geometry import ConvGeometry
+from xlac.codegen.core.contraction.contraction import multiply_add, read, zero
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.contraction.tiling import TileSplit
+from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.schedules.conv import DepthwiseNhwcSchedule
 from xlac.ir.dims import Dim, static
 from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Const, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.target import Target
 
 
 class NhwcTaps:
     """A tile of pixels by vectors of channels, and its taps inside of x."""
 
-    def __init__(
-        self,
-        elements: Elements,
-        after: Epilogue,
-        g: ConvGeometry,
-        left: OperandSource,
-        target: Target,
-    ) -> None:
-        self.elements, self.builder = elements, elements.builder
-        self.after, self.g, self.left = after, g, left
-        self.target = target
-        anchor = after.anchor
-        self.accumulate = accumulator(left.dtype, anchor.type.dtype)
-        self.taps = dict(zip(g.taps, static(tuple(g.taps.values())), strict=True))
+    def __init__(self, sums: WindowSums) -> None:
+        g = sums.geometry
+        self.elements = Elements(Builder(), sums.group, sums.target)
+        self.builder, self.target = self.elements.builder, sums.target
+        self.after, self.g, self.left = sums.after, g, sums.left
+        self.accumulate, self.taps = sums.accumulate, sums.taps
         (self.channels,) = static((g.result["C"],))
         self.across = g.op.spatial[-1] if g.op.spatial else ""
         (self.width,) = static((g.result.get(self.across, 1),))
