@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import chosen, is_artefact, pairs
-from xlac.cli.options import (
-    calling,
-    entry_option,
-    input_options,
-    memory_option,
-    running,
-    schedule_option,
-    spec_options,
-    target_options,
-)
+from xlac.cli.measuring import lowered_with_inputs, measured_options
+from xlac.cli.options import calling
 
 if TYPE_CHECKING:
     from xlac.debug.timing import Samples
@@ -33,20 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="bench")
-@spec_options
-@target_options
-@schedule_option
-@memory_option
-@entry_option
-@input_options
-@running
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0.01),
-    default=1.0,
-    show_default=True,
-    help="Time to measure for.",
-)
+@measured_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     given: tuple[str, ...],
@@ -74,18 +53,13 @@ def command(
         artefact_bench(supply, seconds, as_json, timeout, allow_long, copy_weights, options)
         return
     from xlac.cli.entry_run import beginning
-    from xlac.cli.models import supplied
-    from xlac.driver import executable, lower
-    from xlac.support.dependencies import copying
-    from xlac_sdk.host.registry import find
+    from xlac.driver import executable
 
     choice = chosen(**options)
     start, busy = time.perf_counter(), time.process_time()
-    with copying(copy_weights):
-        model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
-        backend = find(choice.target)
-        facts = backend.target(choice.options.request)
-        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
+    model, graphs, arrays, backend, facts, lowered = lowered_with_inputs(
+        choice, given, archive, seed, copy_weights
+    )
     compiled = executable(lowered, backend)
     begin = beginning(graphs)
     begin(compiled)

@@ -8,34 +8,13 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen, pairs
-from xlac.cli.options import (
-    calling,
-    entry_option,
-    input_options,
-    memory_option,
-    running,
-    schedule_option,
-    spec_options,
-    target_options,
-)
+from xlac.cli.choice import chosen
+from xlac.cli.measuring import lowered_with_inputs, measured_options
+from xlac.cli.options import calling
 
 
 @click.command(name="profile")
-@spec_options
-@target_options
-@schedule_option
-@memory_option
-@entry_option
-@input_options
-@running
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0.01),
-    default=1.0,
-    show_default=True,
-    help="Time to measure for.",
-)
+@measured_options
 @click.option(
     "--top", type=click.IntRange(min=1), default=30, show_default=True, help="Rows of each table."
 )
@@ -66,19 +45,13 @@ def command(
     A kernel's time is the median over the calls. Lines of the spec that share a kernel share a row.
     """
     from xlac.cli.entry_run import beginning
-    from xlac.cli.models import supplied
     from xlac.cli.progress import current
     from xlac.debug import profile
-    from xlac.driver import lower
-    from xlac.support.dependencies import copying
-    from xlac_sdk.host.registry import find
 
     choice = chosen(**options)
-    backend = find(choice.target)
-    with copying(copy_weights):
-        model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
-        facts = backend.target(choice.options.request)
-        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
+    model, graphs, arrays, backend, _, lowered = lowered_with_inputs(
+        choice, given, archive, seed, copy_weights
+    )
     inputs = [arrays[slot.name] for slot in lowered.program.inputs]
     current().stage("measuring")
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
