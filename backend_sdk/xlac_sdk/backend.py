@@ -55,6 +55,11 @@ class Entered(Executable, Protocol):
         """
 
 
+CORE_FLOPS = 250e9
+"""Operations a second that no core of a processor exceeds; its rate in practice is a third of that.
+"""
+
+
 class Backend(ABC):
     """Turns a program of kernels into something that runs."""
 
@@ -86,6 +91,12 @@ class Backend(ABC):
 
     relies_on: ClassVar[tuple[str, ...]] = ()
     """Other packages whose version affects the result of `build`, by import name."""
+
+    def peak_flops(self, threads: int) -> float | None:
+        """Operations a second that no machine exceeds with so many threads, so that work that would
+        take absurdly long is refused; None if nothing is known.
+        """
+        return None
 
     def on(self, number: int) -> Backend:
         """The backend for one of several devices, which users choose as `NAME:1`. Raises

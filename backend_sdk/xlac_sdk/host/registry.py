@@ -11,6 +11,8 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 GROUP = "xlac.backends"
+RELEASED = ("c", "cpu", "cuda", "opencl", "reference")
+"""Backends that are released with the SDK, each as a distribution `xlac-NAME`, installed or not."""
 
 
 def installed() -> list[str]:

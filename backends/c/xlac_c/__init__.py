@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from xlac_c import compiler, lowering, package
 from xlac_c.source import EMBED, api_of, c_file, constant_bytes
-from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.backend import CORE_FLOPS, Backend, Executable
 from xlac_sdk.emit.ctext import Dialect
 from xlac_sdk.host.capi import WeightsOrigin, header, weights_file
 from xlac_sdk.host.capi.library import Library, aligned
@@ -32,6 +32,9 @@ class CBackend(Backend):
     entry_forms = package.ENTRY_FORMS
     records = chooses_checks = True
     dialect: Dialect = lowering.PORTABLE
+
+    def peak_flops(self, threads: int) -> float:
+        return CORE_FLOPS * max(1, threads)
 
     def target(self, request: Request) -> Target:
         """A generic target: the C compiler chooses the machine. Raises SourceError for a CPU or

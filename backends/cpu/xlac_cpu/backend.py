@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.backend import CORE_FLOPS, Backend, Executable
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
@@ -29,6 +29,9 @@ class CpuBackend(Backend):
     usual = ("h", "so")
     entry_forms = tuple(form for form in forms if form != "exe")
     records = True
+
+    def peak_flops(self, threads: int) -> float:
+        return CORE_FLOPS * max(1, threads)
 
     def target(self, request: Request) -> Target:
         from xlac_cpu import target

@@ -29,6 +29,9 @@ class ReferenceBackend(Backend):
         native = frozenset(Primitive) - {Primitive.FMA}
         return Target("reference", vector_bytes=4096, masked=True, gathers=True, primitives=native)
 
+    def peak_flops(self, threads: int) -> float:
+        return 1e9
+
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
         return {"program.txt": show_program(program)}

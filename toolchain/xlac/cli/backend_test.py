@@ -34,9 +34,7 @@ OPERATION = "operation "  # begins the groups of operations: primitives have the
     metavar="TEXT",
     help="Only primitives, groups and operations whose name contains TEXT.",
 )
-@click.option(
-    "--arch", default="", help="A kind of machine that NAME knows (opencl: cpu, gpu); default this."
-)
+@click.option("--arch", default="", help="A kind of machine that NAME knows; default this machine.")
 @click.option(
     "--ops",
     "spec",

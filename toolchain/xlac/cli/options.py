@@ -146,6 +146,7 @@ def calling(
     begins here.
     """
     from xlac.debug import effort
+    from xlac_sdk.host.registry import find
     from xlac_sdk.host.stopping import timeout as limited
 
     known = "flops" in program.facts  # of one that has no steps any more
@@ -154,9 +155,10 @@ def calling(
         if known
         else (program.work.flops, program.work.bytes)
     )
+    peak = find(target).peak_flops(threads)
     if not allow_long:
-        effort.check(flops, nbytes, target, threads)
-    long = effort.warning(flops, nbytes, target, threads)
+        effort.check(flops, nbytes, target, threads, peak)
+    long = effort.warning(flops, nbytes, target, threads, peak)
     if long:
         click.echo(f"warning: {long}", err=True)
     if timeout is None:

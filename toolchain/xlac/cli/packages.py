@@ -4,8 +4,11 @@ for.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import click
 
 from xlac.cli.choice import Chosen
 
@@ -13,6 +16,29 @@ if TYPE_CHECKING:
     from xlac_sdk.backend import Backend
     from xlac_sdk.host.package import Packaging
     from xlac_sdk.target import Target
+
+
+class FormsOption(click.Option):
+    """An option whose help lists the forms of every installed target, which are loaded for that
+    alone.
+    """
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        self.help = f"What to write, with commas: {forms_by_target()}."
+        return super().get_help_record(ctx)
+
+
+def forms_by_target() -> str:
+    """`FORMS (TARGET); …` for the installed targets that have forms."""
+    from xlac_sdk.host.registry import find, installed
+    from xlac_sdk.source import XlacError
+
+    listed = []
+    for name in installed():
+        with suppress(XlacError):
+            if forms := find(name).forms:
+                listed.append(f"{' '.join(forms)} ({name})")
+    return "; ".join(listed)
 
 
 def packaging(

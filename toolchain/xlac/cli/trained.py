@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
     from xlac_sdk.host.package import Packaging
 
 
+def _with_entries() -> Iterator[str]:
+    """The installed targets that write programs with entries; those that cannot be loaded are left
+    out.
+    """
+    from xlac_sdk.host.registry import find, installed
+    from xlac_sdk.source import XlacError
+
+    for name in installed():
+        with suppress(XlacError):
+            if find(name).entry_forms:
+                yield name
+
+
 def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) -> None:
     """Raises UnsupportedError for a target, a form or an option that steps cannot be built with."""
     from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -24,7 +38,8 @@ def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) 
     span = spec.diagnostics[0].span
     if not backend.entry_forms:
         problem = f"target '{backend.name}' cannot write a step that learns"
-        hint = "--target cpu, c and cuda can; `xlac train` and xlac.trainer train on every target"
+        able = ", ".join(_with_entries())
+        hint = f"those that can: {able}; `xlac train` and xlac.trainer train on every target"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     refused = [form for form in wanted.forms if form not in backend.entry_forms]
     if refused:

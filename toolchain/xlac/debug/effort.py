@@ -6,25 +6,20 @@ from __future__ import annotations
 
 from xlac_sdk.source import Diagnostic, LimitError
 
-FLOPS = 250e9  # operations a second that no core exceeds; its rate in practice is a third of that
 BYTES = 500e9  # bytes a second that no machine's memory exceeds
-INTERPRETED = 1e9  # operations a second of the reference target
 LONG, ABSURD = 60.0, 3600.0  # seconds from which on it is said, and refused
-TARGETS = ("cpu", "c", "reference")  # others may be as fast as they like
 
 
-def seconds(flops: int, nbytes: int, target: str, threads: int) -> float:
-    """What a call takes at least; 0 for a target of which that is not known."""
-    if target not in TARGETS:
-        return 0.0
-    return max(
-        flops / (INTERPRETED if target == "reference" else FLOPS * max(1, threads)), nbytes / BYTES
-    )
+def seconds(flops: int, nbytes: int, peak: float | None) -> float:
+    """What a call takes at least, of a target that does at most `peak` operations a second; 0 if
+    that is not known.
+    """
+    return 0.0 if peak is None else max(flops / peak, nbytes / BYTES)
 
 
-def warning(flops: int, nbytes: int, target: str, threads: int) -> str:
+def warning(flops: int, nbytes: int, target: str, threads: int, peak: float | None) -> str:
     """A sentence about it where it is long, else nothing."""
-    least = seconds(flops, nbytes, target, threads)
+    least = seconds(flops, nbytes, peak)
     if least < LONG:
         return ""
     return (
@@ -33,11 +28,12 @@ def warning(flops: int, nbytes: int, target: str, threads: int) -> str:
     )
 
 
-def check(flops: int, nbytes: int, target: str, threads: int) -> None:
+def check(flops: int, nbytes: int, target: str, threads: int, peak: float | None) -> None:
     """Raises LimitError where the work is absurd."""
-    if seconds(flops, nbytes, target, threads) >= ABSURD:
+    if seconds(flops, nbytes, peak) >= ABSURD:
         hint = "--allow-long runs it nevertheless; --timeout SECONDS ends it"
-        raise LimitError(Diagnostic("XL4043", warning(flops, nbytes, target, threads), hint=hint))
+        problem = warning(flops, nbytes, target, threads, peak)
+        raise LimitError(Diagnostic("XL4043", problem, hint=hint))
 
 
 def duration(seconds: float) -> str:

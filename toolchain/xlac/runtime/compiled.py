@@ -91,7 +91,7 @@ class Compiled:
 
         Every array of `out` must be C-contiguous, aligned, writable, of the exact dtype and shape,
         and may not overlap an input or another output. A backend may take arrays of its own kind
-        too: cuda takes those on a GPU.
+        too: those in the memory of its device.
         """
         if self._into is not None:
             stopping.check()

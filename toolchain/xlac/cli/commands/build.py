@@ -29,13 +29,8 @@ if TYPE_CHECKING:
     from xlac.training.step import TrainingGraphs
     from xlac_sdk.host.package import Packaging
     from xlac_sdk.target import Target
-from xlac.cli.packages import machines, packaging
+from xlac.cli.packages import FormsOption, machines, packaging
 
-# --help imports no backend
-FORMS = (
-    "c h hpp rs cmake main so exe (c); h hpp rs cmake o a so exe s ll wasm (cpu); cu ptx cubin "
-    "(cuda)"
-)
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.host.capi
 # of the options, what the manifest keeps: no paths
 MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
@@ -60,9 +55,7 @@ MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
     metavar="NAME=N,…",
     help="Code of its own for calls of these sizes, of those left open; may be repeated.",
 )
-@click.option(
-    "--emit", "emitted", default=None, metavar="FORMS", help=f"What to write, with commas: {FORMS}."
-)
+@click.option("--emit", "emitted", cls=FormsOption, default=None, metavar="FORMS")
 @click.option(
     "--weights",
     "where",

@@ -215,8 +215,10 @@ def _totals(found: dict[str, Any]) -> None:
     click.echo(f"traffic     {total['bytes']:,} bytes if every node reads and writes memory")
     from xlac.debug import effort
     from xlac.settings import settings
+    from xlac_sdk.backend import CORE_FLOPS
 
-    long = effort.warning(total["flops"], 0, "cpu", settings().threads)
+    threads = max(1, settings().threads)
+    long = effort.warning(total["flops"], 0, "cpu", threads, CORE_FLOPS * threads)
     if long:
         click.echo(f"warning: {long}", err=True)
     click.echo(

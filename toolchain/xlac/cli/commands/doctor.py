@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from xlac_sdk.source import XlacError
     from xlac_sdk.target import Target
 
-OURS = ("c", "cpu", "cuda", "opencl", "reference")  # the backends that are made with the compiler
-
 
 @click.command(name="doctor")
 def command() -> int:
@@ -23,7 +21,7 @@ def command() -> int:
     import sys
     from importlib.metadata import PackageNotFoundError, version
 
-    from xlac_sdk.host.registry import installed
+    from xlac_sdk.host.registry import RELEASED, installed
     from xlac_sdk.source import XlacError
 
     click.echo(f"python     {sys.version.split()[0]} on {platform.machine()} {platform.system()}")
@@ -45,7 +43,7 @@ def command() -> int:
         except Exception as error:  # a plug-in may fail in any way; the others must still be tried
             message, healthy = f"FAILS: {type(error).__name__}: {error}", False
         click.echo(f"target {target:<12} {message}")
-    for target in OURS:
+    for target in RELEASED:
         if target not in installed():
             click.echo(f"target {target:<12} not installed: pip install xlac-{target}")
             healthy &= target != "cpu"

@@ -14,8 +14,8 @@ from xlac.ir.types import Types
 from xlac.ops.checks import several
 from xlac.ops.control import bodies
 from xlac.ops.control.meaning import AppliedBody
+from xlac_sdk.languages import LANGUAGES
 
-GPU = ("cu", "cl")  # languages in which threads of blocks call the function
 WHOLE = ""  # of `KernelFile.split`: one call computes everything
 
 
@@ -45,7 +45,7 @@ class KernelFile:
         """Whether every thread of some blocks calls the function: on whatever device, its language
         says so.
         """
-        return self.language in GPU
+        return LANGUAGES[self.language].launched
 
     def row(self) -> tuple[Any, ...]:
         """The fields in order, as an attribute holds them."""

@@ -12,12 +12,11 @@ from xlac.spec.report import Fault, Place, Report, nearest
 from xlac.spec.schema.document import Merged, resolved
 from xlac.spec.schema.kernels import KernelSpec
 from xlac.support.dependencies import note
-from xlac_sdk.host.registry import installed
+from xlac_sdk.host.registry import RELEASED, installed
+from xlac_sdk.languages import LANGUAGES
 from xlac_sdk.source import SourceError
 
 MOST = 1 << 20  # bytes of a file
-LANGUAGES = {"c": "C99", "ll": "LLVM IR", "cu": "CUDA C++", "cl": "OpenCL C"}
-TARGETS = ("c", "cpu", "cuda", "opencl")  # and what is installed
 REFERENCE = "reference"  # the target that computes the meaning
 
 
@@ -38,7 +37,7 @@ def read(
 ) -> dict[str, dict[str, KernelText]]:
     """The kernels of every operation by target; what cannot be taken is reported."""
     found: dict[str, dict[str, KernelText]] = {}
-    known = sorted({*TARGETS, *installed()} - {REFERENCE})
+    known = sorted({*RELEASED, *installed()} - {REFERENCE})
     for name, entry in merged.ops.items():
         for target, like in entry.spec.kernels.items():
             place = entry.place.at("kernels", target)
@@ -75,7 +74,7 @@ def _check_target(target: str, known: list[str], place: Place) -> None:
 def _language(path: Path, place: Place) -> str:
     language = path.suffix.removeprefix(".").lower()
     if language not in LANGUAGES:
-        known = ", ".join(f".{suffix} ({name})" for suffix, name in LANGUAGES.items())
+        known = ", ".join(f".{suffix} ({each.name})" for suffix, each in LANGUAGES.items())
         raise Fault(
             "XL3031", f"{path.name!r} is in no language of kernels", place.span, f"known: {known}"
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from xlac.ir.dims import Dim, Shape, bounds, volume
 from xlac.ir.graph import Graph
-from xlac.ops.control.custom_op import GPU, CustomOp, KernelFile
+from xlac.ops.control.custom_op import CustomOp, KernelFile
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.type_text import size_value, type_parts
@@ -19,6 +19,7 @@ from xlac.spec.schema import schema
 from xlac.spec.schema.document import SpecEntry
 from xlac.spec.schema.kernels import KernelTolerance
 from xlac_sdk.dtypes import DType
+from xlac_sdk.languages import LANGUAGES
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 MOST_THREADS, MOST_SHARED, MOST_SCRATCH = 1024, 1 << 20, 1 << 40
@@ -134,10 +135,10 @@ def _kernel(
     if split and split not in dict(sizes):
         raise _no_size(split, sizes, place.at("split").span)
 
-    others = ("split",) if kernel.language in GPU else ("blocks", "threads", "shared")
+    others = ("split",) if LANGUAGES[kernel.language].launched else ("blocks", "threads", "shared")
     for field in others:
         if field in spec.model_fields_set:
-            what = "GPUs" if kernel.language in GPU else "CPUs"
+            what = "GPUs" if LANGUAGES[kernel.language].launched else "CPUs"
             problem = f"{field} says nothing of a kernel for {what}"
             raise Fault("XL3031", problem, place.at(field).key, "leave it out")
 

@@ -8,12 +8,15 @@ from pydantic import Discriminator, Field, Tag
 
 from xlac.spec.schema.fields import Text
 from xlac.spec.schema.strict import Strict
+from xlac_sdk.languages import LANGUAGES
+
+SUFFIXES = ", ".join(f".{suffix} {language.name}" for suffix, language in LANGUAGES.items())
 
 
 class KernelSpec(Strict):
     """A hand-written kernel for one target."""
 
-    file: Text = Field(description="its file; .c C99, .ll LLVM IR, .cu CUDA C++, .cl OpenCL C")
+    file: Text = Field(description=f"its file; {SUFFIXES}")
     function: Text | None = Field(
         default=None, description="what the file calls it; else the operation's name"
     )
