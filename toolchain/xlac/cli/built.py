@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from xlac.cli.amounts import peak, size
 
 if TYPE_CHECKING:
     from xlac.driver import Lowered
+    from xlac.passes.pipeline import Observer
     from xlac_sdk.backend import Backend
 
 
@@ -68,3 +70,13 @@ def tell(trace: Any, wanted: bool) -> None:
     if wanted:
         for number, line in enumerate(trace.fired):
             click.echo(f"{number:5}  {line}", err=True)
+
+
+def pass_observers(dump: Path | None, time_passes: bool) -> list[Observer]:
+    """What is told of every pass: the dump, and the times on standard error."""
+    from xlac.debug.dump import Dump, pass_line
+
+    observers: list[Observer] = [Dump(dump)] if dump else []
+    if time_passes:
+        observers.append(lambda *event: click.echo(pass_line(*event), err=True))
+    return observers

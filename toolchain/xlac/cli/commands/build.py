@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.amounts import size
-from xlac.cli.built import announced, loss_of, tell
+from xlac.cli.built import announced, loss_of, pass_observers, tell
 from xlac.cli.choice import Chosen, chosen, refuse_writing, variants
 from xlac.cli.models import open_model, read_graph
 from xlac.cli.options import (
@@ -25,7 +25,7 @@ from xlac.codegen.claims import is_kept
 if TYPE_CHECKING:
     from xlac.driver import Lowered
     from xlac.model import Model
-    from xlac.passes.pipeline import Observer, Pipeline
+    from xlac.passes.pipeline import Pipeline
     from xlac.training.step import TrainingGraphs
     from xlac_sdk.host.package import Packaging
     from xlac_sdk.target import Target
@@ -244,7 +244,7 @@ class Build:
                 model,
                 target,
                 variants=variants(self.variant),
-                observers=self.observers() if shown else (),
+                observers=pass_observers(self.dump, self.time_passes) if shown else (),
                 trace=trace if shown else None,
                 pipeline=pipeline,
                 verify_each=self.choice.options.verify_each,
@@ -270,7 +270,7 @@ class Build:
             facts,
             weights=model.weights,
             precision=model.precision,
-            observers=self.observers(),
+            observers=pass_observers(self.dump, self.time_passes),
             pipeline=pipeline,
             verify_each=self.choice.options.verify_each,
             trace=trace,
@@ -278,15 +278,6 @@ class Build:
         )
         tell(trace, self.traced)
         click.echo(show(graph), nl=False)
-
-    def observers(self) -> list[Observer]:
-        """What is told of every pass: the dump, and the times on standard error."""
-        from xlac.debug.dump import Dump, pass_line
-
-        found: list[Observer] = [Dump(self.dump)] if self.dump else []
-        if self.time_passes:
-            found.append(lambda *event: click.echo(pass_line(*event), err=True))
-        return found
 
     def manifest_options(self, choice: Chosen) -> dict[str, Any]:
         """The options that the manifest keeps."""
