@@ -24,6 +24,7 @@ class FormsOption(click.Option):
     """
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option and its help, with the forms that there are now."""
         self.help = f"What to write, with commas: {forms_by_target()}."
         return super().get_help_record(ctx)
 
