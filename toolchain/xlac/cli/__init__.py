@@ -33,9 +33,10 @@ VERBS = {
     "doctor": "Check this installation.",
 }
 
+FORMATS = ("import", "export", "simplify", "expand", "fmt", "schema")
 ROOMS = {
     **dict.fromkeys(("verify", "bisect", "reduce"), "faults"),
-    **dict.fromkeys(("import", "export", "simplify", "expand", "fmt", "schema"), "commands.formats"),
+    **dict.fromkeys(FORMATS, "commands.formats"),
 }
 """The folders of verbs that are not in `commands`."""
 
