@@ -19,6 +19,7 @@ from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.programs.sizes import arena_ends
 
 ALIGN = 64
+MANY = 1000  # arrays, from which on a function has a form that takes them in a table
 LONGEST = 400  # characters of the text of a check
 UNKNOWN = "no status of this library"
 
@@ -113,6 +114,13 @@ class Api:
         return (("run", self.arrays), *((point.name, point.arrays) for point in points))
 
     @property
+    def tables(self) -> tuple[tuple[str, tuple[ArrayArgument, ...]], ...]:
+        """Those of `calls` that also take their arrays in a table, as `NAME_run_table`: ones with
+        more arrays than callers such as Python's ctypes can pass.
+        """
+        return tuple(call for call in self.calls if len(call[1]) > MANY)
+
+    @property
     def arena_start(self) -> int:
         """The byte of the caller's memory at which the arena starts."""
         return -(-self.state_bytes // self.align) * self.align
@@ -200,6 +208,7 @@ class Api:
         names += ["check_weights"] if self.mapped else []
         names += ["failure"] if self.checks else []
         names += self.entries.functions if self.entries else []
+        names += [f"{name}_table" for name, _ in self.tables]
         return tuple(f"{self.prefix}_{name}" for name in names)
 
 

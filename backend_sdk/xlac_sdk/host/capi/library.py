@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
-from xlac_sdk.host.capi.api import EntryStatus, Status
+from xlac_sdk.host.capi.api import MANY, EntryStatus, Status
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.entry_calls import no_length, not_finite
 from xlac_sdk.host.shared_library import SharedLibrary
@@ -67,6 +67,11 @@ class Library:
                 entry.name: (library[f"{self._prefix}_{entry.name}"], of_entry(program, entry))
                 for entry in (program.entries.entries if program.entries is not None else ())
             }
+            # the forms of functions of many arrays, which ctypes cannot pass
+            self._tables = {
+                name: library.function(f"{self._prefix}_{name}_table")
+                for name in ("run", *self._functions)
+            }
             # libraries of xlac 1 and 2 have none
             self._stop = library.function(f"{self._prefix}_stop")
         except (OSError, AttributeError) as error:
@@ -83,15 +88,16 @@ class Library:
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
-        self._enter(self._run, self.program, inputs, outputs)
+        self._enter("run", self._run, self.program, inputs, outputs)
 
     def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """`run` for an entry of the program."""
         function, program = self._functions[entry]
-        self._enter(function, program, inputs, outputs)
+        self._enter(entry, function, program, inputs, outputs)
 
     def _enter(
         self,
+        name: str,
         function: Function,
         program: Program,
         inputs: Mapping[str, Array],
@@ -102,9 +108,13 @@ class Library:
             *(inputs[s.name] for s in program.inputs),
             *(outputs[s.name] for s in program.outputs),
         ]
-        given: list[Any] = [
-            ctypes.c_void_p(array.__array_interface__["data"][0]) for array in arrays
-        ]
+        addresses = [array.__array_interface__["data"][0] for array in arrays]
+        given: list[Any]
+        if len(addresses) > MANY:
+            function = self._tables[name] or function
+            given = [(ctypes.c_void_p * len(addresses))(*addresses)]
+        else:
+            given = list(map(ctypes.c_void_p, addresses))
         if program.sizes:
             given.insert(0, ctypes.byref(self._sizes(of_call(program, inputs))))
         with self._turn or nullcontext():

@@ -187,7 +187,7 @@ class Build:
         programs = announced(model.name, backend, programs)
         unchecked = None
         if graphs is not None and graphs is not plain_graphs and backend.chooses_checks:
-            (unchecked,) = self.learning(model.name, plain_graphs, targets[:1], pipeline)
+            (unchecked,) = self.learning(model.name, plain_graphs, targets[:1], pipeline, True)
         elif first.program.facts.get(FACT) and backend.chooses_checks:
             plain = open_model(choice.with_options(checked=False), ranges, quiet=True)
             (unchecked,) = self.lowered(plain, targets[:1], pipeline, quiet=True)
@@ -206,10 +206,15 @@ class Build:
         return packaging(backend, self.emitted, self.where, self.static, not self.no_libm)
 
     def learning(
-        self, name: str, graphs: TrainingGraphs, targets: Sequence[Target], pipeline: Pipeline
+        self,
+        name: str,
+        graphs: TrainingGraphs,
+        targets: Sequence[Target],
+        pipeline: Pipeline,
+        quiet: bool = False,
     ) -> list[Lowered]:
         """The program of a spec that trains for each target; passes on the way to the step are
-        shown as asked.
+        shown as asked, unless `quiet`.
         """
         from xlac.training.program import ALIGN, training_program
 
@@ -219,7 +224,7 @@ class Build:
 
             return training_program(name, graphs, lowered)
 
-        return [made(target, number == 0) for number, target in enumerate(targets)]
+        return [made(target, number == 0 and not quiet) for number, target in enumerate(targets)]
 
     def lowered(
         self,
