@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
-from xlac.frontends.torch import families
+from xlac.frontends.torch import control, families
 from xlac.frontends.torch.aliases import root
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import (
@@ -181,15 +181,48 @@ class FxImporter:
                 "random numbers that a checkpoint draws a second time are PyTorch's own"
             )
         if operation == "wrap_with_set_grad_enabled":
-            inner, given = args[1], args[2:]
-        elif operation == "wrap_with_autocast":
-            inner, given = args[4], args[5:]
-        else:
-            raise NotExpressible("control flow over graphs is not imported")
-        if not isinstance(inner, GraphModule):
+            return self.inner(args[1], args[2:])
+        if operation == "wrap_with_autocast":
+            return self.inner(args[4], args[5:])
+        if operation not in control.OPERATIONS:
+            raise NotExpressible("xlac has no counterpart of this operation over graphs")
+        meta = node.meta["val"]
+        results = self._types(meta)
+        made = control.OPERATIONS[operation](control.HigherOrder(self, args, results))
+        if len(made) != len(results):
+            raise AssertionError(f"{operation} has {len(results)} results, not {len(made)}")
+        fitted = [self._fitted(node, v, t) for v, t in zip(made, results, strict=True)]
+        return fitted if isinstance(meta, tuple | list) else fitted[0]
+
+    def inner(self, module: Any, values: Sequence[Any]) -> list[Any]:
+        """The results of a graph inside, its operations built among those around it. Raises
+        NotExpressible where some are unsupported.
+        """
+        if not isinstance(module, GraphModule):
             raise NotExpressible("its graph is not at hand")
-        values = self._graph(inner, dict(zip(inputs_of(inner.graph), given, strict=True)))
-        return [values[n] for n in output_of(inner)]
+        before = len(self.unsupported)
+        found = self._graph(module, dict(zip(inputs_of(module.graph), values, strict=True)))
+        if len(self.unsupported) > before:
+            raise NotExpressible("operations of its graph are not supported")
+        return [found[n] if isinstance(n, FxNode) else n for n in output_of(module)]
+
+    def extents(self) -> list[Node]:
+        """A scalar for each open size that inputs tell."""
+        return list(self._located.values())
+
+    def inside(self, module: GraphModule, values: Sequence[Any], extents: list[Node]) -> list[Any]:
+        """The results of a closed graph, in which `extents` stand for the scalars of `extents()`.
+        Raises NotExpressible, also where it draws random numbers.
+        """
+        outside, drawn = self._located, self.random.drawn
+        self._located = dict(zip(outside, extents, strict=True))
+        try:
+            found = self.inner(module, values)
+        finally:
+            self._located = outside
+        if self.random.drawn is not drawn:
+            raise NotExpressible("its graph draws random numbers")
+        return found
 
     def _types(self, meta: Any) -> tuple[Type | None, ...]:
         many = meta if isinstance(meta, tuple | list) else (meta,)

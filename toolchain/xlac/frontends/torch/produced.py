@@ -5,7 +5,7 @@ from __future__ import annotations
 PRODUCED = frozenset(
     """
     abs acos acosh add and argmax argmin asin asinh atan atan2 atanh bessel_i1e bitcast
-    broadcast cast ceil compare concat const conv cos cosh cumprod cumsum digamma dim_size
+    broadcast cast ceil compare concat cond const conv cos cosh cumprod cumsum digamma dim_size
     div dot erf erf_inv erfc exp exp2 expm1 flip floor floor_divide gather gather_nd gelu
     grid_sample hardsigmoid hardswish iota isfinite isinf isnan lgamma log log1p log2
     log_softmax logsumexp matmul max mean min mish mod mul neg next_after norm not or pad

@@ -27,6 +27,11 @@ class Randomness:
         self.seed: Node | None = None
         self._state: Node | None = None
 
+    @property
+    def drawn(self) -> Node | None:
+        """The state after what was drawn so far; None before."""
+        return self._state
+
     def bits(self, shape: Sequence[Dim], dtype: DType = DType.U32) -> Node:
         """Uniform unsigned integers."""
         if self._state is None:

@@ -25,7 +25,7 @@ def converted(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
     return build.cast(x, call.dtype)
 
 
-@aten("detach")
+@aten("detach", "detach_copy")
 def detached(call: AtenCall, x: Node) -> Node:
     """The value, as a constant for differentiation."""
     return build.apply1("stop_gradient", x)

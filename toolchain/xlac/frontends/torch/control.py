@@ -1,0 +1,208 @@
+"""PyTorch's operations over graphs: branches, loops and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch.fx import GraphModule
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.control.control import Cond, Scan, While
+from xlac_sdk.dtypes import DType
+
+
+class Bodies(Protocol):
+    """What imports the graphs inside an operation: `importer.FxImporter`."""
+
+    def inner(self, module: GraphModule, values: Sequence[Any]) -> list[Any]:
+        """The results of a graph, its operations built among those around it."""
+
+    def extents(self) -> list[Node]:
+        """A scalar for each open size that tensors around a graph tell."""
+
+    def inside(self, module: GraphModule, values: Sequence[Any], extents: list[Node]) -> list[Any]:
+        """The results of a closed graph, in which `extents` stand for those around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HigherOrder:
+    """One operation: its arguments, and the types of its results that PyTorch states."""
+
+    bodies: Bodies
+    args: Sequence[Any]
+    types: Sequence[Type | None]
+
+    def graph(self, number: int) -> GraphModule:
+        """The argument `number`, a graph. Raises NotExpressible."""
+        found = self.args[number]
+        if not isinstance(found, GraphModule):
+            raise NotExpressible("its graph is not at hand")
+        return found
+
+    def operands(self, *numbers: int) -> list[Any]:
+        """The arguments `numbers`, each of which lists operands, one after the other."""
+        return [value for number in numbers for value in self.args[number] or ()]
+
+    def closed(
+        self,
+        module: GraphModule,
+        operands: Sequence[Any],
+        types: Sequence[Type],
+        give: Callable[[list[Any]], list[Any]],
+    ) -> Graph:
+        """A graph of the tensors among the operands, which have these types inside it, and of the
+        open sizes around it. Operands that are numbers are the same inside. `give` makes the
+        results of the closed graph from those of the module.
+        """
+        extents = self.bodies.extents()
+
+        def body(*inputs: Node) -> list[Node]:
+            params = list(inputs[: len(types)])
+            given = [params.pop(0) if isinstance(v, Node) else v for v in operands]
+            made = give(self.bodies.inside(module, given, list(inputs[len(types) :])))
+            if not all(isinstance(value, Node) for value in made):
+                raise NotExpressible("a graph inside it gives numbers, not tensors")
+            return made
+
+        return build.graph("body", [*types, *(node.type for node in extents)], body)
+
+
+def cond(op: HigherOrder) -> list[Any]:
+    """`torch.cond`: a branch of two; a result that is None in both is None."""
+    choice, given = op.args[0], op.operands(3)
+    if isinstance(choice, bool):
+        return op.bodies.inner(op.graph(1 if choice else 2), given)
+    if not isinstance(choice, Node):
+        raise NotExpressible("its condition is no tensor")
+    tensors = nodes(given)
+    kept = [number for number, type in enumerate(op.types) if type is not None]
+    if not kept:
+        return [None] * len(op.types)
+
+    def fitted(results: list[Any]) -> list[Any]:
+        return [fit(results[number], op.types[number]) for number in kept]
+
+    types = [node.type for node in tensors]
+    branches = tuple(op.closed(op.graph(n), given, types, fitted) for n in (2, 1))
+    index = build.cast(build.reshape(choice, ()), DType.I32)
+    made = build.results(Node.of(Cond(branches), index, *tensors, *op.bodies.extents()))
+    found = dict(zip(kept, made, strict=True))
+    return [found.get(number) for number in range(len(op.types))]
+
+
+def while_loop(op: HigherOrder) -> list[Any]:
+    """`while_loop`: what the steps do not change is carried too."""
+    carried, more = op.operands(2), op.operands(3)
+    if not all(isinstance(value, Node) for value in carried):
+        raise NotExpressible("it carries a number, not a tensor")
+    given = [*carried, *more]
+    tensors, extents = nodes(given), op.bodies.extents()
+    types = [node.type for node in tensors]
+
+    def holds(results: list[Any]) -> list[Any]:
+        return [fit(results[0], Type(DType.BOOL))]
+
+    def step(results: list[Any]) -> list[Any]:
+        return [fit(value, type) for value, type in zip(results, types, strict=False)]
+
+    going = op.closed(op.graph(0), given, types, holds)
+    turn = op.closed(op.graph(1), given, types, step)
+    same = {f"same{n}": node for n, node in enumerate(turn.inputs[len(carried) :])}
+    turn = Graph(turn.name, turn.inputs, {**turn.outputs, **same})
+    found = build.results(Node.of(While(going, turn), *tensors, *extents))
+    return list(found[: len(carried)])
+
+
+def scan(op: HigherOrder) -> list[Any]:
+    """`scan`: the results are the last carried values and what the steps yield, stacked."""
+    carried, slices, more = op.operands(1), op.operands(2), op.operands(3)
+    return steps(op, op.graph(0), carried, slices, more)
+
+
+def mapped(op: HigherOrder) -> list[Any]:
+    """`map`: a graph on each slice along the first axis."""
+    return steps(op, op.graph(0), [], op.operands(1), op.operands(2))
+
+
+def associative_scan(op: HigherOrder) -> list[Any]:
+    """`associative_scan`: one element after the other, an order that the operation permits."""
+    slices, more = op.operands(1), op.operands(2)
+    length = tensor(slices[0]).shape[0]
+    first = [rows_of(tensor(x), 0, 1) for x in slices]
+    rest = [rows_of(tensor(x), 1, length) for x in slices]
+    begin = [build.reshape(x, x.shape[1:]) for x in first]
+    made = steps(op, op.graph(0), begin, rest, more, twice=True)[len(begin) :]
+    return [build.concat(pair, 0) for pair in zip(first, made, strict=True)]
+
+
+def steps(
+    op: HigherOrder,
+    module: GraphModule,
+    carried: Sequence[Any],
+    slices: Sequence[Any],
+    more: Sequence[Any],
+    twice: bool = False,
+) -> list[Any]:
+    """A scan along the first axis of `slices`. `twice`: what a step carries on it yields too."""
+    if not slices:
+        raise NotExpressible("it goes along no tensor")
+    rows = [tensor(x) for x in slices]
+    length: Dim = rows[0].shape[0]
+    begin = [tensor(x) for x in carried]
+    rest, extents = nodes(more), op.bodies.extents()
+    inside = [Type(x.type.dtype, x.shape[1:]) for x in rows]
+    types = [*(x.type for x in begin), *inside, *(x.type for x in rest)]
+
+    def step(results: list[Any]) -> list[Any]:
+        carry = [fit(v, x.type) for v, x in zip(results, begin, strict=False)]
+        return [*carry, *(carry if twice else results[len(begin) :])]
+
+    body = op.closed(module, [*begin, *rows, *more], types, step)
+    made = Scan(body, length, carries=len(begin), scanned=len(rows))
+    return list(build.results(Node.of(made, *begin, *rows, *rest, *extents)))
+
+
+def rows_of(x: Node, start: Dim, stop: Dim) -> Node:
+    """A part of x along its first axis."""
+    others = x.shape[1:]
+    return build.slice_(x, [start, *[0] * len(others)], [stop, *others])
+
+
+def nodes(values: Sequence[Any]) -> list[Node]:
+    """The tensors among operands."""
+    return [value for value in values if isinstance(value, Node)]
+
+
+def tensor(value: Any) -> Node:
+    """An operand that must be a tensor. Raises NotExpressible."""
+    if not isinstance(value, Node):
+        raise NotExpressible("an operand that changes from step to step is no tensor")
+    return value
+
+
+def fit(value: Any, type: Type | None) -> Any:
+    """A result of a graph in the shape that is carried on, which may be spelled differently. Raises
+    NotExpressible for another element type.
+    """
+    if not isinstance(value, Node) or type is None:
+        return value
+    if value.type.dtype is not type.dtype:
+        raise NotExpressible(f"a graph inside it gives {value.type.dtype}, not {type.dtype}")
+    return build.reshape(value, type.shape)
+
+
+OPERATIONS: dict[str, Callable[[HigherOrder], list[Any]]] = {
+    "cond": cond,
+    "while_loop": while_loop,
+    "scan": scan,
+    "map_impl": mapped,
+    "map": mapped,
+    "associative_scan": associative_scan,
+}
+"""Operations over graphs, by PyTorch's names."""
