@@ -11,7 +11,6 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.frontends.torch import control, families
-from xlac.frontends.torch.aliases import root
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import (
     dtype_of,
@@ -22,9 +21,9 @@ from xlac.frontends.torch.fx_nodes import (
     output_of,
     tensors_in,
 )
-from xlac.frontends.torch.layout import is_dense, number, order
 from xlac.frontends.torch.random import Randomness
 from xlac.frontends.torch.sizes import Sizes
+from xlac.frontends.torch.strided import strided
 from xlac.frontends.torch.table import BUILDERS, AtenCall, located
 from xlac.frontends.torch.tensors import DTYPES, array_of
 from xlac.ir.graph import Node
@@ -113,36 +112,11 @@ class FxImporter:
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return self._higher_order(node, operation, args)
         if operation in ("aten.as_strided.default", "aten.as_strided_copy.default"):
-            args = self._strided(node, args, values)
+            args = strided(node, args, values, self.sizes)
         builder = BUILDERS.get(operation)
         if builder is None:
             raise NotExpressible("xlac has no counterpart of it")
         return self._built(node, builder, args, named)
-
-    def _strided(self, node: FxNode, args: Any, values: Values) -> Any:
-        """The arguments of as_strided, which addresses memory: the base tensor is given in memory
-        order.
-        """
-        given = node.all_input_nodes[0]
-        base = root(given)
-        meta = base.meta["val"]
-        perm = order(meta)
-        whole = values[base]
-        if not is_dense(meta) or whole is None:
-            raise NotExpressible("the memory that it reads has gaps")
-        size, stride, *offset = args[1:]
-        start = (
-            offset[0]
-            if offset and offset[0] is not None
-            else self._symbolic(given.meta["val"].storage_offset())
-        )
-        at = start - self._symbolic(meta.storage_offset())
-        last = at + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        if isinstance(at, int) and (
-            at < 0 or (isinstance(last, int) and last >= number(meta.numel()))
-        ):
-            raise NotExpressible("it reads memory outside of the tensor that it is given")
-        return [whole if perm is None else build.transpose(whole, perm), size, stride, at]
 
     def _built(self, node: FxNode, builder: Callable[..., Any], args: Any, named: Any) -> Any:
         results = self._types(node.meta["val"])

@@ -1,0 +1,38 @@
+"""Arguments of `as_strided`, which addresses memory: here there are only values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch.fx import Node as FxNode
+
+from xlac.frontends.torch.aliases import root
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.layout import is_dense, number, order
+from xlac.frontends.torch.sizes import Sizes
+from xlac.ops import build
+
+
+def strided(node: FxNode, args: Any, values: Mapping[FxNode, Any], sizes: Sizes) -> list[Any]:
+    """The arguments of as_strided, which addresses memory: the base tensor is given in memory
+    order.
+    """
+    given = node.all_input_nodes[0]
+    base = root(given)
+    meta = base.meta["val"]
+    perm = order(meta)
+    whole = values[base]
+    if not is_dense(meta) or whole is None:
+        raise NotExpressible("the memory that it reads has gaps")
+    size, stride, *offset = args[1:]
+    start = (
+        offset[0]
+        if offset and offset[0] is not None
+        else sizes.dim(given.meta["val"].storage_offset())
+    )
+    at = start - sizes.dim(meta.storage_offset())
+    last = at + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if isinstance(at, int) and (at < 0 or (isinstance(last, int) and last >= number(meta.numel()))):
+        raise NotExpressible("it reads memory outside of the tensor that it is given")
+    return [whole if perm is None else build.transpose(whole, perm), size, stride, at]
