@@ -69,5 +69,5 @@ WAYS: dict[str, Callable[[Path], Way]] = {
     "from_jax": lambda spec: jax_way(),
     "from_torch": lambda spec: torch_way(),
 }
-# whose sizes are known
-FIXED = [name for name in WAYS if name not in ("jit", "symbolic", "specializing")]
+# whose sizes are known, and that compile for no others
+FIXED = [name for name in WAYS if name not in ("jit", "from_jax", "symbolic", "specializing")]

@@ -81,7 +81,7 @@ def test_what_has_no_end_is_refused(
         ),
         ("f.txt", b"module @jit_f attributes {mhlo.num_partitions = 1 : i32} {\n", ".mlir"),
         ("f.bc", b"ML\xefR\x01StableHLO_v1.0\0", ".mlirbc"),
-        ("f.jaxexport", bytes(40) + b"ML\xefR\x01StableHLO_v1.0\0", "jax.export"),
+        ("f.out", bytes(40) + b"ML\xefR\x01StableHLO_v1.0\0", ".jaxexport"),
         ("f.pth", b"PK\x03\x04" + bytes(99), "zip"),
         ("f.bin", b"\x80\x02}q\0.", "pickle"),
         ("f.st", (40).to_bytes(8, "little") + b'{"a":{"dtype":"F32"}}', "safetensors"),

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from xlac.autodiff.gradient import linearize
-from xlac.frontends.jax import lower
+from xlac.frontends.jax.lowered import lower
 from xlac.ir.graph import Graph, zeros
 from xlac.ir.interpret import interpret
 from xlac.ops import build

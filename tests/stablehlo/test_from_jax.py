@@ -71,14 +71,14 @@ def test_every_kind_of_key_has_the_bits_of_jax(kind: str) -> None:
         agree(drawn, jax.random.key(seed, impl=kind))
 
 
-@pytest.mark.parametrize("kind", KEYS)
-def test_a_key_of_another_kind_is_refused(kind: str) -> None:
-    """JAX traces again: a program of ours is for one kind, and another kind's bits differ."""
-    compiled = xlac.from_jax(jax.random.split, jax.random.key(7, impl=kind))
-    others = [jax.random.key(7, impl=other) for other in KEYS if other != kind]
-    for given in (*others, jax.random.key_data(jax.random.key(7, impl=kind)), np.zeros(4, "u4")):
-        with pytest.raises(SourceError, match=r"must be key<.*>, not .*XL6002"):
-            compiled(given)
+def test_a_key_of_another_kind_compiles_anew() -> None:
+    compiled = xlac.from_jax(jax.random.split, jax.random.key(7))
+    for kind in KEYS:
+        key = jax.random.key(7, impl=kind)
+        found, wanted = compiled(key), jax.random.split(key)
+        assert found.dtype == wanted.dtype
+        assert (jax.random.key_data(found) == jax.random.key_data(wanted)).all()
+    assert compiled.programs == len(KEYS)
 
 
 def test_control_flow_gradients_and_vmap() -> None:
@@ -124,14 +124,18 @@ def test_symbolic_sizes_stay_open() -> None:
             np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
 
 
-def test_other_arguments_than_the_examples_are_errors() -> None:
+def test_arguments_that_no_program_takes_are_errors() -> None:
     compiled = xlac.from_jax(lambda a, b: a + b, X, X)
     with pytest.raises(SourceError, match="XL6001"):
         compiled(X)
     with pytest.raises(SourceError, match="XL6002"):
-        compiled(X, X.astype(np.float64))
+        compiled(X, "text")
+    rows = jax.export.symbolic_shape("rows")
+    kept = xlac.from_jax(lambda a: a + 1, jax.ShapeDtypeStruct((*rows, 3), np.float32))
+    with pytest.raises(SourceError, match="XL6002"):
+        kept(X.astype(np.float64))
     with pytest.raises(SourceError, match="XL6003"):
-        compiled(X[:2], X[:2])
+        kept(X[:, :2])
 
 
 @pytest.mark.parametrize("vector", [0, 1])

@@ -47,6 +47,12 @@ class Arguments:
         """Whether further keyword arguments are accepted; True if the signature is unknown."""
         return self._parameters is None or self._parameters.more
 
+    @property
+    def needed(self) -> bool:
+        """Whether there are arguments that a call must have; True if the signature is unknown."""
+        known = self._parameters
+        return known is None or known.rest or len(known.optional) < len(known.names)
+
     def name(self, at: int) -> str:
         """The name of the positional argument `at`, for messages."""
         return self.positional[at] if at < len(self.positional) else f"args[{at}]"

@@ -14,6 +14,7 @@ OWN = {
     ".onnx": ("a protobuf, as ONNX models are",),
     ".mlir": ("MLIR text",),
     ".mlirbc": ("StableHLO bytecode",),
+    ".jaxexport": ("a program of jax.export",),
     ".pt2": ("a program of torch.export", "a zip archive"),
 }
 """For each suffix, the kinds of content that are expected; the suffix's own reader checks the
@@ -33,7 +34,7 @@ def refuse(file: Path, suffix: str = "spec") -> None:
     except (OSError, ValueError):  # the suffix's own reader reports it
         return
     for pattern, kind, hint in KINDS:
-        if pattern.match(head) and (suffix == "spec" or kind not in LOOSE):
+        if pattern.match(head) and (suffix in ("spec", ".jaxexport") or kind not in LOOSE):
             if kind in OWN[suffix]:
                 return
             wanted = "a spec" if suffix == "spec" else f"what {suffix} files are"

@@ -21,6 +21,7 @@ READERS = {
     ".onnx": "xlac.frontends.onnx",
     ".mlir": "xlac.frontends.stablehlo",
     ".mlirbc": "xlac.frontends.stablehlo",
+    ".jaxexport": "xlac.frontends.jax.exported",
     ".pt2": "xlac.frontends.torch",
 }
 """For each file suffix, the module whose `load` reads it; files with any other suffix are specs."""
@@ -82,5 +83,7 @@ def _reader(source: object) -> str:
         return READERS[".onnx"]
     if home.startswith("torch.export"):
         return READERS[".pt2"]
-    known = "a file, an xlac.Model, an onnx.ModelProto or a program of torch.export"
+    if home.startswith("jax.") and type(source).__name__ == "Exported":
+        return READERS[".jaxexport"]
+    known = "a file, an xlac.Model, an onnx.ModelProto or a program of torch.export or jax.export"
     raise TypeError(f"a model is {known}, not {type(source).__name__}")

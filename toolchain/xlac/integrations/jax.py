@@ -8,22 +8,26 @@ from typing import Any, NamedTuple
 
 from xlac.api import compile
 from xlac.frontends.arguments import Arguments
-from xlac.frontends.jax import LoweredFunction, jitted, lower
+from xlac.frontends.jax.arrays import as_example, leaf_type
+from xlac.frontends.jax.exported import examples_of, is_exported
+from xlac.frontends.jax.lowered import LoweredFunction, flattened, labels, lower, symbols_of
+from xlac.frontends.jax.static import jitted, required
 from xlac.model import Model
-from xlac.runtime.programs import Programs
+from xlac.runtime.programs import PROGRAMS, Programs
 from xlac.support.failures import Asked
 from xlac_sdk.host.array_values import wrong
+from xlac_sdk.support.choices import chosen
 from xlac_sdk.support.limits import checkpoint, within
 
 
 class JaxFunction:
-    """A compiled function that takes and returns the pytrees of the original; results are NumPy
-    arrays.
+    """A compiled function that takes and returns the pytrees of the original.
 
-    Static arguments of `jax.jit`, by position or by name, are part of the program: the function is
-    lowered and compiled once for each set of their values, and the last `programs.PROGRAMS` are
-    cached. Other arguments must have the shapes and dtypes of the examples. A donated argument that
-    is a `jax.Array` is deleted after the call, as in JAX.
+    It behaves as a function of `jax.jit`: each set of pytrees, shapes, dtypes and static values is
+    lowered and compiled once, when it is first met, and the last `programs.PROGRAMS` are cached.
+    Examples with symbolic sizes keep it to one program for each set of static values, and other
+    arguments are errors. Results are NumPy arrays, or `jax.Array`s on request. A donated argument
+    that is a `jax.Array` is deleted after the call, as in JAX. Pickled, it is compiled again.
     """
 
     def __init__(
@@ -33,39 +37,57 @@ class JaxFunction:
         named: Mapping[str, Any],
         jit: Mapping[str, Any],
         options: Mapping[str, Any],
+        results: str = "numpy",
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._name = getattr(function, "__name__", type(function).__name__)
         self._arguments, self._options = Arguments(function), dict(options)
+        self._jit, self._as_jax = dict(jit), results == "jax"
         self._jitted, self._static = jitted(function, jit, self._arguments.positional)
-        self._examples = self._arguments.ordered(args, named)
         self._programs: Programs[_JaxProgram] = Programs()
-        split = self._split(*self._examples)
-        self._first = self._programs.get(split.key, lambda: self._compile(split))
+        self._recent: dict[Hashable, _JaxProgram] = {}  # by static values
+        self._examples: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self._open = False
+        self._first: _JaxProgram | None = None
+        if args or named or not self._arguments.needed:
+            self._examples = self._arguments.ordered(args, named)
+            self._open = symbols_of(required(), self._examples)
+            split = self._split(*self._examples)
+            leaves, tree = flattened(split.args, split.named)
+            self._first = self._program(split, leaves, tree)
+
+    @property
+    def _example(self) -> _JaxProgram:
+        if self._first is None:
+            problem = "there is no program yet: no example arguments were given"
+            raise wrong("XL6001", problem, "call it, or give from_jax examples")
+        return self._first
 
     @property
     def lowered(self) -> LoweredFunction:
-        """The function lowered for the examples."""
-        return self._first.lowered
+        """The function lowered for the examples, or else for the first call."""
+        return self._example.lowered
 
     @property
     def program(self) -> Any:
-        """The program for the examples."""
-        return self._first.compiled
+        """The program for the examples, or else for the first call."""
+        return self._example.compiled
 
     @property
     def model(self) -> Model:
-        """The model that the function was lowered to, for the examples."""
+        """The model that the function was lowered to, for the examples or else the first call."""
         return self.lowered.model
 
     @property
     def programs(self) -> int:
-        """The number of cached programs, one for each set of static values."""
+        """The number of cached programs, one for each set of types and static values."""
         return len(self._programs)
 
     def __repr__(self) -> str:
         from xlac.support.signature import shown
 
+        if self._first is None:
+            return f"JaxFunction({self._name}, not compiled yet)"
         given = dict(zip(self._first.labels, map(_text, self.lowered.takes), strict=True))
         static = [
             self._arguments.name(at)
@@ -75,17 +97,64 @@ class JaxFunction:
         gives = dict(zip(self.lowered.given(), map(_text, self.lowered.gives), strict=True))
         return shown("JaxFunction", self._name, given, gives, f"{self.programs} programs")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        examples = self._examples
+        if examples is not None:
+            split = self._split(*examples)
+            leaves, tree = flattened(split.args, split.named)
+            args, named = tree.unflatten(map(as_example, leaves))
+            examples = self._joined(split, args), {**named, **split.names}
+        function = self.__wrapped__  # type: ignore[attr-defined]
+        return JaxFunction, (
+            function,
+            *(examples or ((), {})),
+            self._jit,
+            self._options,
+            "jax" if self._as_jax else "numpy",
+        )
+
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         split = self._split(*self._arguments.ordered(args, named))
-        program = self._programs.get(split.key, lambda: self._compile(split))
-        lowered = program.lowered
-        leaves = lowered.flat(split.args, split.named)
-        found = program.compiled(*lowered.inputs(leaves, program.labels))
+        leaves, tree = flattened(split.args, split.named)
+        program, inputs = self._recent.get(split.key), None
+        if program is not None and tree == program.lowered.tree_in and self._is_current(program):
+            inputs = program.lowered.ready(leaves, program.labels)
+        if program is None or inputs is None:
+            program = self._program(split, leaves, tree)
+            if self._open:
+                program.lowered.fits(tree)
+            inputs = program.lowered.inputs(leaves, program.labels, cast=not self._open)
+        found = program.compiled(*inputs)
         arrays = list(found.values()) if isinstance(found, dict) else [found]
-        for number in lowered.donated:
+        for number in program.lowered.donated:
             if hasattr(leaves[number], "delete"):
                 leaves[number].delete()
-        return lowered.results(arrays)
+        return program.lowered.results(arrays, self._as_jax)
+
+    def _is_current(self, program: _JaxProgram) -> bool:
+        return self._open or program.lowered.wide == program.config.jax_enable_x64
+
+    def _program(self, split: _Split, leaves: Sequence[Any], tree: Any) -> _JaxProgram:
+        """The program for a call's static values, pytree and types of leaves. Raises SourceError
+        for an argument that is no array or number.
+        """
+        config = required().config
+        if self._open:
+            examples = self._split(*(self._examples or ((), {})))
+            made = self._programs.get(
+                split.key, lambda: self._compile(split, examples.args, examples.named)
+            )
+        else:
+            names = labels(tree, self._traced(split))
+            known = [leaf_type(leaf, name) for leaf, name in zip(leaves, names, strict=True)]
+            key = split.key, tree, tuple(type for _, type in known), config.jax_enable_x64
+            args, named = tree.unflatten([leaf for leaf, _ in known])
+            made = self._programs.get(key, lambda: self._compile(split, args, named))
+        if len(self._recent) >= PROGRAMS and split.key not in self._recent:
+            self._recent.clear()
+        self._recent[split.key] = made
+        self._first = self._first or made
+        return made
 
     def _split(self, args: Sequence[Any], named: Mapping[str, Any]) -> _Split:
         """Separates the static arguments of a call from the traced ones. Raises SourceError for a
@@ -106,23 +175,28 @@ class JaxFunction:
         kept = tuple(value for at, value in enumerate(args) if at not in gone)
         return _Split(kept, {n: v for n, v in named.items() if n not in names}, gone, names, key)
 
-    def _compile(self, split: _Split) -> _JaxProgram:
-        """Lowers and compiles the function for the static values of a call, and the examples'
-        shapes and dtypes of traced arguments.
+    def _compile(self, split: _Split, args: Sequence[Any], named: Mapping[str, Any]) -> _JaxProgram:
+        """Lowers and compiles the function for static values, and the shapes and dtypes of traced
+        arguments.
         """
-        examples = self._split(*self._examples)
-        args = list(examples.args)
-        for at in sorted(split.gone):
-            args.insert(at, split.gone[at])
+        whole = self._joined(split, args)
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
             checkpoint("reading the model")
-            lowered = lower(self._jitted, args, {**examples.named, **split.names})
-            traced = [
-                name for at, name in enumerate(self._arguments.positional) if at not in split.gone
-            ]
-            return _JaxProgram(
-                lowered, compile(lowered.model, **self._options), lowered.labels(traced)
-            )
+            lowered = lower(self._jitted, whole, {**named, **split.names})
+            names = labels(lowered.tree_in, self._traced(split))
+            compiled = compile(lowered.model, **self._options)
+            return _JaxProgram(lowered, compiled, names, required().config)
+
+    def _joined(self, split: _Split, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Traced positional arguments and static ones, in order."""
+        whole = list(args)
+        for at in sorted(split.gone):
+            whole.insert(at, split.gone[at])
+        return tuple(whole)
+
+    def _traced(self, split: _Split) -> list[str]:
+        """The names of the positional arguments that are not static."""
+        return [name for at, name in enumerate(self._arguments.positional) if at not in split.gone]
 
 
 class _Split(NamedTuple):
@@ -141,6 +215,7 @@ class _JaxProgram(NamedTuple):
     lowered: LoweredFunction
     compiled: Any
     labels: Sequence[str]  # of the leaves of the arguments
+    config: Any  # JAX's
 
 
 def _key(value: Any) -> Hashable:
@@ -165,18 +240,28 @@ def from_jax(
     checked: Asked = None,
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
+    results: str = "numpy",
     **example_named: Any,
 ) -> JaxFunction:
-    """Compiles a function of JAX for arguments with the shapes and dtypes of the examples: arrays,
-    pytrees of these, or `jax.ShapeDtypeStruct`s.
+    """Compiles a function of JAX, now for arguments with the shapes and dtypes of the examples
+    (arrays, pytrees of these, or `jax.ShapeDtypeStruct`s), and for others when it is called with
+    them, as `jax.jit` does. Without examples the first call compiles.
 
-    `jit` are options of `jax.jit`, such as static_argnums and donate_argnums; a function that is
-    jitted already has its own. Sizes of `jax.export.symbolic_shape` stay open. `checked` and the
-    limits are those of `xlac.compile`, for each program; JAX's own tracing is not interrupted.
+    The function may be a program of `jax.export`, which brings its own examples. `results` is
+    "numpy" or "jax" (`jax.Array`s). `jit` are options of `jax.jit`, such as static_argnums and
+    donate_argnums; a function that is jitted already has its own. Sizes of
+    `jax.export.symbolic_shape` stay open. `checked` and the limits are those of `xlac.compile`, for
+    each program; JAX's own tracing is not interrupted.
     Needs JAX: pip install 'xlac[jax]'. Raises SourceError or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
     options = {"target": target, "checked": checked, **limits} | (
         {} if threads is None else {"threads": threads}
     )
-    return JaxFunction(function, example_args, example_named, dict(jit or {}), options)
+    if is_exported(function):
+        exported: Any = function
+        if not example_args and not example_named:
+            example_args, example_named = examples_of(exported)
+        function = exported.call
+    results = chosen("results", results, ("numpy", "jax"))
+    return JaxFunction(function, example_args, example_named, dict(jit or {}), options, results)

@@ -6,7 +6,6 @@ import re
 
 HEAD = 1 << 16  # bytes that are looked at
 JAX = "in JAX: Path('f.mlir').write_text(jax.jit(f).lower(*args).as_text())"
-EXPORTED = "in JAX: Path('f.mlir').write_text(jax.export.deserialize(data).mlir_module())"
 KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), kind, hint)
     for pattern, kind, hint in (
@@ -17,7 +16,7 @@ KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
             "MLIR text",
             "name it .mlir, if it is StableHLO",
         ),
-        (rb".{0,65000}ML\xefR", "a program of jax.export", EXPORTED),
+        (rb".{0,65000}ML\xefR", "a program of jax.export", "name it .jaxexport"),
         (rb".{4}TFL3", "a model of TensorFlow Lite", "convert it to ONNX: tf2onnx"),
         (rb"GGUF", "GGUF", "xlac reads safetensors"),
         (rb"\x89HDF", "HDF5, as Keras writes", "convert it to ONNX: tf2onnx"),

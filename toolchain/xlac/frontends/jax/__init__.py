@@ -1,0 +1,1 @@
+"""JAX functions and programs of `jax.export` as models."""
