@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
+from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:  # rarely needed by targets
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # rarely needed by targets
 
 MAX_THREADS = 1024
 DEVICES = ("cpu", "gpu")
+GENERIC = MachineFacts()
 
 
 MACHINE = {"cpu": "CPU", "triple": "triple", "features": "features", "arch": "architecture"}
@@ -68,9 +70,9 @@ class Target:
     fma: bool = False
     byte_tables: bool = False  # vectors of bytes are looked up in tables of 256 at once
     threads: int = 1
-    l1_bytes: int = 32 << 10
-    l2_bytes: int = 512 << 10
-    l3_bytes: int = 8 << 20
+    hardware: MachineFacts = GENERIC  # caches, rates and latencies
+    # the same without what was measured, if something was
+    unmeasured: MachineFacts | None = None
     pointer_bits: int = 64
     warp: int = 0  # threads that execute in lockstep, on a GPU
     block_threads: int = 0  # most threads of a block
@@ -112,6 +114,36 @@ class Target:
         object.__setattr__(self, "device", device)
 
     @property
+    def l1_bytes(self) -> int:
+        """Bytes of a core's first-level data cache."""
+        return self.hardware.l1_bytes
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of a core's second-level cache."""
+        return self.hardware.l2_bytes
+
+    @property
+    def l3_bytes(self) -> int:
+        """Bytes of the last-level cache."""
+        return self.hardware.l3_bytes
+
+    @property
+    def shipped(self) -> Target:
+        """The target without measured facts: what decides the order of a sum reads this one, so
+        that results do not depend on measurements.
+        """
+        if self.unmeasured is None:
+            return self
+        return replace(self, hardware=self.unmeasured, unmeasured=None)
+
+    def with_facts(self, **facts: Any) -> Target:
+        """The target with some facts of its hardware changed, by name. Raises TypeError and
+        ValueError for those that there are not.
+        """
+        return replace(self, hardware=replace(self.hardware, **facts))
+
+    @property
     def machine(self) -> dict[str, Any]:
         """`facts` parsed as an object, if it is JSON: `cpu`, `triple`, `features`, …"""
         try:
@@ -124,7 +156,7 @@ class Target:
         """Every fact as JSON, the inverse of `from_json`."""
         values = {name: getattr(self, name) for name in (f.name for f in fields(self))}
         return {
-            name: sorted(map(_word, value)) if isinstance(value, frozenset) else value
+            name: sorted(map(_word, value)) if isinstance(value, frozenset) else _plain(value)
             for name, value in values.items()
         }
 
@@ -137,9 +169,13 @@ class Target:
             "languages": str,
             "products": _products, "convolutions": _products, "attentions": _attentions,
         }  # fmt: skip
-        return Target(
-            **{**facts, **{name: frozenset(map(kind, facts[name])) for name, kind in kinds.items()}}
-        )
+        sets = {name: frozenset(map(kind, facts[name])) for name, kind in kinds.items()}
+        hardware, unmeasured = facts["hardware"], facts["unmeasured"]
+        measured = {
+            "hardware": MachineFacts.from_json(hardware),
+            "unmeasured": None if unmeasured is None else MachineFacts.from_json(unmeasured),
+        }
+        return Target(**{**facts, **sets, **measured})
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register, at least 1. 16-bit floats count as their
@@ -150,6 +186,10 @@ class Target:
     def spells(self, primitive: Primitive, dtype: DType) -> bool:
         """Whether the backend emits a primitive on operands of `dtype` natively."""
         return primitive in self.primitives and (primitive, dtype) not in self.lacks
+
+
+def _plain(value: Any) -> Any:
+    return value.to_json() if isinstance(value, MachineFacts) else value
 
 
 def _word(value: Any) -> Any:

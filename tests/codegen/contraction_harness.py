@@ -30,8 +30,8 @@ from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.target import Request, Target
 
 TARGETS = {
-    "avx512": Target(
-        "avx512", 64, 32, masked=True, gathers=True, fma=True, l1_bytes=48 << 10, l2_bytes=1 << 20
+    "avx512": Target("avx512", 64, 32, masked=True, gathers=True, fma=True).with_facts(
+        l1_bytes=48 << 10, l2_bytes=1 << 20
     ),
     "avx2": Target("avx2", 32, 16, fma=True, threads=2),
     "sse": Target("sse", 16, 16),

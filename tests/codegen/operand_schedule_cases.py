@@ -92,7 +92,7 @@ def columns_in_batches() -> Group:
 MAPS, LAST = ("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")
 OPERAND_CASES: dict[str, Drawn] = {
     "operands_half": Drawn(halves, AVX2, "dot_operands"),
-    "operands_upright": Drawn(upright, replace(AVX2, l1_bytes=4 << 10), "dot_operands"),
+    "operands_upright": Drawn(upright, AVX2.with_facts(l1_bytes=4 << 10), "dot_operands"),
     "operands_left": Drawn(dot(13, 40, 19), SSE, "dot_operands"),
     "input_padded": Drawn(padded(MAPS), AVX2, "conv_input"),
     "input_last": Drawn(padded(LAST), AVX512, "conv_input"),

@@ -173,7 +173,7 @@ CASES: dict[str, Drawn] = {
     "dot_stream": Drawn(dot(1, 40, 19, kind="weight"), AVX2, "gemm"),
     "dot_direct": Drawn(dot(9, 32, 21), AVX2, "gemm"),
     "dot_packed": Drawn(dot(21, 35, 17, turned=True), SSE, "gemm pack", starts=(SHARED, PIECES)),
-    "dot_long": Drawn(dot(20, 8, 512, kind="weight"), replace(AVX2, l2_bytes=4 << 10), "gemm"),
+    "dot_long": Drawn(dot(20, 8, 512, kind="weight"), AVX2.with_facts(l2_bytes=4 << 10), "gemm"),
     "dot_half": Drawn(half, AVX512, "gemm"),
     "window": Drawn(window, SSE, "gemm"),
     "dot_column": Drawn(dot(30, 1, 40), AVX512, "inner_product", starts=(SHARED,)),

@@ -28,6 +28,7 @@ from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.target import Request, Target
@@ -41,7 +42,7 @@ SMALL = Target(
     shared_bytes=48 << 10,
     access_bytes=16,
     processors=2,
-    l2_bytes=1 << 20,
+    hardware=MachineFacts(l2_bytes=1 << 20),
     primitives=frozenset(Primitive),
 )
 """Two multiprocessors and small blocks: what a large GPU does with millions of elements, this one
@@ -55,7 +56,7 @@ LARGE = Target(
     shared_bytes=227 << 10,
     access_bytes=16,
     processors=132,
-    l2_bytes=50 << 20,
+    hardware=MachineFacts(l2_bytes=50 << 20),
     fma=True,
     primitives=frozenset(Primitive),
     instructions=frozenset({FENCE, TICKET}),

@@ -26,7 +26,7 @@ from xlac_sdk.target import Request, Target
 WIDTH = 40
 WEIGHT = WIDTH * WIDTH * 4
 NEAR = WEIGHT * 3 // 4  # a cache that holds most of a weight
-VECTORS = {"vector_bytes": 32, "l2_bytes": 1 << 20, "l3_bytes": 1 << 20, "vectorizes": False}
+CACHES = {"l2_bytes": 1 << 20, "l3_bytes": 1 << 20}
 
 
 def param(name: str, shape: Sequence[int], kind: str = "input") -> Node:
@@ -76,7 +76,8 @@ def arrays(graph: Graph, weights: int = 1) -> tuple[dict[str, Array], dict[str, 
 
 
 def target(name: str, l1_bytes: int = NEAR) -> Target:
-    return replace(find(name).target(Request()), l1_bytes=l1_bytes, **VECTORS)  # type: ignore[arg-type]
+    made = replace(find(name).target(Request()), vector_bytes=32, vectorizes=False)
+    return made.with_facts(l1_bytes=l1_bytes, **CACHES)
 
 
 def every(steps: Sequence[Step]) -> Iterator[Step]:

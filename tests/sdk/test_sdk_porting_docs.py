@@ -10,6 +10,7 @@ import pytest
 
 from xlac_sdk.emit.cdialect import Dialect
 from xlac_sdk.kernel_ir.primitives import MANDATORY
+from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.target import Target
 
 CHAPTER = (Path(__file__).parents[2] / "docs" / "PORTING.md").read_text(encoding="utf-8")
@@ -25,13 +26,13 @@ def rows() -> set[str]:
     }
 
 
-@pytest.mark.parametrize("kind", [Target, Dialect])
+@pytest.mark.parametrize("kind", [Target, MachineFacts, Dialect])
 def test_every_field_has_a_row(kind: type) -> None:
     assert {field.name for field in fields(kind)} <= rows()
 
 
 def test_every_row_is_a_field() -> None:
-    known = {field.name for kind in (Target, Dialect) for field in fields(kind)}
+    known = {field.name for kind in (Target, MachineFacts, Dialect) for field in fields(kind)}
     assert rows() <= known
 
 

@@ -19,6 +19,7 @@ from xlac_cpu.llvm.process import ask
 from xlac_cpu.machine import Machine
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import nearest
 from xlac_sdk.target import Request, Target
@@ -50,9 +51,7 @@ def target(request: Request) -> Target:
         gathers=found.gathers,
         fma=found.fma,
         threads=max(1, request.threads),
-        l1_bytes=l1,
-        l2_bytes=l2,
-        l3_bytes=l3,
+        hardware=MachineFacts(l1_bytes=l1, l2_bytes=l2, l3_bytes=l3),
         pointer_bits=found.pointer_bits,
         byte_tables=bool(found.tables),
         primitives=NATIVE - absent,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from xlac_cuda.emit.instructions import HOPPER, INSTRUCTIONS
 from xlac_cuda.emit.lowering import LACKS, NATIVE
 from xlac_cuda.libraries import claims
+from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support.choices import nearest
 from xlac_sdk.target import Request, Target
@@ -92,7 +93,7 @@ def described(name: str, size: bool = False) -> Target:
         "cuda",
         languages=frozenset({"cu"}),
         fma=True,
-        l2_bytes=found.l2,
+        hardware=MachineFacts(l2_bytes=found.l2),
         warp=WARP,
         block_threads=BLOCK_THREADS,
         shared_bytes=found.shared,

@@ -39,7 +39,7 @@ FOUR = (1, 2, 70, 16)
 def target(cpu: str = "", threads: int = 1) -> Target:
     """Caches so small that little attentions are taken whole."""
     found = find("cpu").target(Request(cpu=cpu, threads=threads))
-    return replace(found, l1_bytes=8 << 10, l2_bytes=32 << 10)
+    return found.with_facts(l1_bytes=8 << 10, l2_bytes=32 << 10)
 
 
 def param(name: str, shape: Shape, dtype: DType = D.F32) -> Node:

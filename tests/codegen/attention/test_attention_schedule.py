@@ -35,7 +35,7 @@ SMALL = {"l1_bytes": 8 << 10, "l2_bytes": 32 << 10}
 
 @cache
 def target(cpu: str = "", threads: int = 1) -> Target:
-    return replace(find("cpu").target(Request(cpu=cpu, threads=threads)), **SMALL)  # type: ignore[arg-type]
+    return find("cpu").target(Request(cpu=cpu, threads=threads)).with_facts(**SMALL)
 
 
 def param(name: str, shape: tuple[int, ...], dtype: DType = D.F32) -> Node:

@@ -4,8 +4,6 @@ what threads share.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from contraction_harness import agree, conv, cpu, group
@@ -48,7 +46,7 @@ def test_threads_share_pieces_of_a_panel_that_one_block_of_rows_crosses(
 ) -> None:
     """A large right operand is read from end to end once, however many threads there are."""
     for threads in (1, 2, 4):
-        target = replace(cpu(threads), l2_bytes=1 << 20)
+        target = cpu(threads).with_facts(l2_bytes=1 << 20)
         found = cut_of(
             conv((1, 7, 7, 512), (3, 3, 512, 512), pad=1), Kind.CONV, target, monkeypatch
         )
@@ -57,7 +55,7 @@ def test_threads_share_pieces_of_a_panel_that_one_block_of_rows_crosses(
 
 @pytest.mark.parametrize("m", [260, 301, 399])
 def test_blocks_panels_and_pieces(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = replace(cpu(2), l2_bytes=64 << 10)
+    target = cpu(2).with_facts(l2_bytes=64 << 10)
     anchor = matmul(m, 150, 64, "weight")
     found = cut_of(anchor, Kind.DOT, target, monkeypatch)
     assert int(found.blocks) > 1 and found.parts > 1 and int(found.panels) > 1

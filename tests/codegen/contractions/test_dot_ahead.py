@@ -20,7 +20,7 @@ from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Prefetch, S
 from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.target import Target
 
-SMALL = replace(TARGETS["avx512"], l2_bytes=256 << 10, threads=1)
+SMALL = replace(TARGETS["avx512"], threads=1).with_facts(l2_bytes=256 << 10)
 
 
 class Marking(KernelRewriter):
@@ -81,7 +81,7 @@ def test_what_stays_in_the_cache_and_what_is_read_once_is_not_fetched() -> None:
         (group(Kind.DOT, matmul(2, 192, 200, "weight")), SMALL),
         (
             group(Kind.DOT, matmul(64, 192, 200, "weight")),
-            replace(TARGETS["scalar"], l2_bytes=1 << 10),
+            TARGETS["scalar"].with_facts(l2_bytes=1 << 10),
         ),
     ):
         assert not [s for s in every(kernel_of(made, target).body) if isinstance(s, Prefetch)]

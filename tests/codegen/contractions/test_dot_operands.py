@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from contraction_harness import TARGETS, agree, group, param
 from dot_groups import F32, _layer, matmul
@@ -155,7 +153,7 @@ def test_an_operand_is_packed_at_run_time_where_that_is_repaid(rows, depth, colu
 
 
 def test_an_operand_is_read_where_it_lies():
-    target = replace(TARGETS["avx512"], l1_bytes=64, l2_bytes=1 << 16)
+    target = TARGETS["avx512"].with_facts(l1_bytes=64, l2_bytes=1 << 16)
     made = group(Kind.DOT, matmul(20, 67, 33))
     assert len(table.lower(made, target, "kernel").launches) == 1
     agree(made, target)

@@ -62,7 +62,7 @@ def test_sizes_and_layouts(target, turned):
 
 
 def test_blocks_of_rows_and_threads():
-    small = replace(TARGETS["avx512"], l2_bytes=1 << 10)
+    small = TARGETS["avx512"].with_facts(l2_bytes=1 << 10)
     for m in (27, 28, 29, 56, 57, 100):
         agree(group(Kind.DOT, matmul(m, 20, 10, "weight")), small)
     big = group(Kind.DOT, matmul(130, 70, 60, "weight"))
@@ -76,7 +76,7 @@ def test_blocks_of_rows_and_threads():
 @pytest.mark.parametrize("name", ["avx512", "avx2", "sse"])
 @pytest.mark.sampled(3)
 def test_long_sums_are_added_in_chunks(name):
-    target = replace(TARGETS[name], l2_bytes=4 << 10, threads=1)
+    target = replace(TARGETS[name], threads=1).with_facts(l2_bytes=4 << 10)
     for m, n, k, kind in ((60, 37, 600, "input"), (70, 20, 2823, "weight")):
         anchor = matmul(m, n, k, kind)
         made = group(

@@ -50,7 +50,7 @@ def is_copied(node: Node, target: Target) -> bool:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_copied_is_what_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("TALL", "WIDE", "LINE"):
+    for limit in ("TALL", "WIDE"):
         monkeypatch.setattr(left_copy, limit, 6)
     monkeypatch.setattr(left_copy, "lines_held", lambda *_: 6)
     node = CASES[name]()

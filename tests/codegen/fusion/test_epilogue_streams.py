@@ -22,7 +22,7 @@ from xlac.ops import build
 from xlac_sdk.target import Target
 
 SIDE = 192
-CPU = replace(MASKED, l2_bytes=SIDE * SIDE * 4)  # a result is larger than half of it
+CPU = MASKED.with_facts(l2_bytes=SIDE * SIDE * 4)  # a result is larger than half of it
 
 
 def product(side: int = SIDE) -> Node:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from loops_harness import MASKED, graph_of, param
@@ -46,7 +44,7 @@ def normalized(dear: bool = False) -> list[Node]:
 
 
 def groups(outputs: list[Node]) -> tuple[Group, ...]:
-    target = replace(MASKED, l2_bytes=1 << 16)  # the product is larger than half of it
+    target = MASKED.with_facts(l2_bytes=1 << 16)  # the product is larger than half of it
     return partition(graph_of(*outputs), target, kind_taken=kind_taken).groups
 
 

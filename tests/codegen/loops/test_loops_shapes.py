@@ -210,7 +210,7 @@ def test_outputs_beyond_the_cache_are_streamed() -> None:
     x = param("x", (1 << 16,))
     (launch,) = lower(
         group_of(Kind.ELEMENTWISE, Node.of(Exp(), x)),
-        Target("t", vector_bytes=64, l3_bytes=1 << 12),
+        Target("t", vector_bytes=64).with_facts(l3_bytes=1 << 12),
         "k",
     ).launches
     loop = launch.kernel.body[0]

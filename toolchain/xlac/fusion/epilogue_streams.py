@@ -33,7 +33,7 @@ def superfluous(
     where they are read. The epilogue ends before it reads such a tensor, where that moves the
     fewest bytes.
     """
-    small = cost.nbytes(cluster.anchor) <= target.l2_bytes // 2
+    small = cost.nbytes(cluster.anchor) <= target.shipped.hardware.l2_room // 2
     if target.device != "cpu" or cluster.kind not in (Kind.DOT, Kind.CONV) or small:
         return []
     nodes = list(cluster.members)

@@ -33,7 +33,7 @@ class MergeDotsSharingRhsPass(Pass):
     rounds: int = at_least(0, 64)
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
-        near = context.target.l1_bytes // 2
+        near = context.target.shipped.l1_bytes // 2
         return everywhere(graph, lambda g: joined(g, self, trace, near))
 
 

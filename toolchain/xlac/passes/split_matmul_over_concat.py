@@ -35,7 +35,7 @@ class SplitMatmulOverConcatPass(Pass):
     parts: int = at_least(0, 4)
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
-        near = context.target.l1_bytes
+        near = context.target.shipped.l1_bytes
         return everywhere(graph, lambda g: divided(g, self, trace, near))
 
 

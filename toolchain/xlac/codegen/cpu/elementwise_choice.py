@@ -30,8 +30,6 @@ SQUARE = 1 << 11  # statements for a square of vectors
 TILE = 32  # rows and columns of the blocks of a transposition
 # statements of one kernel, as compile time grows superlinearly with straight-line code
 NESTS = 32
-# outputs larger than this multiple of the last-level cache are written with streaming stores
-STREAM = 4
 NUMBERS = 4  # elements of a nest that are computed one by one, in registers of their own
 
 
@@ -86,7 +84,8 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
             chunk = piece
         shared = [*around, pieces_of(inner.extent, chunk)] if chunk else around
         threads = share(target, shared, (chunk or inner.usual) * each)
-    streaming = sum(map(cost.nbytes, group.outputs)) > STREAM * target.l3_bytes
+    far = target.hardware.stream_outputs * target.l3_bytes
+    streaming = sum(map(cost.nbytes, group.outputs)) > far
     axes = tuple(run.axes for run in loops)
     return Nest(axes, len(around), lanes, unroll, join, blocks, chunk, threads, streaming)
 

@@ -44,7 +44,7 @@ PIECE_WORK = 3 << 15
 
 def choose(rows: Rows) -> ReductionSchedule:
     """One kernel, or two for few results of many elements."""
-    space, survey, target = rows.space, rows.survey, rows.target
+    space, survey, target = rows.space, rows.survey, rows.target.shipped
     loops = runs(space.shape, survey, rows.borders())
     vector = max(loops, key=lambda r: (contiguous(r, survey, space.shape), r.axes), default=None)
     by_row = vector is None or vector.axes[0] in space.reduced
@@ -107,7 +107,7 @@ def _across(rows: Rows, vector: Run, lanes: int) -> int:
     """Vectors of results that passes along columns work on at once: a stripe of STRIPE bytes, where
     the columns are longer than a cache and sums leave registers for it.
     """
-    target, sums = rows.target, max(len(one.reductions) for one in rows.plan.passes)
+    target, sums = rows.target.shipped, max(len(one.reductions) for one in rows.plan.passes)
     if target.size or not target.vector_bytes or lanes == 1:
         return 1
     if size_hint(rows.space.count) * STRIPE <= target.l1_bytes:

@@ -107,7 +107,7 @@ class _Merger:
         if isinstance(step, While):
             local.discard(step.flag.slot)  # the host reads it
         room = sum(slot.nbytes for slot in local)
-        if room <= self.target.l1_bytes // 2 and _pays(step):
+        if room <= self.target.shipped.l1_bytes // 2 and _pays(step):
             writer = LoopWriter(step, self.target, local, self.written, self.fresh)
             made = writer.steps()
             if made:

@@ -39,9 +39,6 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 TURNED = 16  # most lanes of a square of vectors that is transposed in registers
-# row tiles up to which packing does not pay: for panels with any row stride, and for panels that
-# stay in a cache
-FEW, MANY = 8, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +254,10 @@ def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -
     other operand and the result, so half of it counts.
     """
     nbytes = c.right.dtype.nbytes
-    apart = gcd(target.l2_bytes, *(size_hint(a.right) * nbytes for a in c.inner))
-    stays = size_hint(c.depth) * max(apart, tile.width * nbytes) <= target.l2_bytes // 2
-    return reuse <= (MANY if stays else FEW)
+    hardware = target.hardware
+    apart = gcd(hardware.l2_bytes, *(size_hint(a.right) * nbytes for a in c.inner))
+    stays = size_hint(c.depth) * max(apart, tile.width * nbytes) <= hardware.l2_room // 2
+    return reuse <= hardware.packing_pays(stays)
 
 
 def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:

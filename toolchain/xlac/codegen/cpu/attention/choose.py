@@ -1,4 +1,6 @@
-"""Chooses whether attention is lowered whole on a CPU, and its blocking."""
+"""Chooses whether attention is lowered whole on a CPU, and its blocking: how many keys a sum takes
+at once decides its rounding, so shipped facts are read.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def takes(node: Node, target: Target) -> bool:
     """Whether there are enough queries and keys to fill a tile, and the values' width is a multiple
     of a vector.
     """
-    op = node.op
+    op, target = node.op, target.shipped
     assert isinstance(op, MaskedHeads)
     (batch, many, time, width), (_, few, length, _), (_, _, _, wide) = op.shapes(
         *(i.type for i in node.inputs[:3])
@@ -46,7 +48,7 @@ def takes(node: Node, target: Target) -> bool:
     return (
         size_hint(time) >= LEAST
         and size_hint(length) >= VECTORS * full
-        and scores > target.l2_bytes // NEAR
+        and scores > target.hardware.l2_room // NEAR
     )
 
 
@@ -59,7 +61,7 @@ def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
     """Blocks whose queries and sums take half the first-level cache, tiles of keys and values that
     take a quarter of the second-level cache.
     """
-    dtype, (width, wide) = h.dtype.compute, h.widths
+    target, dtype, (width, wide) = target.shipped, h.dtype.compute, h.widths
     rows, length, lanes = (
         max(1, size_hint(h.rows)),
         max(1, size_hint(h.length)),
@@ -67,7 +69,9 @@ def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
     )
     tile = register_tile.choose(target, dtype, (1, rows), VECTORS * lanes, width)
     each = (width + wide) * dtype.nbytes
-    fits = min(target.l2_bytes // 4 // each, target.l1_bytes // 4 // (tile.rows[1] * dtype.nbytes))
+    fits = min(
+        target.hardware.l2_room // 4 // each, target.l1_bytes // 4 // (tile.rows[1] * dtype.nbytes)
+    )
     step = VECTORS * lanes
     keys = min(max(1, fits // step), -(-length // step)) * step
     tall = max(1, target.l1_bytes // 2 // (each * tile.rows[1]))

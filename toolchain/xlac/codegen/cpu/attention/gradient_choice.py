@@ -34,7 +34,7 @@ def choose(h: AttentionProblem, target: Target) -> AttentionGradientSchedule:
     """Tiles of scores of a panel of keys; so many queries that sums in memory are cheap."""
     dtype, (width, wide) = h.dtype.compute, h.widths
     rows, lanes = max(1, size_hint(h.rows)), target.lanes(h.dtype.compute)
-    tile = register_tile.choose(target, dtype, (1, rows), VECTORS * lanes, width)
+    tile = register_tile.choose(target.shipped, dtype, (1, rows), VECTORS * lanes, width)
     tall = even_split(-(-rows // tile.rows[1]), max(1, ROWS // tile.rows[1])).step
     items = size_hint(volume(h.batch))
     flops = 10 * items * size_hint(h.rows * h.length) * max(h.widths)

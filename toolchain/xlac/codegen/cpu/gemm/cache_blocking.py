@@ -82,13 +82,13 @@ def choose(c: Contraction, tile: RegisterTile, target: Target) -> CacheBlocking:
     count = max(1, size_hint(rows[axis].count))
     blocks = _blocks(c)
     chunk = (
-        _chunk(c, tile, target, max(1, size_hint(rows[1].count)), blocks)
+        _chunk(c, tile, target.shipped, max(1, size_hint(rows[1].count)), blocks)
         if blocks and c.rows[0].extent == 1
         else 0
     )
-    near = _near(c, axis, tile.rows[axis], count, target.l2_bytes // 2)
+    near = _near(c, axis, tile.rows[axis], count, target.hardware.l2_room // 2)
     if chunk:  # the sums of a block are kept in memory
-        near = target.l2_bytes // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
+        near = target.hardware.l2_room // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
     block = even_split(count, max(1, min(near, count))).step
     parts = 1
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
@@ -114,7 +114,7 @@ def check(blocking: CacheBlocking, c: Contraction, tile: RegisterTile, target: T
     if blocking.axis != "second" or blocking.parts != 1:
         raise Misfit(("blocking", "parts"), "chunks take pieces of the second axis, one a block")
     waiting = blocking.piece * tile.rows[1] * tile.width * c.accumulate.nbytes
-    if waiting > target.l2_bytes // 2:
+    if waiting > target.hardware.l2_room // 2:
         raise Misfit(("blocking", "piece"), f"{waiting:,} bytes of sums would wait in memory")
 
 
@@ -208,7 +208,7 @@ def _chunk(
     c: Contraction, tile: RegisterTile, target: Target, row_tiles: int, blocks: Blocks
 ) -> int:
     """The steps of a chunk of a long sum, so that a panel's part stays in the second-level cache
-    while every row tile uses it.
+    while every row tile uses it: a choice by shipped facts, since the sum is cut there.
     """
     if not isinstance(c.depth, int):
         return 0
@@ -216,9 +216,9 @@ def _chunk(
     if (
         len(c.inner) != 1
         or row_tiles < 4
-        or bytes_of_panel <= target.l2_bytes * 2 // 5
+        or bytes_of_panel <= target.hardware.l2_room * 2 // 5
         or target.size
     ):
         return 0
-    parts = -(-bytes_of_panel * 8 // target.l2_bytes)
+    parts = -(-bytes_of_panel * 8 // target.hardware.l2_room)
     return max(1, c.depth // parts // blocks.turns) * blocks.turns

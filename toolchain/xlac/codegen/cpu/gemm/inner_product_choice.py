@@ -46,7 +46,8 @@ def choose(target: Target, dtype: DType, rows: int, columns: int) -> tuple[TileS
             if tall * wide + tall + wide > target.vector_registers:
                 break
             down, across = even_split(rows, tall), even_split(columns, wide)
-            total = down.count * across.count * register_tile.cycles(down.step, across.step)
+            step = register_tile.cycles(down.step, across.step, target.hardware)
+            total = down.count * across.count * step
             if best is None or total < best[0] * 0.995:
                 best = total, down, across
     assert best is not None

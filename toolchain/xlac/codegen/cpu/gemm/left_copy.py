@@ -30,17 +30,14 @@ WIDE = 128  # columns of the result from which a copy of the left operand is rel
 HALVES = 8  # rows of the result from which 16-bit floats are converted first
 # contiguous rows from which columns are copied to be contiguous along the sum: several cache lines
 TALL = 64
-LINE, PAGE = 64, 4096
-"""Bytes. The sets of a virtually-indexed, physically-tagged first-level cache cover one page:
-x86-64, and AArch64 with small pages.
-"""
 
 
 def choose(anchor: Node, view: OperandView | None, target: Target) -> DotOperandsSchedule:
     """The schedule with a copy of the left operand of a dot product if that pays; `view` is its
-    layout, None if it is computed first.
+    layout, None if it is computed first. It decides which kernels can follow, and so how they sum:
+    shipped facts are read.
     """
-    return DotOperandsSchedule(_copy(anchor, view, target))
+    return DotOperandsSchedule(_copy(anchor, view, target.shipped))
 
 
 def check(schedule: DotOperandsSchedule, group: Group) -> None:
@@ -93,7 +90,7 @@ def _crosses_lines(
     beside = any(view.strides[a] == 1 and size_hint(left.shape[a]) >= TALL for a in rows)
     depth = size_hint(volume(tuple(extent for _, extent in summed)))
     jump = min(steps) * left.type.dtype.nbytes
-    return beside and jump >= LINE and depth >= lines_held(jump, target)
+    return beside and jump >= target.hardware.line_bytes and depth >= lines_held(jump, target)
 
 
 def _scatters_fours(anchor: Node, view: OperandView, target: Target) -> bool:
@@ -116,6 +113,6 @@ def _scatters_fours(anchor: Node, view: OperandView, target: Target) -> bool:
 
 def lines_held(jump: int, target: Target) -> int:
     """How many lines, `jump` bytes apart, the first-level cache can hold at once."""
-    sets = PAGE // LINE
-    lines = max(target.l1_bytes // LINE, sets)
-    return lines // (gcd(sets, jump // LINE) if jump % LINE == 0 else 1)
+    sets, line = target.hardware.l1_sets, target.hardware.line_bytes
+    lines = max(target.l1_bytes // line, sets)
+    return lines // (gcd(sets, jump // line) if jump % line == 0 else 1)

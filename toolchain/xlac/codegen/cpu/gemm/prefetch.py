@@ -19,10 +19,6 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr
 from xlac_sdk.target import Target
 
-LINE = 64  # bytes of a cache line
-# row tiles that share a panel: with fewer, each step would have to prefetch too many lines
-LEAST = 4
-
 
 def pays(c: Contraction, dtype: DType, target: Target) -> bool:
     """Whether packed panels of a type are read by vectors, and all of them together exceed the
@@ -31,7 +27,7 @@ def pays(c: Contraction, dtype: DType, target: Target) -> bool:
     columns = size_hint(
         c.depth * c.columns.extent * volume(tuple(a.extent for a in c.outer if a.right != 0))
     )
-    large = columns * dtype.nbytes > target.l2_bytes // 2
+    large = columns * dtype.nbytes > target.hardware.l2_room // 2
     return large and target.vector_bytes > 0 and not target.size
 
 
@@ -46,10 +42,11 @@ class PanelPrefetch:
     begin: Expr
     start: Expr
     share: int
+    line_bytes: int
 
     def fetch(self, here: Expr, step: int) -> None:
         """Prefetches the lines for `step` elements of the panel, from `here` on."""
-        line = LINE // self.buffer.dtype.nbytes
+        line = self.line_bytes // self.buffer.dtype.nbytes
         moved = build.div(build.sub(here, self.begin), self.share)
         for n in range(-(-step // (self.share * line))):
             self.builder.prefetch(self.buffer, build.add(build.add(self.start, moved), n * line))
@@ -59,13 +56,13 @@ def panel_prefetch(
     elements: Elements, panels: Panels, begin: Expr, size: int, tile: Expr, tiles: Dim
 ) -> PanelPrefetch | None:
     """The prefetch of tile number `tile` of `tiles` over `size` elements from `begin`; None if
-    there are too few tiles.
+    there are too few tiles: each step would have to prefetch too many lines.
     """
-    if size_hint(tiles) < LEAST:
+    hardware = elements.target.hardware
+    if size_hint(tiles) < hardware.prefetch_tiles:
         return None
     builder, share = elements.builder, 1 << (size_hint(tiles).bit_length() - 1)
     part = build.mul(build.mod(tile, share), size // share)
     start = builder.let("f", build.add(build.add(begin, size), part))
-    return PanelPrefetch(
-        builder, elements.parameter(panels.source.value, Access.READ), begin, start, share
-    )
+    buffer = elements.parameter(panels.source.value, Access.READ)
+    return PanelPrefetch(builder, buffer, begin, start, share, hardware.line_bytes)

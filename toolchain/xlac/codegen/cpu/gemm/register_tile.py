@@ -1,10 +1,11 @@
 """Chooses the register tile of the micro-kernel, from the target's description.
 
 A tile of R rows by V vectors holds R*V accumulators, V vectors of the right operand and one
-broadcast element of the left. One step of the sum costs as much as its bottleneck: two
-multiply-adds or two loads per cycle, the bandwidth of the second-level cache if every row tile
-reads the panel from it, and never less than the latency of a multiply-add; plus a small cost for
-each load. The tile that covers the result in the fewest cycles is chosen.
+broadcast element of the left. One step of the sum costs as much as its bottleneck: the
+multiply-adds or the loads that the machine starts per cycle, the bandwidth of the second-level
+cache if every row tile reads the panel from it, and never less than the latency of a multiply-add;
+plus a small cost for each load, which favours tiles with few wide rows. The tile that covers the
+result in the fewest cycles is chosen.
 
 Without fused multiply-adds a product takes its own register and three instructions (a copy, since
 the product overwrites a factor, a multiplication, an addition), and the issue width is the
@@ -17,15 +18,10 @@ from functools import cache
 
 from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_split
 from xlac_sdk.dtypes import DType
+from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.target import Target
 
-LATENCY = 4  # latency of a multiply-add, in cycles
-NEAR = 24  # bandwidth of the second-level cache, in bytes per cycle
-LOOP = 0.25  # loop overhead in cycles, if the issue width is the bottleneck
-# cost of a load in cycles even if load units are idle: favours tiles with few wide rows
-LOAD = 0.08
 WIDEST = 8  # the most vectors of a tile's row
-ISSUE = 6  # vector instructions issued per cycle
 
 
 def lanes_for(target: Target, dtype: DType, columns: int) -> int:
@@ -42,16 +38,19 @@ def apart(target: Target) -> bool:
     return target.vector_bytes > 0 and not target.fma
 
 
-def cycles(rows: int, vectors: int, apart: bool = False) -> float:
+def cycles(rows: int, vectors: int, hardware: MachineFacts, apart: bool = False) -> float:
     """Estimated cycles of one step of the sum for a tile."""
+    latency = hardware.fma_latency
     products = rows * vectors
     # the first product of a vector can overwrite it; the others need a copy first
     copied = (rows - 1) * vectors
     loads = rows + vectors
     if apart:
         # a broadcast is a load and a shuffle
-        return max((3 * products + copied + 2 * rows) / ISSUE, loads / 2, LATENCY) + LOOP
-    return max(products / 2, loads / 2, LATENCY) + LOAD * loads
+        issued = (3 * products + copied + 2 * rows) / hardware.issue
+        return max(issued, loads / hardware.loads, latency) + hardware.loop_cycles
+    bound = max(products / hardware.fmas, loads / hardware.loads, latency)
+    return bound + hardware.load_cycles * loads
 
 
 def registers(rows: int, vectors: int, target: Target) -> int:
@@ -64,7 +63,7 @@ def choose(
     target: Target, dtype: DType, rows: tuple[int, int], columns: int, depth: int = 1
 ) -> RegisterTile:
     """The tile for a result of `rows` (two axes) by `columns`, each a sum of `depth` products."""
-    lanes = lanes_for(target, dtype, columns)
+    lanes, hardware = lanes_for(target, dtype, columns), target.hardware
     if target.size:
         return RegisterTile((1, 1), 1, lanes)
     vectors = -(-columns // lanes)
@@ -87,12 +86,8 @@ def choose(
                 for length, times in _parts(inner):
                     for breadth, panels in _parts(across):
                         moved = (breadth * lanes + height * length) * dtype.nbytes if far else 0
-                        total += (
-                            many
-                            * times
-                            * panels
-                            * max(cycles(height * length, breadth, apart(target)), moved / NEAR)
-                        )
+                        step = cycles(height * length, breadth, hardware, apart(target))
+                        total += many * times * panels * max(step, moved / hardware.l2_rate)
             if best is None or total < best[0] * 0.995:
                 best = total, RegisterTile((outer.step, inner.step), across.step, lanes)
     assert best is not None

@@ -1,4 +1,6 @@
-"""Chooses whether a 3x3 convolution is computed by Winograd's algorithm, and its blocking."""
+"""Chooses whether a 3x3 convolution is computed by Winograd's algorithm, and its blocking: both
+decide how sums are rounded, so both read shipped facts.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,6 @@ STACK = 2 << 20
 PIECES = 8  # pieces of work per thread
 # tiles of a piece, if there are enough for all threads: each piece transforms all weights
 LEAST = 48
-FAR = 4.5  # bytes per cycle of weights from beyond the second-level cache
-MOVED = 12  # bytes per cycle of transformed pixels, written and read
-TRANSFORM = 2.5  # cycles of a vector of a tile's transform, for each Winograd point
 LOOK = 1.0  # cycles of the accuracy guard for a vector of pixels
 
 
@@ -44,11 +43,12 @@ def tilings(anchor: Node, target: Target) -> list[Tiling]:
 
 def cheapest(able: Sequence[Tiling], target: Target) -> Tiling:
     """The tiling with the fewest estimated cycles."""
-    return min(able, key=lambda tiling: _cycles(tiling, target))
+    return min(able, key=lambda tiling: _cycles(tiling, target.shipped))
 
 
 def pays(t: Tiling, target: Target) -> bool:
     """Whether a tiling takes fewer estimated cycles than the direct sum, and may take more code."""
+    target = target.shipped
     return not target.size and _cycles(t, target) < _direct(t, target)
 
 
@@ -106,7 +106,11 @@ def _products(target: Target, rows: int, columns: int, depth: int) -> float:
     tile = register_tile.choose(target, DType.F32, (1, rows), columns, depth)
     many = -(-rows // tile.rows[1]) * -(-columns // tile.width)
     return (
-        many * depth * register_tile.cycles(tile.rows[1], tile.vectors, register_tile.apart(target))
+        many
+        * depth
+        * register_tile.cycles(
+            tile.rows[1], tile.vectors, target.hardware, register_tile.apart(target)
+        )
     )
 
 
@@ -114,14 +118,13 @@ def _cycles(t: Tiling, target: Target) -> float:
     """Estimated cycles over all threads. Weights are loaded during their transform, which does not
     overlap with arithmetic.
     """
-    each = t.points / target.lanes(DType.F32)
+    each, hardware = t.points / target.lanes(DType.F32), target.hardware
     tile = tile_of(t, target)
     blocks = -(-_row_tiles(t, tile) // _block(t, tile, target))
     products = t.points * _products(target, t.tiles, t.columns, t.channels)
-    transforms = (
-        each * (t.tiles * (t.channels + t.columns) + blocks * t.channels * t.columns) * TRANSFORM
-    )
-    moved = t.points * t.tiles * t.channels * DType.F32.nbytes / MOVED
+    vectors = each * (t.tiles * (t.channels + t.columns) + blocks * t.channels * t.columns)
+    transforms = vectors * hardware.transform_cycles
+    moved = t.points * t.tiles * t.channels * DType.F32.nbytes / hardware.l3_rate
     looks = each * t.tiles * t.channels * LOOK if t.guarded else 0.0
     return products + _waiting(t, target) + transforms + moved + looks
 
@@ -135,7 +138,9 @@ def _direct(t: Tiling, target: Target) -> float:
 
 def _waiting(t: Tiling, target: Target) -> float:
     size = toom_cook.TAPS**2 * t.channels * t.columns * DType.F32.nbytes
-    return target.threads * size / FAR if size > target.l2_bytes // 2 else 0.0
+    if size <= target.hardware.l2_room // 2:
+        return 0.0
+    return target.threads * size / target.hardware.memory_rate
 
 
 # ---- blocking ------------------------------------------------------------------------------------
@@ -145,6 +150,7 @@ def choose(t: Tiling, after: Epilogue, target: Target) -> WinogradSchedule:
     """Blocks of tiles whose products at all points stay in half the second-level cache, with enough
     pieces for every thread; and chunks of channels whose transformed weights stay in a quarter.
     """
+    target = target.shipped
     tile = tile_of(t, target)
     block, most = _block(t, tile, target), max(1, min(_room(t, tile, target), PRODUCTS))
     chunk = next(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac.codegen.cpu.conv.winograd import toom_cook
-from xlac.codegen.cpu.gemm.prefetch import LINE
 from xlac_sdk.dtypes import DType
+
+PAD = 64  # bytes between planes, a cache line of most processors
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +60,4 @@ def plane(size: int) -> int:
     """The stride between consecutive points for planes of `size` elements: one cache line more than
     the plane, so that elements of all points do not map to the same set of the first-level cache.
     """
-    return size + LINE // DType.F32.nbytes
+    return size + PAD // DType.F32.nbytes

@@ -1,0 +1,157 @@
+"""What a processor is like, as far as choices of schedules depend on it: one schema for facts that
+are shipped, that a system tells, and that are measured.
+
+Everything here is data. `Target.hardware` holds the facts that choices read; those that decide the
+order of a sum read `Target.shipped`, in which nothing is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+TRANSFORM = 15  # instructions for a vector of Winograd's transforms, for each point
+PACKED = 4  # times that packing moves a byte of a panel: it reads, turns, writes and reads again
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """Facts of one processor; `LIMITS` has the bounds of each. Rates are of one thread, in bytes a
+    cycle of the core's clock, for reads of data that stay at that level.
+
+    The defaults describe a processor of which nothing is known. Raises ValueError for a fact that
+    is out of bounds.
+    """
+
+    processor: str = "generic"  # its name in the shipped table, or the system's
+    l1_bytes: int = 32 << 10  # data caches: of a core, of a core, of the cores that share it
+    l2_bytes: int = 512 << 10
+    l3_bytes: int = 8 << 20
+    l1_ways: int = 0  # lines of a set; 0: unknown
+    l2_ways: int = 0
+    l2_sharers: int = 1  # threads that share a second-level cache, a last-level cache
+    l3_sharers: int = 0  # 0: unknown
+    line_bytes: int = 64
+    page_bytes: int = 4096
+    l2_part: float = 1.0  # the part of the second-level cache that data can fill and stay
+    fma_latency: float = 4.0  # cycles until the result of a multiply-add can be used
+    fmas: float = 2.0  # vector multiply-adds a cycle
+    loads: float = 2.0  # vector loads a cycle
+    issue: float = 6.0  # vector instructions a cycle
+    load_cycles: float = 0.08  # what a load costs where load units are idle
+    loop_cycles: float = 0.25  # what a turn of a loop costs where `issue` is the bottleneck
+    l2_rate: float = 24.0
+    l3_rate: float = 12.0  # also of what one loop writes and the next reads
+    memory_rate: float = 4.5
+    # what reading rows in place costs beside contiguous reads at `l2_rate`, as a part of those:
+    # rows that stay in the second-level cache; rows that evict each other, 2^k bytes apart
+    apart_penalty: float = 0.0625
+    stride_penalty: float = 1.0
+    prefetch_tiles: int = 4  # row tiles that must share a panel for prefetching the next to pay
+    stream_outputs: float = 4.0  # outputs as large as so many last-level caches are streamed
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check, value = LIMITS[field.name], getattr(self, field.name)
+            if not check.holds(value):
+                raise ValueError(f"{field.name}: must be {check.wanted}, not {value!r}")
+
+    @property
+    def l2_room(self) -> int:
+        """Bytes of data that stay in the second-level cache."""
+        return int(self.l2_bytes * self.l2_part)
+
+    @property
+    def l1_sets(self) -> int:
+        """Sets of the first-level cache. Where its ways are unknown they cover a page, as those of
+        a virtually-indexed, physically-tagged cache do.
+        """
+        if not self.l1_ways:
+            return max(1, self.page_bytes // self.line_bytes)
+        return max(1, self.l1_bytes // (self.l1_ways * self.line_bytes))
+
+    @property
+    def transform_cycles(self) -> float:
+        """Cycles of a vector of Winograd's transforms, for each point."""
+        return TRANSFORM / self.issue
+
+    def packing_pays(self, stays: bool) -> float:
+        """How often a panel must be read for a packed copy to pay: packing moves it `PACKED` times
+        at `l3_rate`, and each read of it then saves the penalty of reading in place, where a panel
+        `stays` in the second-level cache or its rows evict each other.
+        """
+        saved = (self.apart_penalty if stays else self.stride_penalty) / self.l2_rate
+        return PACKED / self.l3_rate / saved
+
+    @property
+    def digest(self) -> str:
+        """A name for exactly these facts: 16 hexadecimal digits."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """Every fact, the inverse of `from_json`."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(facts: Mapping[str, Any]) -> MachineFacts:
+        """Facts by name; those left out are the defaults. Raises ValueError, that begins with the
+        name, for one that there is not or that is out of bounds.
+        """
+        for name in facts:
+            if name not in LIMITS:
+                raise ValueError(f"{name}: is no fact; they are {', '.join(LIMITS)}")
+        return MachineFacts(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a fact may be, in words and as a test."""
+
+    wanted: str
+    holds: Callable[[Any], bool]
+
+
+def _whole(least: int, most: int) -> Limit:
+    return Limit(
+        f"a whole number from {least} to {most}",
+        lambda value: type(value) is int and least <= value <= most,
+    )
+
+
+def _number(least: float, most: float) -> Limit:
+    return Limit(
+        f"a number from {least} to {most}",
+        lambda value: type(value) in (int, float) and least <= value <= most,
+    )
+
+
+def _power(least: int, most: int) -> Limit:
+    return Limit(
+        f"a power of two from {least} to {most}",
+        lambda value: type(value) is int and least <= value <= most and not value & (value - 1),
+    )
+
+
+_NAME = Limit(
+    "text of 1 to 80 printable characters",
+    lambda value: isinstance(value, str) and 1 <= len(value) <= 80 and value.isprintable(),
+)
+_SIZE, _RATE, _PENALTY = _whole(1, 1 << 40), _number(0.01, 4096), _number(0.001, 1000)
+LIMITS: Mapping[str, Limit] = {
+    "processor": _NAME,
+    "l1_bytes": _SIZE, "l2_bytes": _SIZE, "l3_bytes": _SIZE,
+    "l1_ways": _whole(0, 4096), "l2_ways": _whole(0, 4096),
+    "l2_sharers": _whole(0, 1 << 16), "l3_sharers": _whole(0, 1 << 16),
+    "line_bytes": _power(16, 1024), "page_bytes": _power(512, 1 << 21),
+    "l2_part": _number(0.05, 1),
+    "fma_latency": _number(1, 32), "fmas": _number(0.1, 16), "loads": _number(0.1, 16),
+    "issue": _number(0.25, 32), "load_cycles": _number(0, 4), "loop_cycles": _number(0, 8),
+    "l2_rate": _RATE, "l3_rate": _RATE, "memory_rate": _RATE,
+    "apart_penalty": _PENALTY, "stride_penalty": _PENALTY,
+    "prefetch_tiles": _whole(1, 64), "stream_outputs": _number(0.01, 1000),
+}  # fmt: skip
+"""The bounds of each fact, by its name."""
