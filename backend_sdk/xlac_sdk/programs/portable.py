@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac_sdk import dtypes, source, symbolic, target
+from xlac_sdk import dtypes, machine_facts, source, symbolic, target
 from xlac_sdk.dims import static
 from xlac_sdk.dtypes import Array
 from xlac_sdk.kernel_ir import expressions, kernel, primitives
@@ -39,6 +39,7 @@ MODULES = (
     entries,
     expressions,
     kernel,
+    machine_facts,
     primitives,
     product,
     program,

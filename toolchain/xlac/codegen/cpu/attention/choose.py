@@ -69,9 +69,8 @@ def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
     )
     tile = register_tile.choose(target, dtype, (1, rows), VECTORS * lanes, width)
     each = (width + wide) * dtype.nbytes
-    fits = min(
-        target.hardware.l2_room // 4 // each, target.l1_bytes // 4 // (tile.rows[1] * dtype.nbytes)
-    )
+    near, close = target.hardware.l2_room // 4, target.l1_bytes // 4
+    fits = min(near // each, close // (tile.rows[1] * dtype.nbytes))
     step = VECTORS * lanes
     keys = min(max(1, fits // step), -(-length // step)) * step
     tall = max(1, target.l1_bytes // 2 // (each * tile.rows[1]))
