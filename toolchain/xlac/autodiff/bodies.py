@@ -44,8 +44,8 @@ def linearize(body: Graph, active: Sequence[bool], forward: type[ForwardMode]) -
     forward_mode = forward(dict(zip(inputs, sources, strict=True)))
     tangents = forward_mode.run(body.outputs.values())
     values = [forward_mode.primal[output] for output in body.outputs.values()]
-    found = [tangent for tangent in tangents if tangent is not None]
-    return Linearized(values, tangents, sources, residuals(found, sources))
+    own_tangents = [tangent for tangent in tangents if tangent is not None]
+    return Linearized(values, tangents, sources, residuals(own_tangents, sources))
 
 
 def linearized_to_fixpoint(
@@ -74,19 +74,19 @@ def residuals(tangents: Sequence[Node], sources: Sequence[Node]) -> list[Node]:
     linear = dependents(tangents, sources)
     read = {i: None for node in linear for i in node.inputs if i not in linear}
     known = _on_parameters(read)
-    found: dict[Node, None] = {}
+    outside: dict[Node, None] = {}
     for node in read:
         while node.op.mnemonic in VIEWS:
             node = node.inputs[0]
         if node in known:
-            found[node] = None
-    return list(found)
+            outside[node] = None
+    return list(outside)
 
 
 def _on_parameters(roots: Iterable[Node]) -> set[Node]:
     """The nodes under roots that depend on a parameter."""
-    found: set[Node] = set()
+    dependent: set[Node] = set()
     for node in walk(roots, ()):
-        if node.op.mnemonic == "param" or any(i in found for i in node.inputs):
-            found.add(node)
-    return found
+        if node.op.mnemonic == "param" or any(i in dependent for i in node.inputs):
+            dependent.add(node)
+    return dependent

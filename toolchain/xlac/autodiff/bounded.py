@@ -43,8 +43,8 @@ def bounded_while_jvp(
     rest = [n for n in sources if steady[n]]
     shown = [n for n in range(count, len(outputs)) if parts.tangents[n] is not None]
     gives = [parts.tangents[n] or zeros(outputs[n].type) for n in (*own, *shown)]
-    found: list[Node | None] = [given.get(n) for n in range(count)]
-    found += [None] * (len(node.results) - count)
+    result_tangents: list[Node | None] = [given.get(n) for n in range(count)]
+    result_tangents += [None] * (len(node.results) - count)
     if gives:
         takes = [*(sources[n] for n in own), *yielded, *fixed, *(sources[n] for n in rest)]
         tangent = CountedScan(
@@ -62,8 +62,8 @@ def bounded_while_jvp(
         for place, n in enumerate(
             (*own, *(1 + n for n in shown))
         ):  # the count is among the results
-            found[n] = pick(linear, place)
-    return results, tuple(found)
+            result_tangents[n] = pick(linear, place)
+    return results, tuple(result_tangents)
 
 
 def while_jvp(
@@ -92,5 +92,5 @@ def while_jvp(
     )
     count = len(node.results)
     places = {n: count + place for place, n in enumerate(own)}
-    found = tuple(pick(new, places[n]) if n in places else None for n in range(count))
-    return tuple(pick(new, n) for n in range(count)), found
+    result_tangents = tuple(pick(new, places[n]) if n in places else None for n in range(count))
+    return tuple(pick(new, n) for n in range(count)), result_tangents

@@ -55,8 +55,8 @@ def applied(body: Graph, values: Sequence[Node]) -> Values:
         return [each.node for each in Batch(given, 1).run(body.outputs.values())]
     count = volume(shape)
     flat = [Along(build.reshape(v, (count,)), True) for v in values]
-    found = Batch(dict(zip(body.inputs, flat, strict=True)), count).run(body.outputs.values())
-    return [build.reshape(each.spread(count), shape) for each in found]
+    alongs = Batch(dict(zip(body.inputs, flat, strict=True)), count).run(body.outputs.values())
+    return [build.reshape(each.spread(count), shape) for each in alongs]
 
 
 def _reduced(node: Node, op: Reduce, body: Graph) -> Values:

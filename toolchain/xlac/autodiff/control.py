@@ -150,8 +150,8 @@ def _branches_transposed(
         sources = [p for p, on in zip(body.inputs, flags, strict=True) if on]
         others = [p for p, on in zip(body.inputs, flags, strict=True) if not on]
         back = fresh([outputs[n].type for n in given], "ct")
-        found = pull([outputs[n] for n in given], back, sources)
-        gives = [f or zeros(s.type) for f, s in zip(found, sources, strict=True)]
+        cotangents_of_sources = pull([outputs[n] for n in given], back, sources)
+        gives = [f or zeros(s.type) for f, s in zip(cotangents_of_sources, sources, strict=True)]
         bodies.append(closed(f"{body.name}_back", [*others, *back], gives))
     new = Node.of(
         _with_bodies(node.op, bodies),

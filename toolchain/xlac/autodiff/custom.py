@@ -41,8 +41,8 @@ def _tangent_body(gradient: Graph, count: int, pull: PullBack) -> Graph | None:
     if not is_linear(outputs, cotangents):
         return None
     moves = fresh([o.type for o in outputs], "t")
-    found = pull(outputs, moves, cotangents)
-    gives = [f or zeros(c.type) for f, c in zip(found, cotangents, strict=True)]
+    transposed = pull(outputs, moves, cotangents)
+    gives = [f or zeros(c.type) for f, c in zip(transposed, cotangents, strict=True)]
     return closed(f"{gradient.name}_change", [*known, *moves], gives)
 
 

@@ -32,10 +32,10 @@ def expression(text: str, names: Mapping[str, Value]) -> Node | None:
     """The value of an expression over numbers and nodes of one shape and dtype; None if it is the
     number 0. Calls are operations by name.
     """
-    found = _value(_parsed(text), names)
-    if isinstance(found, Node):
-        return found
-    assert found == 0, f"{text!r} is a number"
+    value = _value(_parsed(text), names)
+    if isinstance(value, Node):
+        return value
+    assert value == 0, f"{text!r} is a number"
     return None
 
 
@@ -69,6 +69,6 @@ def _binary(operator: ast.operator, left: Value, right: Value) -> Value:
     """A binary operator. Two numbers are combined in Python, so in f64."""
     plain = _PLAIN.get(type(operator))
     if plain and isinstance(left, int | float) and isinstance(right, int | float):
-        found: float = plain(left, right)
-        return found
+        number: float = plain(left, right)
+        return number
     return build.apply1(_BINARY[type(operator)], left, right)

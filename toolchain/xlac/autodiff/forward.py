@@ -73,14 +73,14 @@ class Forward:
                 node, own, with_origin(other, own.origin, own.inputs), tangents
             )
             return
-        found = by_rule(own, tangents)
-        if found is None and control.is_control(own.op):
-            results, found = control.jvp(own, tangents, Forward)
+        changes = by_rule(own, tangents)
+        if changes is None and control.is_control(own.op):
+            results, changes = control.jvp(own, tangents, Forward)
             self._results[node] = results
             self.primal[node] = results[0]
-        if found is None and isinstance(own.op, CustomGradient):
-            found = custom_jvp(own, own.op, tangents, pull_back)
-        if found is None and (instead := _decomposed(own)) is not None:
+        if changes is None and isinstance(own.op, CustomGradient):
+            changes = custom_jvp(own, own.op, tangents, pull_back)
+        if changes is None and (instead := _decomposed(own)) is not None:
             self._differentiate_through(
                 node, own, with_origin(instead, own.origin, own.inputs), tangents
             )
@@ -88,7 +88,7 @@ class Forward:
                 self._results[node] = tuple(pick(own, n) for n in range(len(own.results)))
                 self.primal[node] = self._results[node][0]
             return
-        if found is None:
+        if changes is None:
             hint = "declare a `gradient` of an operation in `ops`, around it"
             raise NoDerivativeError(
                 own, "has no derivative", hint if isinstance(own.op, CustomCall) else ""
@@ -96,7 +96,7 @@ class Forward:
         self.tangents[node] = tuple(
             tangent if type.dtype.is_float else None
             for tangent, type in zip(
-                with_node_origin(found, own, tangents), own.results, strict=True
+                with_node_origin(changes, own, tangents), own.results, strict=True
             )
         )
 
@@ -108,8 +108,8 @@ class Forward:
         for given in own.inputs:
             inner.primal.setdefault(given, given)
             inner.tangents.setdefault(given, (None,))
-        found = inner.run(roots)
-        self.tangents[node] = tuple(found)
+        root_tangents = inner.run(roots)
+        self.tangents[node] = tuple(root_tangents)
         self._results[node] = tuple(inner.primal[root] for root in roots)
         self.primal[node] = self._results[node][0]
 
@@ -125,9 +125,9 @@ def _decomposed(node: Node) -> Sequence[Node] | None:
 
 def by_rule(node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
     """The tangents of a node's results by a rule of its operation; None if it has none."""
-    found = node.op.tangent(node, tangents)
-    if found is not None:
-        return found
+    changes = node.op.tangent(node, tangents)
+    if changes is not None:
+        return changes
     if node.op.derivatives:
         return [_by_text(node, tangents)]
     sets = node.op.linear()

@@ -33,8 +33,12 @@ class Linear:
             for tangent, ct in zip(self.tangents, cotangents, strict=True)
             if tangent is not None and ct is not None
         ]
-        found = pull_back([c for c, _ in pairs], [ct for _, ct in pairs], self.sources)
-        return [f or zeros(s.type) for f, s in zip(found, self.sources, strict=True)]
+        cotangents_of_sources = pull_back(
+            [c for c, _ in pairs], [ct for _, ct in pairs], self.sources
+        )
+        return [
+            f or zeros(s.type) for f, s in zip(cotangents_of_sources, self.sources, strict=True)
+        ]
 
 
 def linearize(values: Sequence[Node], wrt: Sequence[Node]) -> Linear:
@@ -48,12 +52,12 @@ def push_forward(values: Sequence[Node], wrt: Sequence[Node], tangents: Sequence
     """Forward mode: the tangents of `values`, given those of `wrt`, of the same types. Raises
     NoDerivativeError, also for a custom gradient that is not linear, which reverse mode accepts.
     """
-    found = _pushed(values, wrt, tangents)
-    check_forward_mode(tangent for tangent in found.tangents if tangent is not None)
-    return found
+    linear = _pushed(values, wrt, tangents)
+    check_forward_mode(tangent for tangent in linear.tangents if tangent is not None)
+    return linear
 
 
 def _pushed(values: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]) -> Linear:
     forward = Forward(dict(zip(wrt, tangents, strict=True)))
-    found = forward.run(values)
-    return Linear([forward.primal[v] for v in values], found, list(tangents))
+    value_tangents = forward.run(values)
+    return Linear([forward.primal[v] for v in values], value_tangents, list(tangents))

@@ -25,17 +25,19 @@ def pull_back(
     results = _expanded(results, sources)
     linear = dependents(results, sources)
     control.check_transposable(linear)
-    found: dict[Node, list[Node | None]] = {node: [None] * len(node.results) for node in linear}
+    cotangent_sums: dict[Node, list[Node | None]] = {
+        node: [None] * len(node.results) for node in linear
+    }
     for result, cotangent in zip(results, cotangents, strict=True):
         if result in linear:
-            _add(found[result], 0, cotangent)
+            _add(cotangent_sums[result], 0, cotangent)
     given = set(sources)
     for node in reversed(list(linear)):
-        sums = found[node]
+        sums = cotangent_sums[node]
         if node in given or all(ct is None for ct in sums):
             continue
         if isinstance(node.op, Pick):
-            _add(found[node.inputs[0]], node.op.index, sums[0])
+            _add(cotangent_sums[node.inputs[0]], node.op.index, sums[0])
             continue
         flags = [i in linear for i in node.inputs]
         if control.is_control(node.op):
@@ -46,8 +48,8 @@ def pull_back(
             raise NoDerivativeError(node, "is not linear, so it cannot be transposed")
         for source, part in zip(node.inputs, with_node_origin(parts, node, sums), strict=True):
             if source in linear and part is not None:
-                _add(found[source], 0, part)
-    return [found[source][0] for source in sources]
+                _add(cotangent_sums[source], 0, part)
+    return [cotangent_sums[source][0] for source in sources]
 
 
 def _add(sums: list[Node | None], index: int, part: Node | None) -> None:

@@ -76,10 +76,10 @@ def scan_jvp(
         origin=node.origin,
     )
     places = {n: place for place, n in enumerate([*on_carry, *on_results])}
-    found = tuple(
+    result_tangents = tuple(
         pick(linear, places[n]) if n in places else None for n in range(len(node.results))
     )
-    return results, found
+    return results, result_tangents
 
 
 def _residuals(
@@ -125,10 +125,14 @@ def scan_transposed(
     rs, alike = [p for p, _, on in rest if on], [r for r in rest if not r[2]]
     back = fresh([outputs[n].type for n in (*own, *yields)], "ct")
     sums = fresh([r.type for r in rs], "sum")
-    found = pull(
+    pulled = pull(
         [outputs[n] for n in (*own, *yields)], back, [*(p for p, _, _ in carried), *xs, *rs]
     )
-    at_carry, at_xs, at_rs = found[:count], found[count : count + len(xs)], found[count + len(xs) :]
+    at_carry, at_xs, at_rs = (
+        pulled[:count],
+        pulled[count : count + len(xs)],
+        pulled[count + len(xs) :],
+    )
     gives = [
         *(f or zeros(p.type) for f, (p, _, _) in zip(at_carry, carried, strict=True)),
         *(s if f is None else build.add(s, f) for f, s in zip(at_rs, sums, strict=True)),

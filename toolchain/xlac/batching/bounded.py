@@ -43,14 +43,14 @@ def _active_values(values: Sequence[Node], runs: Node, size: Dim) -> list[Node]:
         return list(values)
     numbers = build.cast(build.iota((size,), 0), COUNT)
     first = build.reduce(build.select(runs, numbers, MOST), "min")
-    found = []
+    active = []
     for value in values:
         one = build.take(value, first, 0)
         if one.type.dtype.is_float:
             one = build.apply1("stop_gradient", one)
         axes = tuple(range(1, value.type.rank))
-        found.append(where(runs, value, build.spread(one, value.shape, axes)))
-    return found
+        active.append(where(runs, value, build.spread(one, value.shape, axes)))
+    return active
 
 
 class _MaskedLoop:

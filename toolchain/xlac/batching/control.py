@@ -113,8 +113,10 @@ def _every_branch(
     """
     every: list[list[Node]] = []
     for branch in op.branches:
-        found = walk(dict(zip(branch.inputs, args, strict=True)), size).run(branch.outputs.values())
-        every.append([each.spread(size) for each in found])
+        alongs = walk(dict(zip(branch.inputs, args, strict=True)), size).run(
+            branch.outputs.values()
+        )
+        every.append([each.spread(size) for each in alongs])
     chosen = every[-1]
     for number, values in enumerate(every[:-1]):
         asked = build.compare(index, "eq", number)

@@ -36,8 +36,8 @@ class Batch:
         return [self._of(root) for root in roots]
 
     def _of(self, node: Node) -> Along:
-        found = self._results.get(node)
-        return Along(node, False) if found is None else found[0]
+        results = self._results.get(node)
+        return Along(node, False) if results is None else results[0]
 
     def _visited(self, node: Node) -> list[Along]:
         if isinstance(node.op, Pick):

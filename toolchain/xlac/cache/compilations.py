@@ -133,9 +133,9 @@ class CompilationEntry(NamedTuple):
 
     def _listed(self) -> Any:
         """The files that the entry of the question lists now."""
-        found = self.cache.find(self.key)
+        path = self.cache.find(self.key)
         try:
-            with open(found or "", encoding="utf-8") as file:
+            with open(path or "", encoding="utf-8") as file:
                 return json.load(file)
         except (OSError, ValueError):
             return None

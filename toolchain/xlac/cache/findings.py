@@ -25,11 +25,11 @@ class CachedFindings:
     def find(self, *key: str) -> str | None:
         """What was found out under a key; None where nothing was kept."""
         cache = self._cache()
-        found = None if cache is None else cache.find(self._key(key))
-        if found is None:
+        path = None if cache is None else cache.find(self._key(key))
+        if path is None:
             return None
         try:
-            with Path(found).open(encoding="utf-8", errors="replace") as file:
+            with Path(path).open(encoding="utf-8", errors="replace") as file:
                 return file.read(MOST)
         except OSError:
             return None

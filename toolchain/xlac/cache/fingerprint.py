@@ -38,15 +38,15 @@ def _compiler(packages: tuple[str, ...]) -> str:
 
 def _files(folder: str) -> list[str]:
     """Names, sizes and times of the files of a package; caches of Python's aside."""
-    found = []
+    descriptions = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir():
                 facts = entry.stat()
-                found.append(f"{entry.path} {facts.st_size} {facts.st_mtime_ns}")
+                descriptions.append(f"{entry.path} {facts.st_size} {facts.st_mtime_ns}")
             elif entry.name != "__pycache__":
-                found += _files(entry.path)
-    return found
+                descriptions += _files(entry.path)
+    return descriptions
 
 
 @cache

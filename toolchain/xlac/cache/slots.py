@@ -64,16 +64,16 @@ def constants_of(file: str, slots: Sequence[Slot], copy: bool) -> dict[str, Arra
     """
     mapped = not copy and os.stat(file).st_size  # nothing can be mapped of an empty file
     block = np.frombuffer(file_bytes(file), np.uint8) if mapped else np.fromfile(file, np.uint8)
-    found: dict[str, Array] = {}
+    constants: dict[str, Array] = {}
     at = 0
     for slot in slots:
         if slot.role is Role.CONSTANT:
             if at + slot.nbytes > block.nbytes:
                 raise ValueError("the constants are cut off")
-            found[slot.symbol] = (
+            constants[slot.symbol] = (
                 np.asarray(block[at : at + slot.nbytes])
                 .view(slot.dtype.numpy)
                 .reshape(slot.extents({}))
             )
             at += slot.nbytes + -slot.nbytes % ALIGN
-    return found
+    return constants

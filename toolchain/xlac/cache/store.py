@@ -85,9 +85,9 @@ class Cache:
         """
         import shutil
 
-        found = None if anew else self.find(key)
-        if found is not None:
-            return found
+        path = None if anew else self.find(key)
+        if path is not None:
+            return path
         room = None
         try:
             room = self._room(key)
@@ -145,19 +145,19 @@ class Cache:
 
     def entries(self) -> Iterator[ArtefactEntry]:
         """Every entry, the least recently used first."""
-        found = []
+        listed = []
         for place in self._places():
             try:
                 program, backend = _whose(place)
                 nbytes = sum(p.stat().st_size for p in place.rglob("*") if p.is_file())
-                found.append(
+                listed.append(
                     ArtefactEntry(
                         place.name, program, backend, nbytes, place.stat().st_mtime, place
                     )
                 )
             except OSError:
                 continue
-        return iter(sorted(found, key=lambda entry: entry.used))
+        return iter(sorted(listed, key=lambda entry: entry.used))
 
     def collect(self, limit: int | None = None, slack: int = 0) -> list[ArtefactEntry]:
         """Removes the least recently used entries until the rest fit the bound, where they do not,

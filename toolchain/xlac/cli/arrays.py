@@ -87,8 +87,8 @@ def _number(text: str) -> float | int:
 
 def load_npy(file: Path, name: str) -> Array:
     """An array from a .npy file; pickles are refused."""
-    found = _loaded(file, f"array for '{name}': {file}")
-    if isinstance(found, dict):
+    array = _loaded(file, f"array for '{name}': {file}")
+    if isinstance(array, dict):
         raise SourceError(
             Diagnostic(
                 "XL6005",
@@ -96,16 +96,16 @@ def load_npy(file: Path, name: str) -> Array:
                 hint="give it as a whole, with --inputs or --expect FILE.npz",
             )
         )
-    return found
+    return array
 
 
 def load_npz(file: Path) -> dict[str, Array]:
     """The arrays of a .npz archive by name; pickles are refused."""
-    found = _loaded(file, str(file))
-    if not isinstance(found, dict):
+    arrays = _loaded(file, str(file))
+    if not isinstance(arrays, dict):
         problem = f"{file}: it holds one array without a name; a .npz holds several by name"
         raise SourceError(Diagnostic("XL6005", problem))
-    return found
+    return arrays
 
 
 def _loaded(file: Path, what: str) -> Array | dict[str, Array]:
@@ -118,11 +118,11 @@ def _loaded(file: Path, what: str) -> Array | dict[str, Array]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of sizes that overflow
-                found = np.load(data, allow_pickle=False)
+                content = np.load(data, allow_pickle=False)
                 return (
-                    found
-                    if isinstance(found, np.ndarray)
-                    else {name: found[name] for name in found.files}
+                    content
+                    if isinstance(content, np.ndarray)
+                    else {name: content[name] for name in content.files}
                 )
         except MemoryError:
             raise SourceError(

@@ -188,11 +188,11 @@ def _outcomes(mnemonic: str, op: Any, backend: Backend, request: Request) -> Ite
     from xlac.debug.conformance import outcomes
     from xlac_sdk.conformance import Outcome
 
-    for found in outcomes(op, backend, request):
-        yield Outcome(OPERATION + mnemonic, found.case, found.status, found.detail)
+    for outcome in outcomes(op, backend, request):
+        yield Outcome(OPERATION + mnemonic, outcome.case, outcome.status, outcome.detail)
 
 
-def _print(found: ConformanceReport) -> None:
+def _print(report: ConformanceReport) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -205,9 +205,9 @@ def _print(found: ConformanceReport) -> None:
         "left out": "-",
     }
     for title, rows in (
-        ("Primitives", found.primitives()),
-        ("Statements and steps", found.groups()),
-        ("Operations", found.ops()),
+        ("Primitives", report.primitives()),
+        ("Statements and steps", report.groups()),
+        ("Operations", report.ops()),
     ):
         if not rows:
             continue
@@ -229,4 +229,4 @@ def _print(found: ConformanceReport) -> None:
             )
         console.print(table)
         console.print()
-    console.print(", ".join(f"{count} {what}" for what, count in found.totals().items()))
+    console.print(", ".join(f"{count} {what}" for what, count in report.totals().items()))

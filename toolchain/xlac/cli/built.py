@@ -25,8 +25,8 @@ def announced(name: str, backend: Backend, programs: Sequence[Lowered]) -> list[
     from xlac.hand_written.agreement import not_compared
     from xlac.program_variants import own
 
-    found = [agreed(one, backend) for one in programs]
-    program = found[0].program
+    compared = [agreed(one, backend) for one in programs]
+    program = compared[0].program
     for line in not_compared(program.facts):
         click.echo(f"warning: {line}", err=True)
     click.echo(f"{name} for {backend.name}: {len(program.kernels)} kernels, {peak(program)}")
@@ -39,7 +39,7 @@ def announced(name: str, backend: Backend, programs: Sequence[Lowered]) -> list[
         click.echo(
             f"  variant {one.title}: {one.kernels} kernels and {kept} beside those for any size"
         )
-    return found
+    return compared
 
 
 def loss_of(lowered: Lowered) -> dict[str, Any]:
@@ -51,17 +51,17 @@ def loss_of(lowered: Lowered) -> dict[str, Any]:
 
     assert lowered.quantised is not None
     graph = specialized(lowered.model).graph
-    found = loss(graph, lowered.model.weights, lowered.quantised, drawn(graph))
+    lost = loss(graph, lowered.model.weights, lowered.quantised, drawn(graph))
     weights = len(lowered.quantised.names)
     click.echo(
-        f"{weights} weights in int8: results are off by {found.absolute:.3g} at most, "
-        f"{found.relative:.3g} of the largest"
+        f"{weights} weights in int8: results are off by {lost.absolute:.3g} at most, "
+        f"{lost.relative:.3g} of the largest"
     )
     return {
         "weights": "int8",
         "quantised": weights,
-        "absolute": float(f"{found.absolute:.3g}"),
-        "relative": float(f"{found.relative:.3g}"),
+        "absolute": float(f"{lost.absolute:.3g}"),
+        "relative": float(f"{lost.relative:.3g}"),
     }
 
 

@@ -62,17 +62,17 @@ def pairs(texts: Sequence[str], option: str, alone: str | None = None) -> dict[s
 
     A name without `=` has the value `alone`, where there is such.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals and name and alone is not None:
             value = alone
         elif not equals or not name:
             raise click.UsageError(f"{option} takes name=value, not '{text}'")
-        if name in found:
+        if name in values:
             raise click.UsageError(f"{option} gives '{name}' twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _size(text: str) -> int | str:

@@ -41,13 +41,15 @@ def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any
 
     with needed("--from-torch"):
         import torch  # noqa: F401 needed below, and said with its extra where it is missing
-    found = _run(text, lambda: _imported(module))
-    function = getattr(found, called, None)
+    namespace = _run(text, lambda: _imported(module))
+    function = getattr(namespace, called, None)
     if not callable(function):
         from xlac_sdk.support.choices import nearest
 
         names = [
-            name for name, one in vars(found).items() if callable(one) and not name.startswith("_")
+            name
+            for name, one in vars(namespace).items()
+            if callable(one) and not name.startswith("_")
         ]
         raise _wrong(f"{module} has no function '{called}'", nearest(called, names))
     made = _run(text, function)

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from xlac_sdk.programs.program import Program
 
 
-def value(found: Any) -> Any:
+def value(read: Any) -> Any:
     """What decides a size, as an array."""
     import numpy as np
 
     from xlac.cli.arrays import UntypedNumbers
 
     return (
-        np.asarray(found.values if len(found.values) > 1 else found.values[0])
-        if isinstance(found, UntypedNumbers)
-        else found
+        np.asarray(read.values if len(read.values) > 1 else read.values[0])
+        if isinstance(read, UntypedNumbers)
+        else read
     )
 
 
@@ -39,13 +39,13 @@ def gather(
     from xlac.ops.tensor.leaf import param
 
     types = {param(node).name: node.type for node in model.inputs}
-    found, sizes = arrays_and_sizes(model, given, archive, decided)
+    arrays, sizes = arrays_and_sizes(model, given, archive, decided)
 
     def fixed(dim: Any) -> Any:
         return substitute(dim, {s.name: sizes.get(s.name, s.opt) for s in symbols(dim)})
 
     closed = {name: (type.dtype, tuple(map(fixed, type.shape))) for name, type in types.items()}
-    return filled(found, closed, given, seed)
+    return filled(arrays, closed, given, seed)
 
 
 def arrays_and_sizes(
@@ -56,9 +56,9 @@ def arrays_and_sizes(
     from xlac.runtime.specialization import solve
 
     ranks = {param(node).name: len(node.shape) for node in model.inputs}
-    found = brought([*ranks, *decided], given, archive)
-    found = {name: array for name, array in found.items() if name not in decided}
-    return found, solve(model.inputs, shapes_of(found, ranks))
+    arrays = brought([*ranks, *decided], given, archive)
+    arrays = {name: array for name, array in arrays.items() if name not in decided}
+    return arrays, solve(model.inputs, shapes_of(arrays, ranks))
 
 
 def sizes_of(
@@ -75,28 +75,28 @@ def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -
     from xlac.cli.arrays import KINDS, load_npz, read
     from xlac_sdk.host.call_binding import unknown
 
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     if archive is not None:
-        found.update(load_npz(archive))
+        arrays.update(load_npz(archive))
     for name, text in given.items():
         if text not in KINDS:
-            found[name] = read(text, name)
-    for name in (*found, *given):
+            arrays[name] = read(text, name)
+    for name in (*arrays, *given):
         if name not in names:
             raise unknown("input", name, [*names])
-    return found
+    return arrays
 
 
-def shapes_of(found: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+def shapes_of(arrays: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """The shapes that the user's arrays say, and rows of numbers where the input has one axis."""
     from xlac.cli.arrays import UntypedNumbers
 
     shapes = {
-        name: value.shape for name, value in found.items() if not isinstance(value, UntypedNumbers)
+        name: value.shape for name, value in arrays.items() if not isinstance(value, UntypedNumbers)
     }
     rows = {
         n: v
-        for n, v in found.items()
+        for n, v in arrays.items()
         if isinstance(v, UntypedNumbers) and len(v.values) > 1 and ranks.get(n) == 1
     }
     return shapes | {name: (len(value.values),) for name, value in rows.items()}
@@ -113,7 +113,7 @@ def check_outputs(named: Iterable[str], outputs: Iterable[str]) -> None:
 
 
 def filled(
-    found: dict[str, Any],
+    arrays: dict[str, Any],
     types: Mapping[str, tuple[DType, tuple[int, ...]]],
     given: dict[str, str],
     seed: int,
@@ -130,12 +130,12 @@ def filled(
     generator = np.random.default_rng(seed)
     inputs = {}
     for name, (dtype, shape) in types.items():
-        if name not in found:
+        if name not in arrays:
             inputs[name] = make(given.get(name, "random"), dtype, shape, generator)
-        elif isinstance(found[name], UntypedNumbers):
-            inputs[name] = found[name].of(name, dtype, shape)
+        elif isinstance(arrays[name], UntypedNumbers):
+            inputs[name] = arrays[name].of(name, dtype, shape)
         else:
-            inputs[name] = as_input(name, dtype, shape, found[name])
+            inputs[name] = as_input(name, dtype, shape, arrays[name])
     return inputs
 
 
@@ -146,9 +146,9 @@ def drawn(
     from xlac_sdk.programs.sizes import solve
 
     slots = program.inputs
-    found = brought([s.name for s in slots], given, archive)
+    arrays = brought([s.name for s in slots], given, archive)
     sizes = {symbol.name: symbol.opt for symbol in program.sizes}
     sizes |= solve(
-        [(s.name, s.shape) for s in slots], shapes_of(found, {s.name: len(s.shape) for s in slots})
+        [(s.name, s.shape) for s in slots], shapes_of(arrays, {s.name: len(s.shape) for s in slots})
     )
-    return filled(found, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)
+    return filled(arrays, {s.name: (s.dtype, s.extents(sizes)) for s in slots}, given, seed)

@@ -77,11 +77,11 @@ def supplied(
             model, graphs = opened(choice, known_sizes=sizes)
             return model, graphs, gather(model, given, archive, seed, decided)
         except Undecided as undecided:  # values of inputs that decide sizes
-            found = brought(undecided.interface.inputs, given, archive)
+            arrays = brought(undecided.interface.inputs, given, archive)
             wanted = undecided.interface.values - decided
-            if not wanted or not wanted <= found.keys():
+            if not wanted or not wanted <= arrays.keys():
                 raise
-            values = {name: value(found[name]) for name in wanted}
+            values = {name: value(arrays[name]) for name in wanted}
             options = replace(choice.options, params={**choice.options.params, **values})
             choice, decided = replace(choice, options=options), decided | wanted
 

@@ -49,7 +49,7 @@ def locate(subject: ComparedModel, tell: Callable[[str], None] = lambda line: No
     """The kernel at fault, or what remains when each is right alone."""
     graph, weights = subject.optimized()
     search = _Search(subject, weights, tell)
-    found = search.graph(
+    blame = search.graph(
         graph,
         {
             n: (_given(n, subject.inputs, weights),)
@@ -57,7 +57,7 @@ def locate(subject: ComparedModel, tell: Callable[[str], None] = lambda line: No
             if isinstance(n.op, Param)
         },
     )
-    return found or search.whole()
+    return blame or search.whole()
 
 
 def _given(node: Node, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> Array:
@@ -79,9 +79,9 @@ class _Search:
                 values[node] = evaluate(node, [values[i] for i in node.inputs])
         for group in partition(graph, self.subject.target, kind_taken=kind_taken).groups:
             if not is_alias(group):
-                found = self.group(group, values)
-                if found is not None:
-                    return found
+                blame = self.group(group, values)
+                if blame is not None:
+                    return blame
         return None
 
     def group(self, group: Group, values: Values) -> Blame | None:
@@ -145,12 +145,12 @@ class _Search:
             given: Values = {p: (a,) for p, (_, a) in zip(body.inputs, operands, strict=True)}
             leaves = [leaf for leaf in map(reshaped, known.values()) if isinstance(leaf.op, Param)]
             given |= {leaf: (_given(leaf, {}, self.weights),) for leaf in leaves}
-            found = self.graph(
+            blame = self.graph(
                 Graph(inner.name, tuple(p for p in body.inputs if p not in known), inner.outputs),
                 given,
             )
-            if found is not None:
-                return found
+            if blame is not None:
+                return blame
         return None
 
     def lowered(self, groups: Partition) -> Lowered:
@@ -164,8 +164,10 @@ class _Search:
 
         def run() -> Mapping[str, Array]:
             compiled = executable(lowered, self.subject.backend)
-            found = compiled(**{slot.name: given[slot.name] for slot in lowered.program.inputs})
-            return found if isinstance(found, dict) else {lowered.program.outputs[0].name: found}
+            results = compiled(**{slot.name: given[slot.name] for slot in lowered.program.inputs})
+            return (
+                results if isinstance(results, dict) else {lowered.program.outputs[0].name: results}
+            )
 
         return _differs(wanted, run)
 
@@ -261,10 +263,10 @@ def _interpreted(program: Program, given: Mapping[str, Array]) -> dict[str, Arra
 
 def _differs(wanted: Mapping[str, Array], run: Callable[[], Mapping[str, Array]]) -> str:
     try:
-        found = run()
+        results = run()
     except Exception as error:
         return _said(error)
-    apart = [name for name, want in wanted.items() if not agree(want, np.asarray(found[name]))]
+    apart = [name for name, want in wanted.items() if not agree(want, np.asarray(results[name]))]
     return f"{len(apart)} of {len(wanted)} results differ" if apart else ""
 
 
@@ -274,10 +276,10 @@ def _said(error: Exception) -> str:
 
 def _entries(group: Group) -> tuple[str, ...]:
     """The nodes of a group by the entry of the model that they come from."""
-    found: dict[str, list[str]] = {}
+    operations: dict[str, list[str]] = {}
     for node in group.nodes:
-        found.setdefault(str(node.origin or ""), []).append(node.op.mnemonic)
+        operations.setdefault(str(node.origin or ""), []).append(node.op.mnemonic)
     return tuple(
         f"{entry}: {' '.join(nodes)}" if entry else " ".join(nodes)
-        for entry, nodes in found.items()
+        for entry, nodes in operations.items()
     )

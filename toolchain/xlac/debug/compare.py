@@ -86,8 +86,8 @@ class ComparedModel:
         def run() -> Mapping[str, Array]:
             graph = self.model.graph
             compiled = executable(lower(self.model, self.target), self.backend)
-            found = compiled(**{node.op.name: self.inputs[node.op.name] for node in graph.inputs})  # type: ignore[attr-defined]
-            return found if isinstance(found, dict) else {next(iter(graph.outputs)): found}
+            results = compiled(**{node.op.name: self.inputs[node.op.name] for node in graph.inputs})  # type: ignore[attr-defined]
+            return results if isinstance(results, dict) else {next(iter(graph.outputs)): results}
 
         return self._compared(run)
 
@@ -105,14 +105,14 @@ class ComparedModel:
         )
 
 
-def agree(wanted: Array, found: Array) -> bool:
+def agree(wanted: Array, result: Array) -> bool:
     """Whether a result is what exact arithmetic gives, up to the rounding that its element type
     explains.
     """
-    if wanted.shape != found.shape:
+    if wanted.shape != result.shape:
         return False
-    tolerance = TOLERANCE.get(DType.of(found.dtype), 0.0)
-    a, b = wanted.astype(np.float64), found.astype(np.float64)
+    tolerance = TOLERANCE.get(DType.of(result.dtype), 0.0)
+    a, b = wanted.astype(np.float64), result.astype(np.float64)
     finite = np.abs(a[np.isfinite(a)])
     scale = float(finite.max(initial=0.0))
     return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True))

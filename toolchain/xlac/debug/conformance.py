@@ -144,24 +144,24 @@ def outcomes(
 ) -> Iterator[OperationOutcome]:
     """Runs every case of an operation on a target, outcome after outcome."""
     target = backend.target(request or Request())
-    found = []
+    runnable = []
     for case in cases(op):
         why = without(target, (DType.of(array.dtype) for array in (*case.inputs, *case.expected)))
         if why:
             yield OperationOutcome(case.name, "left out", why)
         else:
-            found.append(case)
-    if not found:
+            runnable.append(case)
+    if not runnable:
         return
     try:
-        together = _run(found, backend, target)
+        together = _run(runnable, backend, target)
     except Exception:  # whichever case it was fails again alone, and says so
         together = []
     if together and all(o.status == "passed" for o in together):
         yield from together
         return
     fine = True
-    for case in found:
+    for case in runnable:
         for outcome in _alone(case, backend, target):
             fine &= outcome.status == "passed"
             yield outcome
@@ -181,8 +181,8 @@ def _alone(case: OperationCase, backend: Backend, target: Any) -> list[Operation
 def _run(chosen: Sequence[OperationCase], backend: Backend, target: Any) -> list[OperationOutcome]:
     model, given, expected = model_of(chosen)
     compiled = executable(lower(model, target), backend)
-    found = compiled(**given)
-    results = found if isinstance(found, dict) else {compiled.outputs[0]: found}
+    returned = compiled(**given)
+    results = returned if isinstance(returned, dict) else {compiled.outputs[0]: returned}
     made = []
     for number, case in enumerate(chosen):
         wrong = [

@@ -77,7 +77,7 @@ def _types(declared: DeclaredOps, name: str) -> Iterator[list[Type]]:
     """Operands that an operation may take, each set once."""
     known: set[tuple[Type, ...]] = set()
     for sizes, shape in DRAWS:
-        found = declared.types(name, chain(sizes, repeat(sizes[-1])), shape, {})
-        if tuple(found) not in known:
-            known.add(tuple(found))
-            yield found
+        operands = declared.types(name, chain(sizes, repeat(sizes[-1])), shape, {})
+        if tuple(operands) not in known:
+            known.add(tuple(operands))
+            yield operands

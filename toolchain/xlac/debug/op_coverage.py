@@ -33,12 +33,12 @@ WRITERS = frozenset({"param", "const", "pick"})  # every graph's: writers say th
 def coverage() -> Coverage:
     """Every operation with every way."""
     columns = {way: column() for way, column in WAYS.items()}
-    return {name: {way: found.get(name, "") for way, found in columns.items()} for name in OPS}
+    return {name: {way: ways.get(name, "") for way, ways in columns.items()} for name in OPS}
 
 
-def lacking(found: Coverage) -> dict[str, list[str]]:
+def lacking(ways_by_op: Coverage) -> dict[str, list[str]]:
     """The operations that each way lacks."""
-    return {way: [name for name, has in found.items() if not has[way]] for way in WAYS}
+    return {way: [name for name, has in ways_by_op.items() if not has[way]] for way in WAYS}
 
 
 # ---- specs and Python --------------------------------------------------------------------------
@@ -101,31 +101,31 @@ def written_stablehlo() -> dict[str, str]:
 def written(rules: AbstractSet[str], refused: Mapping[str, str]) -> dict[str, str]:
     """The operations that have rules, and composites that are written by expansion."""
     ruled = rules - refused.keys() | WRITERS
-    found = with_composites({name: "rule" for name in OPS if name in ruled}, "expansion")
-    return {name: has for name, has in found.items() if name not in refused}
+    ways = with_composites({name: "rule" for name in OPS if name in ruled}, "expansion")
+    return {name: has for name, has in ways.items() if name not in refused}
 
 
-def with_composites(found: dict[str, str], how: str) -> dict[str, str]:
+def with_composites(ways: dict[str, str], how: str) -> dict[str, str]:
     """The operations found, and the composites whose expansions are made of them."""
 
     def has(name: str) -> bool:
-        return name in found or (name in composites and all(map(has, parts(name))))
+        return name in ways or (name in composites and all(map(has, parts(name))))
 
     composites = [name for name, cls in OPS.items() if issubclass(cls, Composite)]
-    return found | {name: how for name in composites if name not in found and has(name)}
+    return ways | {name: how for name in composites if name not in ways and has(name)}
 
 
 @cache
 def parts(name: str) -> frozenset[str]:
     """The operations that the expansions of an operation's samples are made of."""
-    found: set[str] = set()
+    mnemonics: set[str] = set()
     cls = OPS[name]
     assert issubclass(cls, Composite)
     for sample in cls.samples():
         inputs = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs)]
         roots = cls(**sample.attributes).expanded(*inputs)
-        found |= {node.op.mnemonic for node in walk(roots)}
-    return frozenset(found - WRITERS)
+        mnemonics |= {node.op.mnemonic for node in walk(roots)}
+    return frozenset(mnemonics - WRITERS)
 
 
 def by_spec_export() -> dict[str, str]:
@@ -154,18 +154,18 @@ WAYS: dict[str, Callable[[], Mapping[str, str]]] = {
 """The ways in and out, and which operations each has."""
 
 
-def table(found: Coverage, names: list[str]) -> str:
+def table(ways_by_op: Coverage, names: list[str]) -> str:
     """Rows of operations, columns of ways; below, what each way lacks."""
     width = max(map(len, names))
     head = f"{'':<{width}}  " + "  ".join(WAYS)
     rows = [
         f"{name:<{width}}  "
-        + "  ".join(f"{found[name][way] or '-':<{len(way)}}" for way in WAYS).rstrip()
+        + "  ".join(f"{ways_by_op[name][way] or '-':<{len(way)}}" for way in WAYS).rstrip()
         for name in names
     ]
     totals = [
-        f"{way} lacks {len(names)} of {len(found)}: {', '.join(names)}"
-        for way, names in lacking(found).items()
+        f"{way} lacks {len(names)} of {len(ways_by_op)}: {', '.join(names)}"
+        for way, names in lacking(ways_by_op).items()
         if names
     ]
     return "\n".join([head, *rows, "", *totals])

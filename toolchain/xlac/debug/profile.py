@@ -180,8 +180,8 @@ def take(
     begin(compiled)
 
     def call() -> Mapping[str, Array]:
-        found = compiled(*inputs)
-        return found if isinstance(found, dict) else {LOG: found}
+        results = compiled(*inputs)
+        return results if isinstance(results, dict) else {LOG: results}
 
     first = program.steps[0]
     assert isinstance(first, Stamp)
@@ -190,10 +190,10 @@ def take(
 
 def by_line(rows: Iterable[StepTimes]) -> list[tuple[str, float]]:
     """Seconds of each place of the model, most first; places that share a kernel share an entry."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for row in rows:
-        found[place(row.origins)] = found.get(place(row.origins), 0.0) + row.seconds
-    return sorted(found.items(), key=lambda entry: -entry[1])
+        seconds[place(row.origins)] = seconds.get(place(row.origins), 0.0) + row.seconds
+    return sorted(seconds.items(), key=lambda entry: -entry[1])
 
 
 def place(origins: Iterable[Origin]) -> str:
@@ -207,7 +207,7 @@ def place(origins: Iterable[Origin]) -> str:
             lines.setdefault(origin.span.file.name, {})[origin.span.line] = None
         else:
             names[origin.name] = None
-    places = [f"{file}:{','.join(map(str, sorted(found)))}" for file, found in lines.items()]
+    places = [f"{file}:{','.join(map(str, sorted(numbers)))}" for file, numbers in lines.items()]
     return " ".join([*places, *names]) or "the compiler"
 
 

@@ -185,14 +185,14 @@ def trimmed(case: FailingCase, graph: Graph) -> FailingCase:
 
 def computed(case: FailingCase) -> dict[Node, tuple[Array, ...]]:
     """The value of every node."""
-    found: dict[Node, tuple[Array, ...]] = {}
+    values: dict[Node, tuple[Array, ...]] = {}
     for node in case.graph.nodes():
         if isinstance(node.op, Param):
-            found[node] = (
+            values[node] = (
                 np.asarray(
                     (case.weights if node.op.kind == "weight" else case.inputs)[node.op.name]
                 ),
             )
         else:
-            found[node] = evaluate(node, [found[i] for i in node.inputs])
-    return found
+            values[node] = evaluate(node, [values[i] for i in node.inputs])
+    return values

@@ -44,18 +44,18 @@ class WrittenEntry:
 
 def written(graph: Graph) -> dict[str, WrittenEntry]:
     """The entries of the spec by path, in order, those of bodies after the loop that holds them."""
-    found: dict[str, WrittenEntry] = {}
+    entries: dict[str, WrittenEntry] = {}
     for node in graph.nodes():
         if node.name and not isinstance(node.op, leaf.Param | leaf.Const | Pick):
-            before = found.get(node.name)
+            before = entries.get(node.name)
             names = dict.fromkeys((*(before.operations if before else ()), node.op.mnemonic))
-            found[node.name] = WrittenEntry(
+            entries[node.name] = WrittenEntry(
                 node.name, tuple(names), ", ".join(map(str, node.results))
             )
         for body in node.op.bodies():
             for path, entry in written(body).items():
-                found.setdefault(path, entry)
-    return found
+                entries.setdefault(path, entry)
+    return entries
 
 
 def tell(
@@ -182,8 +182,8 @@ def _memory(group: Group) -> Iterator[str]:
     writes: dict[str, dict[str, None]] = {}
     for node, why in group.barriers.items():
         (writes if node in group else reads).setdefault(why, {})[_label(node)] = None
-    for verb, found in (("reads", reads), ("writes", writes)):
-        for why, labels in found.items():
+    for verb, reasons in (("reads", reads), ("writes", writes)):
+        for why, labels in reasons.items():
             yield (
                 f"  {verb} {', '.join(labels)} {'from' if verb == 'reads' else 'to'} memory: {why}"
             )

@@ -76,10 +76,10 @@ def take(
     runs: list[list[float]] = [[] for _ in beside]
     for number in range(BURSTS):
         tell(number, BURSTS)
-        for work, found in zip(beside, runs, strict=True):
+        for work, times in zip(beside, runs, strict=True):
             start = clock()
             work()
-            found.append(clock() - start)
+            times.append(clock() - start)
         call()
         settled = clock() + min(SETTLE, each / 4)
         while clock() < settled:
@@ -91,14 +91,14 @@ def take(
 def _burst(
     call: Callable[[], object], repeat: int, seconds: float, clock: Clock
 ) -> tuple[float, ...]:
-    found: list[float] = []
+    times: list[float] = []
     end = clock() + seconds
-    while not found or clock() < end:
+    while not times or clock() < end:
         start = clock()
         for _ in range(repeat):
             call()
-        found.append((clock() - start) / repeat)
-    return tuple(found)
+        times.append((clock() - start) / repeat)
+    return tuple(times)
 
 
 def unsteady(samples: Samples) -> list[str]:
@@ -130,12 +130,14 @@ def doubtful(what: str, share: float, spread: float, why: str) -> list[str]:
     """What of a share of a ceiling is not to be trusted: more than all of it, or of a ceiling that
     varies.
     """
-    found = []
+    doubts = []
     if share > 1:
-        found.append(f"{what} is {100 * share:.0f} % of its ceiling, more than there can be: {why}")
+        doubts.append(
+            f"{what} is {100 * share:.0f} % of its ceiling, more than there can be: {why}"
+        )
     if spread > UNSURE:
-        found.append(
+        doubts.append(
             f"the ceiling of {what} is unsteady: its runs lie {100 * spread:.0f} % apart; its "
             "share says little"
         )
-    return found
+    return doubts

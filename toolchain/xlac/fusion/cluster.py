@@ -107,8 +107,8 @@ class Cluster:
             label = Label.FULL if Label.FULL in inside else Label.KEPT
             return label if label is Label.KEPT or not self._is_scarce() else None
         if isinstance(node.op, view.Reshape | view.Transpose | view.Broadcast):
-            (found,) = inside
-            return self._view(node, found) if found else None
+            (operand_label,) = inside
+            return self._view(node, operand_label) if operand_label else None
         return None
 
     def _epilogue(self, node: Node) -> Label | None:

@@ -156,20 +156,20 @@ class ConsumerFusion:
         ends, that of an epilogue included, which may be shortened yet.
         """
         stack, seen = [x], {x}
-        found: set[Node] = set()
+        sources: set[Node] = set()
         while stack and len(seen) < 64:
             node = stack.pop()
             home = self.home.get(node)
             follows = home is None or home.kind in (Kind.DOT, Kind.CONV)
             if not follows or not is_pointwise(node):
                 if node.shape == x.shape and not isinstance(node.op, leaf.Const | view.Broadcast):
-                    found.add(node)
+                    sources.add(node)
                 continue
             for i in node.inputs:
                 if i not in seen:
                     seen.add(i)
                     stack.append(i)
-        return found
+        return sources
 
     def _weigh(self, node: Node) -> None:
         inline = [i for i in dict.fromkeys(node.inputs) if i in self.number and i not in self.home]

@@ -113,31 +113,31 @@ def picked(group: Group) -> list[tuple[Node, int]]:
 def origins(group: Group) -> tuple[Origin, ...]:
     """Where the group's nodes came from, each place once."""
     if group.places is None:
-        found = dict.fromkeys(n.origin for n in group.nodes if n.origin is not None)
-        object.__setattr__(group, "places", tuple(found))
+        places = dict.fromkeys(n.origin for n in group.nodes if n.origin is not None)
+        object.__setattr__(group, "places", tuple(places))
     return group.places or ()
 
 
 def _open_sizes(group: Group) -> tuple[Sym, ...]:
-    found: set[Symbol] = set()
+    open_sizes: set[Symbol] = set()
     for node in (*group.inputs, *group.nodes):
         for type in node.results:
-            _note(type.shape, found)
+            _note(type.shape, open_sizes)
         if node in group.members:
             for value in attributes(node.op).values():
-                _note(value, found)
-    return tuple(Sym((((symbol,), 1),)) for symbol in sorted(found))
+                _note(value, open_sizes)
+    return tuple(Sym((((symbol,), 1),)) for symbol in sorted(open_sizes))
 
 
-def _note(value: object, found: set[Symbol]) -> None:
+def _note(value: object, open_sizes: set[Symbol]) -> None:
     match value:
         case Sym():
-            found |= symbols(value)
+            open_sizes |= symbols(value)
         case Type(shape=shape):
-            _note(shape, found)
+            _note(shape, open_sizes)
         case tuple():
             for part in value:
-                _note(part, found)
+                _note(part, open_sizes)
 
 
 def is_immediate(node: Node) -> bool:

@@ -60,7 +60,7 @@ def _after_narrower(
     """A node and those between it and one of fewer bytes that the cluster computes too; none where
     there is no such.
     """
-    found, one, operations = [node], node, 0
+    chain, one, operations = [node], node, 0
     while True:
         inside = [i for i in dict.fromkeys(one.inputs) if i in cluster.members]
         operations += cost.weight(one.op)
@@ -71,11 +71,11 @@ def _after_narrower(
         if one is cluster.anchor:
             return []
         if cost.nbytes(one) < cost.nbytes(node):
-            return found
-        others = [user for user in users[one] if user not in found and user not in late]
+            return chain
+        others = [user for user in users[one] if user not in chain and user not in late]
         if one in kept or others:
             return []
-        found.append(one)
+        chain.append(one)
 
 
 def _is_small(node: Node, floats: Callable[[Node], bool]) -> bool:

@@ -46,13 +46,13 @@ def is_alias(group: Group) -> bool:
 
 
 def _groups(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> tuple[Group, ...]:
-    found = ConsumerFusion(graph, target, fuse, kind_taken)
-    why = ProducerFusion(found).why
-    clusters = sorted((c for c in found.clusters if c.outputs), key=lambda c: c.key)
+    fusion = ConsumerFusion(graph, target, fuse, kind_taken)
+    why = ProducerFusion(fusion).why
+    clusters = sorted((c for c in fusion.clusters if c.outputs), key=lambda c: c.key)
     if fuse:
-        clusters = join_readers(clusters, found.number, found.results)
-        clusters = join_siblings(clusters, found.number, target)
-    return tuple(_group(c, found.number, why) for c in clusters)
+        clusters = join_readers(clusters, fusion.number, fusion.results)
+        clusters = join_siblings(clusters, fusion.number, target)
+    return tuple(_group(c, fusion.number, why) for c in clusters)
 
 
 def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]) -> Group:

@@ -53,15 +53,15 @@ class ProducerFusion:
     computed where it is read.
     """
 
-    def __init__(self, found: ConsumerFusion) -> None:
-        self.found, self.target, self.fuse = found, found.target, found.fuse
+    def __init__(self, consumers: ConsumerFusion) -> None:
+        self.found, self.target, self.fuse = consumers, consumers.target, consumers.fuse
         self.number, self.home, self.results, self.prologues = (
-            found.number,
-            found.home,
-            found.results,
-            found.prologues,
+            consumers.number,
+            consumers.home,
+            consumers.results,
+            consumers.prologues,
         )
-        self.recompute = Recompute(found)
+        self.recompute = Recompute(consumers)
         # for values in memory: why they are not computed where they are read
         self.why: dict[Node, str] = {}
         self._sweep()

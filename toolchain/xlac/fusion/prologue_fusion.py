@@ -60,16 +60,16 @@ def prologues(
             for side, operand in enumerate(node.inputs):
                 reads.setdefault(_beneath(operand), []).append((node, side))
     search = _PrologueSearch(number, users, frozenset(results), target)
-    found: dict[Node, set[Node]] = {}
+    chains: dict[Node, set[Node]] = {}
     alone: set[Node] = set()
     for top, by in reads.items():
         chain = search.chain(top, {product for product, _ in by})
         if chain and search.pays(top, chain, by):
             alone |= {node for node, shared in chain.items() if not shared}
             for product, _ in by:
-                found.setdefault(product, set()).update(chain)
+                chains.setdefault(product, set()).update(chain)
     return Prologues(
-        {product: frozenset(nodes) for product, nodes in found.items()}, frozenset(alone)
+        {product: frozenset(nodes) for product, nodes in chains.items()}, frozenset(alone)
     )
 
 
@@ -144,10 +144,10 @@ class _PrologueSearch:
 
     def _readers(self, node: Node) -> list[Node]:
         """Who reads a node, through views too."""
-        found: list[Node] = []
+        readers: list[Node] = []
         for user in self.users.get(node, ()):
-            found += self._readers(user) if is_view(user) else [user]
-        return found
+            readers += self._readers(user) if is_view(user) else [user]
+        return readers
 
     def _reduced(self, node: Node, depth: int = REDUCED) -> bool:
         """Whether a node is a reduction, or pointwise and all of its readers are that."""

@@ -24,9 +24,9 @@ READERS = (Kind.ELEMENTWISE, Kind.ROWS, Kind.REDUCE)
 class Recompute:
     """What the clusters of the first sweep compute again of one another's."""
 
-    def __init__(self, found: ConsumerFusion) -> None:
-        self.home, self.number, self.target = found.home, found.number, found.target
-        self.prologues = found.prologues
+    def __init__(self, consumers: ConsumerFusion) -> None:
+        self.home, self.number, self.target = consumers.home, consumers.number, consumers.target
+        self.prologues = consumers.prologues
         self._known: dict[Node, tuple[frozenset[Node], int] | None] = {}
 
     def again(
@@ -60,34 +60,34 @@ class Recompute:
         """What a cluster reads, but for one node; what other nodes are made of that it computes
         again for their own sake is read as well.
         """
-        found: set[Node] = set()
+        available: set[Node] = set()
         for one in self._inputs(reader):
             if one is node:
                 continue
             made = self._made_of(one)
             if made is None:
-                found.add(one)
+                available.add(one)
             elif sum(map(cost.nbytes, made[0])) < 2 * cost.nbytes(one):
-                found |= made[0]
-        return found
+                available |= made[0]
+        return available
 
     def _inputs(self, reader: Cluster) -> set[Node]:
         """The values with a cluster, or of the caller's, that a cluster reads, floating ones being
         looked through.
         """
-        found: set[Node] = set()
+        values: set[Node] = set()
         stack = [i for member in reader.members for i in member.inputs if i not in reader.members]
         seen = set(stack)
         while stack:
             node = stack.pop()
             if node not in self.number or node in self.home:
-                found.add(node)
+                values.add(node)
                 continue
             for i in node.inputs:
                 if i not in seen:
                     seen.add(i)
                     stack.append(i)
-        return found
+        return values
 
     def _made_of(self, node: Node) -> tuple[frozenset[Node], int] | None:
         """The values in memory, of the space of its cluster, that a node is made of, and by how
@@ -103,7 +103,7 @@ class Recompute:
             return None
         if home.labels.get(root) is not Label.FULL or not is_pointwise(root):
             return None
-        stack, seen, found, operations = [root], {root}, set[Node](), 0
+        stack, seen, reached, operations = [root], {root}, set[Node](), 0
         while stack:
             node = stack.pop()
             inside = self.home.get(node) is home or self._floats(node)
@@ -111,13 +111,13 @@ class Recompute:
                 operations += cost.weight(node.op)
             elif not (inside and is_view(node)):
                 if cost.elements(node) == cost.elements(root):
-                    found.add(node)
+                    reached.add(node)
                 continue
             for i in node.inputs:
                 if i not in seen:
                     seen.add(i)
                     stack.append(i)
-        return frozenset(found), operations
+        return frozenset(reached), operations
 
     def _floats(self, node: Node) -> bool:
         return node in self.number and node not in self.home

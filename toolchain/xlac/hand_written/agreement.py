@@ -58,13 +58,13 @@ def compared(partition: Partition, target: Target, runs: Runs) -> list[dict[str,
     """The facts of the kernels that a partition calls: name, file, and why one was not compared
     ("" for one that agrees). Raises SourceError with the first difference of one that does not.
     """
-    found: dict[tuple[str, str], str] = {}
+    reasons: dict[tuple[str, str], str] = {}
     for one in applications(partition, target):
         why = agreement(one, target, runs)
         key = (one.op.name, one.kernel.file)
-        found[key] = found.get(key) or why
+        reasons[key] = reasons.get(key) or why
     return [
-        {"name": name, "file": file, "not compared": why} for (name, file), why in found.items()
+        {"name": name, "file": file, "not compared": why} for (name, file), why in reasons.items()
     ]
 
 
@@ -158,10 +158,12 @@ def _drawn(
     return np.asarray(np.where(chosen, rng.choice(values, shape), numbers)).astype(dtype.numpy)
 
 
-def _check(one: Application, kind: str, found: Sequence[Array], expected: Sequence[Array]) -> None:
+def _check(
+    one: Application, kind: str, results: Sequence[Array], expected: Sequence[Array]
+) -> None:
     """Raises SourceError with the first difference."""
     assert one.op.body is not None
-    for name, got, want in zip(one.op.body.outputs, found, expected, strict=True):
+    for name, got, want in zip(one.op.body.outputs, results, expected, strict=True):
         got = np.asarray(got)
         wrong = differs(got, want, one.op.relative, one.op.absolute)
         if not wrong.any():

@@ -21,8 +21,8 @@ def permitted(target: Target, model: Model) -> Target:
     """
     if model.allow_kernels is False:
         return replace(target, languages=frozenset())
-    found = dict.fromkeys(_kernels(model.graph, target))
-    wrong = [d for kernel, node in found if (d := _refused(kernel, node, target, model))]
+    kernels = dict.fromkeys(_kernels(model.graph, target))
+    wrong = [d for kernel, node in kernels if (d := _refused(kernel, node, target, model))]
     if wrong:
         raise SourceError(*dict.fromkeys(wrong))
     return target if model.allow_kernels else replace(target, languages=frozenset())
@@ -39,7 +39,7 @@ def called(partition: Partition) -> Iterator[Group]:
 
 def notes(graph: Graph, target: Target) -> dict[str, list[str]]:
     """Why operations that have kernels are computed by their meaning, by the paths of nodes."""
-    found: dict[str, list[str]] = {}
+    lines_by_path: dict[str, list[str]] = {}
     for node in graph.nodes():
         if isinstance(node.op, CustomOp):
             kernel = node.op.kernel(target.name)
@@ -50,11 +50,11 @@ def notes(graph: Graph, target: Target) -> dict[str, list[str]]:
             else:
                 continue
             line = f"'{node.op.name}' is computed by what it means: {why}"
-            found.setdefault(node.name, []).append(line)
+            lines_by_path.setdefault(node.name, []).append(line)
         for body in node.op.bodies():
             for path, lines in notes(body, target).items():
-                found.setdefault(path, []).extend(lines)
-    return found
+                lines_by_path.setdefault(path, []).extend(lines)
+    return lines_by_path
 
 
 def _kernels(graph: Graph, target: Target) -> Iterator[tuple[KernelFile, Node]]:

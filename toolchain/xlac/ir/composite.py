@@ -29,8 +29,8 @@ class Composite(Op):
 
     def expanded(self, *inputs: Node) -> tuple[Node, ...]:
         """The expansion, as one node for each result."""
-        found = self.expand(*inputs)
-        return found if isinstance(found, tuple) else (found,)
+        results = self.expand(*inputs)
+        return results if isinstance(results, tuple) else (results,)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         """By expansion, unless a subclass says it directly in NumPy (it should, where that is
@@ -49,5 +49,5 @@ def evaluate_expansion(op: Composite, arrays: Sequence[Array]) -> Array | tuple[
         Node.of(param(name=f"x{number}", type=type)) for number, type in enumerate(types)
     )
     outputs = {str(n): r for n, r in enumerate(op.expanded(*params))}
-    found = run_body(Graph(op.mnemonic, params, outputs), arrays)
-    return found[0] if len(found) == 1 else tuple(found)
+    results = run_body(Graph(op.mnemonic, params, outputs), arrays)
+    return results[0] if len(results) == 1 else tuple(results)

@@ -136,12 +136,12 @@ class Graph:
 
     def users(self) -> dict[Node, list[Node]]:
         """Who reads each node; outputs of the graph are not users."""
-        found: dict[Node, list[Node]] = {}
+        users: dict[Node, list[Node]] = {}
         for node in self.nodes():
-            found.setdefault(node, [])
+            users.setdefault(node, [])
             for i in dict.fromkeys(node.inputs):
-                found.setdefault(i, []).append(node)
-        return found
+                users.setdefault(i, []).append(node)
+        return users
 
 
 def walk(roots: Iterable[Node], given: Collection[Node] = ()) -> Iterator[Node]:

@@ -17,20 +17,22 @@ def spread(graph: Graph, around: Origin | None = None) -> Graph:
     Nodes of a body that nothing names have the origin of what is `around` it. Parameters have their
     own names. The same graph where all have one.
     """
-    found: dict[Node, Origin | None] = (
+    origins: dict[Node, Origin | None] = (
         {} if around else {node: Origin(name) for name, node in graph.outputs.items()}
     )
     for node in reversed(graph.order):
-        own = found[node] = node.origin or found.get(node) or around
+        own = origins[node] = node.origin or origins.get(node) or around
         for given in node.inputs:
             if given.origin is None:
-                found[given] = own  # in reverse order, so that the readers of a node come before it
+                origins[given] = (
+                    own  # in reverse order, so that the readers of a node come before it
+                )
     new: dict[Node, Node] = {}
     for node in graph.order:
         name = (
             getattr(node.op, "name", "") if node.op.mnemonic == "param" and around is None else ""
         )
-        new[node] = _placed(node, new, node.origin or Origin(name) if name else found[node])
+        new[node] = _placed(node, new, node.origin or Origin(name) if name else origins[node])
     outputs = {name: new[node] for name, node in graph.outputs.items()}
     inputs = tuple(new.get(node, node) for node in graph.inputs)
     return (

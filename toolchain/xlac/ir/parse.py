@@ -50,17 +50,17 @@ class Parser:
                 wanted = self.type()
                 array = np.frombuffer(base64.b64decode(data), wanted.dtype.numpy)
                 self.table[key] = frozen_array(array.reshape(dims.static(wanted.shape)))
-        found = None
+        document = None
         while (head := self._next()) is not None:
             if head.startswith("dim "):
                 words = head.split()
                 known = {k: int(v) for k, v in (w.split("=") for w in words[2:])}
                 self.symbols[words[1]] = Symbol(words[1], **known)
             elif head.startswith("graph "):
-                found = self.graph(head)
-        if found is None:
+                document = self.graph(head)
+        if document is None:
             raise ValueError("there is no graph")
-        return found
+        return document
 
     def _next(self) -> str | None:
         while self.number < len(self.lines):
@@ -157,9 +157,9 @@ class Parser:
             self.take("]")
             return size
         if token == "<":
-            found = self.type()
+            type_ = self.type()
             self.take(">")
-            return found
+            return type_
         if token == "{":
             return self.array()
         if token in ("True", "False", "None"):
@@ -185,13 +185,13 @@ class Parser:
         if self.peek() != "(":
             return self.type()
         self.take("(")
-        found = []
+        types = []
         while self.peek() != ")":
-            found.append(self.type())
+            types.append(self.type())
             if self.peek() == ",":
                 self.take()
         self.take(")")
-        return tuple(found)
+        return tuple(types)
 
     def type(self) -> Type:
         """`f32[2,n]`."""
@@ -207,24 +207,24 @@ class Parser:
 
     def size(self) -> Dim:
         """A sum of products of numbers, symbols and quotients."""
-        found = self.product()
+        total = self.product()
         while self.peek() and self.peek()[0] in "+-":
             sign = self.tokens[0]
             if sign in "+-":
                 self.take()
                 term = self.product()
-                found = found + term if sign == "+" else found - term
+                total = total + term if sign == "+" else total - term
             else:
-                found = found + self.product()  # the sign belongs to the number
-        return found
+                total = total + self.product()  # the sign belongs to the number
+        return total
 
     def product(self) -> Dim:
         """Factors of a size with `*` between them."""
-        found = self.factor()
+        product = self.factor()
         while self.peek() == "*":
             self.take()
-            found = found * self.factor()
-        return found
+            product = product * self.factor()
+        return product
 
     def factor(self) -> Dim:
         """A number, a symbol, or a size in parentheses that `//` may divide."""

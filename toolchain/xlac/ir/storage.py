@@ -65,9 +65,9 @@ def _along(array: Array, extent: int, step: int) -> list[tuple[int, int | None]]
         ),
         -1,
     )
-    found: list[tuple[int, int | None]] = []
+    axes: list[tuple[int, int | None]] = []
     while axis >= 0 and extent > array.shape[axis] and extent % array.shape[axis] == 0:
-        found.insert(0, (array.shape[axis], axis))
+        axes.insert(0, (array.shape[axis], axis))
         extent //= array.shape[axis]
         axis -= 1
-    return [(extent, axis), *found] if axis >= 0 and extent <= array.shape[axis] else []
+    return [(extent, axis), *axes] if axis >= 0 and extent <= array.shape[axis] else []

@@ -180,12 +180,12 @@ def named(graph: Graph) -> dict[Node, str]:
     wanted: dict[str, int] = {}
     for node in nodes:
         wanted[node.name] = wanted.get(node.name, 0) + 1
-    found: dict[Node, str] = {}
+    names: dict[Node, str] = {}
     for node in nodes:
         plain = (
             bool(PLAIN.fullmatch(node.name))
             and node.name.isascii()
             and node.name not in ("inputs", "return")
         )
-        found[node] = node.name if plain and wanted[node.name] == 1 else f"%{len(found)}"
-    return found
+        names[node] = node.name if plain and wanted[node.name] == 1 else f"%{len(names)}"
+    return names

@@ -70,22 +70,22 @@ class _Alternation:
         self.made: dict[Kernel, Kernel] = {}
 
     def steps(self, steps: Steps, reading: _WeightReads) -> Steps:
-        found: list[Step] = []
+        rewritten: list[Step] = []
         for step in steps:
             match step:
                 case Launch():
-                    found.append(self.launch(step, reading))
+                    rewritten.append(self.launch(step, reading))
                     continue
                 case Copy(count=int(count), target=target):
                     reading.moved += 2 * count * target.slot.dtype.nbytes
                 case Repeat(count=int(count)):
-                    found += self.repeat(step, count)
+                    rewritten += self.repeat(step, count)
                     reading.last.clear()
                     continue
                 case Repeat() | While() | Branch() | Choice():
                     reading.last.clear()  # nobody knows what is read there
-            found.append(step)
-        return tuple(found)
+            rewritten.append(step)
+        return tuple(rewritten)
 
     def launch(self, step: Launch, reading: _WeightReads) -> Launch:
         weight = self.weight(step)
@@ -104,10 +104,10 @@ class _Alternation:
         """
         if step.kernel not in self.backwards:
             return None
-        found = [
+        candidates = [
             argument.slot for argument in step.arguments if argument.slot.role is Role.CONSTANT
         ]
-        return max(found, key=lambda slot: slot.nbytes, default=None)
+        return max(candidates, key=lambda slot: slot.nbytes, default=None)
 
     def pays(self, size: int, between: int) -> bool:
         """Whether some cache still holds a part of a weight, after so many other bytes, but not all

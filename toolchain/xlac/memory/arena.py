@@ -185,10 +185,10 @@ class _Free:
         if at == len(self.gaps):
             self.end += size
             return self.end - size
-        found, start = self.gaps[at]
-        self._remove(start, found)
-        if found > size:
-            self._insert(start + size, found - size)
+        gap, start = self.gaps[at]
+        self._remove(start, gap)
+        if gap > size:
+            self._insert(start + size, gap - size)
         return start
 
     def give(self, start: int, size: int) -> None:

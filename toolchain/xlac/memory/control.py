@@ -31,16 +31,16 @@ def control(
 ) -> list[Step]:
     """The steps of a call, a branch or a loop, around those of its bodies."""
     node = group.anchor
-    found = results(planner, node, group, places, direct)
+    result_places = results(planner, node, group, places, direct)
     given = [planner.place(i, places) for i in node.inputs]
-    for place in (*given, *found):
+    for place in (*given, *result_places):
         planner.lifetimes.use(place.slot)
     match node.op:
         case Call():
             body = closed(node.op.body)
             inner = partition.inner[body]
             bound = dict(zip(body.inputs, given, strict=True))
-            return list(planner.block(inner, bound, _outputs(body, found)))
+            return list(planner.block(inner, bound, _outputs(body, result_places)))
         case Cond(branches=branches):
             blocks = []
             for branch in branches:
@@ -48,13 +48,15 @@ def control(
                 # a branch not taken must not free what another reads
                 with planner.lifetimes.loop():
                     blocks.append(
-                        planner.block(partition.inner[branch], bound, _outputs(branch, found))
+                        planner.block(
+                            partition.inner[branch], bound, _outputs(branch, result_places)
+                        )
                     )
             return [Branch(given[0], tuple(blocks))]
         case WhileOp():
-            return while_loop(planner, node.op, partition, given, found)
+            return while_loop(planner, node.op, partition, given, result_places)
         case Scan():
-            return scan(planner, node.op, partition, given, found)
+            return scan(planner, node.op, partition, given, result_places)
     raise UnsupportedError(
         Diagnostic("XL5010", f"'{node.op.mnemonic}' cannot be lowered", hint=node.name)
     )
@@ -67,15 +69,15 @@ def results(
     picks: dict[int, list[Node]] = {}
     for output in group.outputs:
         picks.setdefault(output.op.index if isinstance(output.op, Pick) else 0, []).append(output)
-    found = []
+    result_places = []
     for number, type in enumerate(node.results):
         mine = picks.get(number, [])
         place = next((direct[n] for n in mine if n in direct), None)
         place = place or planner.temporary(type, node.origin)
         for pick in mine:
             places[pick] = place
-        found.append(place)
-    return found
+        result_places.append(place)
+    return result_places
 
 
 def while_loop(

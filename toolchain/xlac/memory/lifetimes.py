@@ -65,12 +65,12 @@ class Lifetimes:
         that are used in that stretch alone.
         """
         starts = [start for start, _ in times]
-        found: list[list[LiveRange]] = [[] for _ in times]
+        spans_by_stretch: list[list[LiveRange]] = [[] for _ in times]
         for span in self.spans().values():
             at = bisect_right(starts, span.first) - 1
             while at >= 0 and times[at][1] >= span.first:
                 if span.last <= times[at][1]:
-                    found[at].append(span)
+                    spans_by_stretch[at].append(span)
                     break
                 at -= 1
-        return [live_bound(spans) for spans in found]
+        return [live_bound(spans) for spans in spans_by_stretch]

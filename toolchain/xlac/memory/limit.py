@@ -41,11 +41,11 @@ class MemoryLimit:
 
 def parse(text: str) -> int:
     """Bytes of `64K`, `1.5M` or `4096`. Raises SourceError."""
-    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?)([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?)([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if match is None:
         hint = "bytes, or K, M or G of them: 65536, 64K, 1.5M"
         raise SourceError(Diagnostic("XL4020", f"'{text}' is no amount of memory", hint=hint))
-    return int(float(found[1]) * UNITS[found[2].upper()])
+    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def needed(program: Program, weights_in_memory: bool) -> int:

@@ -36,8 +36,8 @@ def planned(
     caches: Sequence[int] = (),
 ) -> tuple[Program, Sequence[int]]:
     """`unplaced`, placed; and the most memory that each group of the graph has for itself."""
-    found = unplaced(partition, lowerings, weights, MergedLaunches(), state, sizes, caches)
-    return found.placed(), found.needs
+    program = unplaced(partition, lowerings, weights, MergedLaunches(), state, sizes, caches)
+    return program.placed(), program.needs
 
 
 def unplaced(

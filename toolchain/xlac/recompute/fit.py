@@ -56,11 +56,11 @@ def fit_memory(
     if any. `state` maps state tensors to the outputs that are their next values. Raises LimitError
     where the limit cannot be met.
     """
-    groups, found = in_less_memory(partition, planner(partition), planner, lowering, state)
-    program = found.placed()
+    groups, planned = in_less_memory(partition, planner(partition), planner, lowering, state)
+    program = planned.placed()
     if limit is None or limit.holds(program):
         return groups, program
-    return within_memory(limit, Unlimited(groups, program, found.needs), planner, lowering, state)
+    return within_memory(limit, Unlimited(groups, program, planned.needs), planner, lowering, state)
 
 
 def within_memory(
@@ -78,11 +78,11 @@ def within_memory(
     room = limit.arena(given.program)
     if room < 0:
         check(given.program, limit.nbytes - limit.beside, limit.weights_in_memory)
-    found = fitted(given, room, planner, lowering, state)
-    if not found.fits:
-        place = next((n.origin for n in (found.peak.anchor, *found.peak.nodes) if n.origin), None)
-        check(found.program, limit.nbytes - limit.beside, limit.weights_in_memory, place)
-    return found.partition, found.program
+    fit = fitted(given, room, planner, lowering, state)
+    if not fit.fits:
+        place = next((n.origin for n in (fit.peak.anchor, *fit.peak.nodes) if n.origin), None)
+        check(fit.program, limit.nbytes - limit.beside, limit.weights_in_memory, place)
+    return fit.partition, fit.program
 
 
 def fitted(

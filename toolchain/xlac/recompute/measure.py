@@ -155,7 +155,7 @@ class _Measuring:
         """
         if len(group.outputs) < 2 or group.kind in (Kind.CONTROL, Kind.CLAIMED):
             return []
-        found = []
+        parts = []
         for output in group.outputs:
             if not self.nbytes[self.buffer[output]] or not _is_elementwise(output):
                 continue
@@ -163,10 +163,10 @@ class _Measuring:
             if nodes:
                 inputs = dict.fromkeys(i for n in nodes for i in n.inputs if i not in nodes)
                 reason = f"{output.op.mnemonic} alone; a part of what the kernel before computes"
-                found.append(
+                parts.append(
                     Group(Kind.ELEMENTWISE, output, tuple(nodes), tuple(inputs), (output,), reason)
                 )
-        return found
+        return parts
 
 
 def _is_elementwise(node: Node) -> bool:

@@ -168,17 +168,17 @@ class _Running:
 
     def missing_for(self, wanted: int, rank: Mapping[int, int]) -> list[int]:
         """A task and all its predecessors that have not run, in topological order."""
-        found: dict[int, None] = {}
+        missing: dict[int, None] = {}
         stack = [(wanted, False)]
         while stack:
             number, ready = stack.pop()
             if ready:
-                found[number] = None
-            elif number not in self.done and number not in found:
+                missing[number] = None
+            elif number not in self.done and number not in missing:
                 stack.append((number, True))
                 before = sorted(self.graph.before[number], key=rank.__getitem__, reverse=True)
                 stack += [(other, False) for other in before]
-        return list(found)
+        return list(missing)
 
     def run(self, number: int) -> None:
         self.order.append(number)
@@ -198,9 +198,9 @@ class _Running:
         for number in list(self.look):
             del self.look[number]
             if number not in self.done and not self.waiting[number]:
-                found = self.chain(number)
-                if found:
-                    return found
+                chain = self.chain(number)
+                if chain:
+                    return chain
         return []
 
     def chain(self, number: int) -> list[int]:
@@ -209,18 +209,18 @@ class _Running:
         """
         left: dict[int, int] = {}
         waiting: dict[int, int] = {}
-        found: list[int] = []
+        chain: list[int] = []
         grown = 0
-        while len(found) < CHAIN:
+        while len(chain) < CHAIN:
             task = self.graph.tasks[number]
-            found.append(number)
+            chain.append(number)
             grown += sum(self.nbytes[b] for b in task.writes if self.left[b])
             for buffer in task.reads:
                 left[buffer] = left.get(buffer, self.left[buffer]) - 1
                 if not left[buffer]:
                     grown -= self.nbytes[buffer]
             if grown <= 0:
-                return found
+                return chain
             following = []
             for other in sorted(self.graph.after[number]):
                 waiting[other] = waiting.get(other, self.waiting[other]) - 1

@@ -72,11 +72,11 @@ class Problem:
 
     def makers(self) -> list[list[int]]:
         """The tasks that write each buffer, by buffer; the required one first."""
-        found: list[list[int]] = [[] for _ in self.nbytes]
+        makers: list[list[int]] = [[] for _ in self.nbytes]
         for number, task in enumerate(self.tasks):
             for buffer in task.writes:
-                found[buffer].append(number)
-        return found
+                makers[buffer].append(number)
+        return makers
 
     def late(self, order: Sequence[int]) -> list[StateUpdate]:
         """The updates that cannot overwrite the old value when tasks run in this order."""
@@ -99,17 +99,17 @@ def usage(problem: Problem, sequence: Sequence[int]) -> list[int]:
     for buffer in problem.results:
         needed[buffer] = 1
     live = sum(problem.nbytes[buffer] for buffer in problem.results)
-    found = [0] * len(sequence)
+    live_bytes = [0] * len(sequence)
     first = {number: at for at, number in reversed(list(enumerate(sequence)))}
     for at in range(len(sequence) - 1, -1, -1):
         task = problem.tasks[sequence[at]]
-        found[at], live = run_before(task, live, needed, problem.nbytes)
+        live_bytes[at], live = run_before(task, live, needed, problem.nbytes)
         if first[sequence[at]] != at:
-            found[at] += task.copies
+            live_bytes[at] += task.copies
     for update in problem.late(sequence):
-        for at in range(first[update.task], len(found)):
-            found[at] += update.nbytes
-    return found
+        for at in range(first[update.task], len(live_bytes)):
+            live_bytes[at] += update.nbytes
+    return live_bytes
 
 
 def run_before(task: Task, live: int, needed: bytearray, nbytes: Sequence[int]) -> tuple[int, int]:

@@ -18,12 +18,14 @@ AGAIN = "computed again, to keep less in memory"
 
 def rebuilt(partition: Partition, measured: Measured, sequence: Sequence[int]) -> Partition:
     """The partition whose groups are those of a sequence of tasks, in that order."""
-    found = _Rescheduled(measured)
+    rescheduled = _Rescheduled(measured)
     for number in sequence:
-        found.run(number)
+        rescheduled.run(number)
     graph = partition.graph
-    outputs = {name: found.output(node) for name, node in graph.outputs.items()}
-    return Partition(Graph(graph.name, graph.inputs, outputs), tuple(found.groups), partition.inner)
+    outputs = {name: rescheduled.output(node) for name, node in graph.outputs.items()}
+    return Partition(
+        Graph(graph.name, graph.inputs, outputs), tuple(rescheduled.groups), partition.inner
+    )
 
 
 class _Rescheduled:

@@ -43,11 +43,11 @@ def in_less_memory(
     if most - max(usage(problem, range(problem.required))) <= WORTH * most:
         return partition, given
     made = rebuilt(partition, ordered, range(problem.required))
-    found = planner(made)
+    reordered = planner(made)
     # the memory plan includes copies that the problem ignores
-    if given.live_bytes - found.live_bytes <= WORTH * given.live_bytes:
+    if given.live_bytes - reordered.live_bytes <= WORTH * given.live_bytes:
         return partition, given
-    return made, found
+    return made, reordered
 
 
 def in_order(whole: Measured, order: Sequence[int]) -> Measured:

@@ -207,11 +207,11 @@ class _LimitSearch:
     def improve(self, at: int) -> bool:
         """Adds the candidate that reduces memory most for its cost; False where none does."""
         stages, best, chosen = self.stages, 0.0, None
-        found = self.candidates(at)
-        found.sort(key=lambda one: (-one[0], one[1], one[2]))
+        candidates = self.candidates(at)
+        candidates.sort(key=lambda one: (-one[0], one[1], one[2]))
         if len(stages.again) > MANY:
-            return self.improve_at_once(at, found)
-        for _, stage, tasks in found[:TRIED]:
+            return self.improve_at_once(at, candidates)
+        for _, stage, tasks in candidates[:TRIED]:
             cost = sum(self.problem.tasks[number].cost for number in tasks)
             gained = stages.excess - stages.trial(stage, tasks)
             if gained > 0:
@@ -223,10 +223,12 @@ class _LimitSearch:
         stages.add(*chosen)
         return True
 
-    def improve_at_once(self, at: int, found: Sequence[tuple[float, int, tuple[int, ...]]]) -> bool:
+    def improve_at_once(
+        self, at: int, candidates: Sequence[tuple[float, int, tuple[int, ...]]]
+    ) -> bool:
         """Adds the most promising candidates until the stage is within the limit."""
         stages, helped = self.stages, False
-        for _, stage, tasks in found:
+        for _, stage, tasks in candidates:
             if stages.most[at] <= stages.limit:
                 break
             before = stages.excess
@@ -243,7 +245,7 @@ class _LimitSearch:
         """Recomputations that would reduce memory at a stage, each as (promise, stage, tasks): the
         estimated gain for its cost, the stage before which the tasks run, and the tasks.
         """
-        stages, found = self.stages, dict[tuple[int, tuple[int, ...]], float]()
+        stages, promises = self.stages, dict[tuple[int, tuple[int, ...]], float]()
         end = at
         while end + 1 < len(stages.most) and stages.most[end + 1] > stages.limit:
             end += 1
@@ -258,8 +260,8 @@ class _LimitSearch:
                     if tasks:
                         cost = sum(self.problem.tasks[number].cost for number in tasks)
                         promise = nbytes * (min(stage, end + 1) - at) / (cost + 1.0)
-                        found[stage, tasks] = max(promise, found.get((stage, tasks), 0.0))
-        return [(promise, *key) for key, promise in found.items()]
+                        promises[stage, tasks] = max(promise, promises.get((stage, tasks), 0.0))
+        return [(promise, *key) for key, promise in promises.items()]
 
     def closure(self, maker: int, stage: int, at: int, extends: bool) -> tuple[int, ...]:
         """A task and those that must run before it, so that it can run before a stage. Operands
@@ -269,25 +271,25 @@ class _LimitSearch:
         """
         stages, tasks = self.stages, self.problem.tasks
         there = set(stages.again[stage])
-        found: set[int] = set()
+        needed: set[int] = set()
         todo = [maker]
         while todo:
             number = todo.pop()
-            if number in found or number in there:
+            if number in needed or number in there:
                 continue
             if not stages.may_run(number, stage):
                 return ()
-            found.add(number)
+            needed.add(number)
             for buffer in tasks[number].reads:
                 if not self.problem.nbytes[buffer] or stages.alive_before(buffer, stage):
                     continue
                 makers = self.makers[buffer]
-                if any(one in found or one in there for one in makers):
+                if any(one in needed or one in there for one in makers):
                     continue
                 if extends or stages.last_event(buffer, stage) > at:
                     continue
                 todo.append(min(makers[-1:] + makers[:1], key=lambda one: tasks[one].cost))
-        return tuple(sorted(found, key=stages.rank.__getitem__))
+        return tuple(sorted(needed, key=stages.rank.__getitem__))
 
     # ---- pruning -----------------------------------------------------------------------------
 

@@ -63,8 +63,8 @@ class Stages:
             for b in (*self.tasks[n].reads, *self.tasks[n].writes)
         }
         before, after = self.alive[stage], self.alive[stage + 1]
-        found = [b for b, alive in enumerate(after) if alive and before[b] and b not in touched]
-        return [b for b in found if b not in self.problem.results]
+        live = [b for b, alive in enumerate(after) if alive and before[b] and b not in touched]
+        return [b for b in live if b not in self.problem.results]
 
     def next_read(self, buffer: int, stage: int) -> int:
         """The first stage after one that reads a buffer; -1 where none does."""

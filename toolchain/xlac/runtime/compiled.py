@@ -59,15 +59,15 @@ class Compiled:
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         # it reads names itself, and leaves all that is unusual to what follows
         if self._fast is not None:
-            found = self._fast(*arrays, **named)
-            if found is not NotImplemented and self._shaped is None:
-                return found if self._single else dict(zip(self._results, found, strict=True))
-            if found is not NotImplemented:
+            returned = self._fast(*arrays, **named)
+            if returned is not NotImplemented and self._shaped is None:
+                return returned if self._single else dict(zip(self._results, returned, strict=True))
+            if returned is not NotImplemented:
                 return self._given(
                     dict(
                         zip(
                             self._outputs,
-                            found if len(self._outputs) > 1 else (found,),
+                            returned if len(self._outputs) > 1 else (returned,),
                             strict=True,
                         )
                     )
@@ -118,8 +118,8 @@ class Compiled:
         For callers that know their arrays to be right, call after call; None where the backend has
         no such way.
         """
-        found: Callable[[Sequence[int]], None] | None = getattr(self.executable, "at", None)
-        return found
+        function: Callable[[Sequence[int]], None] | None = getattr(self.executable, "at", None)
+        return function
 
     def __repr__(self) -> str:
         from xlac.support.signature import shown, sizes_of, text_of

@@ -33,18 +33,20 @@ class OpenSizes:
 
     def beyond(self, sizes: Mapping[str, int]) -> set[str]:
         """Those of some sizes that differ from what it has."""
-        found = {name for name, value in self.fixed if sizes[name] != value}
-        return found | {name for name, low, high in self.ranges if not low <= sizes[name] <= high}
+        differing = {name for name, value in self.fixed if sizes[name] != value}
+        return differing | {
+            name for name, low, high in self.ranges if not low <= sizes[name] <= high
+        }
 
     def values(
         self, sizes: Mapping[str, int], known: Mapping[str, Symbol]
     ) -> dict[str, int | Symbol]:
         """The sizes to compile for: symbols, optimised for some sizes, where they are open."""
-        found: dict[str, int | Symbol] = dict(self.fixed)
+        values: dict[str, int | Symbol] = dict(self.fixed)
         for name, low, high in self.ranges:
             by = known[name].multiple_of
-            found[name] = Symbol(name, min=low, max=high, multiple_of=by, opt=sizes[name])
-        return found
+            values[name] = Symbol(name, min=low, max=high, multiple_of=by, opt=sizes[name])
+        return values
 
 
 class Growth:
@@ -63,18 +65,18 @@ class Growth:
         with self._lock:
             if key in self._met:
                 return None
-            found = next((one for one in self._open if not one.beyond(sizes)), None)
-            if found is not None:
-                return found
-            found = self._opened(sizes)
-            if found is None:
+            choice = next((one for one in self._open if not one.beyond(sizes)), None)
+            if choice is not None:
+                return choice
+            choice = self._opened(sizes)
+            if choice is None:
                 self._met[key] = None
                 if len(self._met) > MET:
                     del self._met[next(iter(self._met))]
             else:
-                self._open.append(found)
+                self._open.append(choice)
                 del self._open[:-MET]
-            return found
+            return choice
 
     def refuse(self, sizes: OpenSizes) -> None:
         """These could not be open: what has them is specialised from now on."""

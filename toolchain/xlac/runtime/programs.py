@@ -38,10 +38,10 @@ class Programs(Generic[Program]):
     def find(self, key: Hashable) -> Program | None:
         """The program for a key, if it is there."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
+            program = self._kept.get(key)
+            if program is not None:
                 self._kept.move_to_end(key)
-            return found
+            return program
 
     def get(self, key: Hashable, make: Callable[[], Program]) -> Program:
         """The program for a key, made if it is not there yet. What `make` raises is passed on;

@@ -46,8 +46,8 @@ class Results(NamedTuple):
         return None if form is None else self._trimmed(form, arrays)
 
     def _trimmed(self, name: str, arrays: Mapping[str, Array]) -> Array:
-        found = arrays[name]
+        array = arrays[name]
         for axis, count in self.extents.get(name, {}).items():
-            real = min(max(int(arrays[count]), 0), found.shape[axis])
-            found = found[(slice(None),) * axis + (slice(real),)]
-        return found
+            real = min(max(int(arrays[count]), 0), array.shape[axis])
+            array = array[(slice(None),) * axis + (slice(real),)]
+        return array

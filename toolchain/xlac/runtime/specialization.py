@@ -224,8 +224,8 @@ class Specializing:
 
 def admits(program: Compiled, name: str, value: int) -> bool:
     """Whether a size is open in a program, and may have a value."""
-    found = next((s for s in program.program.sizes if s.name == name), None)
-    return found is not None and found.min <= value <= found.max
+    symbol = next((s for s in program.program.sizes if s.name == name), None)
+    return symbol is not None and symbol.min <= value <= symbol.max
 
 
 def form_of(name: str, value: Any) -> Any:
@@ -242,7 +242,7 @@ def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]
     """Arrays by name, those of sequences and optionals by the names of their parts: `images.0`,
     `mask.0`.
     """
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
 
     def visit(name: str, value: Any) -> None:
         for number, part in enumerate(
@@ -251,14 +251,14 @@ def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]
             if isinstance(part, list | tuple):
                 visit(f"{name}.{number}", part)
             else:
-                found[f"{name}.{number}"] = as_array(part)
+                arrays[f"{name}.{number}"] = as_array(part)
 
     for name, value in inputs.items():
         if name in forms:
             visit(name, value)
         else:
-            found[name] = value
-    return found
+            arrays[name] = value
+    return arrays
 
 
 def frozen(value: Any) -> Hashable:

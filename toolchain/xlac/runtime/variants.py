@@ -30,14 +30,14 @@ def checked(
     """
     if len(variants) > MOST:
         raise _wrong(f"{len(variants)} variants are asked for, and a program has at most {MOST}")
-    found: list[dict[str, int]] = []
+    sizes_of_variants: list[dict[str, int]] = []
     for variant in variants:
         if not isinstance(variant, Mapping) or not variant:
             raise _wrong(
                 f"a variant names sizes and their values, as batch=1, and this is {variant!r:.80}"
             )
         sizes = {str(name): _value(str(name), value, dims) for name, value in variant.items()}
-        earlier = next((one for one in found if one.items() <= sizes.items()), None)
+        earlier = next((one for one in sizes_of_variants if one.items() <= sizes.items()), None)
         if earlier == sizes:
             raise _wrong(f"the variant {_text(sizes)} is asked for twice")
         if earlier is not None:
@@ -45,8 +45,8 @@ def checked(
                 f"the variant {_text(sizes)} never runs: {_text(earlier)} takes its calls",
                 "give it first",
             )
-        found.append(sizes)
-    return tuple(found)
+        sizes_of_variants.append(sizes)
+    return tuple(sizes_of_variants)
 
 
 def _value(name: str, value: Any, dims: Mapping[str, Symbol]) -> int:

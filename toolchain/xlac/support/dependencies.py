@@ -52,10 +52,10 @@ def note(file: Path) -> Path:
     what is no file.
     """
     regular(file)
-    found = _noted.get()
-    if found is not None:
+    files = _noted.get()
+    if files is not None:
         now, place = seen(file), file.absolute()
-        found[place] = now if found.get(place, now) == now else None
+        files[place] = now if files.get(place, now) == now else None
     return file
 
 
@@ -78,9 +78,9 @@ def mapped(file: Path) -> memoryview:
             room.flags.writeable = False
             return room.data
     made = watched_bytes(file)
-    found, whose = _mapped.get(), file_of(made)
-    if found is not None and whose is not None:
-        found.append(whose)
+    maps, whose = _mapped.get(), file_of(made)
+    if maps is not None and whose is not None:
+        maps.append(whose)
     return made
 
 
@@ -121,10 +121,10 @@ def steady() -> Iterator[list[MappedFile]]:
 @contextmanager
 def noted() -> Iterator[Files]:
     """The files that are noted inside the block, in order."""
-    found: Files = {}
-    token = _noted.set(found)
+    files: Files = {}
+    token = _noted.set(files)
     try:
-        yield found
+        yield files
     finally:
         _noted.reset(token)
 

@@ -203,13 +203,13 @@ class Watched:
             return None
 
         def call(*arrays: Any, **named: Any) -> Any:
-            found = quick(*arrays, **named)
-            if found is NotImplemented:
-                return found
+            results = quick(*arrays, **named)
+            if results is NotImplemented:
+                return results
             if self._outputs == 0:
-                self.verify(_host(found))
+                self.verify(_host(results))
                 return ()
-            *rest, record = found
+            *rest, record = results
             self.verify(_host(record))
             return rest[0] if self._outputs == 1 else tuple(rest)
 

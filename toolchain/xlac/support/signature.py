@@ -33,14 +33,14 @@ def text_of(dtype: DType, shape: Shape, most: Iterable[int] = ()) -> str:
 
 def sizes_of(shapes: Iterable[Shape]) -> str:
     """The open sizes of shapes with their bounds: `batch 1..512`."""
-    found = dict.fromkeys(
+    open_sizes = dict.fromkeys(
         s
         for shape in shapes
         for dim in shape
         if isinstance(dim, Sym)
         for s in sorted(symbols(dim), key=lambda s: s.name)
     )
-    return ", ".join(map(_bounds, found))
+    return ", ".join(map(_bounds, open_sizes))
 
 
 def _bounds(symbol: Symbol) -> str:

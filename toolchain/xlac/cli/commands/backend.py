@@ -31,12 +31,12 @@ def list_() -> None:
     for title in ("backend", "vectors", "threads", "native primitives", "claims", "status"):
         table.add_column(title)
     for name in installed():
-        found = None
+        backend = None
         try:
-            found = find(name)
-            target = found.target(Request())
+            backend = find(name)
+            target = backend.target(Request())
         except XlacError as error:
-            what = "[red]broken[/]" if found is None else "[yellow]not here[/]"
+            what = "[red]broken[/]" if backend is None else "[yellow]not here[/]"
             table.add_row(
                 escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}"
             )

@@ -181,7 +181,7 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
     """
     from xlac.debug import timing
 
-    found: dict[str, Any] = {"flops": work.flops, "bytes": work.bytes}
+    reported: dict[str, Any] = {"flops": work.flops, "bytes": work.bytes}
     doubts = timing.unsteady(samples)
     for place, (unit, of_call, what, why) in enumerate(
         (
@@ -204,17 +204,17 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
         )
     ):
         rate = of_call / samples.median / 1e9
-        found[f"{unit}_per_second"], found[f"ceiling_{unit}_per_second"] = rate, None
+        reported[f"{unit}_per_second"], reported[f"ceiling_{unit}_per_second"] = rate, None
         if amounts:
             best, varies = timing.ceiling(samples.beside[place])
             most = amounts[place] / best / 1e9
-            found |= {
+            reported |= {
                 f"ceiling_{unit}_per_second": most,
                 f"ceiling_{unit}_spread": varies,
                 f"{unit}_share": rate / most,
             }
             doubts += timing.doubtful(what, rate / most, varies, why)
-    return found | {"doubts": doubts}
+    return reported | {"doubts": doubts}
 
 
 def tell_doubts(result: dict[str, Any]) -> None:
@@ -240,12 +240,12 @@ def shares(
     from xlac_sdk.source import UnsupportedError
 
     try:
-        found = profile.take(lowered, backend, inputs, seconds, begin)
+        profiled = profile.take(lowered, backend, inputs, seconds, begin)
     except UnsupportedError:
         return {}
     spent: dict[str, float] = {}
-    for row in found.rows:
-        spent[row.name] = spent.get(row.name, 0.0) + row.seconds / max(found.seconds, 1e-12)
+    for row in profiled.rows:
+        spent[row.name] = spent.get(row.name, 0.0) + row.seconds / max(profiled.seconds, 1e-12)
     return dict(sorted(spent.items(), key=lambda entry: -entry[1]))
 
 

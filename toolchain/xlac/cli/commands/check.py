@@ -71,9 +71,9 @@ def command(
     if tensors:
         _weights(choice, as_json)
         return
-    found = _found(choice)
+    summary = _found(choice)
     if as_json:
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
         return
     if not quiet:
         rows = [
@@ -83,14 +83,14 @@ def command(
                 str(row["shape"]),
                 *(_count(row[c]) for c in COLUMNS[3:]),
             ]
-            for row in found["nodes"]
+            for row in summary["nodes"]
         ]
         _table(rows)
         click.echo()
-    _totals(found)
-    if "training" in found:
-        _training(found["training"])
-    for facts in (found, found.get("training", {})):
+    _totals(summary)
+    if "training" in summary:
+        _training(summary["training"])
+    for facts in (summary, summary.get("training", {})):
         if "memory" in facts:
             _memory(facts["memory"])
 
@@ -115,14 +115,14 @@ def _found(choice: Chosen) -> dict[str, Any]:
         learning = replace(trained.model, allow_kernels=options.allow_kernels)
         facts = summarize_training(learning, trained.training, _machine(choice), memory)
         return {**summarize(trained.model), "training": {"target": choice.target, **facts}}
-    found = summarize(model)
+    summary = summarize(model)
     if memory is not None:
         from xlac.driver import specialized
         from xlac.training.reports.summary import within_memory
 
         model = replace(specialized(model), allow_kernels=options.allow_kernels)
-        found["memory"] = within_memory(model, memory, _machine(choice))
-    return found
+        summary["memory"] = within_memory(model, memory, _machine(choice))
+    return summary
 
 
 def _machine(choice: Chosen) -> Target:
@@ -200,11 +200,11 @@ def _some(names: list[str], shown: int = 8) -> str:
     return ", ".join(names[:shown]) + more
 
 
-def _totals(found: dict[str, Any]) -> None:
+def _totals(summary: dict[str, Any]) -> None:
     """Prints the model's name, its open sizes, and sums over its nodes."""
-    total: dict[str, Any] = found["totals"]
-    click.echo(f"model       {found['model']}")
-    for name, symbol in found["dims"].items():
+    total: dict[str, Any] = summary["totals"]
+    click.echo(f"model       {summary['model']}")
+    for name, symbol in summary["dims"].items():
         click.echo(f"size        {name}: {symbol}")
     beside = f" beside {total['statistics']:,} measured statistics," if total["statistics"] else ""
     click.echo(

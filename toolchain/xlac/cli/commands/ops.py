@@ -23,8 +23,8 @@ def command(name: str | None, as_json: bool, coverage: bool) -> None:
     if name is None and coverage:
         from xlac.debug import op_coverage
 
-        found = op_coverage.coverage()
-        text = json.dumps(found, indent=1) if as_json else op_coverage.table(found, sorted(OPS))
+        ways = op_coverage.coverage()
+        text = json.dumps(ways, indent=1) if as_json else op_coverage.table(ways, sorted(OPS))
         click.echo(text)
         return
     if name is None:

@@ -55,26 +55,26 @@ def command(
     inputs = [arrays[slot.name] for slot in lowered.program.inputs]
     current().stage("measuring")
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
-        found = profile.take(lowered, backend, inputs, seconds, beginning(graphs))
+        profiled = profile.take(lowered, backend, inputs, seconds, beginning(graphs))
     if trace is not None:
-        trace.write_text(json.dumps(profile.chrome_trace(found, model.name)), encoding="utf-8")
+        trace.write_text(json.dumps(profile.chrome_trace(profiled, model.name)), encoding="utf-8")
     if as_json:
-        click.echo(json.dumps(_object(found, model.name, choice)))
+        click.echo(json.dumps(_object(profiled, model.name, choice)))
         return
     click.echo(
         f"{model.name} on {choice.target}, {choice.threads} thread(s): "
-        f"{_time(found.seconds)} a call in "
-        f"{len(found.rows)} steps, over {found.calls} calls"
+        f"{_time(profiled.seconds)} a call in "
+        f"{len(profiled.rows)} steps, over {profiled.calls} calls"
     )
-    _kernels(found, top)
-    _lines(found, top)
-    if found.lost:
+    _kernels(profiled, top)
+    _lines(profiled, top)
+    if profiled.lost:
         click.echo(
-            f"note: the log of a call is full; at least {found.lost} steps are missing", err=True
+            f"note: the log of a call is full; at least {profiled.lost} steps are missing", err=True
         )
-    if trace is not None and found.lost_parts:
+    if trace is not None and profiled.lost_parts:
         click.echo(
-            f"note: the log of a call is full; {found.lost_parts} parts that threads ran "
+            f"note: the log of a call is full; {profiled.lost_parts} parts that threads ran "
             "are missing in the trace",
             err=True,
         )
@@ -82,13 +82,13 @@ def command(
         click.echo(f"trace of the call of median time: {trace}")
 
 
-def _kernels(found: Any, top: int) -> None:
+def _kernels(profiled: Any, top: int) -> None:
     from xlac.debug.profile import place
 
-    rows = sorted(found.rows, key=lambda row: -row.seconds)
+    rows = sorted(profiled.rows, key=lambda row: -row.seconds)
     cells: list[tuple[str, ...]] = [
         (
-            _share(row.seconds, found),
+            _share(row.seconds, profiled),
             _time(row.seconds),
             str(row.times),
             _rate(row.times * row.work.flops, row.seconds, "flop/s"),
@@ -104,17 +104,17 @@ def _kernels(found: Any, top: int) -> None:
     )
     if len(rows) > top:
         rest = sum(row.seconds for row in rows[top:])
-        click.echo(f"{_share(rest, found)} {_time(rest)} in {len(rows) - top} more (--top)")
+        click.echo(f"{_share(rest, profiled)} {_time(rest)} in {len(rows) - top} more (--top)")
 
 
-def _lines(found: Any, top: int) -> None:
+def _lines(profiled: Any, top: int) -> None:
     from xlac.debug.profile import by_line
 
-    entries = by_line(found.rows)
+    entries = by_line(profiled.rows)
     click.echo()
     _table(
         ("share", "time", "lines of the spec"),
-        [(_share(s, found), _time(s), where) for where, s in entries[:top]],
+        [(_share(s, profiled), _time(s), where) for where, s in entries[:top]],
         2,
     )
 
@@ -130,7 +130,7 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]], right: int) -> N
         click.echo("  ".join(cells).rstrip())
 
 
-def _object(found: Any, model: str, choice: Any) -> dict[str, Any]:
+def _object(profiled: Any, model: str, choice: Any) -> dict[str, Any]:
     from xlac.debug.profile import by_line, place
 
     kernels = [
@@ -143,22 +143,22 @@ def _object(found: Any, model: str, choice: Any) -> dict[str, Any]:
             "computes": [o.name for o in r.origins],
             "where": place(r.origins),
         }
-        for r in found.rows
+        for r in profiled.rows
     ]
-    lines = [{"where": where, "seconds": seconds} for where, seconds in by_line(found.rows)]
+    lines = [{"where": where, "seconds": seconds} for where, seconds in by_line(profiled.rows)]
     return {
         "model": model,
         "target": choice.target,
         "threads": choice.threads,
-        "calls": found.calls,
-        "seconds": found.seconds,
+        "calls": profiled.calls,
+        "seconds": profiled.seconds,
         "kernels": kernels,
         "lines": lines,
     }
 
 
-def _share(seconds: float, found: Any) -> str:
-    return f"{100 * seconds / max(found.seconds, 1e-12):.1f} %"
+def _share(seconds: float, profiled: Any) -> str:
+    return f"{100 * seconds / max(profiled.seconds, 1e-12):.1f} %"
 
 
 def _time(seconds: float) -> str:

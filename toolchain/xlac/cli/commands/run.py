@@ -150,9 +150,9 @@ def spec_run(
     else:
         check_outputs(named, program.outputs)
         slots = program.program.inputs
-        found = brought([slot.name for slot in slots], given, archive)
+        arrays = brought([slot.name for slot in slots], given, archive)
         inputs = filled(
-            found, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed
+            arrays, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed
         )
     click.echo(f"{program.program.name} on {choice.target}: {peak(program.program)}", err=True)
     return program, inputs, choice.target, choice.threads
@@ -242,11 +242,11 @@ def opened(
             )
             return model, decided
         except Undecided as undecided:
-            found = brought(undecided.interface.inputs, given, archive)
+            arrays = brought(undecided.interface.inputs, given, archive)
             wanted = undecided.interface.values - decided
-            if not wanted or not wanted <= found.keys():
+            if not wanted or not wanted <= arrays.keys():
                 raise
-            params |= {name: value(found[name]) for name in wanted}
+            params |= {name: value(arrays[name]) for name in wanted}
             decided |= wanted
 
 

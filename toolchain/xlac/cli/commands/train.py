@@ -155,10 +155,10 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
         else None
     )
     report = TerminalReport(options.epochs)
-    found = {n: [absolute(text) for text in settings[n]] for n in ("data", "validate")}
+    data_files = {n: [absolute(text) for text in settings[n]] for n in ("data", "validate")}
     made = {name: given[name] for name in COMPILED}
     spec = {"spec": absolute(str(given["spec"]))} if given["spec"] else {}
-    asked = {**spec, **made, **settings, **found}  # from any working directory
+    asked = {**spec, **made, **settings, **data_files}  # from any working directory
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
     loop.run(resume is not None)
     return 0
@@ -193,15 +193,15 @@ def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[
 
 def settled(given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a run: those given, those that it was begun with, the usual ones."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name, value in given.items():
         if value not in (None, ()):
-            found[name] = value
+            options[name] = value
         else:
-            found[name] = before.get(name, USUAL.get(name, value))
+            options[name] = before.get(name, USUAL.get(name, value))
     if given["epochs"] is not None or given["max_steps"] is not None:
-        found |= {name: given[name] for name in ("epochs", "max_steps")}
-    return found
+        options |= {name: given[name] for name in ("epochs", "max_steps")}
+    return options
 
 
 def as_compiled(before: Mapping[str, Any]) -> dict[str, Any]:

@@ -112,8 +112,8 @@ class KernelInliner(KernelRewriter):
 
 def _shifted(align: int, place: BufferPlace) -> int:
     """An alignment that is still known where a parameter begins inside a buffer."""
-    found = gcd(align, place.aligned) if align else 0  # 0: that of an element
-    return found if found >= place.buffer.dtype.nbytes else 0
+    common = gcd(align, place.aligned) if align else 0  # 0: that of an element
+    return common if common >= place.buffer.dtype.nbytes else 0
 
 
 def copied(
@@ -122,15 +122,15 @@ def copied(
     """Copies elements between buffers, in vectors of up to so many lanes."""
     known = getattr(count, "value", None)
     if isinstance(known, int) and known <= max(4, 4 * lanes):
-        found: list[Stmt] = []
+        statements: list[Stmt] = []
         at = 0
         while at < known:
             wide = lanes
             while wide > known - at:
                 wide //= 2
-            found.append(_moved(target, source, build.index(at), wide if known > 4 else 1))
+            statements.append(_moved(target, source, build.index(at), wide if known > 4 else 1))
             at += wide if known > 4 else 1
-        return tuple(found)
+        return tuple(statements)
     counter = Var(f"copied_{next(fresh)}", build.INDEX, low=0)
     return (For(counter, build.index(0), count, (_moved(target, source, counter, 1),)),)
 

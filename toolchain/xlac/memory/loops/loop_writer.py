@@ -130,21 +130,21 @@ class LoopWriter:
 
     def block(self, steps: tuple[Step, ...]) -> tuple[Stmt, ...]:
         """Steps as statements."""
-        found: list[Stmt] = []
+        statements: list[Stmt] = []
         for step in steps:
             match step:
                 case Launch():
-                    found += self.launch(step)
+                    statements += self.launch(step)
                 case Copy(target=target, source=source, count=count):
-                    found += self.copy(self.place(target), self.place(source), count)
+                    statements += self.copy(self.place(target), self.place(source), count)
                 case Repeat(counter=counter, count=count, body=body):
                     high = count - 1 if isinstance(count, int) else None
                     var = Var(f"{counter}_{next(self.fresh)}", build.INDEX, low=0, high=high)
                     self.counters[counter] = var
-                    found.append(For(var, build.index(0), build.lift(count), self.block(body)))
+                    statements.append(For(var, build.index(0), build.lift(count), self.block(body)))
                 case Branch(index=index, branches=branches):
-                    found += self.branch(index, branches)
-        return tuple(found)
+                    statements += self.branch(index, branches)
+        return tuple(statements)
 
     def launch(self, step: Launch) -> tuple[Stmt, ...]:
         """The statements of a kernel."""
@@ -162,13 +162,13 @@ class LoopWriter:
         """The branch of a number, or else the last."""
         place = self.place(index)
         chosen = Var(f"branch_{next(self.fresh)}", index.slot.dtype)
-        found = self.block(branches[-1])
+        chosen_block = self.block(branches[-1])
         for number in reversed(range(len(branches) - 1)):
             same = build.apply(
                 Primitive.EQ, chosen, build.cast(build.index(number), index.slot.dtype)
             )
-            found = (If(same, self.block(branches[number]), found),)
-        return (Let(chosen, Load(place.buffer, place.base)), *found)
+            chosen_block = (If(same, self.block(branches[number]), chosen_block),)
+        return (Let(chosen, Load(place.buffer, place.base)), *chosen_block)
 
     def copy(self, target: BufferPlace, source: BufferPlace, count: Dim) -> tuple[Stmt, ...]:
         """Copies elements."""

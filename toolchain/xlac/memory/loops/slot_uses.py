@@ -38,14 +38,14 @@ class LoopUses:
     @staticmethod
     def of(loop: Repeat | While) -> LoopUses:
         """Those of a loop."""
-        found = LoopUses()
+        uses = LoopUses()
         if isinstance(loop, Repeat):
-            found.steps((loop,), {})
+            uses.steps((loop,), {})
         else:
-            found.steps(loop.condition, {})
-            found.argument(loop.flag, 1, {}, reads=True, writes=False)
-            found.steps(loop.body, {})
-        return found
+            uses.steps(loop.condition, {})
+            uses.argument(loop.flag, 1, {}, reads=True, writes=False)
+            uses.steps(loop.body, {})
+        return uses
 
     @property
     def possible(self) -> bool:

@@ -49,7 +49,7 @@ def command(output: Path | None, largest: str, force: bool, **options: Any) -> N
     progress.stage(f"reading {choice.spec.name}")
     with needed(f"'{choice.spec.name}'"):
         from xlac.integrations.simplify.model import simplify
-    found = simplify(
+    simplified = simplify(
         choice.spec,
         dims=choice.options.dims,
         params=choice.options.params,
@@ -57,8 +57,8 @@ def command(output: Path | None, largest: str, force: bool, **options: Any) -> N
         largest=parse(largest),
     )
     progress.stage(f"writing {file.name}")
-    files = found.write(file, progress.update)
-    _report(found.before, found.after)
+    files = simplified.write(file, progress.update)
+    _report(simplified.before, simplified.after)
     for made in files:
         click.echo(f"  {made}  {size(made.stat().st_size)}")
 
