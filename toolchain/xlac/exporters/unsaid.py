@@ -14,15 +14,15 @@ class Unsaid(Exception):
 
 def refuse(problems: Mapping[Node, str], code: str, what: str) -> None:
     """Raises UnsupportedError with every node that a format cannot say, if there are any."""
-    found: dict[Diagnostic, None] = {}
+    refused: dict[Diagnostic, None] = {}
     for node, reason in problems.items():
         name = f"{node.name}: " if node.name else ""
-        found[
+        refused[
             Diagnostic(
                 code,
                 f"{name}{node.op.mnemonic} cannot be written as {what}: {reason}",
                 node.origin.span if node.origin else None,
             )
         ] = None
-    if found:
-        raise UnsupportedError(*found)
+    if refused:
+        raise UnsupportedError(*refused)

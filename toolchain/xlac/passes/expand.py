@@ -56,10 +56,10 @@ class Expander:
             and self.trace.permits(f"expansion of {op.mnemonic}", node)
         ):
             assert isinstance(op, Composite)
-            found = self.expand(node, op)
-            if len(found) == 1:
-                return found[0]
-            self.parts[node] = found
+            expansion = self.expand(node, op)
+            if len(expansion) == 1:
+                return expansion[0]
+            self.parts[node] = expansion
             return node
         return map_bodies(node, self.graph) if op.bodies() else node
 

@@ -22,12 +22,12 @@ def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str,
     Sizes of values that follow from one symbol are looked at; it stays what it is optimised for.
     Raises SourceError where that itself is too little.
     """
-    found = dict(dims)
+    sizes = dict(dims)
     for size, least, node in demands(graph):
         names = {s.name for s in symbols(size)}
-        if bounds(size)[0] >= least or len(names) != 1 or not names <= set(found):
+        if bounds(size)[0] >= least or len(names) != 1 or not names <= set(sizes):
             continue
-        one = found[names.pop()]
+        one = sizes[names.pop()]
 
         def fits(value: int, size: Dim = size, least: int = least, name: str = one.name) -> bool:
             return evaluate(size, {name: value}) >= least
@@ -40,15 +40,15 @@ def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str,
                     f"{node.op.mnemonic} would have {evaluate(size, {one.name: one.opt})} elements",
                 )
             )
-        found[one.name] = replace(
+        sizes[one.name] = replace(
             one, min=_edge(fits, one.opt, one.min), max=_edge(fits, one.opt, one.max)
         )
     changed = {
         n: symbol(n, s.min, s.max, s.opt, s.multiple_of)
-        for n, s in found.items()
+        for n, s in sizes.items()
         if (s.min, s.max) != (dims[n].min, dims[n].max)
     }
-    return (substituted(graph, changed) if changed else graph), found
+    return (substituted(graph, changed) if changed else graph), sizes
 
 
 def misfit(node: Node, sizes: str, problem: str) -> Diagnostic:

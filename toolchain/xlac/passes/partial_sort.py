@@ -52,9 +52,9 @@ class _Cutter:
     def visit(self, old: Node, node: Node) -> Node:
         """A slice of a sort as one of the partial sort."""
         if old in self.read:
-            found = self._partial(node, *self.read[old])
-            if found is not None and self.trace.permits("partial sort", node):
-                self.made[old] = found
+            partial = self._partial(node, *self.read[old])
+            if partial is not None and self.trace.permits("partial sort", node):
+                self.made[old] = partial
         if isinstance(old.op, Slice):
             sort, number = _result(old.inputs[0])
             if sort in self.made:
@@ -66,8 +66,8 @@ class _Cutter:
         assert isinstance(op, Sort)
         count = node.inputs[0].shape[op.axis]
         if count != stop:
-            found = build.results(Node.of(replace(op, kept=stop), *node.inputs))
-            return _PartialSort(found, op.axis, stop, None)
+            sorted_values = build.results(Node.of(replace(op, kept=stop), *node.inputs))
+            return _PartialSort(sorted_values, op.axis, stop, None)
         if not isinstance(count, int) or op.body is not None or (count - first) * self.last > count:
             return None
         backwards = [build.cut(x, op.axis, count - 1, -1, -1) for x in node.inputs]
@@ -107,7 +107,7 @@ def _read(graph: Graph, sorts: Sequence[Node]) -> dict[Node, tuple[int, int]]:
     """From where to where slices read each of some sorts; without those that anything else reads,
     or nothing.
     """
-    wanted, found = set(sorts), dict[Node, tuple[int, int]]()
+    wanted, spans = set(sorts), dict[Node, tuple[int, int]]()
     whole = {_result(node)[0] for node in graph.outputs.values()}
     for node in graph.nodes():
         if isinstance(node.op, Pick) and node.inputs[0] in wanted:
@@ -117,9 +117,9 @@ def _read(graph: Graph, sorts: Sequence[Node]) -> dict[Node, tuple[int, int]]:
             if span is None:
                 whole.add(sort)
             else:
-                first, stop = found.get(sort, span)
-                found[sort] = min(first, span[0]), max(stop, span[1])
-    return {sort: span for sort, span in found.items() if sort not in whole}
+                first, stop = spans.get(sort, span)
+                spans[sort] = min(first, span[0]), max(stop, span[1])
+    return {sort: span for sort, span in spans.items() if sort not in whole}
 
 
 def _result(node: Node) -> tuple[Node, int]:

@@ -46,13 +46,13 @@ class _Reader:
         self.text, self.at = text, 0
 
     def pipeline(self) -> list[Pass]:
-        found: list[Pass] = []
+        passes: list[Pass] = []
         if self.next() == "":
-            return found
+            return passes
         while True:
-            found.append(self.one())
+            passes.append(self.one())
             if self.next() == "":
-                return found
+                return passes
             self.expect(",", "a comma and the next pass")
 
     def one(self) -> Pass:
@@ -102,11 +102,11 @@ class _Reader:
     def word(self, pattern: re.Pattern[str], what: str) -> tuple[tuple[int, int], str]:
         """A word, and where it is."""
         self.next()
-        found = pattern.match(self.text, self.at)
-        if found is None:
+        match = pattern.match(self.text, self.at)
+        if match is None:
             raise self.error("XL4103", f"expected {what}", (self.at, 1))
-        start, self.at = self.at, found.end()
-        return (start, len(found[0])), found[0]
+        start, self.at = self.at, match.end()
+        return (start, len(match[0])), match[0]
 
     def error(self, code: str, problem: str, place: tuple[int, int], hint: str = "") -> SourceError:
         start, width = place

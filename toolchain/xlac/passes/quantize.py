@@ -143,11 +143,11 @@ def loss(
     absolute = relative = 0.0
     for given in inputs:
         exact = interpret(graph, given, weights, float64=True)
-        found = interpret(graph, given, restored, float64=True)
+        results = interpret(graph, given, restored, float64=True)
         for name, value in exact.items():
             if not value.size or value.dtype.kind != "f":
                 continue
-            error = float(np.nanmax(np.abs(found[name].astype(np.float64) - value)))
+            error = float(np.nanmax(np.abs(results[name].astype(np.float64) - value)))
             most = float(np.nanmax(np.abs(value)))
             absolute, relative = max(absolute, error), max(relative, error / most if most else 0.0)
     return Loss(absolute, relative)

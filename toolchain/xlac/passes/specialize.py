@@ -78,10 +78,8 @@ def _value(value: Any, values: Mapping[str, Dim]) -> Any:
             shape = _value(value.shape, values)
             return value if shape is value.shape else value.with_shape(shape)
         case Graph():
-            found = substituted(value, values)
-            return (
-                value if found.outputs == value.outputs and found.inputs == value.inputs else found
-            )
+            body = substituted(value, values)
+            return value if body.outputs == value.outputs and body.inputs == value.inputs else body
         case tuple():
             parts = tuple(_value(v, values) for v in value)
             return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts

@@ -130,10 +130,10 @@ def function_of_a_byte(node: Node, site: Site) -> Node | None:
     """A byte that is a function of another one is looked up."""
     if node.type.dtype not in BYTES or site.context.target.device != "cpu":
         return None
-    found = chain(node)
-    if found is None:
+    match = chain(node)
+    if match is None:
         return None
-    order, source = found
+    order, source = match
     longer = any(looked_up(one) for one in order)  # one lookup instead of another and more
     least = CHEAP_PERMUTED if site.context.target.byte_tables else CHEAP
     if not longer and sum(map(weight, order)) < least:

@@ -48,10 +48,10 @@ class Weights(Mapping[str, Array]):
         if name not in self._derived:
             return self._given[name]
         with self._lock:
-            found = self._arrays.get(name)
-            if found is None:
-                found = self._arrays[name] = self._compute(name)
-            return found
+            array = self._arrays.get(name)
+            if array is None:
+                array = self._arrays[name] = self._compute(name)
+            return array
 
     def __contains__(self, name: object) -> bool:
         return name in self._derived or name in self._given

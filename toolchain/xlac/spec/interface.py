@@ -20,7 +20,7 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
     """`param` nodes for inputs and state, named in the scope."""
     from xlac.ops.tensor.leaf import Param
 
-    found: list[Node] = []
+    params: list[Node] = []
     declared: dict[str, SpecEntry[Any]] = {**merged.inputs, **merged.state}
     for name, entry in declared.items():
         state = isinstance(entry.spec, interface.StateSpec)
@@ -35,7 +35,7 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
                 Param(name=name, type=type, kind="state" if state else "input"),
                 origin=Origin(name, entry.place.key),
             )
-            found.append(node)
+            params.append(node)
             scope.values[name] = node
         except Fault as fault:
             report.fault(fault)
@@ -44,7 +44,7 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
             scope.values[name] = None
     for name in merged.inputs.keys() & merged.state.keys():
         report.add("XL1021", f"{name!r} is an input and a state", merged.state[name].place.key)
-    return found
+    return params
 
 
 def check_outputs(merged: Merged, context: Elaboration) -> None:
@@ -60,16 +60,16 @@ def check_outputs(merged: Merged, context: Elaboration) -> None:
 
 def read_outputs(merged: Merged, context: Elaboration, scope: Scope) -> dict[str, Node]:
     """The nodes of the outputs by name. What is wrong goes to the report."""
-    found: dict[str, Node] = {}
+    outputs: dict[str, Node] = {}
     for name, entry in merged.outputs.items():
         try:
             value = expression(context, scope, entry.spec, name, entry.place)
-            found[name] = as_node(context, value, entry.spec, name, entry.place)
+            outputs[name] = as_node(context, value, entry.spec, name, entry.place)
         except Fault as fault:
             context.report.fault(fault)
         except Poisoned:
             pass
-    return found
+    return outputs
 
 
 def read_state(
@@ -78,7 +78,7 @@ def read_state(
     """The output that holds the next value of each state; an output of its own where there is
     none.
     """
-    found: dict[str, str] = {}
+    next_values: dict[str, str] = {}
     for name, entry in merged.state.items():
         at = entry.place.at("next")
         try:
@@ -95,9 +95,9 @@ def read_state(
         except Poisoned:
             continue
         same = next((key for key, output in outputs.items() if output is node), None)
-        found[name] = same or f"{name}.next"
-        outputs.setdefault(found[name], node)
-    return found
+        next_values[name] = same or f"{name}.next"
+        outputs.setdefault(next_values[name], node)
+    return next_values
 
 
 def read_extents(
@@ -106,7 +106,7 @@ def read_extents(
     """For outputs with sizes that data decides, axis -> the output that holds the real size, an
     integer scalar.
     """
-    found: dict[str, dict[int, str]] = {}
+    extents: dict[str, dict[int, str]] = {}
     for name, entry in merged.extents.items():
         node = outputs.get(name)
         if node is None:
@@ -124,8 +124,8 @@ def read_extents(
                 f"{name!r} has {node.type.rank} axes, and {len(entry.spec)} are told",
                 entry.place.span,
             )
-        found[name] = {axis: count for axis, count in enumerate(entry.spec) if count is not None}
-        for axis, count in found[name].items():
+        extents[name] = {axis: count for axis, count in enumerate(entry.spec) if count is not None}
+        for axis, count in extents[name].items():
             at = entry.place.at(axis)
             if count not in merged.outputs:
                 report.add(
@@ -142,4 +142,4 @@ def read_extents(
                     f"a size is an integer scalar, and {count!r} is {outputs[count].type}",
                     at.span,
                 )
-    return found
+    return extents

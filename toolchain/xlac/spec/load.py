@@ -69,9 +69,11 @@ def load(
     says that its section is only to be checked.
     """
     with paused():
-        model, merged, found = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
-    if merged.train is not None and found is not None and not training:
-        raise TrainedSpec(model, found, merged.train.place.key)
+        model, merged, learning = _load(
+            Path(path), params or {}, dims or {}, allow_outside, weights
+        )
+    if merged.train is not None and learning is not None and not training:
+        raise TrainedSpec(model, learning, merged.train.place.key)
     return model
 
 
@@ -87,8 +89,10 @@ def load_training(
     SourceError, also for a spec without that section.
     """
     with paused():
-        model, merged, found = _load(Path(path), params or {}, dims or {}, allow_outside, weights)
-    if found is None:
+        model, merged, learning = _load(
+            Path(path), params or {}, dims or {}, allow_outside, weights
+        )
+    if learning is None:
         raise SourceError(
             Diagnostic(
                 "XL5031",
@@ -97,7 +101,7 @@ def load_training(
                 "include it in a spec that says loss and optimizer: docs/TRAINING.md",
             )
         )
-    return model, found
+    return model, learning
 
 
 def _load(

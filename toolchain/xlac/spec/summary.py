@@ -86,10 +86,10 @@ def statistics(graph: Graph) -> set[Node]:
     """Tensors that training measures rather than learns, such as the mean of a batch_norm: not
     parameters.
     """
-    found: set[Node] = set()
+    tensors: set[Node] = set()
     for node in graph.nodes():
         measured = getattr(type(node.op), "statistics", ())
-        found |= {
+        tensors |= {
             i
             for i in node.inputs
             if measured and i.name.rpartition(".")[2] in measured and isinstance(i.op, Param)
@@ -98,18 +98,18 @@ def statistics(graph: Graph) -> set[Node]:
             args = node.inputs[max(0, len(node.inputs) - len(body.inputs)) :]
             outer = dict(zip(body.inputs, args, strict=False))
             inside = (outer.get(i) for i in statistics(body))
-            found |= {i for i in inside if i is not None and isinstance(i.op, Param)}
-    return found
+            tensors |= {i for i in inside if i is not None and isinstance(i.op, Param)}
+    return tensors
 
 
 def graphs(graph: Graph, depth: int, times: int) -> list[tuple[int, int, Graph]]:
     """A graph and those inside it: how deep, and how often each runs where that is known."""
-    found = [(depth, times, graph)]
+    nested = [(depth, times, graph)]
     for node in graph.nodes():
         steps = size_hint(getattr(node.op, "length", 1)) if node.op.mnemonic == "scan" else 1
         for body in node.op.bodies():
-            found += graphs(body, depth + 1, times * steps)
-    return found
+            nested += graphs(body, depth + 1, times * steps)
+    return nested
 
 
 def peak(graph: Graph) -> int:

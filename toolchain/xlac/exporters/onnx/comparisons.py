@@ -68,14 +68,14 @@ def compare(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     direction: Any = getattr(node.op, "direction", "")
     dtype = node.inputs[0].type.dtype
     if dtype is DType.BOOL and direction in ("eq", "ne"):
-        found = w.op("Xor", x, y)
-        return found if direction == "ne" else w.op("Not", found)
+        compared = w.op("Xor", x, y)
+        return compared if direction == "ne" else w.op("Not", compared)
     if dtype is DType.U64:
         x, y = signed(w, x), signed(w, y)
     else:
         (x, y), _ = within(w, dtype, ORDERED, x, y)
-    found = w.op(COMPARE[direction], x, y)
-    return w.op("Not", found) if direction == "ne" else found
+    compared = w.op(COMPARE[direction], x, y)
+    return w.op("Not", compared) if direction == "ne" else compared
 
 
 @rule("select", "where")

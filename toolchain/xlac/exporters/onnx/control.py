@@ -95,8 +95,10 @@ def counted(
         lambda: [always, *w.inline(body, [*names, *operands[op.carries :]])],
     )
     steps = w.op("Reshape", w.size(op.length), w.constant([1]))
-    found = w.many("Loop", [steps, always, *operands[: op.carries]], len(node.results), body=graph)
+    results = w.many(
+        "Loop", [steps, always, *operands[: op.carries]], len(node.results), body=graph
+    )
     if op.reverse:
         back = [w.constant([-1]), w.constant([-(2**62)]), w.constant([0]), w.constant([-1])]
-        found[op.carries :] = [w.op("Slice", x, *back) for x in found[op.carries :]]
-    return found
+        results[op.carries :] = [w.op("Slice", x, *back) for x in results[op.carries :]]
+    return results

@@ -20,12 +20,12 @@ def starts(
     limits: Any,
 ) -> str:
     """The first index along each axis, so that the slice lies inside: a vector."""
-    found = []
+    clamped = []
     for name, start, size, limit in zip(names, nodes, sizes, limits, strict=True):
         at = w.op("Reshape", whole(w, name, start.type.dtype), w.constant([1]))
         room = w.size(limit - size)
-        found.append(w.least(w.most(at, w.constant([0])), room))
-    return w.op("Concat", *found, axis=0)
+        clamped.append(w.least(w.most(at, w.constant([0])), room))
+    return w.op("Concat", *clamped, axis=0)
 
 
 @rule("dyn_slice")

@@ -88,11 +88,11 @@ def gather(w: OnnxWriter, node: Node, x: str, indices: str) -> str:
     if 0 in result:
         return w.constant(np.empty(result), node.type.dtype)
     sizes = known(op.slice_sizes, "gather")
-    found, batch = vectors(w, indices, node.inputs[1], op.index_vector_dim, op.start_index_map)
+    places, batch = vectors(w, indices, node.inputs[1], op.index_vector_dim, op.start_index_map)
     last = np.array([shape[a] - sizes[a] for a in op.start_index_map], np.int64)
-    found = w.least(w.most(found, w.constant(0)), w.constant(last))
+    places = w.least(w.most(places, w.constant(0)), w.constant(last))
     steps = np.array([strides(shape)[a] for a in op.start_index_map], np.int64)
-    place = w.op("ReduceSum", w.op("Mul", found, w.constant(steps)), w.constant([1]), keepdims=0)
+    place = w.op("ReduceSum", w.op("Mul", places, w.constant(steps)), w.constant([1]), keepdims=0)
     place = w.op(
         "Add",
         place,
@@ -177,7 +177,7 @@ def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
     total = int(np.prod(shape, dtype=np.int64))
     if 0 in update:
         return w.op("Identity", x)
-    found, batch = vectors(w, indices, where, op.index_vector_dim, op.scatter_dims_to_operand_dims)
+    places, batch = vectors(w, indices, where, op.index_vector_dim, op.scatter_dims_to_operand_dims)
     kept = tuple(
         a for a in range(len(shape)) if a not in (*op.inserted_window_dims, *op.input_batching_dims)
     )
@@ -190,9 +190,9 @@ def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
         if kept
         else np.zeros((1,), np.int64)
     )
-    inside = _inside(w, found, shape, sizes, kept, mapped, batch)
+    inside = _inside(w, places, shape, sizes, kept, mapped, batch)
     steps = np.array([strides(shape)[a] for a in mapped], np.int64)
-    bounded = w.least(w.most(found, w.constant(-total - 1)), w.constant(total + 1))
+    bounded = w.least(w.most(places, w.constant(-total - 1)), w.constant(total + 1))
     place = w.op("ReduceSum", w.op("Mul", bounded, w.constant(steps)), w.constant([1]), keepdims=0)
     place = w.op(
         "Add",
@@ -222,13 +222,13 @@ def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
 
 
 def _inside(
-    w: OnnxWriter, found: str, shape: Ints, sizes: list[int], kept: Ints, mapped: Ints, batch: Ints
+    w: OnnxWriter, places: str, shape: Ints, sizes: list[int], kept: Ints, mapped: Ints, batch: Ints
 ) -> str:
     """Of each element of each update, whether it falls inside: a matrix of bools."""
     inside = w.constant(np.ones((int(np.prod(batch)), 1), np.bool_), DType.BOOL)
     for number, axis in enumerate(mapped):
         start = w.op(
-            "Slice", found, w.constant([number]), w.constant([number + 1]), w.constant([1])
+            "Slice", places, w.constant([number]), w.constant([number + 1]), w.constant([1])
         )
         if axis in kept:
             line = np.arange(sizes[axis]).reshape([-1 if a == axis else 1 for a in kept])

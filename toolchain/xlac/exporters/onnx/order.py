@@ -29,17 +29,17 @@ def sort(w: OnnxWriter, node: Node, *xs: str) -> list[str]:
     if 0 in node.results[0].shape:
         ends = [w.constant([n]) for n in (0, kept, op.axis)]
         return [w.op("Slice", x, *ends) for x in xs]
-    found = [*xs]
+    sorted_values = [*xs]
     types = [x.type.dtype for x in node.inputs]
     steps = [(key, nan) for key in reversed(range(op.keys)) for nan in passes(w, types[key])]
     for number, (key, nan) in enumerate(steps):  # NaN is last, which numbers do not say
         wanted = kept if number + 1 == len(steps) else count
-        place = _places(w, found[key], types[key], nan, op, wanted)
-        found = [
+        place = _places(w, sorted_values[key], types[key], nan, op, wanted)
+        sorted_values = [
             _taken(w, x, place, op.axis, n.type.dtype)
-            for x, n in zip(found, node.inputs, strict=True)
+            for x, n in zip(sorted_values, node.inputs, strict=True)
         ]
-    return found
+    return sorted_values
 
 
 def passes(w: OnnxWriter, dtype: DType) -> tuple[bool, ...]:

@@ -213,7 +213,7 @@ def _along(
         return w.op("Expand", value, w.shape(grown)), grown
     if taps > MOST_TAPS:
         raise Unsaid(f"a window of {taps} elements along one axis")
-    found = ""
+    partial = ""
     for tap in range(taps):
         begin = first + tap * op.window_dilation[axis]
         end = begin + (places - 1) * op.strides[axis] + 1
@@ -225,8 +225,8 @@ def _along(
             w.constant([axis]),
             w.constant([op.strides[axis]]),
         )
-        found = part if not found else combined(w, op.combine, found, part, kind, dtype)
-    return found, grown
+        partial = part if not partial else combined(w, op.combine, partial, part, kind, dtype)
+    return partial, grown
 
 
 def combined(w: OnnxWriter, combine: str, a: str, b: str, kind: DType, dtype: DType) -> str:

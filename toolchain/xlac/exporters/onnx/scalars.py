@@ -62,11 +62,11 @@ def divide(w: OnnxWriter, node: Node, x: str, y: str) -> str:
         return back(w.op("Div", x, y))
     kind = ORDERED.get(dtype, dtype)
     zero, safe, least = guarded(w, y, kind, dtype)
-    found = w.op("Div", x, safe)
+    quotient = w.op("Div", x, safe)
     if least:
-        found = w.op("Where", least, w.op("Sub", w.constant(0, kind), x), found)
+        quotient = w.op("Where", least, w.op("Sub", w.constant(0, kind), x), quotient)
     ones = -1 if kind.is_signed else np.iinfo(kind.numpy).max
-    return back(w.op("Where", zero, w.constant(ones, kind), found))
+    return back(w.op("Where", zero, w.constant(ones, kind), quotient))
 
 
 @rule("rem")
@@ -116,10 +116,10 @@ def whole_power(w: OnnxWriter, dtype: DType, x: str, y: str) -> str:
     """
     zero, one = w.constant(0, DType.I64), w.constant(1, DType.I64)
     base, left = w.cast(x, DType.I64), w.cast(y, DType.I64)
-    found = one
+    power = one
     for _ in range(dtype.bits):
         odd = w.op("Equal", w.op("BitwiseAnd", left, one), one)
-        found = w.op("Mul", found, w.op("Where", odd, base, one))
+        power = w.op("Mul", power, w.op("Where", odd, base, one))
         base = w.op("Mul", base, base)
         left = w.cast(
             w.op("BitShift", w.cast(left, DType.U64), w.constant(1, DType.U64), direction="RIGHT"),
@@ -131,8 +131,8 @@ def whole_power(w: OnnxWriter, dtype: DType, x: str, y: str) -> str:
         even = w.op("Equal", w.op("BitwiseAnd", left, one), zero)
         inverse = w.op("Where", w.op("Equal", base, minus), w.op("Where", even, one, minus), zero)
         inverse = w.op("Where", w.op("Equal", base, one), one, inverse)
-        found = w.op("Where", w.op("Less", left, zero), inverse, found)
-    return w.cast(found, dtype) if dtype is not DType.I64 else found
+        power = w.op("Where", w.op("Less", left, zero), inverse, power)
+    return w.cast(power, dtype) if dtype is not DType.I64 else power
 
 
 @rule("max", "min")

@@ -168,11 +168,11 @@ def compact(w: OnnxWriter, node: Node, mask: str) -> list[str]:
     bound = known((node.op.bound,), "positions")[0]  # type: ignore[attr-defined]
     size = known(node.inputs[0].shape, "positions of a mask")
     flat = w.op("Reshape", mask, w.constant([-1]))
-    found = w.op("Reshape", w.op("NonZero", flat), w.constant([-1]))
+    nonzero = w.op("Reshape", w.op("NonZero", flat), w.constant([-1]))
     rest = w.constant(np.full(bound, int(np.prod(size, dtype=np.int64)), np.int64))
     places = w.op(
         "Slice",
-        w.op("Concat", found, rest, axis=0),
+        w.op("Concat", nonzero, rest, axis=0),
         w.constant([0]),
         w.constant([bound]),
         w.constant([0]),

@@ -169,19 +169,19 @@ class OnnxWriter:
 
     def _symbol(self, symbol: Symbol) -> str:
         """A symbol, computed from an axis of an input that is a multiple of it plus a number."""
-        found: list[tuple[int, str, int, int, int]] = []
+        candidates: list[tuple[int, str, int, int, int]] = []
         for node in self._inputs:
             for axis, size in enumerate(node.shape):
                 if isinstance(size, Sym) and symbols(size) == {symbol}:
                     parts = dict(size.parts)
                     factor, rest = parts.pop((symbol,), 0), parts.pop((), 0)
                     if factor and not parts:
-                        found.append(
+                        candidates.append(
                             (abs(rest) + abs(factor - 1), param(node).name, axis, factor, rest)
                         )
-        if not found:
+        if not candidates:
             raise Unsaid(f"no input has an axis of size {symbol.name}")
-        _, name, axis, factor, rest = min(found)
+        _, name, axis, factor, rest = min(candidates)
         value = self.op("Shape", name, start=axis, end=axis + 1)
         value = self.op("Sub", value, self.constant([rest])) if rest else value
         return self.op("Div", value, self.constant([factor])) if factor != 1 else value
@@ -242,11 +242,11 @@ class OnnxWriter:
             self.hint = before
 
     def _written(self, node: Node, values: dict[Node, Any]) -> Any:
-        found = RULES.get(node.op.mnemonic)
-        if found is not None:
+        rule = RULES.get(node.op.mnemonic)
+        if rule is not None:
             mark = len(self.nodes)
             try:
-                made = found(self, node, *(values[i] for i in node.inputs))
+                made = rule(self, node, *(values[i] for i in node.inputs))
                 return made if isinstance(made, str) or len(node.results) > 1 else made[0]
             except Unsaid:
                 if not isinstance(node.op, Composite):

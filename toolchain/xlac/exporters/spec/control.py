@@ -27,8 +27,8 @@ def members(section: Section, node: Node) -> list[str]:
     match node.op:
         case Scan(body=Graph() as body, carries=carries):
             names = Names()
-            found = [names.plain(clean(param(p).name)) for p in body.inputs[:carries]]
-            return [*found, *(names.plain(f"y{i}") for i in range(len(node.results) - carries))]
+            carried = [names.plain(clean(param(p).name)) for p in body.inputs[:carries]]
+            return [*carried, *(names.plain(f"y{i}") for i in range(len(node.results) - carries))]
         case (While() | BoundedWhile()) as op if op.body is not None:
             names, body = Names(), op.body
             return [

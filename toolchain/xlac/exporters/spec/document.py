@@ -103,14 +103,14 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
 
 def sized(model: Model) -> Model:
     """The model with every size declared, under a name that arithmetic can hold."""
-    found = dict(model.dims)
+    declared = dict(model.dims)
     for node in model.graph.nodes():
         for type in node.results:
             for size in type.shape:
-                found.update({s.name: s for s in symbols(size) if s.name not in found})
+                declared.update({s.name: s for s in symbols(size) if s.name not in declared})
     names = Names()
-    renamed = {name: names.plain(clean(name).replace(".", "_")) for name in found}
-    dims = {renamed[name]: replace(symbol, name=renamed[name]) for name, symbol in found.items()}
+    renamed = {name: names.plain(clean(name).replace(".", "_")) for name in declared}
+    dims = {renamed[name]: replace(symbol, name=renamed[name]) for name, symbol in declared.items()}
     if all(old == new for old, new in renamed.items()):
         return replace(model, dims=dims)
     values = {old: Sym((((dims[new],), 1),)) for old, new in renamed.items() if old != new}
@@ -118,16 +118,16 @@ def sized(model: Model) -> Model:
 
 
 def _bounds(symbol: Symbol) -> str:
-    found = {
+    facts = {
         "min": symbol.min,
         "max": symbol.max,
         "opt": symbol.opt,
         "multiple_of": symbol.multiple_of,
     }
     if symbol.max >= UNBOUNDED:
-        del found["max"]
+        del facts["max"]
     if not symbol.min <= symbol.opt <= symbol.max or symbol.opt % symbol.multiple_of:
-        del found["opt"]
+        del facts["opt"]
     if symbol.multiple_of == 1:
-        del found["multiple_of"]
-    return flow(found)
+        del facts["multiple_of"]
+    return flow(facts)

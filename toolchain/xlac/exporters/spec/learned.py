@@ -56,11 +56,11 @@ def regions(node: Node, read: int) -> list[Region]:
 
 def results(node: Node, read: int) -> list[Node]:
     """What the bodies of a node give, without what only passes through."""
-    found = [output for body in node.op.bodies() for output in body.outputs.values()]
+    outputs = [output for body in node.op.bodies() for output in body.outputs.values()]
     return (
-        found[: len(found) - len(node.inputs) + kept(node.op, read)]
+        outputs[: len(outputs) - len(node.inputs) + kept(node.op, read)]
         if isinstance(node.op, While | BoundedWhile)
-        else found
+        else outputs
     )
 
 
@@ -136,13 +136,13 @@ class Learned:
         What a body learns comes behind what it is handed, in the order in which its operations
         learn.
         """
-        found = self.regions(node)
-        if not found:
+        regions = self.regions(node)
+        if not regions:
             return False
-        actual = [self.root(outer) for outer in found[0].outside.values()]
+        actual = [self.root(outer) for outer in regions[0].outside.values()]
         mine = [root for root in actual if root in self.weights]
         met: dict[Node, None] = {}
-        for region in found:
+        for region in regions:
             met.update(
                 dict.fromkeys(root for root in self._met(region.graph) if root in self.weights)
             )

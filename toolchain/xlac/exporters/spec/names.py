@@ -29,8 +29,8 @@ def clean(name: str) -> str:
     ):
         return name
     parts = [re.sub(r"[^A-Za-z0-9_]+", "_", part).strip("_") for part in re.split(r"[/.:]+", name)]
-    found = ".".join(_part(part, first=not n) for n, part in enumerate(filter(None, parts)))
-    return found[: MAX_NAME - _ROOM].rstrip(".") or "n"
+    cleaned = ".".join(_part(part, first=not n) for n, part in enumerate(filter(None, parts)))
+    return cleaned[: MAX_NAME - _ROOM].rstrip(".") or "n"
 
 
 def _part(part: str, first: bool) -> str:

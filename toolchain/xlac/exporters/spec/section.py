@@ -87,7 +87,7 @@ class Section:
         keys = {
             node: self._key(node, keepers) for node in self.order if control.members(self, node)
         }
-        found: list[str] = []
+        lines: list[str] = []
         for node in weights_first(self.order):
             if isinstance(node.op, Pick) or node in self.folded:
                 continue
@@ -95,8 +95,8 @@ class Section:
                 raise cannot("is an input that its graph does not list", node)
             if node not in keys:
                 keys[node] = [self.names[node]] if node in self.names else self._key(node, keepers)
-            found += self._entry(node, keys[node], indent)
-        return found
+            lines += self._entry(node, keys[node], indent)
+        return lines
 
     # ---- names -------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Section:
         """Of the nodes that share a name, the one that keeps it: one with names inside or learned
         weights, else the last.
         """
-        found: dict[str, Node] = {}
+        keepers: dict[str, Node] = {}
         strong: set[str] = set()
         for node in self.order:
             names = bool(node.op.bodies()) or any(i in self.book.learned for i in node.inputs)
@@ -119,9 +119,9 @@ class Section:
                 and node not in self.folded
                 and (names or node.name not in strong)
             ):
-                found[node.name] = node
+                keepers[node.name] = node
                 strong |= {node.name} if names else set()
-        return found
+        return keepers
 
     def _key(self, node: Node, keepers: Mapping[str, Node]) -> list[str]:
         """The names of an entry, one for each result of an operation; what reads the results is
@@ -252,27 +252,27 @@ class Section:
             return {"op": op.name, "in": [self.names[i] for i in node.inputs], **own}
         operands = self.operands.get(node, list(node.inputs[: len(node.inputs) - len(learned)]))
         exact = adapts(op) and not is_short(node, operands)
-        found: dict[str, Any] = {"op": op.mnemonic}
+        entry: dict[str, Any] = {"op": op.mnemonic}
         texts = [self.names[i] if isinstance(i, Node) else i for i in operands]
         if texts:
-            found["in"] = texts[0] if len(texts) == 1 else texts
+            entry["in"] = texts[0] if len(texts) == 1 else texts
         try:
-            found.update({name: plain(value) for name, value in attributes_of(op, exact).items()})
+            entry.update({name: plain(value) for name, value in attributes_of(op, exact).items()})
         except TypeError as error:
             raise cannot(str(error), node) from None
-        found.update(
+        entry.update(
             {
                 name: self.names[value]
                 for name, value in learned.items()
                 if value not in self.book.learned
             }
         )
-        return found | ({"exact": True} if exact else {})
+        return entry | ({"exact": True} if exact else {})
 
     def _weight(self, node: Node, key: str) -> dict[str, Any]:
         assert isinstance(node.op, Param)
-        found = {"op": "weight", "type": type_text(node.type)}
-        return found if key == node.op.name else found | {"from": node.op.name}
+        entry = {"op": "weight", "type": type_text(node.type)}
+        return entry if key == node.op.name else entry | {"from": node.op.name}
 
     def _constant(self, value: Array, path: str, origin: Any) -> dict[str, Any]:
         named = {"from": origin} if origin else {}

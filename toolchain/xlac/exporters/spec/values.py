@@ -46,20 +46,20 @@ def attributes_of(op: Op, exact: bool = False) -> dict[str, Any]:
     """
     fields = attributes.adapter(type(op), exact).model_fields.values()
     defaults = {f.alias: f.default for f in fields if f.alias and hasattr(op, f.alias)}
-    found = {
+    differing = {
         name: getattr(op, name)
         for name, default in defaults.items()
         if name in SHOWN or not _same(getattr(op, name), default)
     }
     if isinstance(op, Slice) and not exact:
-        found["stops"] = tuple(
+        differing["stops"] = tuple(
             None if k < 0 and s == -1 else s for s, k in zip(op.stops, op.steps, strict=True)
         )
         if all(k == 1 for k in op.steps):
-            found.pop("steps", None)
+            differing.pop("steps", None)
     return {
         name: value
-        for name, value in found.items()
+        for name, value in differing.items()
         if value is not None or defaults[name] is not None
     }
 
@@ -106,8 +106,8 @@ def adapts(op: Op) -> bool:
 
 def body_of(op: Op) -> Graph | None:
     """The graph that an operation keeps in its attribute `body`."""
-    found = getattr(op, "body", None)
-    return found if isinstance(found, Graph) else None
+    body = getattr(op, "body", None)
+    return body if isinstance(body, Graph) else None
 
 
 # ---- constants -------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ def shortest(values: Array, dtype: DType) -> list[Any] | None:
     says.
     """
     if not dtype.is_float:
-        found: list[Any] = values.tolist()
-        return found
+        elements: list[Any] = values.tolist()
+        return elements
     for numbers in ([float(str(v)) for v in values], [float(repr(float(v))) for v in values]):
         if _read(np.array(numbers), dtype).tobytes() == values.tobytes():
             return numbers
@@ -157,8 +157,8 @@ def shortest(values: Array, dtype: DType) -> list[Any] | None:
 
 def _read(numbers: Array, dtype: DType) -> Array:
     with np.errstate(all="ignore"):
-        found: Array = numbers.astype(dtype.compute.numpy).astype(dtype.numpy)
-    return found
+        rounded: Array = numbers.astype(dtype.compute.numpy).astype(dtype.numpy)
+    return rounded
 
 
 def number(node: Node) -> int | float | None:
@@ -168,5 +168,5 @@ def number(node: Node) -> int | float | None:
     value = getattr(node.op, "value", None)
     if not isinstance(value, np.ndarray) or value.shape != () or value.dtype == np.bool_:
         return None
-    found = shortest(value.reshape(1), DType.of(value.dtype))
-    return None if found is None else found[0]
+    numbers = shortest(value.reshape(1), DType.of(value.dtype))
+    return None if numbers is None else numbers[0]

@@ -65,8 +65,8 @@ def erf(x: Node) -> Node:
     )
     rest = build.sub(1.0, build.select(build.compare(size, "le", BORDERS[1]), middle, far))
     signed = build.select(build.compare(wide, "lt", 0.0), build.mul(rest, -1.0), rest)
-    found = build.select(build.compare(size, "le", BORDERS[0]), near, signed)
-    return build.cast(build.select(build.compare(wide, "ne", wide), wide, found), x.type.dtype)
+    joined = build.select(build.compare(size, "le", BORDERS[0]), near, signed)
+    return build.cast(build.select(build.compare(wide, "ne", wide), wide, joined), x.type.dtype)
 
 
 def ratio(x: Node, above: Sequence[float], below: Sequence[float]) -> Node:

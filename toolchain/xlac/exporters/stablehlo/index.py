@@ -17,13 +17,13 @@ from xlac_sdk.dtypes import DType
 
 def numbers(**named: Any) -> str:
     """The fields of a dimension-numbers attribute that say something."""
-    found = []
+    fields = []
     for name, value in named.items():
         if isinstance(value, int):
-            found.append(f"{name} = {value}")
+            fields.append(f"{name} = {value}")
         elif value:
-            found.append(f"{name} = [{', '.join(map(str, value))}]")
-    return ", ".join(found)
+            fields.append(f"{name} = [{', '.join(map(str, value))}]")
+    return ", ".join(fields)
 
 
 @rule("gather")
@@ -67,12 +67,12 @@ def scatter(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValu
         starts, along_vector(starts, op.index_vector_dim, [border[a] for a in mapped])
     )
     given = [*(w.made(n, known) for n in (*wide, moved)), *operands[count + 1 :]]
-    found = combined(w, op, given, [n.type for n in wide])
+    scattered = combined(w, op, given, [n.type for n in wide])
     inner = [
         build.slice_(n, border, [b + s for b, s in zip(border, x.shape, strict=True)])
         for n, x in zip(wide, xs, strict=True)
     ]
-    return [w.made(n, {n.inputs[0]: value}) for n, value in zip(inner, found, strict=True)]
+    return [w.made(n, {n.inputs[0]: value}) for n, value in zip(inner, scattered, strict=True)]
 
 
 def combined(
@@ -102,12 +102,12 @@ def alike(w: StableHloWriter, starts: Sequence[SsaValue]) -> list[SsaValue]:
     """
     if len({s.type.dtype for s in starts}) <= 1:
         return [*starts]
-    found = []
+    converted = []
     for start in starts:
         if start.type.dtype is DType.U64:
             start = w.op("minimum", [start, w.constant(2**63 - 1, DType.U64)], start.type)
-        found.append(w.op("convert", [start], Type(DType.I64)))
-    return found
+        converted.append(w.op("convert", [start], Type(DType.I64)))
+    return converted
 
 
 @rule("dyn_slice")

@@ -24,29 +24,31 @@ def sort(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     def comparator(*values: SsaValue) -> list[SsaValue]:
         if op.body is not None:
             return w.inline(op.body, values)
-        found: SsaValue | None = None
+        order: SsaValue | None = None
         for key in reversed(range(op.keys)):
             a, b = values[2 * key : 2 * key + 2]
             a, b = (b, a) if op.descending else (a, b)
             before = first(w, a, b)
-            if found is not None:  # where this key says nothing, those after it do
+            if order is not None:  # where this key says nothing, those after it do
                 tied = w.op("not", [w.op("or", [before, first(w, b, a)], before.type)], before.type)
-                found = w.op("or", [before, w.op("and", [tied, found], before.type)], before.type)
+                order = w.op("or", [before, w.op("and", [tied, order], before.type)], before.type)
             else:
-                found = before
-        assert found is not None
-        return [found]
+                order = before
+        assert order is not None
+        return [order]
 
     body = w.region(scalars, comparator)
     w.hint = hint
     whole = [x.type for x in node.inputs]
-    found = w.many("sort", xs, whole, f"dimension = {op.axis} : i64, is_stable = true", [body])
+    sorted_values = w.many(
+        "sort", xs, whole, f"dimension = {op.axis} : i64, is_stable = true", [body]
+    )
     if op.kept is None:
-        return found
+        return sorted_values
     shape: Any = node.results[0].shape
     ends = f"start_indices = {ints([0] * len(shape))}, limit_indices = {ints(shape)}"
     given = f"{ends}, strides = {ints([1] * len(shape))}"
-    return [w.op("slice", [x], t, given) for x, t in zip(found, node.results, strict=True)]
+    return [w.op("slice", [x], t, given) for x, t in zip(sorted_values, node.results, strict=True)]
 
 
 def first(w: StableHloWriter, a: SsaValue, b: SsaValue) -> SsaValue:

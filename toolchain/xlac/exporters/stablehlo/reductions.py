@@ -47,10 +47,12 @@ def operands(
     return [x], [w.constant(numeric.identity(op.combine, dtype.compute), dtype.compute)], dtype
 
 
-def back(w: StableHloWriter, node: Node, found: Sequence[SsaValue], dtype: DType) -> list[SsaValue]:
+def back(
+    w: StableHloWriter, node: Node, results: Sequence[SsaValue], dtype: DType
+) -> list[SsaValue]:
     """Results of a reduction as the dtype that the node has."""
     op: Any = node.op
-    return [*found] if op.body is not None else [converted(w, found[0], dtype)]
+    return [*results] if op.body is not None else [converted(w, results[0], dtype)]
 
 
 @rule("reduce")

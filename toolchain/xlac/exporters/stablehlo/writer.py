@@ -176,8 +176,8 @@ class StableHloWriter:
         values: dict[Node, Any] = dict(given)
         for node in walk((root,), given):
             values[node] = self.node(node, values)
-        found: SsaValue = values[root]
-        return found
+        value: SsaValue = values[root]
+        return value
 
     def node(self, node: Node, values: dict[Node, Any]) -> Any:
         """The value of a node; a list where it has several."""
@@ -193,14 +193,14 @@ class StableHloWriter:
             return self._written(node, values)
         except Unsaid as reason:
             self.problems.setdefault(node, str(reason))
-            found = [SsaValue("%none", t) for t in node.results]
-            return found if len(found) > 1 else found[0]
+            placeholders = [SsaValue("%none", t) for t in node.results]
+            return placeholders if len(placeholders) > 1 else placeholders[0]
         finally:
             self.hint = before
 
     def _written(self, node: Node, values: dict[Node, Any]) -> Any:
-        if (found := RULES.get(node.op.mnemonic)) is not None:
-            made = found(self, node, *(values[i] for i in node.inputs))
+        if (rule := RULES.get(node.op.mnemonic)) is not None:
+            made = rule(self, node, *(values[i] for i in node.inputs))
             return made if isinstance(made, SsaValue) or len(node.results) > 1 else made[0]
         if not isinstance(node.op, Composite):
             raise Unsaid(REFUSED[node.op.mnemonic])

@@ -37,10 +37,10 @@ class Factors:
 
     def flat(self, *axes: Ints) -> Ints:
         """The factors of some axes, as they are split by now."""
-        found: list[int] = []
+        flattened: list[int] = []
         for factor in (f for axis in axes for f in axis):
-            found += self.flat(self.parts[factor]) if factor in self.parts else (factor,)
-        return tuple(found)
+            flattened += self.flat(self.parts[factor]) if factor in self.parts else (factor,)
+        return tuple(flattened)
 
     def size(self, factors: Ints) -> Dim:
         """The length of an axis made of these factors."""
@@ -53,8 +53,8 @@ class Factors:
         (x,) = node.inputs
         match node.op:
             case Transpose(perm=perm):
-                found = dict(zip(perm, axes, strict=True))
-                return tuple(found[a] for a in range(len(perm)))
+                axis_of = dict(zip(perm, axes, strict=True))
+                return tuple(axis_of[a] for a in range(len(perm)))
             case Broadcast(axes=places):
                 return tuple(
                     () if size == 1 else axes[a] for a, size in zip(places, x.shape, strict=True)
@@ -64,7 +64,7 @@ class Factors:
 
     def _regrouped(self, factors: Ints, shape: Shape) -> Axes | None:
         left = list(factors)
-        found: list[Ints] = []
+        groups: list[Ints] = []
         for size in shape:
             taken: list[int] = []
             while size != 1:
@@ -81,20 +81,20 @@ class Factors:
                     rest = 1
                 taken.append(first)
                 size = rest
-            found.append(tuple(taken))
-        return None if left else tuple(found)
+            groups.append(tuple(taken))
+        return None if left else tuple(groups)
 
     def unrepeated(self, node: Node, axes: Axes) -> tuple[Node, Axes]:
         """The operand of the last broadcast among the views that a value is; the value itself where
         there is none.
         """
-        found, chain = (node, axes), (node, axes)
+        unrepeated, chain = (node, axes), (node, axes)
         while isinstance(chain[0].op, VIEWS) and (inner := self.below(*chain)) is not None:
             repeats = isinstance(chain[0].op, Broadcast)
             chain = chain[0].inputs[0], inner
             if repeats:
-                found = chain
-        return found
+                unrepeated = chain
+        return unrepeated
 
     def arranged(
         self, node: Node, axes: Axes, wanted: Sequence[Ints], stretch: bool = True

@@ -54,7 +54,7 @@ def operands(factors: Factors, product: Node, result: Axes) -> tuple[Axes, Axes]
     summed = factors.of(tuple(lhs.shape[a] for a in op.contract_lhs))
     batch, own = result[: len(op.batch_lhs)], result[len(op.batch_lhs) :]
     left, right = op.free(lhs.type.rank, rhs.type.rank)
-    found = []
+    axes_of_operands = []
     for x, orders in (
         (lhs, (op.batch_lhs, op.contract_lhs, left)),
         (rhs, (op.batch_rhs, op.contract_rhs, right)),
@@ -65,8 +65,8 @@ def operands(factors: Factors, product: Node, result: Axes) -> tuple[Axes, Axes]
             for order, given in zip(orders, (batch, summed, free), strict=True)
             for a, axis in zip(order, given, strict=True)
         }
-        found.append(tuple(axes[a] for a in range(x.type.rank)))
-    return found[0], found[1]
+        axes_of_operands.append(tuple(axes[a] for a in range(x.type.rank)))
+    return axes_of_operands[0], axes_of_operands[1]
 
 
 def attention(
@@ -157,12 +157,12 @@ def masked(
     if added and rest != list(added):
         return None
     shape = (*room.rows, room.keys)
-    found = [factors.arranged(m.node, m.axes, shape, stretch=False) for m in rest]
+    masks_arranged = [factors.arranged(m.node, m.axes, shape, stretch=False) for m in rest]
     if added:
-        (mask,) = found
+        (mask,) = masks_arranged
         if isinstance(mask.op, Cast) and mask.type.dtype is dtype.compute:
             (mask,) = mask.inputs
         return Masked(bool(ahead), hidden, (mask,)) if mask.type.dtype is dtype else None
-    while len(found) > 1:
-        found.append(build.apply1("and", found.pop(), found.pop()))
-    return Masked(bool(ahead), hidden, tuple(found))
+    while len(masks_arranged) > 1:
+        masks_arranged.append(build.apply1("and", masks_arranged.pop(), masks_arranged.pop()))
+    return Masked(bool(ahead), hidden, tuple(masks_arranged))

@@ -50,9 +50,9 @@ class Finder:
 
         def visit(old: Node, node: Node) -> Node:
             self.readers[node] = self.readers[old]
-            found = self.found(node)
-            self.readers[found] = self.readers[old]
-            return found
+            replaced = self.found(node)
+            self.readers[replaced] = self.readers[old]
+            return replaced
 
         return rebuild(graph, visit)
 
@@ -100,10 +100,10 @@ class Finder:
         known = self.scores(factors, product.inputs[side], axes[side], keys, dtype)
         if known is None or any(x.type.dtype is not dtype for x in known.dot.inputs):
             return None
-        found = attention(factors, known, keys, (values, axes[1 - side]), result)
+        recognized = attention(factors, known, keys, (values, axes[1 - side]), result)
         return (
-            found[1]
-            if found is not None and self.context.is_kept(found[0], self.context.target)
+            recognized[1]
+            if recognized is not None and self.context.is_kept(recognized[0], self.context.target)
             else None
         )
 
@@ -120,9 +120,9 @@ class Finder:
                 return None
             rounded = rounded or (node.type.dtype.is_half and node.type.dtype is not dtype)
             (node,), axes = node.inputs, below
-        if not keys or self.read(node) != 1 or (found := softmax(node, self.read)) is None:
+        if not keys or self.read(node) != 1 or (match := softmax(node, self.read)) is None:
             return None
-        start, axis = found
+        start, axis = match
         if factors.flat(axes[axis]) != factors.flat(keys):
             return None
         known = scores(start, axes, factors, self.read)

@@ -134,8 +134,8 @@ def scores(
     if isinstance(node.op, Dot):
         return replace(known, dot=node, axes=axes)
     for x, after in _steps(node, axes, known):
-        if readers(x) == 1 and (found := scores(x, axes, factors, readers, after)) is not None:
-            return found
+        if readers(x) == 1 and (behind := scores(x, axes, factors, readers, after)) is not None:
+            return behind
     return None
 
 

@@ -138,13 +138,13 @@ def divided(fault: IntegerDivision) -> tuple[Condition, ...]:
     x, y, dtype = fault.x, fault.y, fault.x.type.dtype
     if not dtype.is_integer:
         return ()
-    found = [Condition("division", build.compare(y, "eq", 0), "{value} is divided by 0", x)]
+    conditions = [Condition("division", build.compare(y, "eq", 0), "{value} is divided by 0", x)]
     if fault.overflows and dtype.is_signed:
         least = int(np.iinfo(dtype.numpy).min)
         bad = both(build.compare(x, "eq", least), build.compare(y, "eq", -1))
         told = f"{least} is divided by -1, and no {dtype} holds the quotient"
-        found.append(Condition("division", bad, told))
-    return tuple(found)
+        conditions.append(Condition("division", bad, told))
+    return tuple(conditions)
 
 
 def raised(fault: NegativePower) -> tuple[Condition, ...]:

@@ -281,15 +281,15 @@ class _CheckedGraph:
             call = Node.of(Call(checked, cond.name), *body.inputs)
             inside.records.add_record(build.results(call)[1])
         new = inside.rebuilt(body)
-        found = inside.records.result()
-        if found is None:
+        recorded = inside.records.result()
+        if recorded is None:
             return None
         number, last = (partial(build.cut, axis=0, start=n, stop=n + 1) for n in (0, WORDS - 1))
         now = build.add(iteration, 1)
-        fresh = both(build.compare(number(record), "eq", 0), build.compare(last(found), "eq", 0))
-        fresh = both(fresh, build.compare(number(found), "ne", 0))
-        counted = build.select(fresh, build.reshape(now, (1,)), last(found))
-        kept = build.concat([build.cut(found, 0, 0, WORDS - 1), counted])
+        fresh = both(build.compare(number(record), "eq", 0), build.compare(last(recorded), "eq", 0))
+        fresh = both(fresh, build.compare(number(recorded), "ne", 0))
+        counted = build.select(fresh, build.reshape(now, (1,)), last(recorded))
+        kept = build.concat([build.cut(recorded, 0, 0, WORDS - 1), counted])
         results = [new[node] for node in body.outputs.values()]
         outputs = [*results[:carries], kept, now, *results[carries:]]
         inputs = tuple(new.get(node, node) for node in body.inputs)

@@ -53,8 +53,8 @@ class Cleaner:
         if not isinstance(node.op, Cond | While | Scan | Call):
             return node
         results = self.needed.get(old, set(range(len(old.results))))
-        found = live(node.op, len(node.inputs), results)
-        outputs, inputs = found
+        alive = live(node.op, len(node.inputs), results)
+        outputs, inputs = alive
         if (len(outputs) == len(node.results) and len(inputs) == len(node.inputs)) or not outputs:
             return node
         if not self.trace.permits("dce", node):

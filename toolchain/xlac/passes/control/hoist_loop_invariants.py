@@ -51,16 +51,16 @@ class Hoister:
         if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][node.op.index]
         if isinstance(node.op, Scan):
-            found = self.scan(node)
+            hoisted = self.scan(node)
         elif isinstance(node.op, While):
-            found = self.loop(node)
+            hoisted = self.loop(node)
         else:
             return node
-        if found is None:
+        if hoisted is None:
             return node
-        if len(found) == 1:
-            return found[0]
-        self.parts[node] = found
+        if len(hoisted) == 1:
+            return hoisted[0]
+        self.parts[node] = hoisted
         return node
 
     # ---- scan ----------------------------------------------------------------------------

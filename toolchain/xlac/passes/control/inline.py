@@ -46,12 +46,12 @@ class Inliner:
         """A node as it is afterwards."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][node.op.index]
-        found = unrolled(node)
-        if found is None or not self.trace.permits("inline", node):
+        inlined = unrolled(node)
+        if inlined is None or not self.trace.permits("inline", node):
             return node
-        if len(found) == 1:
-            return found[0]
-        self.parts[node] = found
+        if len(inlined) == 1:
+            return inlined[0]
+        self.parts[node] = inlined
         return node
 
 

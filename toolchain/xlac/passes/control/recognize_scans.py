@@ -74,10 +74,10 @@ class _Recognizer:
         loop = _Loop.of(node, self.most)
         if loop is None or not self.trace.permits("loops: a counted loop is a scan", node):
             return node
-        found = loop.scan()
-        if len(found) == 1:
-            return found[0]
-        self.parts[node] = found
+        recognized = loop.scan()
+        if len(recognized) == 1:
+            return recognized[0]
+        self.parts[node] = recognized
         return node
 
 

@@ -103,7 +103,7 @@ class Pattern:
         given = [*map(str, self.attributes.values()), *map(str, self.inputs)]
         return f"{self.op.mnemonic}({', '.join(given)})"
 
-    def match(self, node: Node, found: dict[str, Node]) -> bool:
+    def match(self, node: Node, matches: dict[str, Node]) -> bool:
         """Whether a node has this shape; wildcards are entered in `found`."""
         if self.op is not None:
             if type(node.op) is not self.op:
@@ -112,7 +112,7 @@ class Pattern:
                 if getattr(node.op, name) != value:
                     return False
             for p, i in zip(self.inputs, node.inputs, strict=True):  # noqa: SIM110 -- called most of all in a compile
-                if not p.match(i, found):
+                if not p.match(i, matches):
                     return False
             return True
         if not self.name:
@@ -120,24 +120,25 @@ class Pattern:
             return value is not None and _equals(value, self.number)
         if self.name in CONSTANTS and constant(node) is None:
             return False
-        return found.setdefault(self.name, node) is node
+        return matches.setdefault(self.name, node) is node
 
-    def build(self, found: Mapping[str, Node], like: Node, site: Site) -> Node:
+    def build(self, matches: Mapping[str, Node], like: Node, site: Site) -> Node:
         """The expression with wildcards filled in; `like` gives a number its dtype and shape."""
         if self.name:
-            return found[self.name]
+            return matches[self.name]
         if self.compute is not None:
-            value = constant(found[self.inputs[0].name])
+            value = constant(matches[self.inputs[0].name])
             assert value is not None
             return fill(_number(self.compute(value), like.type.dtype), like, site)
         if self.op is None:
             return fill(_number(self.number, like.type.dtype), like, site)
         inputs: list[Node | None] = [
-            None if p.op is None and not p.name else p.build(found, like, site) for p in self.inputs
+            None if p.op is None and not p.name else p.build(matches, like, site)
+            for p in self.inputs
         ]
         beside = next((i for i in reversed(inputs) if i is not None), like)
         full = [
-            i if i is not None else p.build(found, beside, site)
+            i if i is not None else p.build(matches, beside, site)
             for i, p in zip(inputs, self.inputs, strict=True)
         ]
         return site.make(self.op(**self.attributes), *full)
@@ -210,16 +211,19 @@ class Equation:
 
     def rewrite(self, node: Node, site: Site) -> Node | None:
         """The right side in place of a node; None where the left one does not match."""
-        found: dict[str, Node] = {}
-        if not self.before.match(node, found) or found[self.subject].type.dtype not in self.dtypes:
+        matches: dict[str, Node] = {}
+        if (
+            not self.before.match(node, matches)
+            or matches[self.subject].type.dtype not in self.dtypes
+        ):
             return None
-        if self.guard is not None and not self.guard(found):
+        if self.guard is not None and not self.guard(matches):
             return None
         if self.once and not all(
             site.single(i) for i, p in zip(node.inputs, self.before.inputs, strict=True) if p.op
         ):
             return None
-        return self.after.build(found, node, site)
+        return self.after.build(matches, node, site)
 
 
 def lift(value: Pattern | Number) -> Pattern:

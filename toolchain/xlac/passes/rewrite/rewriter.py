@@ -21,12 +21,12 @@ Index = dict[type[Op], list[Rule]]
 
 def index(rules: Iterable[Rule], context: PassContext) -> Index:
     """The rules that the precision permits, by the operations that they begin with."""
-    found: Index = {}
+    by_operation: Index = {}
     for rule in rules:
         if context.fast or not rule.rounding:
             for head in rule.heads:
-                found.setdefault(head, []).append(rule)
-    return found
+                by_operation.setdefault(head, []).append(rule)
+    return by_operation
 
 
 class Rewriter:
@@ -128,14 +128,14 @@ def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
 
 def readers(graph: Graph) -> dict[Node, int]:
     """How many nodes read each node; the outputs of the graph count as one more."""
-    found: dict[Node, int] = dict.fromkeys(graph.inputs, 0)
+    counts: dict[Node, int] = dict.fromkeys(graph.inputs, 0)
     for node in graph.nodes():
-        found.setdefault(node, 0)
+        counts.setdefault(node, 0)
         for i in dict.fromkeys(node.inputs):
-            found[i] += 1
+            counts[i] += 1
     for node in dict.fromkeys(graph.outputs.values()):
-        found[node] += 1
-    return found
+        counts[node] += 1
+    return counts
 
 
 def rewrite(

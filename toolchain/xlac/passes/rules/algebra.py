@@ -44,7 +44,7 @@ from xlac_sdk.dtypes import DType
 FULL = frozenset({DType.F32, DType.F64})
 UNSIGNED = frozenset(t for t in INTEGERS if not t.is_signed)
 NUMBERS = INTEGERS | FLOATS
-Found = Mapping[str, Node]
+Matches = Mapping[str, Node]
 
 
 def lowest(dtype: DType) -> int | float:
@@ -57,27 +57,27 @@ def highest(dtype: DType) -> int | float:
     return numeric.identity("min", dtype)
 
 
-def value(found: Found, name: str = "c") -> int | float:
+def value(matches: Matches, name: str = "c") -> int | float:
     """The constant that a name of the pattern stands for."""
-    array = constant(found[name])
+    array = constant(matches[name])
     assert array is not None
     return float(array) if numeric.is_float(array) else int(array)
 
 
-def invertible(found: Found) -> bool:
+def invertible(matches: Matches) -> bool:
     """c is a power of two whose reciprocal is a normal number: multiplying by it is exact
     division.
     """
-    number = value(found)
+    number = value(matches)
     if not isfinite(number) or number == 0 or abs(frexp(number)[0]) != 0.5 or abs(number) == 1:
         return False
-    info = np.finfo(np.float16) if found["c"].type.dtype is DType.F16 else np.finfo(np.float32)
+    info = np.finfo(np.float16) if matches["c"].type.dtype is DType.F16 else np.finfo(np.float32)
     return float(info.tiny) <= abs(1 / number) <= float(info.max)
 
 
-def power_of_two(found: Found) -> bool:
+def power_of_two(matches: Matches) -> bool:
     """Whether the constant is 2, 4, 8 or a higher power of 2."""
-    number = int(value(found))
+    number = int(value(matches))
     return number > 1 and number & (number - 1) == 0
 
 
@@ -86,9 +86,9 @@ def exponent(power: Array) -> int:
     return int(power).bit_length() - 1
 
 
-def varies(found: Found) -> bool:
+def varies(matches: Matches) -> bool:
     """x is no constant."""
-    return constant(found["x"]) is None
+    return constant(matches["x"]) is None
 
 
 NEUTRAL = (

@@ -182,18 +182,18 @@ def _over(x: Node, shape: Shape, axes: Ints, site: Site) -> Node:
     return site.make(Broadcast(shape, axes), x)
 
 
-def taken_off(found: Node, sums: Node, axes: Ints, zero: Zero, at: int | None, site: Site) -> Node:
+def taken_off(result: Node, sums: Node, axes: Ints, zero: Zero, at: int | None, site: Site) -> Node:
     """Sums, which lie along `axes` of a result, times a zero point, which lies along its axis `at`,
     taken off the result. Sums that run time finds come first, so that a product that follows them
     is computed together with what reads both.
     """
     if isinstance(zero, int) and not known_sums(sums):
-        less = _over(_times(sums, _wrapped(-zero), site), found.shape, axes, site)
-        return site.make(Add(), less, found)
+        less = _over(_times(sums, _wrapped(-zero), site), result.shape, axes, site)
+        return site.make(Add(), less, result)
     if isinstance(zero, int):
-        return site.make(Sub(), found, _over(_times(sums, zero, site), found.shape, axes, site))
-    wide = _over(zero, found.shape, () if at is None else (at,), site)
-    return site.make(Sub(), found, site.make(Mul(), _over(sums, found.shape, axes, site), wide))
+        return site.make(Sub(), result, _over(_times(sums, zero, site), result.shape, axes, site))
+    wide = _over(zero, result.shape, () if at is None else (at,), site)
+    return site.make(Sub(), result, site.make(Mul(), _over(sums, result.shape, axes, site), wide))
 
 
 def known_sums(sums: Node) -> bool:

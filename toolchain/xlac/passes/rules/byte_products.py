@@ -122,10 +122,10 @@ def _dot(p: Parameter, x: Node, w: Node) -> Node:
 def dot_of_bytes(node: Node, site: Site) -> Node | None:
     """A product of bytes less their zero points is one of bytes, less sums."""
     assert isinstance(node.op, Dot)
-    found = _operands(node, site)
-    if found is None:
+    operands = _operands(node, site)
+    if operands is None:
         return None
-    op, (x, w) = node.op, found
+    op, (x, w) = node.op, operands
     if isinstance(x.zero, Node) and x.axis in op.contract_lhs:
         return None
     if isinstance(w.zero, Node) and w.axis in op.contract_rhs:
@@ -195,10 +195,10 @@ def conv_of_bytes(node: Node, site: Site) -> Node | None:
     its zero point.
     """
     assert isinstance(node.op, Conv)
-    op, found = node.op, _operands(node, site)
-    if found is None or op.batch_groups > 1:
+    op, operands = node.op, _operands(node, site)
+    if operands is None or op.batch_groups > 1:
         return None
-    x, w = found
+    x, w = operands
     output = op.layout[1].index("O")
     taps = dict(zip(op.layout[1], w.whole.shape, strict=True))
     summed = integers([size for axis, size in enumerate(w.whole.shape) if axis != output])

@@ -88,11 +88,11 @@ class AxisRole:
 
 def roles(rank: int, batch: Ints, contract: Ints) -> list[AxisRole]:
     """What each axis of an operand does in a product."""
-    found = [AxisRole("free")] * rank
+    axis_roles = [AxisRole("free")] * rank
     for kind, axes in (("batch", batch), ("contract", contract)):
         for number, axis in enumerate(axes):
-            found[axis] = AxisRole(kind, number)
-    return found
+            axis_roles[axis] = AxisRole(kind, number)
+    return axis_roles
 
 
 @rule(
@@ -124,13 +124,13 @@ def merge_dot_axes(node: Node, site: Site) -> Node | None:
         return None
     numbers: dict[str, list[list[int]]] = {"batch": [[], []], "contract": [[], []]}
     for side, (runs, kinds) in enumerate(((left_runs, left), (right_runs, right))):
-        for kind, found in numbers.items():
+        for kind, places in numbers.items():
             here = [
                 (kinds[run[0]].number, place)
                 for place, run in enumerate(runs)
                 if kinds[run[0]].kind == kind
             ]
-            found[side] = [place for _, place in sorted(here)]
+            places[side] = [place for _, place in sorted(here)]
     a = site.make(Reshape(_sizes(left_shape, left_runs)), lhs)
     b = site.make(Reshape(_sizes(right_shape, right_runs)), rhs)
     batch, contract = numbers["batch"], numbers["contract"]

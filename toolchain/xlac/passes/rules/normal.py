@@ -91,10 +91,10 @@ def sigmoid_by_tanh(node: Node, site: Site) -> Node | None:
             factors, number = _factors(node, (part,), DEPTH)
             if factors.count(part) == 1 and 2.0 * number * times == 1.0:
                 factors.remove(part)
-                found = site.make(Sigmoid(), site.make(Add(), u, u))
+                rewritten = site.make(Sigmoid(), site.make(Add(), u, u))
                 for other in factors:
-                    found = site.make(Mul(), other, found)
-                return found
+                    rewritten = site.make(Mul(), other, rewritten)
+                return rewritten
     return None
 
 
@@ -124,9 +124,9 @@ def _one_and(node: Node, function: type[Op]) -> tuple[Node, float] | None:
     for one, other in (node.inputs, node.inputs[::-1]):
         number = constant(other)
         if number is not None:
-            (found, *rest), times = _factors(one, (), 1)
-            if not rest and isinstance(found.op, function) and times == float(number):
-                return found.inputs[0], times
+            (factor, *rest), times = _factors(one, (), 1)
+            if not rest and isinstance(factor.op, function) and times == float(number):
+                return factor.inputs[0], times
     return None
 
 

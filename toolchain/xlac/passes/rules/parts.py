@@ -94,12 +94,12 @@ def _sliced(x: Node, spans: Sequence[Span], site: Site) -> Node:
 
 def _inside(firsts: Ints, strides: Ints, spans: Sequence[Span], shape: Ints) -> Slice:
     """One slice for a slice (`spans`, giving `shape`) of a slice (`firsts`, `strides`)."""
-    found: list[Span] = []
+    composed: list[Span] = []
     for first, stride, (inner, _, step), count in zip(firsts, strides, spans, shape, strict=True):
         start, by = first + inner * stride, step * stride
         last = start + (count - 1) * by
-        found.append((start, last + 1 if by > 0 else last - 1, by) if count else (0, 0, 1))
-    starts, stops, steps = (tuple(span[i] for span in found) for i in range(3))
+        composed.append((start, last + 1 if by > 0 else last - 1, by) if count else (0, 0, 1))
+    starts, stops, steps = (tuple(span[i] for span in composed) for i in range(3))
     return Slice(starts, stops, steps)
 
 

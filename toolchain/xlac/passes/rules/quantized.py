@@ -69,21 +69,21 @@ def interval(node: Node) -> tuple[int, int]:
     held = int(info.min), int(info.max)
     match node.op:
         case Const(value=value) if value.size:
-            found = int(value.min()), int(value.max())
+            bounds = int(value.min()), int(value.max())
         case Cast() if node.inputs[0].type.dtype.is_integer:
-            found = interval(node.inputs[0])
+            bounds = interval(node.inputs[0])
         case Broadcast() | Reshape() | Transpose() | Slice():
-            found = interval(node.inputs[0])
+            bounds = interval(node.inputs[0])
         case Add() | Sub():
             (a, b), (c, d) = map(interval, node.inputs)
-            found = (a + c, b + d) if isinstance(node.op, Add) else (a - d, b - c)
+            bounds = (a + c, b + d) if isinstance(node.op, Add) else (a - d, b - c)
         case Mul():
             first, second = map(interval, node.inputs)
             ends = [a * b for a in first for b in second]
-            found = min(ends), max(ends)
+            bounds = min(ends), max(ends)
         case _:
             return held
-    return found if held[0] <= found[0] and found[1] <= held[1] else held  # or it wraps
+    return bounds if held[0] <= bounds[0] and bounds[1] <= held[1] else held  # or it wraps
 
 
 def alike(a: Node, b: Node, site: Site) -> tuple[Node, Node] | None:
@@ -107,27 +107,27 @@ def _multiplied(
     ):
         return None
     assert isinstance(node.op, Dot | Conv)
-    found = site.make(
+    scaled_product = site.make(
         Cast(node.type.dtype), site.make(replace(node.op, out_dtype=DType.I32), *operands)
     )
     if places == (None, None):
         scale = site.make(Mul(), *(site.make(Cast(node.type.dtype), s.scale) for s in (a, b)))
-        return site.make(Mul(), found, site.make(Broadcast(node.shape, ()), scale))
+        return site.make(Mul(), scaled_product, site.make(Broadcast(node.shape, ()), scale))
     if None in places:  # one number for each entry of an axis
         vector, number = (a, b) if places[1] is None else (b, a)
         parts = [site.make(Cast(node.type.dtype), s.scale) for s in (vector, number)]
         wide = site.make(Broadcast(vector.scale.shape, ()), parts[1])
         scale = site.make(Mul(), parts[0], wide)
         axes = tuple(place for place in places if place is not None)
-        return site.make(Mul(), found, site.make(Broadcast(node.shape, axes), scale))
+        return site.make(Mul(), scaled_product, site.make(Broadcast(node.shape, axes), scale))
     for s, place in zip((a, b), places, strict=True):
         axes = () if place is None else (place,)
-        found = site.make(
+        scaled_product = site.make(
             Mul(),
-            found,
+            scaled_product,
             site.make(Broadcast(node.shape, axes), site.make(Cast(node.type.dtype), s.scale)),
         )
-    return found
+    return scaled_product
 
 
 def _whole(p: Parameter, *shape: int, dtype: DType = DType.I8, axis: int | None = None) -> Node:

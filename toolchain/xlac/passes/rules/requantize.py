@@ -92,8 +92,8 @@ def scaled(node: Node, site: Site) -> tuple[Node, Node] | None:
 
 
 def _positive(node: Node, site: Site) -> bool:
-    found = numbers(node, site)
-    return found is not None and bool(np.all(found > 0)) and bool(np.all(np.isfinite(found)))
+    values = numbers(node, site)
+    return values is not None and bool(np.all(values > 0)) and bool(np.all(np.isfinite(values)))
 
 
 def _over(by: Node, divisor: Node, site: Site) -> Node | None:
@@ -136,10 +136,10 @@ def divided(node: Node, by: Node, site: Site) -> Node | None:
     """A node over positive numbers, as integers times one number; None where it is nothing such."""
     if not site.single(node):
         return None
-    found = scaled(node, site)
-    if found is not None:
-        factor = _over(found[1], by, site)
-        return None if factor is None else site.make(Mul(), found[0], factor)
+    match = scaled(node, site)
+    if match is not None:
+        factor = _over(match[1], by, site)
+        return None if factor is None else site.make(Mul(), match[0], factor)
     match node.op:
         case Max() | Min():
             for inner, limit in (node.inputs, node.inputs[::-1]):
@@ -158,10 +158,10 @@ def divided(node: Node, by: Node, site: Site) -> Node | None:
 def _shifted(node: Node, by: Node, site: Site) -> Node | None:
     """Sums and a bias of one scale: the bias is added to the sums as integers."""
     for sums, bias in (node.inputs, node.inputs[::-1]):
-        found = scaled(sums, site)
-        if found is None or not site.single(sums):
+        match = scaled(sums, site)
+        if match is None or not site.single(sums):
             continue
-        (whole,), factor = found[0].inputs, found[1]
+        (whole,), factor = match[0].inputs, match[1]
         spread = bias.op.axes if isinstance(bias.op, Broadcast) else None
         shift = scaled(bias.inputs[0] if spread is not None else bias, site)
         if shift is None:
@@ -239,8 +239,8 @@ def requantized(node: Node, site: Site) -> Node | None:
     number, by = quotient.inputs
     if not isinstance(by.op, Broadcast) or by.inputs[0].type.rank > 1 or not _positive(by, site):
         return None
-    found = divided(number, by, site)
-    return None if found is None else site.make(node.op, found)
+    match = divided(number, by, site)
+    return None if match is None else site.make(node.op, match)
 
 
 REQUANTIZE = (requantized,)

@@ -19,8 +19,8 @@ Ints = tuple[int, ...]
 
 def integers(values: Sequence[Dim]) -> Ints | None:
     """Sizes that are all numbers, or nothing."""
-    found = tuple(v for v in values if isinstance(v, int))
-    return found if len(found) == len(values) else None
+    known = tuple(v for v in values if isinstance(v, int))
+    return known if len(known) == len(values) else None
 
 
 def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
@@ -32,7 +32,7 @@ def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
     before, after = integers(old), integers(new)
     if before is None or after is None or 0 in before:
         return None
-    found: list[tuple[range, range]] = []
+    runs: list[tuple[range, range]] = []
     i = j = 0
     while i < len(old) or j < len(new):
         first, second = i, j
@@ -48,8 +48,8 @@ def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
             i += 1
         while j < len(new) and new[j] == 1:
             j += 1
-        found.append((range(first, i), range(second, j)))
-    return found
+        runs.append((range(first, i), range(second, j)))
+    return runs
 
 
 def units_added(old: Shape, new: Shape) -> list[int] | None:

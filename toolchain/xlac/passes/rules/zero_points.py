@@ -39,10 +39,10 @@ def uniform_zero_point(node: Node, site: Site) -> Node | None:
         return None
     if not isinstance(by.op, Broadcast) or by.inputs[0].type.size == 1:
         return None
-    found = numbers(by, site)
-    if found is None or not found.size or found.min() != found.max():
+    values = numbers(by, site)
+    if values is None or not values.size or values.min() != values.max():
         return None
-    return site.make(node.op, x, fill(found.reshape(-1)[:1].reshape(()), x, site))
+    return site.make(node.op, x, fill(values.reshape(-1)[:1].reshape(()), x, site))
 
 
 def _shifted(p: Parameter, to: DType) -> Node:

@@ -75,7 +75,7 @@ def _field(annotation: Any) -> Any:
     if annotation is Type:
         return TypeField
     if origin in (Union, types.UnionType):
-        kept = [found for a in args if a is not Sym if (found := _field(a)) is not None]
+        kept = [field for a in args if a is not Sym if (field := _field(a)) is not None]
         if Sym in args:
             kept = [DimField, *(k for k in kept if k is not int)]
         if not [k for k in kept if k is not type(None)]:
@@ -116,18 +116,18 @@ def adapter(op: type[Op], exact: bool = False) -> type[BaseModel]:
                 missing = parameter.default is parameter.empty
                 hints[parameter.name] = short[parameter.name]
                 defaults[parameter.name] = dataclasses.MISSING if missing else parameter.default
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, default in defaults.items():
         annotation = _field(hints[name])
         if annotation is None:
             continue
         # pydantic reserves some names that operations use, so that every field has an alias
-        found["a_" + name] = (
+        fields["a_" + name] = (
             annotation,
             Field(... if default is dataclasses.MISSING else default, alias=name),
         )
     config = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
-    return create_model(op.mnemonic, __config__=config, __doc__=op.__doc__, **found)
+    return create_model(op.mnemonic, __config__=config, __doc__=op.__doc__, **fields)
 
 
 @cache
@@ -180,8 +180,8 @@ def check(
         valid = model.model_validate({name: _tuples(value) for name, value in given.items()})
     except ValidationError as error:
         return {}, _wrongs(error, given)
-    found = {f.alias or "": getattr(valid, name) for name, f in model.model_fields.items()}
-    return {name: value for name, value in found.items() if name in given}, []
+    values = {f.alias or "": getattr(valid, name) for name, f in model.model_fields.items()}
+    return {name: value for name, value in values.items() if name in given}, []
 
 
 def _tuples(value: Any) -> Any:
@@ -189,11 +189,11 @@ def _tuples(value: Any) -> Any:
 
 
 def _wrongs(error: ValidationError, given: Mapping[str, Any]) -> list[WrongAttribute]:
-    found: dict[str, list[Any]] = {}
+    faults_by_name: dict[str, list[Any]] = {}
     for fault in error.errors(include_url=False):
-        found.setdefault(str(fault["loc"][0]), []).append(fault)
+        faults_by_name.setdefault(str(fault["loc"][0]), []).append(fault)
     wrongs = []
-    for name, faults in found.items():
+    for name, faults in faults_by_name.items():
         first = faults[0]
         if first["type"] == "extra_forbidden":
             wrongs.append(WrongAttribute("unknown", name, (), ""))

@@ -90,10 +90,10 @@ def keywords(
         elif key in slots:
             named[key] = keyword.value
         elif op.parameters is not Op.parameters and evaluator.is_value(keyword.value):
-            found = evaluator.operand(keyword.value)
-            if not isinstance(found, Node):
+            operand = evaluator.operand(keyword.value)
+            if not isinstance(operand, Node):
                 raise evaluator.fault(keyword.value, "XL2006", f"{key} of {name} must be a tensor")
-            learned[key], where[key] = found, keyword.value
+            learned[key], where[key] = operand, keyword.value
         else:
             raise evaluator.fault(
                 keyword,
@@ -129,13 +129,13 @@ def positional(
             and not isinstance(arg, ast.List | ast.Tuple)
             and not _is_text(arg)
         ):
-            found = evaluator.value(arg)
-            if isinstance(found, Copies) and many:
-                operands += [evaluator.tensor(item, arg) for item in found.items]
-                parts += [arg] * len(found.items)
+            value = evaluator.value(arg)
+            if isinstance(value, Copies) and many:
+                operands += [evaluator.tensor(item, arg) for item in value.items]
+                parts += [arg] * len(value.items)
             else:
                 operands.append(
-                    evaluator.tensor(found, arg) if isinstance(found, Bundle | Copies) else found
+                    evaluator.tensor(value, arg) if isinstance(value, Bundle | Copies) else value
                 )
                 parts.append(arg)
         else:
@@ -178,8 +178,8 @@ def fill(evaluator: Evaluator, node: ast.Call, name: str) -> Value:
         else [given["shape"]]
     )
     sizes = tuple(
-        type_text.size_value(found, evaluator.place, evaluator.span(item))
-        for found, item in zip(shape if isinstance(shape, list) else [shape], items, strict=False)
+        type_text.size_value(extent, evaluator.place, evaluator.span(item))
+        for extent, item in zip(shape if isinstance(shape, list) else [shape], items, strict=False)
     )
     number = FILLS[name]
     value = evaluator.operand(given["value"]) if number is None else number

@@ -90,7 +90,7 @@ def repeated(count: Any, numbers: Constants | None, place: Place) -> int:
     if numbers is None:
         return 1
     try:
-        found = arithmetic.value(count, numbers, place.at("repeat"))
+        times = arithmetic.value(count, numbers, place.at("repeat"))
     except (Fault, Poisoned):
         return 1
-    return max(1, found) if type(found) is int else 1
+    return max(1, times) if type(times) is int else 1

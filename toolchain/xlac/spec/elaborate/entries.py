@@ -69,20 +69,20 @@ def elaborate(context: Elaboration, scope: Scope, section: Mapping[str, SpecEntr
 def _needs(
     context: Elaboration, scope: Scope, key: str, entry: SpecEntry[Any], owner: Mapping[str, str]
 ) -> list[str]:
-    found: dict[str, None] = {}
+    owners: dict[str, None] = {}
     try:
         for name in reads(entry.spec, scope.sees, lambda op: fields(context, op)):
             end = len(name)
             while end > 0:
                 if name[:end] in owner:
-                    found[owner[name[:end]]] = None
+                    owners[owner[name[:end]]] = None
                     break
                 if name[:end] in scope.values:
                     break
                 end = name.rfind(".", 0, end)
     except RecursionError:
         raise Fault("XL4014", "nested too deeply", entry.place.key) from None
-    return list(found)
+    return list(owners)
 
 
 def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> None:
@@ -167,5 +167,5 @@ def make(context: Elaboration, scope: Scope, key: str, spec: Any, place: Place) 
         raise Poisoned
     if (handler := context.handlers.entries.get(type(spec))) is not None:
         return handler(context, scope, spec, path, place)
-    found = expression(context, scope, spec, path, place)
-    return as_node(context, found, spec, path, place) if isinstance(found, int | float) else found
+    value = expression(context, scope, spec, path, place)
+    return as_node(context, value, spec, path, place) if isinstance(value, int | float) else value

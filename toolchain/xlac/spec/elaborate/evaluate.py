@@ -71,12 +71,12 @@ class Evaluator:
             case ast.UnaryOp():
                 return self.operator(node, _OPERATORS[type(node.op)], [node.operand])
             case ast.BoolOp():
-                found = self.value(node.values[0])
+                value = self.value(node.values[0])
                 for right in node.values[1:]:
-                    found = self.apply(
-                        node, _OPERATORS[type(node.op)], [found, self.value(right)], [node, right]
+                    value = self.apply(
+                        node, _OPERATORS[type(node.op)], [value, self.value(right)], [node, right]
                     )
-                return found
+                return value
             case ast.Compare():
                 return self.compare(node)
             case ast.IfExp() if not self.is_value(node.test):
@@ -91,8 +91,8 @@ class Evaluator:
 
     def operand(self, node: ast.expr) -> Operand:
         """A part as an operand: copies are stacked, of a bundle the main result is taken."""
-        found = self.value(node)
-        return self.tensor(found, node) if isinstance(found, Bundle | Copies) else found
+        value = self.value(node)
+        return self.tensor(value, node) if isinstance(value, Bundle | Copies) else value
 
     def tensor(self, value: Value, node: ast.expr) -> Node:
         """Copies stacked, or the main result of a bundle, as a node."""
@@ -106,17 +106,17 @@ class Evaluator:
 
     def number(self, node: ast.expr) -> int | float | bool:
         """A part that is computed when the spec is read. Raises Fault for an open size."""
-        found = arithmetic.compute(self.expression, self.scope.constants, self.place, node)
-        if isinstance(found, Sym):
+        number = arithmetic.compute(self.expression, self.scope.constants, self.place, node)
+        if isinstance(number, Sym):
             raise self.fault(
                 node,
                 "XL2017",
-                f"the size {found} is symbolic, and not a number here",
+                f"the size {number} is symbolic, and not a number here",
                 "give it with --dim, or use it in shapes only",
             )
-        if not isinstance(found, int | float):
-            raise self.fault(node, "XL2017", f"expected a number, found {found!r}")
-        return found
+        if not isinstance(number, int | float):
+            raise self.fault(node, "XL2017", f"expected a number, found {number!r}")
+        return number
 
     def name(self, node: ast.expr) -> Value | int | float | bool:
         """What a name stands for: a value, a parameter or size, true, false, inf or nan."""
@@ -149,7 +149,7 @@ class Evaluator:
         operands = [self.operand(part) for part in parts]
         if not any(isinstance(o, Node) for o in operands):
             return self.number(node)
-        found: Any = None
+        conjunction: Any = None
         for i, op in enumerate(node.ops):
             if type(op) not in _COMPARE:
                 raise self.fault(
@@ -158,8 +158,12 @@ class Evaluator:
             one = self.apply(
                 node, "compare", operands[i : i + 2], parts[i : i + 2], direction=_COMPARE[type(op)]
             )
-            found = one if found is None else self.apply(node, "and", [found, one], [node, node])
-        return found  # type: ignore[no-any-return]
+            conjunction = (
+                one
+                if conjunction is None
+                else self.apply(node, "and", [conjunction, one], [node, node])
+            )
+        return conjunction  # type: ignore[no-any-return]
 
     def apply(
         self,
@@ -226,13 +230,13 @@ def expression(
         if scope.sees(text):
             return scope.lookup(text, place)
     elif "$" in text:
-        found = (
+        value = (
             arithmetic.text_value(text, scope.constants, place)
             if text.strip().startswith("$") and _alone(text)
             else None
         )
-        if isinstance(found, str):
-            return scope.lookup(found, place)
+        if isinstance(value, str):
+            return scope.lookup(value, place)
     tree = parsed(text, place)
     return Evaluator(context, scope, tree, path, place).value(tree.tree)
 

@@ -147,8 +147,8 @@ def written(given: Any, dtype: Any, place: Place) -> Array:
             most = np.abs(array[np.isfinite(array)].astype(np.float64)).max(initial=0)
         check_room(float(most), kind, at.span)
     with np.errstate(all="ignore"):
-        found: Array = array.astype(kind.compute.numpy).astype(kind.numpy)
-    return found if isinstance(given, list) else found.reshape(())
+        elements: Array = array.astype(kind.compute.numpy).astype(kind.numpy)
+    return elements if isinstance(given, list) else elements.reshape(())
 
 
 def _whole(given: Any, array: Array) -> Array:

@@ -16,20 +16,20 @@ from xlac.spec.schema import schema
 
 def flag(scope: Scope, value: Any, place: Place) -> bool:
     """A true or false that may be arithmetic. Raises Fault."""
-    found = arithmetic.value(value, scope.constants, place)
-    if not isinstance(found, bool):
-        raise Fault("XL2006", f"expected true or false, and this is {found!r}", place.span)
-    return found
+    computed = arithmetic.value(value, scope.constants, place)
+    if not isinstance(computed, bool):
+        raise Fault("XL2006", f"expected true or false, and this is {computed!r}", place.span)
+    return computed
 
 
 def whole(scope: Scope, value: Any, place: Place, least: int, most: int) -> int:
     """A whole number that may be arithmetic. Raises Fault."""
-    found = arithmetic.value(value, scope.constants, place)
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise Fault("XL2006", f"expected a whole number, and this is {found}", place.span)
-    if not least <= found <= most:
-        raise Fault("XL2006", f"expected {least} to {most:,}, and this is {found:,}", place.span)
-    return found
+    number = arithmetic.value(value, scope.constants, place)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise Fault("XL2006", f"expected a whole number, and this is {number}", place.span)
+    if not least <= number <= most:
+        raise Fault("XL2006", f"expected {least} to {most:,}, and this is {number:,}", place.span)
+    return number
 
 
 def otherwise(
@@ -44,7 +44,7 @@ def otherwise(
         return None
     if spec.otherwise is None:
         raise Fault("XL1011", "missing key 'else': the value when 'when' is false", place.key)
-    found = expression(context, scope, spec.otherwise, path, place.at("else"))
-    if isinstance(found, int | float):
-        return as_node(context, found, spec.otherwise, path, place.at("else"))
-    return found
+    computed = expression(context, scope, spec.otherwise, path, place.at("else"))
+    if isinstance(computed, int | float):
+        return as_node(context, computed, spec.otherwise, path, place.at("else"))
+    return computed

@@ -91,8 +91,8 @@ def values(
                 if key in attributes.types_in(op):
                     given[key] = types(given[key], scope, at)
             else:
-                found = expression(context, scope, value, f"{path}.{key}", at)
-                learned[key] = as_node(context, found, value, f"{path}.{key}", at)
+                computed = expression(context, scope, value, f"{path}.{key}", at)
+                learned[key] = as_node(context, computed, value, f"{path}.{key}", at)
         except Fault as fault:
             if key in attributes.flags(op) and fault.diagnostic.code == "XL2002":
                 given[key] = value  # an attribute after all, and of the wrong kind
@@ -155,14 +155,14 @@ def inputs(
     failures: list[Fault | Poisoned] = []
     for item, spot in items:
         try:
-            found = expression(context, scope, item, path, spot)
-            if isinstance(found, Copies) and len(items) == 1 and names[-1:] and called == "concat":
-                operands += [as_node(context, one, item, path, spot) for one in found.items]
+            value = expression(context, scope, item, path, spot)
+            if isinstance(value, Copies) and len(items) == 1 and names[-1:] and called == "concat":
+                operands += [as_node(context, one, item, path, spot) for one in value.items]
             else:
                 operands.append(
-                    found
-                    if isinstance(found, int | float)
-                    else as_node(context, found, item, path, spot)
+                    value
+                    if isinstance(value, int | float)
+                    else as_node(context, value, item, path, spot)
                 )
         except Fault as fault:
             context.report.fault(fault)

@@ -110,15 +110,15 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             if (head := scope._head(name)) is not None:
-                found = scope.values.get(head)
-                if found is None:
+                value = scope.values.get(head)
+                if value is None:
                     raise Poisoned
                 rest = name[len(head) + 1 :]
-                if isinstance(found, Bundle) and rest in found.members:
-                    found, rest = found.members[rest], ""
+                if isinstance(value, Bundle) and rest in value.members:
+                    value, rest = value.members[rest], ""
                 for part in rest.split(".") if rest else ():
-                    found = member(found, part, head, name, place, at)
-                return self._bring(found, scope.frame)
+                    value = member(value, part, head, name, place, at)
+                return self._bring(value, scope.frame)
             scope = scope.parent
         raise Fault("XL2002", f"unknown value {name!r}", span, nearest(name, self.visible()))
 

@@ -56,9 +56,9 @@ def entry(evaluator: Evaluator, node: ast.expr) -> Any:
 
 def whole_number(evaluator: Evaluator, node: ast.expr) -> Any:
     """A position or a bound, which may be a symbolic size. Raises Fault."""
-    found = arithmetic.compute(
+    number = arithmetic.compute(
         evaluator.expression, evaluator.scope.constants, evaluator.place, node
     )
-    if isinstance(found, bool) or not isinstance(found, int | Sym):
-        raise evaluator.fault(node, "XL2006", f"an index is a whole number, not {found!r}")
-    return found
+    if isinstance(number, bool) or not isinstance(number, int | Sym):
+        raise evaluator.fault(node, "XL2006", f"an index is a whole number, not {number!r}")
+    return number

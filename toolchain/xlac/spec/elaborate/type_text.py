@@ -99,20 +99,20 @@ def extent(
     at, width = expression.place(node)
     span = place.inside(offset + at, width)
     try:
-        found = compute(expression, constants, place, node)
+        number = compute(expression, constants, place, node)
     except Fault as fault:
         raise Fault(fault.diagnostic.code, str(fault), span, fault.diagnostic.hint) from None
-    return size_value(found, place, span)
+    return size_value(number, place, span)
 
 
-def size_value(found: Any, place: Place, span: Any = None) -> Dim:
+def size_value(number: Any, place: Place, span: Any = None) -> Dim:
     """A number as a size. Raises Fault."""
-    if isinstance(found, Sym):
-        return found
-    if isinstance(found, bool) or not isinstance(found, int):
+    if isinstance(number, Sym):
+        return number
+    if isinstance(number, bool) or not isinstance(number, int):
         raise Fault(
-            "XL2006", f"a size is a whole number, not {shown_value(found)}", span or place.span
+            "XL2006", f"a size is a whole number, not {shown_value(number)}", span or place.span
         )
-    if found < 0:
-        raise Fault("XL2006", f"a size is not negative, and this is {found}", span or place.span)
-    return found
+    if number < 0:
+        raise Fault("XL2006", f"a size is not negative, and this is {number}", span or place.span)
+    return number

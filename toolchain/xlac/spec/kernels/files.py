@@ -36,7 +36,7 @@ def read(
     merged: Merged, report: Report, folder: Path, allow_outside: bool
 ) -> dict[str, dict[str, KernelText]]:
     """The kernels of every operation by target; what cannot be taken is reported."""
-    found: dict[str, dict[str, KernelText]] = {}
+    kernels: dict[str, dict[str, KernelText]] = {}
     known = sorted({*RELEASED, *installed()} - {REFERENCE})
     for name, entry in merged.ops.items():
         for target, like in entry.spec.kernels.items():
@@ -51,15 +51,15 @@ def read(
                 report.fault(fault)
             else:
                 kernel = KernelText(target, language, path, text, spec, place)
-                found.setdefault(name, {})[target] = kernel
-    return found
+                kernels.setdefault(name, {})[target] = kernel
+    return kernels
 
 
-def paths(found: Mapping[str, Mapping[str, KernelText]]) -> dict[str, dict[str, Path]]:
+def paths(kernels_by_op: Mapping[str, Mapping[str, KernelText]]) -> dict[str, dict[str, Path]]:
     """Where the files are, by operation and target."""
     return {
         name: {target: kernel.path for target, kernel in kernels.items()}
-        for name, kernels in found.items()
+        for name, kernels in kernels_by_op.items()
     }
 
 

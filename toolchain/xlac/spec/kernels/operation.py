@@ -64,7 +64,7 @@ def _sizes(
     shapes: Mapping[str, Shape],
 ) -> tuple[tuple[str, Dim], ...]:
     """The named sizes in the order in which the types name them; a shape as its elements."""
-    found: dict[str, Dim] = {}
+    named_sizes: dict[str, Dim] = {}
     for section, types in (("inputs", entry.spec.inputs), ("outputs", entry.spec.outputs)):
         for key, text in types.items():
             _, extents, _ = type_parts(text, constants, entry.place.at(section, key))
@@ -72,10 +72,10 @@ def _sizes(
                 if isinstance(tree, ast.Starred):
                     name = tree.value.id if isinstance(tree.value, ast.Name) else "S"
                     if name in shapes:
-                        found.setdefault(name, volume(shapes[name]))
+                        named_sizes.setdefault(name, volume(shapes[name]))
                 elif isinstance(tree, ast.Name) and tree.id in sizes:
-                    found.setdefault(tree.id, sizes[tree.id])
-    return tuple(found.items())
+                    named_sizes.setdefault(tree.id, sizes[tree.id])
+    return tuple(named_sizes.items())
 
 
 def _attributes(
@@ -84,7 +84,7 @@ def _attributes(
     """The parameters as a kernel takes them: numbers, and names of element types as such. One whose
     default is no whole number is a double, whatever was given.
     """
-    found: list[tuple[str, Any]] = []
+    attributes: list[tuple[str, Any]] = []
     for key, default in entry.spec.params.items():
         value = constants.params[key]
         if isinstance(value, bool | int):
@@ -96,8 +96,8 @@ def _attributes(
         if not isinstance(value, int | float | DType):
             problem = f"kernels take numbers and element types, and {key} is neither"
             raise Fault("XL3031", problem, _param(entry, key), "leave out kernels, or this")
-        found.append((key, value))
-    return tuple(found)
+        attributes.append((key, value))
+    return tuple(attributes)
 
 
 def _param(entry: SpecEntry[schema.OpSpec], key: str) -> Any:
@@ -110,16 +110,16 @@ def _tolerance(entry: SpecEntry[schema.OpSpec], body: Graph) -> tuple[float, flo
     """
     given = entry.spec.tolerance
     if isinstance(given, KernelTolerance):
-        found = float(given.relative), float(given.absolute)
+        tolerance = float(given.relative), float(given.absolute)
     elif given is not None:
-        found = float(given), 0.0
+        tolerance = float(given), 0.0
     else:
         usual = (USUAL.get(node.type.dtype, 0.0) for node in body.outputs.values())
-        found = max(usual, default=0.0), 0.0
-    if not all(0 <= bound < float("inf") for bound in found):
+        tolerance = max(usual, default=0.0), 0.0
+    if not all(0 <= bound < float("inf") for bound in tolerance):
         place = entry.place.at("tolerance")
         raise Fault("XL3031", "a tolerance is a number that is not negative", place.span)
-    return *found, isinstance(given, KernelTolerance) and given.finite
+    return *tolerance, isinstance(given, KernelTolerance) and given.finite
 
 
 def _kernel(
@@ -147,20 +147,20 @@ def _kernel(
         given = arithmetic.value(getattr(spec, field), constants, at)
         if field not in spec.model_fields_set:
             return int(given)
-        found = size_value(given, at)
-        if isinstance(found, int) and not least <= found <= most:
-            problem = f"{field} is {found}, and must be {least} to {most}"
+        value = size_value(given, at)
+        if isinstance(value, int) and not least <= value <= most:
+            problem = f"{field} is {value}, and must be {least} to {most}"
             raise Fault("XL3031", problem, at.span)
-        if not isinstance(found, int) and bounds(found)[0] < least:
-            problem = f"{field} is {found}, which may be {bounds(found)[0]}: less than {least}"
+        if not isinstance(value, int) and bounds(value)[0] < least:
+            problem = f"{field} is {value}, which may be {bounds(value)[0]}: less than {least}"
             raise Fault("XL3031", problem, at.span, "raise the least size (`min`), or add to it")
-        return found
+        return value
 
     def fixed(field: str, least: int, most: int) -> int:
-        found = number(field, least, most)
-        if not isinstance(found, int):
+        value = number(field, least, most)
+        if not isinstance(value, int):
             raise Fault("XL3031", f"{field} is a number known at build time", place.at(field).span)
-        return found
+        return value
 
     return KernelFile(
         kernel.target,

@@ -19,8 +19,8 @@ def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, 
     import xlac.ops
 
     assert xlac.ops
-    found = schema.Document.model_json_schema(by_alias=True)
-    definitions = found["$defs"]
+    whole = schema.Document.model_json_schema(by_alias=True)
+    definitions = whole["$defs"]
     node = definitions["OpNode"]
     known = [name for name in OPS if name not in STRUCTURAL or name == "call"]
     names = [*(custom or {}), *LITERALS, *known]
@@ -37,7 +37,7 @@ def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, 
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"xlac-spec-{strict.VERSION}.schema.json",
-        **found,
+        **whole,
         "title": "xlac spec",
     }
 
@@ -59,7 +59,7 @@ def _case(name: str, op: type[Op], definitions: dict[str, Any]) -> dict[str, Any
 
 def _learned(op: type[Op]) -> list[str]:
     """The names of all tensors that an operation learns in its samples."""
-    found: dict[str, None] = {}
+    names_seen: dict[str, None] = {}
     if op.parameters is Op.parameters:
         return []
     for sample in op.samples():
@@ -70,8 +70,8 @@ def _learned(op: type[Op]) -> list[str]:
             except (ValueError, TypeError, IndexError):
                 continue
             if len(names) + count == len(sample.inputs):
-                found.update(dict.fromkeys(names))
-    return list(found)
+                names_seen.update(dict.fromkeys(names))
+    return list(names_seen)
 
 
 def _computable(value: dict[str, Any]) -> dict[str, Any]:

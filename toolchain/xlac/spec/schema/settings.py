@@ -31,14 +31,14 @@ def read_dims(
     for name, entry in merged.dims.items():
         try:
             size = declared_dim(name, entry)
-            found: int | Symbol = size
+            open_or_known: int | Symbol = size
             if name in given:
-                found = narrowed(name, size, given[name], entry.place)
-            if isinstance(found, int):
-                sizes[name] = found
+                open_or_known = narrowed(name, size, given[name], entry.place)
+            if isinstance(open_or_known, int):
+                sizes[name] = open_or_known
             else:
-                symbols[name] = found
-                sizes[name] = Sym((((found,), 1),))
+                symbols[name] = open_or_known
+                sizes[name] = Sym((((open_or_known,), 1),))
         except Fault as fault:
             report.fault(fault)
             sizes[name] = 1
@@ -106,8 +106,8 @@ def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -
         low, high = given
     elif isinstance(given, int):
         low = high = given
-    elif found := ranges.read(str(given), *_ends(declared)):
-        low, high = found
+    elif ends := ranges.read(str(given), *_ends(declared)):
+        low, high = ends
     else:
         raise Fault("XL2014", f"{given!r} is no size for {name!r}", place.key, "write 8, or 1..8")
     if isinstance(declared, int):
@@ -151,13 +151,13 @@ def read_params(
                 None,
                 nearest(name, merged.params),
             )
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, entry in merged.params.items():
         default = entry.spec
         if name in merged.dims:
             report.add("XL1021", f"{name!r} is a size and a parameter", entry.place.key)
         if name in given and (default is None or _alike(default, given[name])):
-            found[name] = given[name]
+            values[name] = given[name]
             continue
         if name in given:
             report.add(
@@ -173,23 +173,23 @@ def read_params(
                 entry.place.key,
                 f"give it with --set {name}=…",
             )
-            found[name] = 1
+            values[name] = 1
         else:
             try:
-                found[name] = arithmetic.value(
-                    default, Constants(found, sizes, {*merged.params}), entry.place
+                values[name] = arithmetic.value(
+                    default, Constants(values, sizes, {*merged.params}), entry.place
                 )
             except Fault as fault:
                 report.fault(fault)
-                found[name] = 1
+                values[name] = 1
             except Poisoned:
                 report.add(
                     "XL2003",
                     f"parameter {name!r} reads one that is declared later",
                     entry.place.span,
                 )
-                found[name] = 1
-    return found
+                values[name] = 1
+    return values
 
 
 def _alike(default: Any, value: Any) -> bool:

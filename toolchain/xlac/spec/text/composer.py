@@ -98,7 +98,7 @@ class _Composer:
                 "XL4013", f"the file holds more than {MAX_VALUES:,} values", _span(self.file, mark)
             )
         if kind is yaml.ScalarEvent:
-            found = self.scalar(event)
+            value = self.scalar(event)
         else:
             if depth >= MAX_DEPTH:
                 raise SourceError(
@@ -108,14 +108,14 @@ class _Composer:
                     ),
                 )
             if kind is yaml.SequenceStartEvent:
-                found = self.sequence(event, depth + 1)
+                value = self.sequence(event, depth + 1)
             else:
-                found = self.mapping(event, depth + 1)
+                value = self.mapping(event, depth + 1)
         if event.anchor is not None:
             if event.anchor in self.anchors:
                 self.fault("XL1005", f"anchor &{event.anchor} is defined twice", mark)
-            self.anchors[event.anchor] = found
-        return found
+            self.anchors[event.anchor] = value
+        return value
 
     def alias(self, event: Any) -> YamlValue:
         known = self.anchors.get(event.anchor)
@@ -189,7 +189,7 @@ class _Composer:
 
     def mapping(self, event: Any, depth: int) -> YamlValue:
         start, size, style = event.start_mark, 1, event.flow_style
-        found: dict[str, YamlValue] = {}
+        values: dict[str, YamlValue] = {}
         keys: dict[str, tuple[int, int, int]] = {}
         last = ""
         get = self.parser.get_event
@@ -216,10 +216,10 @@ class _Composer:
                 and last
                 and value.data is None
                 and value.start == value.end
-                and _open(found[last])
+                and _open(values[last])
             ):
-                found[last] = self.join(
-                    found[last], YamlValue(name, 0, 0, mark.index, event.end_mark.index)
+                values[last] = self.join(
+                    values[last], YamlValue(name, 0, 0, mark.index, event.end_mark.index)
                 )
                 continue
             width = max(
@@ -228,7 +228,7 @@ class _Composer:
                 if event.end_mark.line == mark.line
                 else len(name),
             )
-            if name in found:
+            if name in values:
                 first = keys[name][0] + 1
                 self.fault(
                     "XL1005",
@@ -238,11 +238,17 @@ class _Composer:
                     width,
                 )
                 continue
-            found[name], keys[name] = value, (mark.line, mark.column, width)
+            values[name], keys[name] = value, (mark.line, mark.column, width)
             last = name
             size += value.size
         return YamlValue(
-            found, start.line, start.column, start.index, event.end_mark.index, keys=keys, size=size
+            values,
+            start.line,
+            start.column,
+            start.index,
+            event.end_mark.index,
+            keys=keys,
+            size=size,
         )
 
     def join(self, first: YamlValue, second: YamlValue) -> YamlValue:

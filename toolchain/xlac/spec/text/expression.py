@@ -86,11 +86,11 @@ def _outside(text: str, change: Callable[[str], str]) -> str:
     """A text with what stands outside of quotation marks changed."""
     if "'" not in text and '"' not in text:
         return change(text)
-    found, end = [], 0
+    pieces, end = [], 0
     for quoted in _QUOTED.finditer(text):
-        found += [change(text[end : quoted.start()]), quoted[0]]
+        pieces += [change(text[end : quoted.start()]), quoted[0]]
         end = quoted.end()
-    return "".join([*found, change(text[end:])])
+    return "".join([*pieces, change(text[end:])])
 
 
 @lru_cache(maxsize=KEPT)

@@ -117,7 +117,7 @@ def _comments(data: Any) -> None:
 
 def _literal_lines(text: str) -> set[int]:
     """The numbers of the lines inside block scalars: those are text, not layout."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     stack = [compose(Path("formatted"), text).root]
     while stack:
         value = stack.pop()
@@ -126,21 +126,21 @@ def _literal_lines(text: str) -> set[int]:
         elif isinstance(value.data, list):
             stack += value.data
         elif value.style in ("|", ">"):
-            found |= set(
+            numbers |= set(
                 range(value.line + 1, value.line + text[value.start : value.end].count("\n") + 1)
             )
-    return found
+    return numbers
 
 
 def _spaced(lines: list[str], literal: set[int]) -> list[str]:
     """One blank line at most in a row, and comments indented like what they stand before."""
-    found: list[str] = []
+    spaced: list[str] = []
     for number, line in enumerate(lines):
         if number in literal:
-            found.append(line)
+            spaced.append(line)
             continue
         line = line.rstrip()
-        if not line and (not found or not found[-1]):
+        if not line and (not spaced or not spaced[-1]):
             continue
         if line.lstrip().startswith("#"):
             after = next(
@@ -152,7 +152,7 @@ def _spaced(lines: list[str], literal: set[int]) -> list[str]:
                 "",
             )
             before = next(
-                (one for one in reversed(found) if one and not one.lstrip().startswith("#")), ""
+                (one for one in reversed(spaced) if one and not one.lstrip().startswith("#")), ""
             )
             own = _indent(line)
             line = (
@@ -164,15 +164,15 @@ def _spaced(lines: list[str], literal: set[int]) -> list[str]:
                 )
                 + line.lstrip()
             )
-        found.append(line)
-    return found
+        spaced.append(line)
+    return spaced
 
 
 def _aligned(lines: list[str]) -> list[str]:
     """Comments behind values, two spaces away; those on lines that follow each other, in one
     column.
     """
-    found: list[str] = []
+    aligned: list[str] = []
     run: list[tuple[str, str]] = []
     for line in [*lines, ""]:
         value, mark, comment = line.partition("#" + MARK)
@@ -180,10 +180,10 @@ def _aligned(lines: list[str]) -> list[str]:
             run.append((value.rstrip(), "#" + comment))
             continue
         column = max((len(value) for value, _ in run), default=0) + 2
-        found += [value.ljust(column) + comment for value, comment in run]
+        aligned += [value.ljust(column) + comment for value, comment in run]
         run = []
-        found.append(line)
-    return found[:-1]
+        aligned.append(line)
+    return aligned[:-1]
 
 
 def _indent(line: str) -> int:

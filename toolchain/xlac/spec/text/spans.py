@@ -97,14 +97,14 @@ class CallSpans:
 
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
         """The value of an attribute, or a part of it."""
-        found = (self.attributes or {}).get(name)
+        tree = (self.attributes or {}).get(name)
         for key in path:
             if (
-                isinstance(found, ast.List | ast.Tuple)
+                isinstance(tree, ast.List | ast.Tuple)
                 and isinstance(key, int)
-                and key < len(found.elts)
+                and key < len(tree.elts)
             ):
-                found = found.elts[key]
-        return self._span(found) if found is not None else self.whole()
+                tree = tree.elts[key]
+        return self._span(tree) if tree is not None else self.whole()
 
     attribute_key = attribute

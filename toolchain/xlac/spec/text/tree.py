@@ -71,9 +71,9 @@ class Source:
 
         `offset` and `width` select characters of a scalar's text.
         """
-        value, found = self.find(path)
-        if found != path and found:
-            return self.key_span(found)
+        value, nearest = self.find(path)
+        if nearest != path and nearest:
+            return self.key_span(nearest)
         if isinstance(value.data, dict | list) and path:
             end = self.text.find("\n", value.start)
             first = self.text[value.start : min(value.end, end if end >= 0 else len(self.text))]
@@ -87,9 +87,9 @@ class Source:
         """Where the key that ends `path` is."""
         if not path:
             return Span(self.file, 1, 1)
-        around, found = self.find(path[:-1])
+        around, nearest = self.find(path[:-1])
         key = path[-1]
-        if found == path[:-1] and isinstance(key, str) and key in around.keys:
+        if nearest == path[:-1] and isinstance(key, str) and key in around.keys:
             line, column, width = around.keys[key]
             return Span(self.file, line + 1, column + 1, width)
         return self.span(path)
@@ -116,10 +116,10 @@ class Source:
             if char.isspace():
                 places.append(at)
                 continue
-            found = raw.find(char, at)
+            position = raw.find(char, at)
             # a character that was written as an escape stands near here
-            places.append(max(found, at))
-            at = max(found + 1, at)
+            places.append(max(position, at))
+            at = max(position + 1, at)
         if offset >= len(places):
             place, end = at, at + 1
         else:

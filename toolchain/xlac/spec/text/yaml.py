@@ -52,9 +52,9 @@ def _decode(file: Path, raw: bytes) -> str:
         raise spec_error(
             "XL1001", f"byte 0x{raw[error.start]:02x} is not UTF-8", _at(file, before)
         ) from None
-    if found := re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ufffe\uffff]", text):
-        message = f"character U+{ord(found[0]):04X} is not allowed in YAML"
-        raise spec_error("XL1003", message, _at(file, text[: found.start()]))
+    if match := re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ufffe\uffff]", text):
+        message = f"character U+{ord(match[0]):04X} is not allowed in YAML"
+        raise spec_error("XL1003", message, _at(file, text[: match.start()]))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -117,13 +117,15 @@ def _split(node: Node, operands: list[dict[Key, Node]]) -> dict[Key, Node]:
     first, *others = operands
     if node.op.mnemonic in ("add", "sub"):
         minus = node.op.mnemonic == "sub"
-        found = dict(first)
+        joined = dict(first)
         for key, term in others[0].items():
-            if key in found:
-                found[key] = build.sub(found[key], term) if minus else build.add(found[key], term)
+            if key in joined:
+                joined[key] = (
+                    build.sub(joined[key], term) if minus else build.add(joined[key], term)
+                )
             else:
-                found[key] = build.apply1("neg", term) if minus else term
-        return found
+                joined[key] = build.apply1("neg", term) if minus else term
+        return joined
     if node.op.mnemonic in FACTORS:
         swapped = node.op.mnemonic == "mul" and list(first) == [None]
         terms, factor = (others[0], first) if swapped else (first, others[0])

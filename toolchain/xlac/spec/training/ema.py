@@ -77,14 +77,14 @@ class ExponentialAverage:
         """
         new = build.cast(weight, average.type.dtype)
         moved = build.mul(build.sub(new, average), build.cast(share, average.type.dtype))
-        found = build.add(average, moved)
+        following = build.add(average, moved)
         done = build.add(count, 1)
         if self.spec.after:
-            found = build.select(build.compare(done, "le", self.spec.after), new, found)
+            following = build.select(build.compare(done, "le", self.spec.after), new, following)
         if self.spec.every > 1:
             turn = build.compare(build.apply1("rem", done, self.spec.every), "eq", 0)
-            found = build.select(turn, found, average)
-        return found
+            following = build.select(turn, following, average)
+        return following
 
 
 def _check_decay(decay: Any, at: Place) -> None:
@@ -103,12 +103,12 @@ def read_average(
         decay: Any = arithmetic.value(spec.decay, constants, at)
         if not isinstance(decay, str):
             _check_decay(decay, at)
-        found = ExponentialAverage(
+        ema = ExponentialAverage(
             decay if isinstance(decay, str) else float(decay), spec, constants, place
         )
-        found.share(context, build.param("step", DType.F32))  # raises for mistakes in an expression
-        found.check(context)
-        return found
+        ema.share(context, build.param("step", DType.F32))  # raises for mistakes in an expression
+        ema.check(context)
+        return ema
     except Fault as fault:
         context.report.fault(fault)
     except Poisoned:

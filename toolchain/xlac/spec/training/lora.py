@@ -113,7 +113,7 @@ def low_rank(
     for node in walk(roots):
         for i in node.inputs:
             uses.setdefault(i, []).append(node)
-    found: dict[str, LowRank] = {}
+    factors: dict[str, LowRank] = {}
     for pattern, spec in specs.items():
         at = place.at("lora", pattern)
         names = [name for name in weights if fnmatchcase(name, pattern)]
@@ -125,19 +125,19 @@ def low_rank(
                 nearest(pattern, weights),
             )
         for name in names:
-            if name in found:
+            if name in factors:
                 continue
             try:
-                found[name] = _factors(weights[name], spec, uses.get(weights[name], []), at)
+                factors[name] = _factors(weights[name], spec, uses.get(weights[name], []), at)
             except Fault as fault:
                 report.fault(fault)
             else:
-                for node in (found[name].a, found[name].b):
+                for node in (factors[name].a, factors[name].b):
                     if node.name in context.weights:
                         report.add(
                             "XL1021", f"the model has a weight called {node.name!r} already", at.key
                         )
-    return found
+    return factors
 
 
 def _factors(weight: Node, spec: LoraSpec, uses: Sequence[Node], at: Place) -> LowRank:

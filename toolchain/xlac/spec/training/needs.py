@@ -69,8 +69,8 @@ def check_steps(
     graph = Graph("at a step", (step,), {"found": made(step)})
     for number in steps:
         with np.errstate(all="ignore"):
-            found = float(interpret(graph, {"step": np.asarray(float(number))})["found"])
-        if math.isnan(found) or not 0 <= found <= most:
+            value = float(interpret(graph, {"step": np.asarray(float(number))})["found"])
+        if math.isnan(value) or not 0 <= value <= most:
             raise Fault(
-                "XL1012", f"{problem}, and at step {number} this is {found:g}", place.span, hint
+                "XL1012", f"{problem}, and at step {number} this is {value:g}", place.span, hint
             )

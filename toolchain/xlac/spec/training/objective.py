@@ -35,11 +35,11 @@ class Values:
 
     def nodes(self) -> list[Node]:
         """All these nodes, in a fixed order."""
-        found = list(self.outputs.values())
+        nodes = list(self.outputs.values())
         for mean in (*self.losses, *self.metrics.values()):
             if mean is not None:
-                found += mean.nodes()
-        return found
+                nodes += mean.nodes()
+        return nodes
 
     def graph(self, name: str) -> Graph:
         """A graph of the outputs and losses."""
@@ -95,7 +95,7 @@ def losses(
                 place.at("order").key,
                 "losses: {NAME: {loss: …, optimizer: …}}",
             )
-        found: list[tuple[str, Place, LossSpec | TrainSpec]] = [("", place, spec)]
+        named: list[tuple[str, Place, LossSpec | TrainSpec]] = [("", place, spec)]
     else:
         for key in OWN:
             if key in given:
@@ -103,11 +103,11 @@ def losses(
                 report.add(
                     "XL2005", f"each of several losses has its own {key!r}", place.at(key).key, hint
                 )
-        found = [(name, place.at("losses", name), one) for name, one in spec.losses.items()]
-    for _, at, one in found:
+        named = [(name, place.at("losses", name), one) for name, one in spec.losses.items()]
+    for _, at, one in named:
         if one.clip is not None and one.clip.norm is None and one.clip.value is None:
             report.add("XL1012", "clip needs norm or value", at.at("clip").key, "clip: {norm: 1.0}")
-    return found
+    return named
 
 
 def check_names(spec: TrainSpec, place: Place, report: Report) -> None:
@@ -178,13 +178,13 @@ def learning(
         made[pattern] = _optimizer_or_none(
             merged, context, named, {**given, **own}, constants, group, pattern
         )
-    found: dict[str, Optimizer] = {}
+    optimizers: dict[str, Optimizer] = {}
     for name in chosen:
         first = next((p for p in spec.groups if fnmatchcase(name, p)), "")
         one = made.get(first)
         if one is not None:
-            found[name] = one
-    return found
+            optimizers[name] = one
+    return optimizers
 
 
 def _optimizer_or_none(

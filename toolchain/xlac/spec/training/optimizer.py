@@ -59,20 +59,20 @@ class Optimizer:
 
     def slots(self, weight: Type) -> dict[str, tuple[Type, float]]:
         """The optimizer state for a weight: types and initial values by name. Raises Fault."""
-        found: dict[str, tuple[Type, float]] = {}
+        slots: dict[str, tuple[Type, float]] = {}
         constants = self._constants(weight)
         for name, slot in self.entry.spec.state.items():
             at = self.entry.place.at("state", name)
             if not isinstance(slot, SlotSpec):
-                found[name] = weight, slot
+                slots[name] = weight, slot
             elif computed(slot.when, constants, at.at("when")):
                 shape = computed(slot.shape, constants, at.at("shape"))
                 if not isinstance(shape, list):
                     problem = f"the sizes of {name!r} are a list, and this is {shape!r}"
                     raise Fault("XL2006", problem, at.at("shape").span, "shape[:-1] + [1]")
                 sizes = [type_text.size_value(size, at.at("shape")) for size in shape]
-                found[name] = weight.with_shape(tuple(sizes)), slot.init
-        return found
+                slots[name] = weight.with_shape(tuple(sizes)), slot.init
+        return slots
 
     def update(
         self,
@@ -102,7 +102,7 @@ class Optimizer:
                 f"optimizer {self.name!r} has weights of its own: {', '.join(context.weights)}"
             )
             raise Fault("XL2012", problem, place.at("expr").key, "what it keeps is its state")
-        found: dict[str, Node] = {}
+        updated: dict[str, Node] = {}
         for name, old in {"w": weight, **kept}.items():
             if name not in spec.next:
                 hint = f"next: {{{name}: …}}"
@@ -123,7 +123,7 @@ class Optimizer:
             )
             if node.shape != old.shape:
                 raise Fault("XL2013", f"{name!r} is {old.type}, and becomes {node.type}", at.span)
-            found[name] = build.cast(node, old.type.dtype)
+            updated[name] = build.cast(node, old.type.dtype)
         for name in spec.next:
             if name != "w" and name not in spec.state:
                 raise Fault(
@@ -132,7 +132,7 @@ class Optimizer:
                     place.at("next", name).key,
                     nearest(name, ["w", *spec.state]),
                 )
-        return found
+        return updated
 
 
 def resolution(dtype: DType) -> float:

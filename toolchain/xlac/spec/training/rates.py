@@ -26,10 +26,10 @@ from xlac.spec.training.needs import FIRST, check_steps, finite, unmet
 def built_in() -> Merged:
     """The built-in optimizers and schedules."""
     report = Report()
-    found = read_document(Path(__file__).with_name("optimizers.yaml"), report)
+    document = read_document(Path(__file__).with_name("optimizers.yaml"), report)
     report.finish()
-    assert found is not None
-    return found
+    assert document is not None
+    return document
 
 
 @dataclass(frozen=True, eq=False)

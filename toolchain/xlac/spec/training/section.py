@@ -68,11 +68,11 @@ class Training:
     @property
     def learns(self) -> dict[str, Optimizer]:
         """The weights that learn, each with the first optimizer that updates it."""
-        found: dict[str, Optimizer] = {}
+        optimizers: dict[str, Optimizer] = {}
         for objective in self.objectives:
             for name, one in objective.learns.items():
-                found.setdefault(name, one)
-        return found
+                optimizers.setdefault(name, one)
+        return optimizers
 
 
 def read_training(
@@ -275,10 +275,15 @@ def _check_optimizers(training: Training) -> None:
 
 def _at_spec(fault: Fault, one: Optimizer) -> Fault:
     """A fault inside a built-in optimizer, moved to the place where the spec names it."""
-    found = fault.diagnostic
-    if found.span is None or found.span.file != built_in().place.span.file:
+    diagnostic = fault.diagnostic
+    if diagnostic.span is None or diagnostic.span.file != built_in().place.span.file:
         return fault
-    return Fault(found.code, f"optimizer {one.name!r}: {found.message}", one.place.key, found.hint)
+    return Fault(
+        diagnostic.code,
+        f"optimizer {one.name!r}: {diagnostic.message}",
+        one.place.key,
+        diagnostic.hint,
+    )
 
 
 def scalar_type(training: Training) -> DType:

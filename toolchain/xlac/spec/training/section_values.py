@@ -34,7 +34,7 @@ class SectionReader:
         self, spec: TrainSpec, asked: Sequence[tuple[str, Place, Any]], outputs: Mapping[str, Node]
     ) -> Values:
         """The losses and metrics; mistakes go to the report, and give None for that one."""
-        found = [
+        losses = [
             self.mean(one.loss, name or "loss", at.at("loss")) if one.loss is not None else None
             for name, at, one in asked
         ]
@@ -43,7 +43,7 @@ class SectionReader:
             for name, text in spec.metrics.items()
         }
         check_names(spec, self.place, self.context.report)
-        return Values(outputs, found, metrics)
+        return Values(outputs, losses, metrics)
 
     def mean(self, text: Any, name: str, at: Place) -> BatchMean | None:
         """The mean given by an expression, or by `sum` and `count`; mistakes go to the report."""
@@ -57,9 +57,9 @@ class SectionReader:
                 return BatchMean(build.div(total, build.cast(number, total.type.dtype)), number)
             value = self._scalar(text, name, at)
             check_finite(value, at)
-            found = batch_mean(value, self.scope.constants.dims.get(self.batch, 1))
-            self.context.stamp(found.nodes(), Origin(f"train.{name}", at.span))
-            return found
+            mean = batch_mean(value, self.scope.constants.dims.get(self.batch, 1))
+            self.context.stamp(mean.nodes(), Origin(f"train.{name}", at.span))
+            return mean
         except Fault as fault:
             self.context.report.fault(fault)
         except Poisoned:

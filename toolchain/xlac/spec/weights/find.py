@@ -74,10 +74,10 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> La
 
 def _read(file: TensorFile, name: str, type: Type) -> Callable[[], Array]:
     def make() -> Array:
-        found = elements(file, name)
-        if found.dtype == type.dtype.numpy:
-            return found
-        wider = found.astype(type.dtype.numpy)
+        array = elements(file, name)
+        if array.dtype == type.dtype.numpy:
+            return array
+        wider = array.astype(type.dtype.numpy)
         wider.flags.writeable = False
         return wider
 

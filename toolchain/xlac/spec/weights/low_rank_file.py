@@ -21,7 +21,7 @@ METADATA = "lora"
 """The key under which a file says of each weight the scale of its factors, and whether the weight
 has its inputs first (`transposed`).
 """
-Found = dict[str, tuple[TensorFile, str]]
+TensorsByName = dict[str, tuple[TensorFile, str]]
 
 
 def merged(weight: Array, a: Array, b: Array, scale: float, transposed: bool) -> Array:
@@ -32,8 +32,8 @@ def merged(weight: Array, a: Array, b: Array, scale: float, transposed: bool) ->
     change = wide[2].reshape(len(wide[2]), -1) @ wide[1].reshape(len(wide[1]), -1)
     if transposed:
         change = change.T
-    found: Array = wide[0] + scale * change.reshape(wide[0].shape)
-    return found.astype(np.asarray(weight).dtype)
+    changed: Array = wide[0] + scale * change.reshape(wide[0].shape)
+    return changed.astype(np.asarray(weight).dtype)
 
 
 @dataclass(eq=False)
@@ -58,9 +58,9 @@ class MergedFile:
 
     def __getitem__(self, name: str, /) -> Array:
         a, b = (self.factors[part] for part in self.parts)
-        found = merged(self.base[name], a, b, self.scale, self.transposed)
-        found.flags.writeable = False
-        return found
+        weight = merged(self.base[name], a, b, self.scale, self.transposed)
+        weight.flags.writeable = False
+        return weight
 
 
 def factor_file(file: TensorFile) -> bool:
@@ -68,12 +68,12 @@ def factor_file(file: TensorFile) -> bool:
     return isinstance(file, SafetensorsFile) and METADATA in file.metadata
 
 
-def with_factors(found: Found, file: TensorFile) -> Found:
+def with_factors(tensors: TensorsByName, file: TensorFile) -> TensorsByName:
     """Tensors by name with what a file of factors changes: weights that they are merged into, and
     whole tensors that learned beside them. Raises BadFile for factors that do not fit.
     """
     assert isinstance(file, SafetensorsFile)
-    changed, parts = dict(found), set[str]()
+    changed, parts = dict(tensors), set[str]()
     for name, (scale, transposed) in _factor_metadata(file).items():
         head = name.removesuffix(".weight")
         names = next(
@@ -81,10 +81,10 @@ def with_factors(found: Found, file: TensorFile) -> Found:
         )
         if names is None:
             raise BadFile(f"it has no factors of {name!r}")
-        if name not in found:
+        if name not in tensors:
             raise BadFile(f"it has factors of {name!r}, which no file before it has")
         parts.update(names)
-        base, own = found[name]
+        base, own = tensors[name]
         a, b = (file.tensors[part] for part in names)
         turned = _transposed(name, base.tensors[own], a, b, transposed)
         changed[name] = (MergedFile(base, own, file, names, scale, turned), own)
@@ -105,13 +105,15 @@ def _factor_metadata(file: SafetensorsFile) -> dict[str, tuple[float, bool | Non
     """By weight: the scale of its factors, and whether it is [in, out], if the file says so."""
     try:
         entries = json.loads(file.metadata[METADATA])
-        found = {str(n): (float(one["scale"]), one.get("transposed")) for n, one in entries.items()}
+        scales = {
+            str(n): (float(one["scale"]), one.get("transposed")) for n, one in entries.items()
+        }
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise BadFile("what it says of its factors is not as written") from None
-    for name, (scale, transposed) in found.items():
+    for name, (scale, transposed) in scales.items():
         if not isfinite(scale) or not isinstance(transposed, bool | None):
             raise BadFile(f"its metadata of the factors of {name!r} are invalid")
-    return found
+    return scales
 
 
 def _transposed(

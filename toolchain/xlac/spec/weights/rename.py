@@ -46,7 +46,7 @@ def renamed(
             continue
         compiled.append((rule, text, at))
     used: set[int] = set()
-    found: dict[str, str] = {}
+    originals: dict[str, str] = {}
     deadline = time.monotonic() + SECONDS
     for name in names:
         new = name
@@ -55,16 +55,16 @@ def renamed(
                 break
             if time.monotonic() > deadline:
                 report.add("XL3008", f"renaming takes longer than {SECONDS:g} s", at.key)
-                return found
+                return originals
             changed, count = rule.subn(text, new)
             if count:
                 used.add(number)
                 new = changed
-        if new in found:
+        if new in originals:
             report.add(
-                "XL3009", f"tensors {found[new]!r} and {name!r} both become {new!r}", place.key
+                "XL3009", f"tensors {originals[new]!r} and {name!r} both become {new!r}", place.key
             )
-        found[new] = name
+        originals[new] = name
     for number, (rule, _, at) in enumerate(compiled):
         if number not in used:
             report.add(
@@ -73,7 +73,7 @@ def renamed(
                 at.key,
                 "remove it, or correct it",
             )
-    return found
+    return originals
 
 
 def unsafe(pattern: str) -> str | None:

@@ -74,8 +74,8 @@ class SafetensorsFile(Mapping[str, Array]):
     @property
     def metadata(self) -> dict[str, str]:
         """What the file says of itself: texts by name; others are left out."""
-        found = _parse(self._header).get("__metadata__")
-        some = found.items() if isinstance(found, dict) else ()
+        texts = _parse(self._header).get("__metadata__")
+        some = texts.items() if isinstance(texts, dict) else ()
         return {name: text for name, text in some if isinstance(text, str)}
 
     def __getitem__(self, name: str) -> Array:
@@ -102,9 +102,9 @@ class SafetensorsFile(Mapping[str, Array]):
 
 
 def _tensors(header: bytes, size: int) -> dict[str, StoredTensor]:
-    found = _parse(header)
+    entries = _parse(header)
     tensors: dict[str, StoredTensor] = {}
-    for name, entry in found.items():
+    for name, entry in entries.items():
         if name != "__metadata__":
             tensors[name] = _tensor(name, entry, size)
     end, last = 0, ""
@@ -118,15 +118,15 @@ def _tensors(header: bytes, size: int) -> dict[str, StoredTensor]:
 
 def _parse(header: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
             raise BadFile(f"the header gives {twice!r} twice")
-        return found
+        return fields
 
     try:
-        found = json.loads(header.decode("utf-8"), object_pairs_hook=unique)
+        fields = json.loads(header.decode("utf-8"), object_pairs_hook=unique)
     except UnicodeDecodeError:
         raise BadFile("the header is not UTF-8") from None
     except (json.JSONDecodeError, RecursionError) as error:
@@ -134,9 +134,9 @@ def _parse(header: bytes) -> dict[str, Any]:
         raise BadFile(f"the header is not JSON: {detail}") from None
     except ValueError as error:
         raise BadFile(str(error)) from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise BadFile("the header is not a JSON object")
-    return found
+    return fields
 
 
 def _tensor(name: str, entry: Any, size: int) -> StoredTensor:

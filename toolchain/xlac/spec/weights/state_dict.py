@@ -224,15 +224,15 @@ CALLED = {
 
 
 def _tensors(
-    found: Any, prefix: str = "", depth: int = 0, count: list[int] | None = None
+    content: Any, prefix: str = "", depth: int = 0, count: list[int] | None = None
 ) -> Iterator[tuple[str, StorageView]]:
     """The tensors of dictionaries in each other, by their path."""
     count = [0] if count is None else count
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise BadFile("it holds no dictionary of tensors")
     if depth > MAX_DEPTH:
         raise BadFile("its dictionaries are nested too deeply")
-    for key, value in found.items():
+    for key, value in content.items():
         count[0] += 1
         if count[0] > MAX_TENSORS:
             raise BadFile(f"it holds more than {MAX_TENSORS:,} names")

@@ -51,21 +51,21 @@ class Stored:
         at = place.at("file") if isinstance(self.entry.spec, weights.WeightsSpec) else place
         every, self.readable = read(self.spec, at, self.report, self.folder, self.allow_outside)
         files = [file for file in every if not factor_file(file)]
-        found = {name: (file, name) for file in files for name in file.tensors}
+        tensors = {name: (file, name) for file in files for name in file.tensors}
         if self.spec.rename and self.readable:
             before = len(self.report.found)
-            renames = renamed(found, self.spec.rename, place.at("rename"), self.report)
-            found = {new: found[old] for new, old in renames.items()}
+            renames = renamed(tensors, self.spec.rename, place.at("rename"), self.report)
+            tensors = {new: tensors[old] for new, old in renames.items()}
             self.readable = len(self.report.found) == before
         for number, file in enumerate(every):
             if self.readable and file not in files:
                 try:
-                    found = with_factors(found, file)
+                    tensors = with_factors(tensors, file)
                 except BadFile as error:
                     spot = at.at(number) if isinstance(self.spec.file, list) else at
                     self.report.add("XL3004", f"{file.path.name}: {error}", spot.span)
                     self.readable = False
-        return found
+        return tensors
 
     def constant(self, name: str, type: Type, span: Span) -> Array:
         """A constant of the graph that is kept in a file. Raises Fault or Poisoned."""
@@ -104,7 +104,7 @@ def read(
 ) -> tuple[list[TensorFile], bool]:
     """The files, and whether all of them could be read."""
     texts = [] if spec.file is None else [spec.file] if isinstance(spec.file, str) else spec.file
-    found: list[TensorFile] = []
+    whole_files: list[TensorFile] = []
     seen: dict[str, str] = {}
     good = True
     for i, text in enumerate(texts):
@@ -137,8 +137,8 @@ def read(
             if name in seen:
                 report.add("XL3009", f"tensor {name!r} is in {seen[name]} and in {text}", spot.span)
             seen[name] = text
-        found.append(file)
-    return found, good
+        whole_files.append(file)
+    return whole_files, good
 
 
 def described(tensor: StoredTensor) -> str:

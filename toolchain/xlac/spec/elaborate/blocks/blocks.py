@@ -136,8 +136,8 @@ def instance(
         members: dict[str, Value] = {}
         for key, text, spot in pairs:
             try:
-                found = expression(context, inner, text, prefix + key, spot)
-                members[key] = as_node(context, found, text, prefix + key, spot)
+                output = expression(context, inner, text, prefix + key, spot)
+                members[key] = as_node(context, output, text, prefix + key, spot)
             except Fault as fault:
                 context.report.fault(fault)
                 raise Poisoned from None
@@ -161,7 +161,7 @@ def parameters(
     place: Place,
 ) -> dict[str, Any]:
     """The values of a block's parameters for one copy. Raises Fault."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     layers = [("with", spec.params)]
     if number == 0:
         layers.append(("first", spec.first))
@@ -178,11 +178,11 @@ def parameters(
                     spot.key,
                     nearest(key, block.spec.params),
                 )
-            found[key] = arithmetic.value(value, outer, spot)
+            values[key] = arithmetic.value(value, outer, spot)
     result: dict[str, Any] = {}
     for key, default in block.spec.params.items():
-        if key in found:
-            result[key] = found[key]
+        if key in values:
+            result[key] = values[key]
         elif default is None:
             raise Fault(
                 "XL2016",

@@ -58,14 +58,14 @@ def arguments(
             f"block {name!r} needs its input {missing[0]!r}",
             NodeSpans(place, spec).whole(),
         )
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     failed = False
     for key, (item, spot) in items.items():
         try:
             value = expression(context, scope, item, path, spot)
             if not isinstance(value, Copies) or key not in spec.index:
                 value = as_node(context, value, item, path, spot)
-            found[key] = value
+            values[key] = value
         except Fault as fault:
             context.report.fault(fault)
             failed = True
@@ -73,7 +73,7 @@ def arguments(
             failed = True
     if failed:
         raise Poisoned
-    return found
+    return values
 
 
 def chained(

@@ -68,31 +68,31 @@ def handed(
     context: Elaboration, scope: Scope, given: Mapping[str, Any], path: str, place: Place
 ) -> dict[str, Node]:
     """What `with` hands to a body, by the names inside. Raises Fault or Poisoned."""
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for name, text in given.items():
         at = place.at("with", name)
-        found[name] = as_node(
+        nodes[name] = as_node(
             context,
             expression(context, scope, text, f"{path}.{name}", at),
             text,
             f"{path}.{name}",
             at,
         )
-    return found
+    return nodes
 
 
 def see(inner: Scope, given: Mapping[str, Node], path: str, place: Place) -> list[Node]:
     """Inputs of a body for what it is handed, named in its scope. Raises Fault."""
     from xlac.ops.tensor.leaf import Param
 
-    found = []
+    params = []
     for name, node in given.items():
         if name in inner.values:
             raise Fault("XL1021", f"{name!r} is given twice", place.at("with", name).key)
         param = Node.of(Param(name=name, type=node.type), origin=node.origin)
         inner.values[name] = param
-        found.append(param)
-    return found
+        params.append(param)
+    return params
 
 
 def branch(
@@ -113,8 +113,8 @@ def branch(
     inner.values.update(values or {})
     params = see(inner, given, path, place)
     if not isinstance(spec, schema.Branch):
-        found = as_node(context, expression(context, inner, spec, path, place), spec, path, place)
-        return inner.frame, params, {"": found}
+        result = as_node(context, expression(context, inner, spec, path, place), spec, path, place)
+        return inner.frame, params, {"": result}
     run_body(context, inner, spec.body, place.at("body"))
     return inner.frame, params, outputs(context, inner, spec, path, place, "a branch")
 

@@ -65,11 +65,11 @@ class Carried:
         nodes: list[Node] = []
         for i, item in enumerate(items):
             spot = at.at(i) if isinstance(text, list) else at
-            found = expression(context, scope, item, path, spot)
-            if isinstance(found, Copies) and copies == len(found.items):
-                nodes += [as_node(context, one, item, path, spot) for one in found.items]
+            value = expression(context, scope, item, path, spot)
+            if isinstance(value, Copies) and copies == len(value.items):
+                nodes += [as_node(context, one, item, path, spot) for one in value.items]
                 continue
-            node = as_node(context, found, item, path, spot, wanted)
+            node = as_node(context, value, item, path, spot, wanted)
             if wanted is not None and not same(node.type, wanted):
                 raise Fault(
                     "XL2013",
@@ -85,13 +85,13 @@ class Carried:
 
     def values(self, nodes: Sequence[Node]) -> dict[str, Value]:
         """Names for tensors in the order of `flat`."""
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         at = 0
         for name, inits in self.inits.items():
             mine = tuple(nodes[at : at + len(inits)])
             at += len(inits)
-            found[name] = Copies(mine) if name in self.copied else mine[0]
-        return found
+            values[name] = Copies(mine) if name in self.copied else mine[0]
+        return values
 
     def params(self, path: str, place: Place) -> list[Node]:
         """Inputs of a body for the carried values."""
@@ -118,7 +118,7 @@ class Carried:
                     place.at("next", name).key,
                     nearest(name, self.inits),
                 )
-        found: list[Node] = []
+        nodes: list[Node] = []
         failed = False
         for name, inits in self.inits.items():
             if name not in spec.next:
@@ -129,7 +129,7 @@ class Carried:
                 continue
             text, at = spec.next[name], place.at("next", name)
             try:
-                found += self._after(context, inner, name, inits, text, f"{path}.{name}", at)
+                nodes += self._after(context, inner, name, inits, text, f"{path}.{name}", at)
             except Fault as fault:
                 context.report.fault(fault)
                 failed = True
@@ -137,7 +137,7 @@ class Carried:
                 failed = True
         if failed:
             raise Poisoned
-        return found
+        return nodes
 
     def _after(
         self,

@@ -90,7 +90,7 @@ def slices(
     """
     from xlac.ops import build
 
-    found: dict[str, tuple[Node, int]] = {}
+    sliced: dict[str, tuple[Node, int]] = {}
     for name, text in spec.scan.items():
         at = place.at("scan", name)
         node = as_node(context, expression(context, scope, text, path, at), text, path, at)
@@ -100,8 +100,8 @@ def slices(
         rest = [a for a in range(node.type.rank) if a != axis]
         moved = build.transpose(node, [axis, *rest])
         context.stamp([moved], Origin(path, at.span))
-        found[name] = (moved, axis)
-    return found
+        sliced[name] = (moved, axis)
+    return sliced
 
 
 def axis_of(scope: Scope, spec: schema.ScanNode, place: Place, rank: int | None) -> int:
@@ -139,7 +139,7 @@ def stacked(
     place: Place,
 ) -> list[Node]:
     """The values of a scan's body that are stacked. Raises Fault or Poisoned."""
-    found = []
+    nodes = []
     for name, text in spec.stack.items():
         at = place.at("stack", name)
         if name in carried.inits:
@@ -147,8 +147,8 @@ def stacked(
             raise Fault("XL1021", problem, at.key)
         inside = f"{path}.{name}"
         value = expression(context, inner, text, inside, at)
-        found.append(as_node(context, value, text, inside, at))
-    return found
+        nodes.append(as_node(context, value, text, inside, at))
+    return nodes
 
 
 def steps(

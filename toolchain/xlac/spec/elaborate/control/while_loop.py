@@ -82,8 +82,8 @@ def loop(
 def most(scope: Scope, spec: schema.WhileNode, place: Place) -> Dim:
     """The most steps that a loop takes. Raises Fault."""
     at = place.at("max")
-    found = type_text.size_value(arithmetic.value(spec.max, scope.constants, at), at)
-    if bounds(found)[0] < 1 or bounds(found)[1] > MOST:
-        problem = f"max is from 1 to {MOST}, got {found}"
+    steps = type_text.size_value(arithmetic.value(spec.max, scope.constants, at), at)
+    if bounds(steps)[0] < 1 or bounds(steps)[1] > MOST:
+        problem = f"max is from 1 to {MOST}, got {steps}"
         raise Fault("XL2006", problem, at.span, "the condition of while may end the loop sooner")
-    return found
+    return steps

@@ -36,7 +36,7 @@ def gradient(
     elaborate(context, inner, entries_at(entries, place))
     if len(context.weights) > before:
         raise Fault("XL2012", "a gradient learns no tensors", place.key)
-    found: dict[str, Node] = {}
+    cotangents: dict[str, Node] = {}
     for key, type in types.items():
         name = f"d_{key}"
         if not type.dtype.is_float:
@@ -50,5 +50,7 @@ def gradient(
         if node.type != type:
             problem = f"{name!r} is of the type of {key!r}, {type}, and this is {node.type}"
             raise Fault("XL2013", problem, place.at(name).span)
-        found[name] = node
-    return Graph(f"{body.name}.gradient", tuple(p for p in params if isinstance(p, Node)), found)
+        cotangents[name] = node
+    return Graph(
+        f"{body.name}.gradient", tuple(p for p in params if isinstance(p, Node)), cotangents
+    )

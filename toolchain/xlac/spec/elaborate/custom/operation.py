@@ -213,9 +213,9 @@ def outputs(
         spot = entry.place.at("outputs", key)
         if key not in inner.values:
             raise Fault("XL2002", f"expr gives no {key!r}", spot.key, nearest(key, inner.values))
-        if (found := inner.values[key]) is None:
+        if (value := inner.values[key]) is None:
             raise Poisoned
-        node = as_node(context, found, key, path, spot)
+        node = as_node(context, value, key, path, spot)
         wrong = TypePattern(text, constants, spot).match(node.type, met.sizes, met.shapes)
         if wrong is not None:
             problem = (
