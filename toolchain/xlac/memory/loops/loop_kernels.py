@@ -80,21 +80,21 @@ class _Merger:
 
     def steps(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """Steps in order, with merged loops."""
-        merged: list[Step] = []
+        found: list[Step] = []
         for step in steps:
             match step:
                 case Repeat() | While():
-                    merged += self.loop(step)
+                    found += self.loop(step)
                 case Branch(branches=branches):
                     step = replace(step, branches=tuple(map(self.steps, branches)))
-                    merged.append(step)
+                    found.append(step)
                 case Choice(cases=cases, otherwise=otherwise):
                     cases = tuple(replace(c, steps=self.steps(c.steps)) for c in cases)
-                    merged.append(replace(step, cases=cases, otherwise=self.steps(otherwise)))
+                    found.append(replace(step, cases=cases, otherwise=self.steps(otherwise)))
                 case _:
-                    merged.append(step)
+                    found.append(step)
             self.written |= {a.slot for a in arguments((step,))}
-        return tuple(merged)
+        return tuple(found)
 
     def loop(self, step: Repeat | While) -> tuple[Step, ...]:
         """A loop as a kernel, or the loop with those inside it merged."""
@@ -122,15 +122,15 @@ class _Merger:
 
 def _pays(step: Repeat | While) -> bool:
     """Whether a loop may be merged, and its launches take a part of its time that is worth it."""
-    estimate = _Estimate()
+    found = _Estimate()
     if isinstance(step, While):
-        estimate.add((*step.condition, *step.body), 1.0)
+        found.add((*step.condition, *step.body), 1.0)
     else:
-        estimate.add(step.body, 1.0)
+        found.add(step.body, 1.0)
     return (
-        estimate.allowed
-        and estimate.statements <= MOST_STATEMENTS
-        and estimate.launches * LAUNCH >= WORTH * estimate.time
+        found.allowed
+        and found.statements <= MOST_STATEMENTS
+        and found.launches * LAUNCH >= WORTH * found.time
     )
 
 
