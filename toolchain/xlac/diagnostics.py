@@ -40,13 +40,13 @@ def explain(code: str) -> str:
 
 
 def _entries(text: str) -> dict[str, CatalogueEntry]:
-    found: dict[str, CatalogueEntry] = {}
+    entries: dict[str, CatalogueEntry] = {}
     for part in text.strip().split("\n\n"):
         head, _, body = part.partition("\n")
         code, _, title = head.partition(" ")
-        assert code not in found, f"{code} is catalogued twice"
-        found[code] = CatalogueEntry(code, title, body)
-    return found
+        assert code not in entries, f"{code} is catalogued twice"
+        entries[code] = CatalogueEntry(code, title, body)
+    return entries
 
 
 CATALOGUE = _entries(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))

@@ -85,14 +85,14 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     )
 
     def read(sizes: Mapping[str, int], values: Mapping[str, Any]) -> Model:
-        found = load(
+        model = load(
             source,
             dims={**options.dims, **sizes},
             params={**options.params, **values},
             precision=options.precision,
         )
         asked = options.allow_kernels
-        return found if asked is None else replace(found, allow_kernels=asked)
+        return model if asked is None else replace(model, allow_kernels=asked)
 
     def made(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
@@ -256,10 +256,10 @@ def agreed(lowered: Lowered, backend: Backend) -> Lowered:
     def runs(model: Model) -> Compiled:
         return _executable(lower(model, lowered.target), backend)
 
-    found = compared(lowered.partition, lowered.target, runs)
-    if not found:
+    facts_of_kernels = compared(lowered.partition, lowered.target, runs)
+    if not facts_of_kernels:
         return lowered
-    facts = {**lowered.program.facts, FACT: found}
+    facts = {**lowered.program.facts, FACT: facts_of_kernels}
     return replace(lowered, program=replace(lowered.program, facts=facts))
 
 
@@ -271,13 +271,11 @@ def _executable(lowered: Lowered, backend: Backend) -> Compiled:
     now = settings()
     cache = None if now.cache is None else Cache(now.cache, now.cache_bytes)
     key = key_of(backend, target, sources) if cache else ""
-    found = cache.find(key) if cache else None
-    if found is not None:
+    path = cache.find(key) if cache else None
+    if path is not None:
         # another process has thrown it away since: it is made again
         with suppress(OSError, XlacError):
-            return Compiled(
-                program, target, backend.load(Path(found), program, target), Path(found)
-            )
+            return Compiled(program, target, backend.load(Path(path), program, target), Path(path))
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
         checkpoint("building the code")
         made = Path(folder)

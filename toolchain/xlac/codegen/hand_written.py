@@ -94,21 +94,21 @@ class _Calling:
     def _arrays(self) -> list[Expr | Buffer]:
         """The operands, and every result: one that nobody reads is scratch memory."""
         anchor = self.group.anchor
-        found: list[Expr | Buffer] = [self.elements.parameter(i) for i in anchor.inputs]
+        arrays: list[Expr | Buffer] = [self.elements.parameter(i) for i in anchor.inputs]
         read = {index: node for node, index in picked(self.group)}
         for index, type in enumerate(anchor.results):
             value = read.get(index) or Scratch(type.dtype, type.size)
-            found.append(self.elements.parameter(value, Access.REREAD))
-        return found
+            arrays.append(self.elements.parameter(value, Access.REREAD))
+        return arrays
 
     def _numbers(self) -> list[Expr | Buffer]:
         """The sizes, and the attributes that are numbers."""
-        found: list[Expr | Buffer] = [build.lift(size) for _, size in self.op.sizes]
+        numbers: list[Expr | Buffer] = [build.lift(size) for _, size in self.op.sizes]
         for _, value in self.op.attributes:
             if not isinstance(value, DType):
                 kind = DType.F64 if isinstance(value, float) else DType.I64
-                found.append(Const(value, kind))
-        return found
+                numbers.append(Const(value, kind))
+        return numbers
 
     def _call(self, code: HandWritten, given: list[Expr | Buffer]) -> None:
         self.builder.emit(Instruction(CALL, tuple(given), (), code))

@@ -99,7 +99,7 @@ class LoweringCache:
         example of such a group.
         """
         made = self._of_structure.values()
-        return {digest(g): (g, found.schedules) for g, found in made if found.schedules}
+        return {digest(g): (g, lowered.schedules) for g, lowered in made if lowered.schedules}
 
 
 def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGroup:
@@ -127,5 +127,5 @@ def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGrou
     def again(value: Any) -> Any:
         return replace(value, **{f.name: of_other(getattr(value, f.name)) for f in fields(value)})
 
-    found: LoweredGroup = again(lowered)
-    return found
+    translation: LoweredGroup = again(lowered)
+    return translation

@@ -85,10 +85,10 @@ def _lower(group: Group, target: Target, name: str, decisions: Decisions) -> Low
         return LoweredGroup(())
     if group.kind in LIBRARIES and (target.products or target.convolutions or target.attentions):
         library: Any = import_module(LIBRARY)
-        found = library.called(group, target)
-        if isinstance(found, LoweredGroup):
-            return found
-        return replace(_lower(group, library.without(target), name, decisions), note=found)
+        called = library.called(group, target)
+        if isinstance(called, LoweredGroup):
+            return called
+        return replace(_lower(group, library.without(target), name, decisions), note=called)
     lowering: Any = import_module(module_of(group, target))
     lowered: LoweredGroup = lowering.lower(group, target, name, LowerPart(_lower, decisions))
     return lowered

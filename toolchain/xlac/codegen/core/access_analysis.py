@@ -118,10 +118,10 @@ class Surveyor:
 
     def survey(self) -> Survey:
         """The cost and accesses of everything read and stored so far."""
-        found = _Scan(len(self.shape), self._axis, self._sizes)
+        scan = _Scan(len(self.shape), self._axis, self._sizes)
         for stmt in self.elements.builder.body():
-            found.statement(stmt)
-        return found.survey()
+            scan.statement(stmt)
+        return scan.survey()
 
 
 class _Scan:
@@ -218,17 +218,17 @@ def runs(shape: Shape, survey: Survey, apart: Iterable[int] = ()) -> list[Run]:
 
     `apart` are axes that are not merged with the axis before them.
     """
-    found: list[Run] = []
+    merged: list[Run] = []
     bound, last = set(apart), -1
     moved = {a for a, n in enumerate(shape) if n != 1}
     for axis in sorted(moved):
         crossing = any(b in range(last + 1, axis + 1) for b in bound)
-        if found and not crossing and _as_one(found[-1].axes[-1], axis, shape[axis], survey):
-            found[-1] = Run(found[-1].extent * shape[axis], (*found[-1].axes, axis))
+        if merged and not crossing and _as_one(merged[-1].axes[-1], axis, shape[axis], survey):
+            merged[-1] = Run(merged[-1].extent * shape[axis], (*merged[-1].axes, axis))
         else:
-            found.append(Run(shape[axis], (axis,)))
+            merged.append(Run(shape[axis], (axis,)))
         last = axis
-    return found
+    return merged
 
 
 def merged(shape: Shape, survey: Survey, wanted: Sequence[Sequence[int]]) -> list[Run]:
@@ -271,12 +271,12 @@ def _times(stride: int | Expr, extent: Dim) -> int | Expr:
 def contiguous(run: Run, survey: Survey, shape: Shape) -> int:
     """The number of elements reached by accesses with stride 1 along the run's last axis."""
     axis = run.axes[-1]
-    found = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
+    adjacent = [a for a in survey.accesses if a.strides[axis] == 1 and axis not in a.opaque]
     return sum(
         size_hint(
             volume(tuple(n for b, n in enumerate(shape) if a.strides[b] != 0 or b in a.opaque))
         )
-        for a in found
+        for a in adjacent
     )
 
 

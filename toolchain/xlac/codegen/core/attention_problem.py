@@ -147,13 +147,13 @@ class AttentionProblem:
         """Whether a row may see as many keys as `key` has lanes: what a mask of bool says, and what
         the order of time does.
         """
-        found = []
+        conditions = []
         if self.mask is not None and self.mask.type.dtype is DType.BOOL:
-            found.append(self._masked(elements, batch, row, key, end))
+            conditions.append(self._masked(elements, batch, row, key, end))
         if self.gap is not None and self.time != 1:
             _, time = self.head_and_time(batch, row)
-            found.append(build.apply(P.LE, key, build.add(time, self.gap)))
-        return found
+            conditions.append(build.apply(P.LE, key, build.add(time, self.gap)))
+        return conditions
 
     def _masked(
         self, elements: Elements, batch: Counters, row: Expr, key: Expr, end: Expr | None

@@ -78,8 +78,8 @@ class Elements:
 
         The first call decides the access; later ones return the same buffer.
         """
-        found = self._local.get(value) or self._parameters.get(value)
-        if found is None:
+        buffer = self._local.get(value) or self._parameters.get(value)
+        if buffer is None:
             if isinstance(value, Node):
                 output = value in self.group.outputs
                 size, dtype = value.type.size, value.type.dtype
@@ -88,9 +88,9 @@ class Elements:
             else:
                 size, dtype, access, hint = value.size, value.dtype, access or Access.READ, "t"
             room = build.lift(size) if isinstance(size, Sym) else size
-            found = Buffer(self.builder.fresh(hint), dtype, room, access=access)
-            self._parameters[value] = found
-        return found
+            buffer = Buffer(self.builder.fresh(hint), dtype, room, access=access)
+            self._parameters[value] = buffer
+        return buffer
 
     def used(self) -> Mapping[Value, Buffer]:
         """The parameters so far, by their values."""
@@ -196,13 +196,13 @@ class Elements:
 
     def _value(self, node: Node, index: Index) -> Expr:
         known, key = self._known.of(node), (index, self.mask, self.guard)
-        found = known.get(key)
-        if found is not None:
-            return found
+        computed = known.get(key)
+        if computed is not None:
+            return computed
         for guard in self._wider:  # a value read under a weaker condition is valid here
-            found = known.get((index, self.mask, guard))
-            if found is not None:
-                return found
+            computed = known.get((index, self.mask, guard))
+            if computed is not None:
+                return computed
         if self._depth >= DEPTH:
             raise _TooDeep(node, index, self.guard)
         self._depth += 1

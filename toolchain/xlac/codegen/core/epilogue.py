@@ -67,14 +67,14 @@ class Epilogue:
 
     def _after(self) -> list[Node]:
         """The nodes that the outputs need besides the contraction and its operands."""
-        found: dict[Node, None] = {}
+        needed: dict[Node, None] = {}
         stack = list(self.group.outputs)
         while stack:
             node = stack.pop()
-            if node is not self.anchor and node in self.group and node not in found:
-                found[node] = None
+            if node is not self.anchor and node in self.group and node not in needed:
+                needed[node] = None
                 stack += node.inputs
-        return list(found)
+        return list(needed)
 
     def keeps(self, axes: frozenset[int]) -> bool:
         """Whether these adjacent axes of the contraction may be merged, with one counter in the
@@ -103,22 +103,22 @@ def _pointwise(node: Node) -> bool:
 
 def of(group: Group, anchor: Node) -> Epilogue | None:
     """The epilogue of a group, or None if a node of it cannot be computed element by element."""
-    found = Epilogue(group, anchor, {anchor: ()})
+    epilogue = Epilogue(group, anchor, {anchor: ()})
     same: dict[object, Node] = {}  # the first of several views that map to the same indices
     for node in group.nodes:
-        paths = {found.paths[i] for i in node.inputs if i in found.paths}
+        paths = {epilogue.paths[i] for i in node.inputs if i in epilogue.paths}
         if not paths or node is anchor:
             continue
         if len(paths) > 1:
             return None
         (path,) = paths
         if _pointwise(node):
-            found.paths[node] = path
+            epilogue.paths[node] = path
         elif isinstance(node.op, MOVING):
-            found.paths[node] = (*path, same.setdefault((path, node.op, node.shape), node))
+            epilogue.paths[node] = (*path, same.setdefault((path, node.op, node.shape), node))
         else:
             return None
-    return found if all(node in found.paths for node in group.outputs) else None
+    return epilogue if all(node in epilogue.paths for node in group.outputs) else None
 
 
 def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node], ...]:
@@ -126,7 +126,7 @@ def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node]
     being written.
     """
     group = epilogue.group
-    found = []
+    pairs = []
     for output in group.outputs:
         if output.type.size == 0:
             continue
@@ -136,8 +136,8 @@ def in_place(epilogue: Epilogue, operands: set[Node]) -> tuple[tuple[Node, Node]
                 epilogue, node, path
             )
             if direct and node.type == output.type and node not in operands:
-                found.append((output, node))
-    return tuple(found)
+                pairs.append((output, node))
+    return tuple(pairs)
 
 
 def _read_along(epilogue: Epilogue, node: Node, path: tuple[Node, ...]) -> bool:

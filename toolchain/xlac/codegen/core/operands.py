@@ -55,31 +55,31 @@ def resolve(node: Node, group: Group, *, prologue: bool = False) -> OperandView 
         )
     if not isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice):
         return None
-    found = resolve(node.inputs[0], group, prologue=prologue)
-    return found and through(found, node)
+    operand = resolve(node.inputs[0], group, prologue=prologue)
+    return operand and through(operand, node)
 
 
-def through(found: OperandView, node: Node) -> OperandView | None:
+def through(operand: OperandView, node: Node) -> OperandView | None:
     """The view of a node that moves elements, given its operand's view; None if strides cannot
     express it.
     """
     match node.op:
         case view.Transpose(perm=perm):
-            return replace(found, strides=tuple(found.strides[a] for a in perm))
+            return replace(operand, strides=tuple(operand.strides[a] for a in perm))
         case view.Broadcast(axes=axes):
             steps: list[Dim] = [0] * len(node.shape)
-            for axis, stride, size in zip(axes, found.strides, node.inputs[0].shape, strict=True):
+            for axis, stride, size in zip(axes, operand.strides, node.inputs[0].shape, strict=True):
                 steps[axis] = 0 if size == 1 else stride
-            return replace(found, strides=tuple(steps))
+            return replace(operand, strides=tuple(steps))
         case view.Slice(starts=starts, steps=steps_):
             start: Dim = 0
-            for first, stride in zip(starts, found.strides, strict=True):
+            for first, stride in zip(starts, operand.strides, strict=True):
                 start = start + first * stride
-            strides = tuple(s * k for s, k in zip(found.strides, steps_, strict=True))
-            return replace(found, strides=strides, offset=found.offset + start)
+            strides = tuple(s * k for s, k in zip(operand.strides, steps_, strict=True))
+            return replace(operand, strides=strides, offset=operand.offset + start)
         case _:
-            strides_ = reshaped(node.inputs[0].shape, found.strides, node.shape)
-            return None if strides_ is None else replace(found, strides=strides_)
+            strides_ = reshaped(node.inputs[0].shape, operand.strides, node.shape)
+            return None if strides_ is None else replace(operand, strides=strides_)
 
 
 def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
@@ -87,11 +87,11 @@ def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
     if volume(old) == 0:
         return row_major(new)
     axes = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
-    found: list[Dim] = []
+    strides_reversed: list[Dim] = []
     size, step = axes.pop() if axes else (volume(()), volume(()))
     for extent in reversed(new):
         if extent == 1:
-            found.append(0)
+            strides_reversed.append(0)
             continue
         while size == 1 and axes:
             size, step = axes.pop()
@@ -100,9 +100,9 @@ def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
         left = whole(size, extent)
         if left is None:
             return None
-        found.append(step)
+        strides_reversed.append(step)
         size, step = left, step * extent
-    return tuple(reversed(found))
+    return tuple(reversed(strides_reversed))
 
 
 def folded(node: Node, group: Group) -> OperandView | None:
@@ -184,9 +184,9 @@ def copy(
         group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
     )
     copied = Group(Kind.ELEMENTWISE, moved, (*group.nodes, *made), inputs, (moved,), "an operand")
-    found, launches = materialize(moved, copied, target, name, lower_part)
-    strides = tuple(found.strides[how.order.index(axis)] for axis in range(len(how.order)))
-    return replace(found, strides=strides), launches
+    copied_view, launches = materialize(moved, copied, target, name, lower_part)
+    strides = tuple(copied_view.strides[how.order.index(axis)] for axis in range(len(how.order)))
+    return replace(copied_view, strides=strides), launches
 
 
 def apart(

@@ -105,25 +105,25 @@ def plan(group: Group, space: ReductionSpace) -> ReductionPlan:
     for node in group.nodes:
         before = max((level.get(i, 0) for i in node.inputs), default=0)
         level[node] = before + isinstance(node.op, Reduce)
-    found = [ReductionPass() for _ in range(1 + max(level.values(), default=0))]
+    passes = [ReductionPass() for _ in range(1 + max(level.values(), default=0))]
     for node in group.nodes:
         if isinstance(node.op, Reduce):
-            found[level[node] - 1].reductions.append(node)
+            passes[level[node] - 1].reductions.append(node)
         elif (
             level[node]
             and isinstance(node.op, Elementwise)
             and _dense(node.shape) == _dense(space.kept)
         ):
-            found[level[node] - 1].after.append(node)
+            passes[level[node] - 1].after.append(node)
     results = []
     for node in group.outputs:
         reduction = isinstance(node.op, Reduce | Pick)
         if space.is_full(node) and not reduction:
-            found[level[node]].stores.append(node)
+            passes[level[node]].stores.append(node)
         else:
             results.append(node)
-    _keep(group, space, found, level)
-    return ReductionPlan(tuple(p for p in found if p.reductions or p.stores), tuple(results))
+    _keep(group, space, passes, level)
+    return ReductionPlan(tuple(p for p in passes if p.reductions or p.stores), tuple(results))
 
 
 def _keep(

@@ -48,9 +48,9 @@ def lower(
     anchor, op = group.anchor, group.anchor.op
     assert isinstance(op, Scatter)
     count = len(anchor.results)
-    found = {n.op.index if isinstance(n.op, Pick) else 0: n for n in group.outputs}
+    outputs = {n.op.index if isinstance(n.op, Pick) else 0: n for n in group.outputs}
     results: list[Value] = [
-        found.get(k) or Scratch(t.dtype, t.size, "result") for k, t in enumerate(anchor.results)
+        outputs.get(k) or Scratch(t.dtype, t.size, "result") for k, t in enumerate(anchor.results)
     ]
     launches: list[KernelLaunch] = []
     copies: list[BufferCopy] = []
@@ -68,7 +68,7 @@ def lower(
         anchor.inputs[count:]
     )
     in_place = tuple(
-        (n, xs[k]) for k, n in found.items() if xs[k] in group.inputs and xs[k] not in elsewhere
+        (n, xs[k]) for k, n in outputs.items() if xs[k] in group.inputs and xs[k] not in elsewhere
     )
     return LoweredGroup(tuple(launches), in_place if count == 1 else (), tuple(copies))
 
@@ -188,7 +188,7 @@ def _start(value: Expr) -> Expr:
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
     """The conjunction of conditions."""
-    found = conditions[0]
+    conjunction = conditions[0]
     for condition in conditions[1:]:
-        found = build.apply(P.AND, found, condition)
-    return found
+        conjunction = build.apply(P.AND, conjunction, condition)
+    return conjunction

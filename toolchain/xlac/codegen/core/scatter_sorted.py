@@ -53,10 +53,10 @@ class SortedScatter:
 
     def launches(self, name: str) -> list[KernelLaunch]:
         """The launches of the sort, then one that combines."""
-        found = self.order(f"{name}_order")
+        sorting = self.order(f"{name}_order")
         elements = Elements(Builder(), self.group, self.target)
         self.combine(elements, Updates(elements, self.results))
-        return [*found, elements.launch(name, cost.work(self.group))]
+        return [*sorting, elements.launch(name, cost.work(self.group))]
 
     def order(self, name: str) -> list[KernelLaunch]:
         """The launches that produce the sorted positions, and the update number of each."""
@@ -76,13 +76,13 @@ class SortedScatter:
         """The index into the updates tensor of one update, at its first element or at counters
         within its window.
         """
-        found: list[Expr] = [build.index(0)] * len(self.sizes)
+        place: list[Expr] = [build.index(0)] * len(self.sizes)
         for axis, counter in zip(self.columns, columns or (), strict=False):
-            found[axis] = counter
+            place[axis] = counter
         for axis in reversed(self.rows):
-            found[axis] = build.mod(number, self.sizes[axis])
+            place[axis] = build.mod(number, self.sizes[axis])
             number = build.div(number, self.sizes[axis])
-        return tuple(found)
+        return tuple(place)
 
     @contextmanager
     def first_of_its_place(self, elements: Elements, rank: Expr) -> Iterator[Expr]:

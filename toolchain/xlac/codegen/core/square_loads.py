@@ -122,9 +122,9 @@ class _Columns:
 
 def _defined(block: Sequence[Stmt]) -> set[Var]:
     """The variables that statements define."""
-    found = set[Var]()
+    variables = set[Var]()
     for stmt in statements(block):
         match stmt:
             case Let(var=var) | For(counter=var):
-                found.add(var)
-    return found
+                variables.add(var)
+    return variables

@@ -73,7 +73,7 @@ def _copies(
     op = anchor.op
     assert isinstance(op, Window)
     launches: list[KernelLaunch] = []
-    found: list[Node] = []
+    copies: list[Node] = []
     for number, x in enumerate(xs):
         if op.body is None:
             value = numeric.identity(op.combine, x.type.dtype)
@@ -96,8 +96,8 @@ def _copies(
         assert isinstance(made.value, Scratch)
         elements.bind(padded, elements.parameter(made.value))
         launches += more
-        found.append(padded)
-    return tuple(found), launches
+        copies.append(padded)
+    return tuple(copies), launches
 
 
 def _results_apart(

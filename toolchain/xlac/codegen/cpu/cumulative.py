@@ -108,7 +108,7 @@ def _compact(elements: Elements) -> None:
     picks: dict[int, Value] = {n.op.index: n for n in group.outputs if isinstance(n.op, Pick)}
     (bound,) = anchor.results[0].shape
     positions = elements.parameter(picks.get(0) or Scratch(DType.I64, bound), Access.WRITE)
-    found = builder.variable("found", build.index(0))
+    position = builder.variable("found", build.index(0))
     with builder.loop("i", 0, size) as i:
         inside: list[Expr] = []
         rest = i
@@ -116,12 +116,12 @@ def _compact(elements: Elements) -> None:
             inside.append(build.mod(rest, extent))
             rest = build.div(rest, extent)
         value = elements.at(mask, tuple(reversed(inside)))
-        here = fixed(elements, found)
+        here = fixed(elements, position)
         with builder.when(value):
             with builder.when(build.apply(P.LT, here, build.lift(bound))):
                 builder.store(positions, here, i)
-            builder.assign(found, build.add(here, 1))
-    count = fixed(elements, found)
+            builder.assign(position, build.add(here, 1))
+    count = fixed(elements, position)
     if bound != 0:
         first = builder.let("first", build.apply(P.MIN, count, build.lift(bound)))
         with builder.loop("i", first, bound) as i:

@@ -34,9 +34,9 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     """One launch for a group of one shape; in a group of several shapes, one for each large nest
     and one for every few small ones.
     """
-    found = [job for job in jobs(group, WOVEN) if volume(job.shape) != 0]
-    dry = [_surveyed(group, target, job) for job in found]
-    surveyed = [(job, survey) for job, (_, survey) in zip(found, dry, strict=True)]
+    jobs_of_group = [job for job in jobs(group, WOVEN) if volume(job.shape) != 0]
+    dry = [_surveyed(group, target, job) for job in jobs_of_group]
+    surveyed = [(job, survey) for job, (_, survey) in zip(jobs_of_group, dry, strict=True)]
     chosen = lower_part.decisions.settle(
         name, choose(surveyed, group, target), partial(check, jobs=surveyed, target=target)
     )

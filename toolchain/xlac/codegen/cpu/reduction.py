@@ -162,8 +162,8 @@ class _CombineParts(Rows):
                     pair.add(part)
                 else:
                     self.builder.assign(total, build.apply(numeric.COMBINE[combine], total, part))
-            found = fixed(self.elements, pair.total() if pair else total)
-            self._deliver(reduction, index, rounded(self.elements, reduction, [found]))
+            result = fixed(self.elements, pair.total() if pair else total)
+            self._deliver(reduction, index, rounded(self.elements, reduction, [result]))
         self._store_results(index)
 
 

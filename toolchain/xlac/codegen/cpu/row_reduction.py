@@ -272,7 +272,7 @@ class Rows(ReductionValues):
 
     def _homes(self, one: ReductionPass) -> dict[Node, _Home]:
         """Buffers for the values that this pass keeps, with their strides."""
-        found: dict[Node, _Home] = {}
+        homes: dict[Node, _Home] = {}
         reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
         for node in one.keep:
             if node not in self.homes_of:
@@ -285,13 +285,13 @@ class Rows(ReductionValues):
                 ):
                     strides[axis] = step
                 size, dtype = upper_bound(self.space.count), node.type.dtype.compute
-                found[node] = self.builder.local("row", dtype, size), tuple(strides)
+                homes[node] = self.builder.local("row", dtype, size), tuple(strides)
                 continue
             output = self.group.outputs[number]
             self.borrowed.add(output)
             home = self.elements.parameter(output, Access.REREAD)
-            found[node] = home, row_major(self.space.shape)
-        return found
+            homes[node] = home, row_major(self.space.shape)
+        return homes
 
 
 _Home = tuple[Buffer, Shape]

@@ -44,9 +44,9 @@ class OrderedUpdates(Updates):
             if pieces.extent != 1 and divisor(width) % block:
                 stop = build.apply(Primitive.MIN, build.add(start, block), build.lift(width))
                 length = builder.let("length", build.sub(stop, start))
-            found: dict[Run, Expr] = {}
-            with serial_loops(builder, loops, found):
-                before = tuple(found[run] for run in loops)
+            counter_of: dict[Run, Expr] = {}
+            with serial_loops(builder, loops, counter_of):
+                before = tuple(counter_of[run] for run in loops)
 
                 def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
                     for base in bases:

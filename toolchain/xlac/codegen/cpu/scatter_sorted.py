@@ -58,9 +58,9 @@ class _WindowSums(SortedScatter):
     ) -> None:
         """Adds the updates of one position from a rank on, over all elements of their windows."""
         builder, loops = elements.builder, [Run(self.sizes[a], (a,)) for a in self.columns]
-        found: dict[Run, Expr] = {}
-        with serial_loops(builder, loops[:-1], found):
-            before = [found[run] for run in loops[:-1]]
+        counters: dict[Run, Expr] = {}
+        with serial_loops(builder, loops[:-1], counters):
+            before = [counters[run] for run in loops[:-1]]
 
             def strip(bases: Sequence[Expr], wide: int, mask: Expr | None) -> None:
                 with elements.masked(mask):

@@ -59,10 +59,10 @@ def elementwise(group: Group) -> tuple[Group, dict[Node, Node]]:
     outputs = {_pieces(new[output]): output for output in group.outputs}
     nodes = tuple(_inside(outputs, set(group.inputs)))
     anchor = next(iter(outputs))
-    found = Group(
+    unrolled = Group(
         Kind.ELEMENTWISE, anchor, nodes, group.inputs, tuple(outputs), group.reason, group.barriers
     )
-    return found, outputs
+    return unrolled, outputs
 
 
 def restored(lowered: LoweredGroup, outputs: dict[Node, Node]) -> LoweredGroup:
@@ -84,7 +84,7 @@ def _is_reduce(node: Node) -> bool:
 
 def _inside(outputs: Iterable[Node], outside: set[Node]) -> list[Node]:
     """What makes outputs, in order, without what a group reads."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     seen: set[Node] = set(outside)
 
     def visit(node: Node) -> None:
@@ -93,11 +93,11 @@ def _inside(outputs: Iterable[Node], outside: set[Node]) -> list[Node]:
         seen.add(node)
         for i in node.inputs:
             visit(i)
-        found.append(node)
+        nodes.append(node)
 
     for node in outputs:
         visit(node)
-    return found
+    return nodes
 
 
 def _column(x: Node, number: int) -> Node:

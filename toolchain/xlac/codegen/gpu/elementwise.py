@@ -37,19 +37,19 @@ P = Primitive
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or a few if there are very many shapes."""
-    found = [_surveyed(group, target, job) for job in jobs(group) if volume(job.shape) != 0]
+    surveyed = [_surveyed(group, target, job) for job in jobs(group) if volume(job.shape) != 0]
     schedule = lower_part.decisions.settle(
-        name, choose(found, target), partial(check, jobs=found, target=target)
+        name, choose(surveyed, target), partial(check, jobs=surveyed, target=target)
     )
     launches: list[KernelLaunch] = []
     nests: list[_Nest] = []
-    for one, how in zip(found, schedule.nests, strict=True):
+    for one, how in zip(surveyed, schedule.nests, strict=True):
         if how.tile is None:
             nests.append(_Nest(one, how))
             continue
         elements = Elements(Builder(), group, target)
         transpose.Tiles(elements, one, how, how.tile).write()
-        alone = name if len(found) == 1 else f"{name}_{len(launches)}"
+        alone = name if len(surveyed) == 1 else f"{name}_{len(launches)}"
         launches.append(elements.launch(alone, cost.work(group)))
     for first in range(0, len(nests), schedule.nests_per_kernel):
         elements = Elements(Builder(), group, target)
@@ -57,7 +57,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
         launches.append(
             elements.launch(f"{name}_{len(launches)}" if launches else name, cost.work(group))
         )
-    in_place = overwritten([(one.dry, one.survey) for one in found])
+    in_place = overwritten([(one.dry, one.survey) for one in surveyed])
     return LoweredGroup(tuple(launches), tuple(in_place))
 
 

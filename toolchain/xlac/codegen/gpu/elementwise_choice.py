@@ -90,7 +90,7 @@ def _crossed(one: SurveyedJob, loops: Sequence[Run]) -> int | None:
 def turned_operands(one: SurveyedJob, inner: Run, crossed: Run) -> list[Turned]:
     """The operands that are contiguous along `crossed`, and not along the innermost loop."""
     across, along = inner.axes[-1], crossed.axes[-1]
-    found = []
+    turned = []
     for node in one.dry.group.inputs:
         if is_immediate(node):
             continue
@@ -98,8 +98,8 @@ def turned_operands(one: SurveyedJob, inner: Run, crossed: Run) -> list[Turned]:
         if len({(a.strides, a.offset) for a in accesses}) != 1 or accesses[0].opaque:
             continue
         if accesses[0].strides[along] == 1 and accesses[0].strides[across] not in (0, 1):
-            found.append(Turned(node, accesses[0]))
-    return found
+            turned.append(Turned(node, accesses[0]))
+    return turned
 
 
 def _copies(target: Target, survey: Survey, lanes: int, vectors: int) -> int:

@@ -127,9 +127,9 @@ class Tiles:
 
     def _inside(self, crossed: Expr, inner: Expr) -> Expr | None:
         """Whether a position of a tile is inside the tensor; None if all are."""
-        found: Expr | None = None
+        inside: Expr | None = None
         for run, counter in ((self.crossed, crossed), (self.inner, inner)):
             if divisor(run.extent) % self.side:
                 test = build.apply(P.LT, counter, build.lift(run.extent))
-                found = test if found is None else build.apply(P.AND, found, test)
-        return found
+                inside = test if inside is None else build.apply(P.AND, inside, test)
+        return inside

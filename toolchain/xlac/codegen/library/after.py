@@ -71,12 +71,12 @@ def over_result(after: Epilogue, node: Node, strides: Shape) -> Shape:
         if isinstance(moved.op, view.Transpose):
             strides = tuple(strides[moved.op.perm.index(axis)] for axis in range(len(strides)))
             continue
-        found = operands.reshaped(moved.shape, strides, moved.inputs[0].shape)
-        if found is None:
+        unreshaped = operands.reshaped(moved.shape, strides, moved.inputs[0].shape)
+        if unreshaped is None:
             raise LibraryRefused(
                 "the layout of the result, or of a term added to it, cannot be expressed by strides"
             )
-        strides = found
+        strides = unreshaped
     return strides
 
 
@@ -148,12 +148,12 @@ class _EpilogueReader:
             if seen is None and self.library.wide
             else None
         )
-        found = seen or wide
-        if found is not None:
-            found = replace(found, strides=over_result(self.after, user, found.strides))
-        if found is None or (wide and self._is_matrix(found.strides)):
+        view = seen or wide
+        if view is not None:
+            view = replace(view, strides=over_result(self.after, user, view.strides))
+        if view is None or (wide and self._is_matrix(view.strides)):
             raise LibraryRefused(f"what is added is computed, or is not {self.dtype}")
-        seen, matrix = found, self._is_matrix(found.strides)
+        seen, matrix = view, self._is_matrix(view.strides)
         if (self.found.addend if matrix else self.found.bias) is not None:
             raise LibraryRefused(f"{self.library.library} adds one matrix and one row")
         self.found = replace(self.found, addend=seen) if matrix else replace(self.found, bias=seen)
@@ -242,8 +242,8 @@ def _source(node: Node, group: Group, dtype: DType) -> OperandView | None:
     or has another type.
     """
     if node in group.members and isinstance(node.op, view.Broadcast | MOVING):
-        found = _source(node.inputs[0], group, dtype)
-        return found and operands.through(found, node)
+        operand = _source(node.inputs[0], group, dtype)
+        return operand and operands.through(operand, node)
     if node in group.members and isinstance(node.op, Cast) and node.type.dtype is dtype.compute:
         node = node.inputs[0]
     return (

@@ -105,20 +105,20 @@ def _check(
         )
 
 
-def _heads(found: OperandView | None, rank: int, shape: Shape, dtype: DType) -> Strided:
+def _heads(view: OperandView | None, rank: int, shape: Shape, dtype: DType) -> Strided:
     """The view of an operand as (batch, heads, time, width)."""
-    if found is None:
+    if view is None:
         raise LibraryRefused("the layout of an operand cannot be expressed by strides")
-    steps = found.strides
+    steps = view.strides
     if rank == 3:
         steps = steps[0], steps[2] * shape[3], steps[1], steps[2]
     if any(step == 0 and extent != 1 for step, extent in zip(steps, shape, strict=True)):
         raise LibraryRefused("an operand is broadcast along one of its axes")
-    if steps[3] != 1 or any(divisor(n) % LANES for n in (*steps[:3], found.offset)):
+    if steps[3] != 1 or any(divisor(n) % LANES for n in (*steps[:3], view.offset)):
         raise LibraryRefused(
             "the width of a head is not contiguous in memory, or not aligned to 16 bytes"
         )
-    return Strided(dtype, shape, steps, found.offset)
+    return Strided(dtype, shape, steps, view.offset)
 
 
 def _mask(
@@ -132,13 +132,13 @@ def _mask(
         raise LibraryRefused(
             f"only precision: fast lets {name} add a mask: rows of nothing but infinity are its own"
         )
-    found = operands.resolve(node, group)
-    if found is None or node.shape[-1:] != scores[-1:] or found.strides[-1] != 1:
+    view = operands.resolve(node, group)
+    if view is None or node.shape[-1:] != scores[-1:] or view.strides[-1] != 1:
         raise LibraryRefused("the mask is not contiguous in memory for each query")
     missing = 4 - node.type.rank
-    steps = (0,) * missing + found.strides
+    steps = (0,) * missing + view.strides
     extents = tuple(
         1 if step == 0 else extent
         for step, extent in zip(steps, (1,) * missing + node.shape, strict=True)
     )
-    return found, Strided(library.operands, extents, steps, found.offset)
+    return view, Strided(library.operands, extents, steps, view.offset)

@@ -31,11 +31,11 @@ Facts = TypeVar("Facts", Products, Attentions)
 def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
     """The library entry for operands of a node's type. Raises LibraryRefused if there is none."""
     types = list(dict.fromkeys(node.type.dtype for node in anchor.inputs[:2]))
-    found = next((library for library in libraries if types == [library.operands]), None)
-    if found is None:
+    able = next((library for library in libraries if types == [library.operands]), None)
+    if able is None:
         name = next(iter(libraries)).library
         raise LibraryRefused(f"{name} is not asked for {what} of {' and '.join(map(str, types))}")
-    return found
+    return able
 
 
 def epilogue_of(group: Group, library: str) -> Epilogue:

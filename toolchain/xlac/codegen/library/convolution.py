@@ -47,10 +47,10 @@ def called(group: Group, target: Target) -> LoweredGroup:
     x, kernel = operands.resolve(anchor.inputs[0], group), _kernel(anchor.inputs[1], group, op)
     if x is None or kernel is None:
         raise LibraryRefused("the layout of an operand cannot be expressed by strides")
-    found = parts(after, library, target.fast, frozenset({op.layout[2].index("C")}))
-    if found.scale != 1:
+    epilogue = parts(after, library, target.fast, frozenset({op.layout[2].index("C")}))
+    if epilogue.scale != 1:
         raise LibraryRefused(f"{library.library} scales no convolution")
-    return _call(after, x, kernel, found, library, target.fast)
+    return _call(after, x, kernel, epilogue, library, target.fast)
 
 
 def _check(anchor: Node, op: Conv, library: Products) -> None:
@@ -92,13 +92,13 @@ def _call(
     after: Epilogue,
     x: OperandView,
     kernel: OperandView,
-    found: Parts,
+    epilogue: Parts,
     library: Products,
     fast: bool,
 ) -> LoweredGroup:
     anchor, op, (output,) = after.anchor, after.anchor.op, after.group.outputs
     assert isinstance(op, Conv)
-    _check_parts(op, anchor, found)
+    _check_parts(op, anchor, epilogue)
     of_x, of_kernel, of_result = ("NC" + op.spatial, "OI" + op.spatial, "NC" + op.spatial)
 
     if not (
@@ -116,38 +116,38 @@ def _call(
         op.rhs_dilation,
         op.feature_groups,
         None
-        if found.addend is None
-        else _strided(found.addend, output.type.dtype, anchor.shape, op.layout[2], of_result),
-        _type(found.bias),
-        found.bias.offset if found.bias else 0,
-        found.activation,
+        if epilogue.addend is None
+        else _strided(epilogue.addend, output.type.dtype, anchor.shape, op.layout[2], of_result),
+        _type(epilogue.bias),
+        epilogue.bias.offset if epilogue.bias else 0,
+        epilogue.activation,
         library.workspace,
         fast,
     )
     _check_ends(convolution, library)
-    views = (x, kernel, found.addend, found.bias)
+    views = (x, kernel, epilogue.addend, epilogue.bias)
     return call(
         after,
         {CONVOLUTION: convolution},
         views,
         library.library,
         library.workspace,
-        whole=(x, kernel, found.bias),
+        whole=(x, kernel, epilogue.bias),
     )
 
 
-def _check_parts(op: Conv, anchor: Node, found: Parts) -> None:
+def _check_parts(op: Conv, anchor: Node, epilogue: Parts) -> None:
     """Raises LibraryRefused if a term is added along other axes than the library supports."""
-    bias = found.bias
+    bias = epilogue.bias
     if bias is not None and any(
         step != (letter == "C") for step, letter in zip(bias.strides, op.layout[2], strict=True)
     ):
         raise LibraryRefused(
             "the added term is neither one number for each filter, nor of the result's shape"
         )
-    if found.addend is not None and any(
+    if epilogue.addend is not None and any(
         step == 0 and extent != 1
-        for step, extent in zip(found.addend.strides, anchor.shape, strict=True)
+        for step, extent in zip(epilogue.addend.strides, anchor.shape, strict=True)
     ):
         raise LibraryRefused("the added term is broadcast along some axes of the result")
 
@@ -214,8 +214,8 @@ def _kernel(node: Node, group: Group, op: Conv) -> OperandView | None:
     steps = dict(zip(letters, row_major(tuple(shape[axis] for axis in order)), strict=True))
 
     def make(array: Array) -> Array:
-        found = compute(array) if compute else array.reshape(shape)
-        return np.ascontiguousarray(found.transpose(order)).reshape(-1)
+        computed = compute(array) if compute else array.reshape(shape)
+        return np.ascontiguousarray(computed.transpose(order)).reshape(-1)
 
     packed = PackedConstant(
         node.type.dtype, prod(shape), (source,), make, f"filters {order} of {shape} {key}"

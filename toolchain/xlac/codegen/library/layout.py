@@ -64,7 +64,7 @@ class Sums:
     summed: tuple[LayoutWalk, ...]
 
 
-def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> MatrixLayout:
+def layout(after: Epilogue, sums: Sums, epilogue: Parts, library: Products) -> MatrixLayout:
     """The layout of a contraction. Raises LibraryRefused if it is not a batch of matrix products,
     or too small for a call to pay.
     """
@@ -72,8 +72,8 @@ def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Matr
     nothing = (0,) * len(sums.axes)
     others = (
         over_result(after, output, row_major(output.shape)),
-        found.addend.strides if found.addend else nothing,
-        found.bias.strides if found.bias else nothing,
+        epilogue.addend.strides if epilogue.addend else nothing,
+        epilogue.bias.strides if epilogue.bias else nothing,
     )
     axes = [
         _ProductAxis(walk.extent, (walk.left, walk.right, *steps))
@@ -88,7 +88,7 @@ def layout(after: Epilogue, sums: Sums, found: Parts, library: Products) -> Matr
     )
     if bounds(depth.extent)[0] < 1:
         raise LibraryRefused("the number of products in a sum may be 0")
-    return _arranged(axes, depth, (sums.left, sums.right), output, found, library)
+    return _arranged(axes, depth, (sums.left, sums.right), output, epilogue, library)
 
 
 def _arranged(
@@ -96,7 +96,7 @@ def _arranged(
     depth: _ProductAxis,
     views: tuple[OperandView, OperandView],
     output: Node,
-    found: Parts,
+    epilogue: Parts,
     library: Products,
 ) -> MatrixLayout:
     batch, down, across = _sorted_axes(axes)
@@ -122,8 +122,8 @@ def _arranged(
         return Matrices(dtype, *steps, count.steps[which], offset)
 
     addend = None
-    if found.addend is not None:
-        addend = matrices(ADDEND, rows, columns, found.addend.offset)
+    if epilogue.addend is not None:
+        addend = matrices(ADDEND, rows, columns, epilogue.addend.offset)
         if count.extent != 1 and addend.batch == 0:
             raise LibraryRefused("one matrix is added to all products of a batch")
     if any(
@@ -132,7 +132,7 @@ def _arranged(
         raise LibraryRefused(
             "the columns of the result, or of a term added to it, are not contiguous in memory"
         )
-    if found.bias is not None and (columns.steps[BIAS], rows.steps[BIAS], count.steps[BIAS]) != (
+    if epilogue.bias is not None and (columns.steps[BIAS], rows.steps[BIAS], count.steps[BIAS]) != (
         1,
         0,
         0,
@@ -169,28 +169,28 @@ def _merged(axes: Iterable[_ProductAxis]) -> list[_ProductAxis]:
     """Merges adjacent axes that every tensor traverses contiguously, and drops axes of
     one element.
     """
-    found: list[_ProductAxis] = []
+    merged: list[_ProductAxis] = []
     for axis in sorted(axes, key=lambda axis: -size_hint(axis.steps[RESULT] or axis.steps[LEFT])):
         if axis.extent == 1:
             continue
-        if found and all(
-            a == b * axis.extent for a, b in zip(found[-1].steps, axis.steps, strict=True)
+        if merged and all(
+            a == b * axis.extent for a, b in zip(merged[-1].steps, axis.steps, strict=True)
         ):
-            axis = _ProductAxis(found.pop().extent * axis.extent, axis.steps)
-        found.append(axis)
-    return found
+            axis = _ProductAxis(merged.pop().extent * axis.extent, axis.steps)
+        merged.append(axis)
+    return merged
 
 
-def _one(found: list[_ProductAxis], what: str, library: Products) -> _ProductAxis:
+def _one(axes: list[_ProductAxis], what: str, library: Products) -> _ProductAxis:
     """The single axis that several were merged to. Raises LibraryRefused if they could not be
     merged, or it is too short.
     """
-    if len(found) > 1:
-        raise LibraryRefused(f"the {what} are along {len(found)} axes that cannot be merged")
-    usual = size_hint(found[0].extent) if found else 1
-    if not found or usual < library.least:
+    if len(axes) > 1:
+        raise LibraryRefused(f"the {what} are along {len(axes)} axes that cannot be merged")
+    usual = size_hint(axes[0].extent) if axes else 1
+    if not axes or usual < library.least:
         raise LibraryRefused(
             f"{usual} {what} are fewer than the {library.least} from which {library.library} is "
             "taken"
         )
-    return found[0]
+    return axes[0]

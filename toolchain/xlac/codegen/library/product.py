@@ -63,9 +63,9 @@ def _call(after: Epilogue, library: Products, fast: bool) -> LoweredGroup:
         if isinstance(anchor.op, Dot)
         else _of_convolution(anchor, left, right)
     )
-    found = parts(after, library, fast, columns)
-    place = layout(after, sums, found, library)
-    bias = found.bias
+    epilogue = parts(after, library, fast, columns)
+    place = layout(after, sums, epilogue, library)
+    bias = epilogue.bias
     product = Product(
         place.count,
         place.rows,
@@ -77,12 +77,12 @@ def _call(after: Epilogue, library: Products, fast: bool) -> LoweredGroup:
         place.addend,
         bias is not None,
         bias.offset if bias else 0,
-        found.scale,
-        found.activation,
+        epilogue.scale,
+        epilogue.activation,
         library.workspace,
         fast and library.operands is DType.F32,
     )
-    views = (*place.views, found.addend, bias)
+    views = (*place.views, epilogue.addend, bias)
     return call(
         after,
         {PRODUCT: product},

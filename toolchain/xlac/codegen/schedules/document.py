@@ -76,8 +76,8 @@ def read(given: Given) -> Asked:
 
 def _entries(data: Any, source: Source | None) -> Asked:
     problems: list[Diagnostic] = []
-    found: dict[str, dict[str, Schedule]] = {}
-    asked = Asked(found, source)
+    schedules: dict[str, dict[str, Schedule]] = {}
+    asked = Asked(schedules, source)
 
     def wrong(path: tuple[str | int, ...], problem: str, hint: str = "") -> None:
         where = " ".join(map(str, path))
@@ -92,10 +92,10 @@ def _entries(data: Any, source: Source | None) -> Asked:
         if not isinstance(parts, Mapping):
             wrong((group,), "a group's schedules must be a mapping by part")
             continue
-        found[group] = {}
+        schedules[group] = {}
         for part, entry in parts.items():
             try:
-                found[group][part] = schedule.from_data(entry, TEMPLATES)
+                schedules[group][part] = schedule.from_data(entry, TEMPLATES)
             except Misfit as misfit:
                 wrong((group, part, *misfit.path), misfit.problem, misfit.hint)
     if problems:

@@ -91,9 +91,9 @@ def from_data(data: Any, templates: Mapping[str, type[Schedule]]) -> Schedule:
     if not isinstance(name, str) or name not in templates:
         raise Misfit(("template",), f"there is no template {name!r}", nearest(str(name), templates))
     rest = {key: value for key, value in data.items() if key != "template"}
-    found = _made(templates[name], rest, ())
-    assert isinstance(found, Schedule)
-    return found
+    schedule = _made(templates[name], rest, ())
+    assert isinstance(schedule, Schedule)
+    return schedule
 
 
 @cache

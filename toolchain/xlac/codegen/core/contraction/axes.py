@@ -50,15 +50,15 @@ def runs(axes: Sequence[Axis], first: int = 0) -> list[ContractionLoop]:
     """Result axes of more than one element, numbered from `first`, with adjacent ones merged where
     both operands traverse them contiguously.
     """
-    found: list[ContractionLoop] = []
+    merged_loops: list[ContractionLoop] = []
     for axis, loop in enumerate(axes, first):
         if loop.extent == 1:
             continue
-        if found and len(merged := merge((found[-1].loop, loop))) == 1:
-            found[-1] = ContractionLoop(merged[0], (*found[-1].axes, axis))
+        if merged_loops and len(merged := merge((merged_loops[-1].loop, loop))) == 1:
+            merged_loops[-1] = ContractionLoop(merged[0], (*merged_loops[-1].axes, axis))
         else:
-            found.append(ContractionLoop(loop, (axis,)))
-    return found
+            merged_loops.append(ContractionLoop(loop, (axis,)))
+    return merged_loops
 
 
 def arranged(
@@ -85,12 +85,12 @@ def arranged(
 
     def place(counters: Sequence[Expr], row_counters: Sequence[Expr], column: Expr) -> Index:
         at: list[Expr] = [build.index((firsts or {}).get(a, 0)) for a in range(len(shape))]
-        found = [
+        pairs = [
             *zip(outer, counters, strict=True),
             *zip(chosen, row_counters, strict=True),
             (columns, column),
         ]
-        for run, counter in found:
+        for run, counter in pairs:
             if len(run.axes) > 1 and not after.keeps(frozenset(run.axes)):
                 parts = regroup.regroup(
                     (counter,), (run.loop.extent,), tuple(shape[a] for a in run.axes)

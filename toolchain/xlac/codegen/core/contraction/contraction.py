@@ -154,22 +154,22 @@ def merge(axes: Sequence[Axis]) -> tuple[Axis, ...]:
     """Merges adjacent axes that both operands traverse contiguously, and drops axes of
     one element.
     """
-    found: list[Axis] = []
+    merged: list[Axis] = []
     for axis in axes:
         if axis.extent == 1:
             continue
         # axes with different borders are not merged
-        apart = any(axis.along) or (bool(found) and any(found[-1].along))
+        apart = any(axis.along) or (bool(merged) and any(merged[-1].along))
         if (
-            found
+            merged
             and not apart
-            and found[-1].left == axis.left * axis.extent
-            and found[-1].right == axis.right * axis.extent
+            and merged[-1].left == axis.left * axis.extent
+            and merged[-1].right == axis.right * axis.extent
         ):
-            found[-1] = Axis(found[-1].extent * axis.extent, axis.left, axis.right, axis.along)
+            merged[-1] = Axis(merged[-1].extent * axis.extent, axis.left, axis.right, axis.along)
         else:
-            found.append(axis)
-    return tuple(found)
+            merged.append(axis)
+    return tuple(merged)
 
 
 def accumulator(operand: DType, result: DType) -> DType:
@@ -268,8 +268,8 @@ def crowds(axis: Axis, rows: Sequence[Dim], steps: int, target: Target) -> bool:
 
 def unravel(builder: Builder, counter: Expr, extents: Sequence[Dim]) -> list[Expr]:
     """The counters of nested loops that were fused into one loop."""
-    found: list[Expr] = []
+    counters: list[Expr] = []
     for extent in reversed(extents[1:]):
-        found.append(builder.let("p", build.mod(counter, extent)))
+        counters.append(builder.let("p", build.mod(counter, extent)))
         counter = builder.let("p", build.div(counter, extent))
-    return [*([counter] if extents else []), *reversed(found)]
+    return [*([counter] if extents else []), *reversed(counters)]

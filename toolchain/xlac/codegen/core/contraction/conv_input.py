@@ -35,8 +35,8 @@ def windowed_input(
     """
     x, around = group.anchor.inputs[0], borders(group.anchor, phases)
     if schedule.order is not None:
-        found, made = _padded(group, schedule.order, around, target, f"{name}_pad", lower_part)
-        return found, {}, made
+        padded, made = _padded(group, schedule.order, around, target, f"{name}_pad", lower_part)
+        return padded, {}, made
     made = ()
     seen = operands.resolve(x, group)
     if seen is None:
@@ -98,8 +98,8 @@ def _padded(
     copy = made_of[-1]
     strides = tuple(steps[perm.index(axis)] for axis in range(len(perm)))
     if len(made_of) > 1 and crosses and x.type.dtype.nbytes == 1:
-        found, made = _turned_first(group, made_of, zero, target, name, lower_part)
-        return OperandView(found.value, strides), made
+        copied, made = _turned_first(group, made_of, zero, target, name, lower_part)
+        return OperandView(copied.value, strides), made
     wide = Group(
         Kind.ELEMENTWISE,
         copy,
@@ -108,8 +108,8 @@ def _padded(
         (copy,),
         "pads the input",
     )
-    found, made = operands.materialize(copy, wide, target, name, lower_part)
-    return OperandView(found.value, strides), made
+    copied, made = operands.materialize(copy, wide, target, name, lower_part)
+    return OperandView(copied.value, strides), made
 
 
 def _around(low: Sequence[Dim], high: Sequence[Dim], target: Target) -> bool:
@@ -155,5 +155,5 @@ def _turned_first(
     assert isinstance(seen.value, Scratch)
     copy = after[-1]
     then = Group(Kind.ELEMENTWISE, copy, tuple(after), (turned, zero), (copy,), "pads the input")
-    found, made = operands.materialize(copy, then, target, name, lower_part)
-    return found, (*before, *operands.with_scratch(made, {turned: seen.value}))
+    padded, made = operands.materialize(copy, then, target, name, lower_part)
+    return padded, (*before, *operands.with_scratch(made, {turned: seen.value}))

@@ -85,15 +85,15 @@ def choose(group: Group, reads: InputReads) -> ConvInputSchedule:
     """
     anchor, x = group.anchor, group.anchor.inputs[0]
     phases = phases_of(anchor) if reads.phases else []
-    found = operands.resolve(x, group)
+    view = operands.resolve(x, group)
     if reads.masks and reads.pays:
         return ConvInputSchedule(bool(phases), None)
-    around, crosses = borders(anchor, phases), _crosses(anchor, found)
-    apart = reads.beside == "C" and found is not None and _channels_apart(anchor, found)
+    around, crosses = borders(anchor, phases), _crosses(anchor, view)
+    apart = reads.beside == "C" and view is not None and _channels_apart(anchor, view)
     whole = not (crosses or apart or _padded(around))
-    if found is not None and whole and x.type.size != 0:
+    if view is not None and whole and x.type.size != 0:
         return ConvInputSchedule(bool(phases), None)
-    order = _memory_order(found, len(x.shape))
+    order = _memory_order(view, len(x.shape))
     if apart:
         channel = anchor.op.layout[0].index("C")  # type: ignore[attr-defined]
         order = (*(a for a in order if a != channel), channel)
@@ -124,36 +124,36 @@ def check(schedule: ConvInputSchedule, group: Group, reads: InputReads) -> None:
         raise Misfit(("order",), "windows leave the input, which must be copied with its padding")
 
 
-def _channels_apart(anchor: Node, found: OperandView) -> bool:
+def _channels_apart(anchor: Node, view: OperandView) -> bool:
     op = anchor.op
     assert isinstance(op, Conv)
     place = op.layout[0].index("C")
-    return anchor.inputs[0].shape[place] != 1 and found.strides[place] != 1
+    return anchor.inputs[0].shape[place] != 1 and view.strides[place] != 1
 
 
 def _padded(around: Borders) -> bool:
     return bool(around.edges) or any(around.gaps)
 
 
-def _crosses(anchor: Node, found: OperandView | None) -> bool:
+def _crosses(anchor: Node, view: OperandView | None) -> bool:
     """Whether each product of a long sum would read a different cache line: a large window over an
     x that is not contiguous along a summed axis, as in weight gradients of channels-last
     convolutions. Then x is copied so that rows are contiguous.
     """
     op = anchor.op
     assert isinstance(op, Conv)
-    if found is None or not op.spatial:
+    if view is None or not op.spatial:
         return False
     letters = op.layout[0]
     taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
-    lines = found.strides[letters.index(op.spatial[-1])]
-    channels = found.strides[letters.index("C")] if taps["I"] != 1 else 0
+    lines = view.strides[letters.index(op.spatial[-1])]
+    channels = view.strides[letters.index("C")] if taps["I"] != 1 else 0
     many = size_hint(volume(tuple(taps[letter] for letter in op.spatial))) >= LONG
     return many and lines != 1 and channels != 1 and size_hint(taps[op.spatial[-1]]) > 1
 
 
-def _memory_order(found: OperandView | None, rank: int) -> tuple[int, ...]:
+def _memory_order(view: OperandView | None, rank: int) -> tuple[int, ...]:
     """The axes of a view by descending stride."""
     return tuple(
-        sorted(range(rank), key=lambda axis: -size_hint(found.strides[axis]) if found else axis)
+        sorted(range(rank), key=lambda axis: -size_hint(view.strides[axis]) if view else axis)
     )

@@ -67,22 +67,22 @@ def lower(
     launches: list[KernelLaunch] = []
     views: list[OperandView] = []
     for side, node in zip(("left", "right"), anchor.inputs, strict=True):
-        found = operands.resolve(node, group, prologue=prologue)
+        view = operands.resolve(node, group, prologue=prologue)
         if side == "left" and choose_operands is not None:
             how = lower_part.decisions.settle(
                 f"{name}_operands",
-                choose_operands.choose(anchor, found, target),
+                choose_operands.choose(anchor, view, target),
                 lambda asked: choose_operands.check(asked, group),
             ).left
             if how is not None:
-                found, made = operands.copy(node, how, group, target, f"{name}_left", lower_part)
+                view, made = operands.copy(node, how, group, target, f"{name}_left", lower_part)
                 launches += made
-        if found is None and side == "right":
-            found = operands.folded(node, group)
-        if found is None:
-            found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
+        if view is None and side == "right":
+            view = operands.folded(node, group)
+        if view is None:
+            view, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
-        views.append(found)
+        views.append(view)
     c = canonical(anchor, after, views[0], views[1], name, lower_part.decisions)
     launches += contraction(group, target, name, lower_part.decisions, c, after, views[1])
     used = {v.value for v in views if isinstance(v.value, Node)}

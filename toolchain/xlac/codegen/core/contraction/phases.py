@@ -74,8 +74,8 @@ def phases_of(anchor: Node) -> list[Phase]:
         _along(op, n, upper_bound(kernel[letter]), upper_bound(result[letter]))
         for n, letter in zip(spread, letters, strict=True)
     ]
-    found = [dict(zip(letters, each, strict=True)) for each in product(*along)]
-    return list(found) if len(found) <= MOST else []
+    phases = [dict(zip(letters, each, strict=True)) for each in product(*along)]
+    return list(phases) if len(phases) <= MOST else []
 
 
 def _along(op: Conv, axis: int, taps: int, results: int) -> list[AxisPhase]:
@@ -83,13 +83,13 @@ def _along(op: Conv, axis: int, taps: int, results: int) -> list[AxisPhase]:
     gap, stride = op.lhs_dilation[axis], op.strides[axis]
     reach, low = op.rhs_dilation[axis], op.low[axis]
     step, tap_step = gap // gcd(stride, gap), gap // gcd(reach, gap)
-    found = []
+    phases = []
     for first in range(min(step, results)):
         count = (results - first + step - 1) // step
         begin = first * stride - low
         met = [k for k in range(min(tap_step, taps)) if (begin + k * reach) % gap == 0]
         tap = met[0] if met else 0
-        found.append(
+        phases.append(
             AxisPhase(
                 first,
                 step,
@@ -102,4 +102,4 @@ def _along(op: Conv, axis: int, taps: int, results: int) -> list[AxisPhase]:
                 tap_step * reach // gap,
             )
         )
-    return found
+    return phases

@@ -72,12 +72,12 @@ def _pieces(part: StoredPiece, group: Group) -> list[Job]:
     joined, shift = part.value, part.shift
     if not isinstance(joined.op, extend.Concat) or joined not in group.members:
         return [Job(joined.shape, (part,))]
-    found: list[Job] = []
+    jobs_of_parts: list[Job] = []
     for piece in joined.inputs:
-        found += _pieces(replace(part, value=piece, shift=shift), group)
+        jobs_of_parts += _pieces(replace(part, value=piece, shift=shift), group)
         along = piece.shape[joined.op.axis]
         shift = tuple(s + along if a == joined.op.axis else s for a, s in enumerate(shift))
-    return found
+    return jobs_of_parts
 
 
 def _before_reshapes(node: Node, group: Group) -> Node:
@@ -105,7 +105,7 @@ def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, No
     """Pairs of an output and an input that it may overwrite: only one nest reads the input, and
     only at the index being written.
     """
-    found = []
+    pairs = []
     readers: dict[object, list[tuple[Elements, Survey]]] = {}
     for dry, survey in nests:
         touched = {access.buffer for access in survey.accesses}
@@ -124,5 +124,5 @@ def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, No
                 for w in written[:1]
             )
             if written and same and node.type == output.type:
-                found.append((output, node))
-    return found
+                pairs.append((output, node))
+    return pairs

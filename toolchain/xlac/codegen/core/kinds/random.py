@@ -71,10 +71,10 @@ class RandomBits:
 
     def values(self, number: Expr) -> list[Expr]:
         """The elements of cipher blocks: one value, or vector, for each position in a block."""
-        found = random.block(self.op.algorithm, number, _state(self.elements), self.builder.let)
+        words = random.block(self.op.algorithm, number, _state(self.elements), self.builder.let)
         if self.op.dtype is DType.U64:
-            found = tuple(_joined(*found[k : k + 2]) for k in range(0, len(found), 2))
-        return [self.builder.let("w", build.cast(w, self.op.dtype)) for w in found]
+            words = tuple(_joined(*words[k : k + 2]) for k in range(0, len(words), 2))
+        return [self.builder.let("w", build.cast(w, self.op.dtype)) for w in words]
 
 
 def scalars(

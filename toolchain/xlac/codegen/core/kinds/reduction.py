@@ -109,7 +109,7 @@ class ReductionValues:
         """Pairs of an output and an input that it may overwrite: outputs of the last pass, if the
         input is read only at the same element.
         """
-        found = []
+        pairs = []
         written_last = [*self.plan.passes[-1].stores, *self.plan.results]
         for node in self.group.inputs:
             read = [] if is_immediate(node) else self.survey.exact(self.dry.parameter(node))
@@ -120,5 +120,5 @@ class ReductionValues:
                     for a in read
                 )
                 if read and same and node.type == output.type and output not in self.borrowed:
-                    found.append((output, node))
-        return found
+                    pairs.append((output, node))
+        return pairs

@@ -68,15 +68,15 @@ def updated(elements: Elements) -> Buffer:
 def clamped_starts(elements: Elements, group: Group) -> list[Expr]:
     """The clamped start of the slice along each axis."""
     x, update, *starts = group.anchor.inputs
-    found: list[Expr] = []
+    clamped: list[Expr] = []
     for start, extent, size in zip(starts, x.shape, update.shape, strict=True):
         limit = extent - size
-        found.append(
+        clamped.append(
             elements.builder.let("start", index_element(elements.at(start, ()), limit))
             if limit != 0
             else build.index(0)
         )
-    return found
+    return clamped
 
 
 def place_in(spot: Index, firsts: Sequence[Expr], shape: Shape) -> Expr:

@@ -183,19 +183,19 @@ def _insert(ordered: list[Seam], seam: Seam, start: Expr, stop: Expr, facts: Fac
 
 def _clustered(ordered: Sequence[Seam], step: int, facts: Facts) -> list[Seam]:
     """Seams that one iteration may cross together become one."""
-    found = list[Seam]()
+    clusters = list[Seam]()
     for seam in ordered:
-        if found and facts.at_least_zero(
-            build.sub(build.add(found[-1].last, step - 1), seam.first)
+        if clusters and facts.at_least_zero(
+            build.sub(build.add(clusters[-1].last, step - 1), seam.first)
         ):
-            last = _later(found[-1].last, seam.last, facts)
+            last = _later(clusters[-1].last, seam.last, facts)
             if last is not None:
-                found[-1] = Seam(found[-1].first, last)
+                clusters[-1] = Seam(clusters[-1].first, last)
             continue
-        if found and not facts.at_least_zero(build.sub(seam.first, found[-1].last)):
+        if clusters and not facts.at_least_zero(build.sub(seam.first, clusters[-1].last)):
             continue
-        found.append(seam)
-    return found
+        clusters.append(seam)
+    return clusters
 
 
 def _later(a: Expr, b: Expr, facts: Facts) -> Expr | None:
@@ -205,11 +205,11 @@ def _later(a: Expr, b: Expr, facts: Facts) -> Expr | None:
     return a if facts.at_least_zero(build.sub(a, b)) else None
 
 
-def few(found: Sequence[Seam], most: int) -> list[Seam]:
+def few(seams: Sequence[Seam], most: int) -> list[Seam]:
     """At most so many of the seams, evenly."""
-    if len(found) <= most:
-        return list(found)
-    return [found[(2 * n + 1) * len(found) // (2 * most)] for n in range(most)] if most > 0 else []
+    if len(seams) <= most:
+        return list(seams)
+    return [seams[(2 * n + 1) * len(seams) // (2 * most)] for n in range(most)] if most > 0 else []
 
 
 def counters(body: Sequence[Stmt]) -> Iterator[For]:

@@ -80,9 +80,9 @@ class LoopRegion:
 
     def scratch(self) -> LoopRegion:
         """A copy of this region in which code is only looked at."""
-        found = self.inner()
-        found.names, found.renames = Identifiers(self.names.used), False
-        return found
+        copied = self.inner()
+        copied.names, copied.renames = Identifiers(self.names.used), False
+        return copied
 
     @property
     def knowledge(self) -> Knowledge:
@@ -192,8 +192,8 @@ class LoopRegion:
             return node
         if node.index.lanes > 1:
             align = alignment(buffer, index)
-            found = build.load(buffer, index, mask=mask, align=align)
-            return build.splat(found, node.lanes)
+            loaded = build.load(buffer, index, mask=mask, align=align)
+            return build.splat(loaded, node.lanes)
         index, align = _address(buffer, index, node.lanes, node.align)
         return replace(node, buffer=buffer, index=index, mask=mask, align=align)
 

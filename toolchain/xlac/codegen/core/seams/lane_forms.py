@@ -72,8 +72,8 @@ def lane_form(expr: Expr, forms: Forms) -> LaneForm | None:
                 if one is None:
                     return None
                 parts.append(one)
-            found = _applied(primitive, parts)
-            return found if _holds(found, dtype) else None
+            form = _applied(primitive, parts)
+            return form if _holds(form, dtype) else None
     return None
 
 

@@ -52,15 +52,15 @@ def knowledge_of(body: Sequence[Stmt]) -> Knowledge:
 
 def masked(body: tuple[Stmt, ...], known: Knowledge) -> tuple[Stmt, ...]:
     """The block with masked loads; the same statements where there are none."""
-    found: dict[int, tuple[Load, Expr]] = {}
+    replacements: dict[int, tuple[Load, Expr]] = {}
     for block in _blocks(body):
         for load, demand in _demands(block):
             new = _masked(load, demand, known)
             if new is not None:
-                found[id(load)] = load, new
-    if not found:
+                replacements[id(load)] = load, new
+    if not replacements:
         return body
-    return KernelRewriter(lambda one: found.get(id(one), (one, one))[1]).block(body)
+    return KernelRewriter(lambda one: replacements.get(id(one), (one, one))[1]).block(body)
 
 
 def _blocks(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:

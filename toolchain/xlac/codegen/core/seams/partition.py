@@ -65,10 +65,10 @@ def partitioned(kernel: Kernel, regions: int) -> Kernel:
         return kernel
     if LEAST * weight(kernel.body) > CODE:
         return kernel
-    found = Identifiers(names(kernel))
-    whole = LoopRegion(found, values={size.name: size for size in kernel.sizes})
+    identifiers = Identifiers(names(kernel))
+    whole = LoopRegion(identifiers, values={size.name: size for size in kernel.sizes})
     body = tuple(_Partition(whole, regions, {}).block(kernel.body))
-    return replace(kernel, body=without_unused(body)) if found.decided else kernel
+    return replace(kernel, body=without_unused(body)) if identifiers.decided else kernel
 
 
 @dataclass(slots=True)
@@ -152,10 +152,10 @@ class _Partition:
         if var.low is None or var.high is None:
             return None
         end = build.index(var.high + 1) if stop is None else stop
-        found = self._chosen(old, var, build.index(var.low), end, 1, rest)
-        if not found:
+        crossed = self._chosen(old, var, build.index(var.low), end, 1, rest)
+        if not crossed:
             return None
-        places = places_of(found)
+        places = places_of(crossed)
         budget = max(1, self.budget // (len(places) + 1))
         blocks = list[tuple[Stmt, ...]]()
         for number, (least, most) in enumerate(ranges(places)):
@@ -175,10 +175,10 @@ class _Partition:
         start, stop = region.expr(stmt.start), region.expr(stmt.stop)
         places = list[Expr]()
         if self.budget > 1 and stmt.kind is LoopKind.SERIAL:
-            found = self._chosen(stmt.counter, stmt.counter, start, stop, stmt.step, stmt.body)
+            crossed = self._chosen(stmt.counter, stmt.counter, start, stop, stmt.step, stmt.body)
             places = [
                 place
-                for place in places_of(found)
+                for place in places_of(crossed)
                 if not region.facts.at_least_zero(build.sub(start, place))
                 and not region.facts.at_least_zero(build.sub(place, stop))
             ]
@@ -260,14 +260,14 @@ class _Partition:
             return []
         region = self.region.scratch()
         region.values[old.name] = var
-        found = seams(var, start, stop, step, body, region)
-        if not found:
+        crossed = seams(var, start, stop, step, body, region)
+        if not crossed:
             return []
         budget = min(self.budget, CODE // max(1, weight(body)))
         if budget > ROWS and any(self._crossed(loop, region) for loop in counters(body)):
             budget //= ROWS
-        for number in range(min(len(found), budget), 0, -1):
-            chosen = few(found, number)
+        for number in range(min(len(crossed), budget), 0, -1):
+            chosen = few(crossed, number)
             ends = [on_grid(place, start, stop, step) or place for place in places_of(chosen)]
             if len({start, *ends, stop}) <= budget + 1:
                 return chosen

@@ -14,10 +14,10 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 P = Primitive
 
 
-def places_of(found: Sequence[Seam]) -> list[Expr]:
+def places_of(seams: Sequence[Seam]) -> list[Expr]:
     """The places where ranges end, in order."""
     places = list[Expr]()
-    for seam in found:
+    for seam in seams:
         for place in (seam.first, seam.last):
             if place not in places[-1:]:
                 places.append(place)
@@ -54,14 +54,14 @@ def facts_of(var: Var, least: Expr | None, most: Expr | None) -> list[Expr]:
 
 def dividend(end: Expr) -> Expr:
     """At least as much as an index, without quotients that are multiplied by their divisors."""
-    found: Expr = build.index(0)
+    bound: Expr = build.index(0)
     for term, factor in build.terms(end).items():
         match term:
             case Apply(Primitive.DIV, (whole, Const(value=k))) if factor > 0 == factor % int(k):
-                found = build.add(found, build.mul(whole, factor // int(k)))
+                bound = build.add(bound, build.mul(whole, factor // int(k)))
             case _:
-                found = build.add(found, build.mul(term, factor))
-    return found
+                bound = build.add(bound, build.mul(term, factor))
+    return bound
 
 
 def inside(var: Var, first: Expr, last: Expr, step: int) -> Var:

@@ -31,8 +31,8 @@ def shuffled(body: tuple[Stmt, ...], known: Knowledge) -> tuple[Stmt, ...]:
         changed |= new is not one
         return new
 
-    found = KernelRewriter(visit).block(body)
-    return found if changed else body
+    rewritten = KernelRewriter(visit).block(body)
+    return rewritten if changed else body
 
 
 def _woven(select: Expr, truths: Truths | None, then: Expr, otherwise: Expr) -> Expr:

@@ -15,9 +15,9 @@ WIDTH = 8  # vectors up to which they are interleaved
 
 def woven(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The block with interleaved stores; the same statements where there are none."""
-    found = tuple(_block(body))
-    same = len(found) == len(body) and all(a is b for a, b in zip(found, body, strict=True))
-    return body if same else found
+    rewritten = tuple(_block(body))
+    same = len(rewritten) == len(body) and all(a is b for a, b in zip(rewritten, body, strict=True))
+    return body if same else rewritten
 
 
 def _block(body: Sequence[Stmt]) -> Iterator[Stmt]:
@@ -46,7 +46,7 @@ def _together(stmts: Sequence[Stmt], stride: int) -> list[Store] | None:
     """Stores of one stride in the order of their first elements, if these are neighbours."""
     first, *_ = stmts
     assert isinstance(first, Store) and isinstance(first.index, Ramp)
-    found: dict[int, Store] = {}
+    by_place: dict[int, Store] = {}
     for stmt in stmts:
         match stmt:
             case Store(buffer=buffer, index=Ramp(base=base, stride=step, lanes=lanes), atomic=None):
@@ -54,11 +54,13 @@ def _together(stmts: Sequence[Stmt], stride: int) -> list[Store] | None:
                 alike = buffer is first.buffer and step == stride and lanes == first.index.lanes
                 if not (alike and isinstance(ahead, Const) and stmt.mask == first.mask):
                     return None
-                found[int(ahead.value)] = stmt
+                by_place[int(ahead.value)] = stmt
             case _:
                 return None
-    order = sorted(found)
-    return [found[n] for n in order] if order == list(range(order[0], order[0] + stride)) else None
+    order = sorted(by_place)
+    return (
+        [by_place[n] for n in order] if order == list(range(order[0], order[0] + stride)) else None
+    )
 
 
 def _interleaved(stores: Sequence[Store]) -> Iterator[Stmt]:

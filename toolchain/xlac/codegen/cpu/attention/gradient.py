@@ -43,11 +43,11 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     views: dict[str, OperandView] = {}
     for side, place in READ.items():
         node = anchor.inputs[place]
-        found = operands.resolve(node, group)
-        if found is None or (side == "k" and found.strides[-1] != 1):
-            found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
+        view = operands.resolve(node, group)
+        if view is None or (side == "k" and view.strides[-1] != 1):
+            view, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
-        views[side] = found
+        views[side] = view
     h = attention_problem(anchor, (views["q"], views["k"], views["v"]))
     fits = partial(check, h=h, target=target)
     schedule = lower_part.decisions.settle(name, choose(h, target), fits)

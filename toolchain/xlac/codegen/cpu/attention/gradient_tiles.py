@@ -36,8 +36,8 @@ class GradientTiles(GradientProducts):
 
     def _sums(self) -> list[tuple[KeySum, int]]:
         sides, blocks = self.sides, self.schedule
-        found = ((sides.by_key, blocks.query_lanes), (sides.by_value, blocks.value_lanes))
-        return [(one, lanes) for one, lanes in found if one is not None]
+        sums_and_lanes = ((sides.by_key, blocks.query_lanes), (sides.by_value, blocks.value_lanes))
+        return [(one, lanes) for one, lanes in sums_and_lanes if one is not None]
 
     def _each(
         self, batch: Counters, to: MatrixOperand, source: MatrixOperand | None, lanes: int
@@ -133,12 +133,12 @@ class GradientTiles(GradientProducts):
             self.h.widths[1],
             self.schedule.value_lanes,
         )
-        given, found = (self._lies(batch, row, side) for side in (sides.ct, sides.y))
+        given, result_place = (self._lies(batch, row, side) for side in (sides.ct, sides.y))
         total = builder.variable("l", zero(self.dtype, lanes))
         with builder.loop("e", 0, wide, lanes) as e:
             value = builder.let("g", self._read(sides.ct, given, e, lanes))
             self.put(self.given, build.add(build.mul(i, wide), e), value)
-            seen = self._read(sides.y, found, e, lanes)
+            seen = self._read(sides.y, result_place, e, lanes)
             builder.assign(total, multiply_add(self.target, value, seen, total))
         builder.store(self.means, i, build.fold(P.ADD, total))
         head, time = self.h.head_and_time(batch, row)

@@ -125,13 +125,13 @@ class _DepthwiseNhwc(NhwcTaps):
         """
         tiles = [(k * pixels.step, pixels.step) for k in range(pixels.full)]
         tiles += [(pixels.full * pixels.step, pixels.rest)] * bool(pixels.rest)
-        found: list[tuple[int, int, int]] = []
+        stretches: list[tuple[int, int, int]] = []
         joins = False
         for first, size in tiles:
             inside = self._inside(first, size)
-            if joins and inside and found[-1][2] == size:
-                found[-1] = (found[-1][0], found[-1][1] + 1, size)
+            if joins and inside and stretches[-1][2] == size:
+                stretches[-1] = (stretches[-1][0], stretches[-1][1] + 1, size)
             else:
-                found.append((first, 1, size))
+                stretches.append((first, 1, size))
             joins = inside
-        return found
+        return stretches

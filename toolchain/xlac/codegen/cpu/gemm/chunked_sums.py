@@ -93,9 +93,9 @@ class ChunkedSums(TileSums):
                 a = builder.let("a", build.add(base, build.mul(block, axis.left * cut.turns)))
                 b = builder.let("b", build.add(at[1], build.mul(block, stride * cut.turns)))
                 axes = (Axis(length, axis.left),)
-                found = self._block(axes, a, rows, b, (stride,), vectors, partial, after)
+                sums = self._block(axes, a, rows, b, (stride,), vectors, partial, after)
                 where = places(place, width, size, vectors, lanes)
-                for spot, total in zip(chain(*where), chain(*found), strict=True):
+                for spot, total in zip(chain(*where), chain(*sums), strict=True):
                     waiting.add(spot, total)
                 waiting.group(place, size * width, build.add(number, block))
 

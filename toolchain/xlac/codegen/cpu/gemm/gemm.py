@@ -125,8 +125,8 @@ class Gemm(ChunkedSums):
 
         def block(a: Expr, b: Expr, length: Dim) -> None:
             axes = (replace(inner[cut.loop], extent=length), *inner[cut.loop + 1 :])
-            found = self._block(axes, a, rows, b, strides[cut.loop :], vectors, partial, after)
-            for at, total in zip(chain(*where), chain(*found), strict=True):
+            sums = self._block(axes, a, rows, b, strides[cut.loop :], vectors, partial, after)
+            for at, total in zip(chain(*where), chain(*sums), strict=True):
                 waiting.add(at, total)
 
         def level(depth: int, a: Expr, b: Expr) -> None:

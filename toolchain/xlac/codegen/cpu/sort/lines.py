@@ -73,10 +73,10 @@ class Lines:
         if lanes == 1:
             return self.key(first)
         with self.elements.masked(mask):
-            found = self.key(build.ramp(first, 1, lanes))
+            keys = self.key(build.ramp(first, 1, lanes))
         if mask is None:
-            return found
-        return build.select(mask, found, Const(least(found.dtype), found.dtype, lanes))
+            return keys
+        return build.select(mask, keys, Const(least(keys.dtype), keys.dtype, lanes))
 
     def store(self, k: Expr, values: Sequence[Expr]) -> None:
         """Writes the record at place k of the result."""

@@ -60,7 +60,7 @@ def ranks(
     Keys are read in whole vectors from `base` on, and what is behind `count` matters to none.
     """
     wide = DType.I32 if keys.dtype is DType.I32 else DType.I64
-    found = builder.local("ranks", wide, lanes)
+    counts = builder.local("ranks", wide, lanes)
     ones, none = Const(1, wide, lanes), Const(0, wide, lanes)
     # vectors of keys, each compared with one key after the other
     with builder.loop("block", 0, count, lanes) as block:
@@ -88,7 +88,7 @@ def ranks(
         with builder.loop("j", inside, count) as j:
             other = build.splat(build.load(keys, build.add(base, j)), lanes)
             counted(build.apply(P.LT, mine, other))
-        builder.store(found, build.ramp(build.index(0), 1, lanes), before)
+        builder.store(counts, build.ramp(build.index(0), 1, lanes), before)
         with builder.loop("i", block, inside) as i:
-            rank = build.cast(build.load(found, build.sub(i, block)), build.INDEX)
+            rank = build.cast(build.load(counts, build.sub(i, block)), build.INDEX)
             ranked(i, builder.let("rank", rank))

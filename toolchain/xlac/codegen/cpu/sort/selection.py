@@ -76,9 +76,9 @@ class _Selection:
                     builder.assign(equal, build.index(0))
                 with builder.when(build.apply(P.OR, first, full)):
                     self._collect(bound.value, before, equal)
-        found = bounded(builder, fixed(self.elements, before), self.room)
-        self._ordered(found)
-        self._ties(found)
+        selected = bounded(builder, fixed(self.elements, before), self.room)
+        self._ordered(selected)
+        self._ties(selected)
 
     # ---- candidates --------------------------------------------------------------------------
 

@@ -73,15 +73,15 @@ def moving(node: Node) -> list[MovingAxis] | None:
     """The axes that the window of a node moves along; None if their sizes are symbolic."""
     op, (x, ct) = node.op, node.inputs
     assert isinstance(op, SelectAndScatter)
-    found = []
+    axes = []
     for axis, (size, count) in enumerate(zip(x.shape, ct.shape, strict=True)):
         extent, stride, low, high = op.window[axis], op.strides[axis], op.low[axis], op.high[axis]
         if (extent, stride, low, high) == (1, 1, 0, 0):
             continue
         if not isinstance(size, int) or not isinstance(count, int):
             return None
-        found.append(MovingAxis(axis, extent, size, count, stride, low, op.window_dilation[axis]))
-    return found
+        axes.append(MovingAxis(axis, extent, size, count, stride, low, op.window_dilation[axis]))
+    return axes
 
 
 def takes(node: Node, target: Target) -> bool:

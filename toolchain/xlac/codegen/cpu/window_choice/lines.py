@@ -122,7 +122,7 @@ class LinesOfWindows(ChoosingWindows):
         """
         builder, last = self.builder, self.axes[-1]
         best: Expr | None = None
-        found: Expr = build.index(0)
+        selected: Expr = build.index(0)
         for at, offset in rows:
             for number in range(last.extent):
                 if isinstance(window, Ramp):
@@ -135,12 +135,12 @@ class LinesOfWindows(ChoosingWindows):
                 mine = build.splat(build.cast(where, DType.I32), window.lanes)
                 value = build.splat(value, window.lanes)
                 if best is None:
-                    best, found = value, mine
+                    best, selected = value, mine
                     continue
                 better = builder.let("better", self.better(value, best))
-                found = builder.let("found", build.select(better, mine, found))
+                selected = builder.let("found", build.select(better, mine, selected))
                 best = builder.let("best", build.select(better, value, best))
-        builder.store(chosen, window, found)
+        builder.store(chosen, window, selected)
 
     def _inside(self, at: Sequence[Expr], windows: Ramp, number: int) -> Expr:
         """The elements at one position of adjacent windows. With stride 2, every other element of

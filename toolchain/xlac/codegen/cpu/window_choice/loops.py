@@ -72,21 +72,21 @@ class ChoosingWindows:
             start = build.mul(window, first.stride)
             before = self._row(first, build.add(start, after - first.stride))
             self._clear(before, self._row(first, build.add(start, after)), zero)
-            with self._inner(axes[1:], {first.axis: window}) as found:
-                yield found
+            with self._inner(axes[1:], {first.axis: window}) as counters:
+                yield counters
         end = self._row(first, (first.count - 1) * first.stride + after)
         self._clear(end, build.index(first.size), zero)
 
     @contextmanager
     def _inner(
-        self, axes: Sequence[MovingAxis], found: dict[int, Expr]
+        self, axes: Sequence[MovingAxis], counters: dict[int, Expr]
     ) -> Iterator[dict[int, Expr]]:
         if not axes:
-            yield found
+            yield counters
             return
         with (
             self.builder.loop("w", 0, axes[0].count) as window,
-            self._inner(axes[1:], {**found, axes[0].axis: window}) as whole,
+            self._inner(axes[1:], {**counters, axes[0].axis: window}) as whole,
         ):
             yield whole
 

@@ -69,11 +69,11 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     launches: list[KernelLaunch] = []
     views = []
     for side, node in zip("qkv", anchor.inputs, strict=False):
-        found = operands.resolve(node, group)
-        if found is None:
-            found, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
+        view = operands.resolve(node, group)
+        if view is None:
+            view, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
             launches += made
-        views.append(found)
+        views.append(view)
     h = attention_problem(anchor, (views[0], views[1], views[2]))
     few = decode_split.takes(size_hint(h.rows), h.widths, h.dtype, target)
     schedule: GpuAttentionSchedule = lower_part.decisions.settle(

@@ -31,7 +31,7 @@ class DecodeReads:
         h: AttentionProblem,
         how: DecodeSplit,
         target: Target,
-        found: SplitResults | None,
+        splits: SplitResults | None,
     ) -> None:
         self.elements, self.builder, self.after, self.h, self.how = (
             elements,
@@ -40,7 +40,7 @@ class DecodeReads:
             h,
             how,
         )
-        self.target, self.found, self.dtype = target, found, h.dtype.compute
+        self.target, self.found, self.dtype = target, splits, h.dtype.compute
 
     def _row(self, row: Expr) -> Expr:
         """A row of the operand, clamped to the last; results of rows past it are not stored."""
@@ -74,7 +74,7 @@ class DecodeReads:
             ]
         stride = side.depth[0] if along else side.strides[0]
         assert isinstance(stride, int)
-        found = []
+        vectors = []
         align = (
             how.part * buffer.dtype.nbytes
             if side.width(how.part, along_depth=along, depth=depth) == how.part > 1
@@ -83,12 +83,12 @@ class DecodeReads:
         wide = None if mask is None else build.splat(mask, how.part)
         for at in range(0, how.lanes, how.part):
             place = build.ramp(build.add(where, at * stride), stride, how.part)
-            found.append(
+            vectors.append(
                 builder.let(
                     "x", build.cast(build.load(buffer, place, mask=wide, align=align), self.dtype)
                 )
             )
-        return found
+        return vectors
 
     def _product(self, query: Sequence[Expr], key: Sequence[Expr]) -> Expr:
         """The dot product of a query and a key; every thread of the row gets it."""

@@ -45,10 +45,10 @@ def choose(h: AttentionProblem, tile: FlashTile, target: Target) -> FlashStaging
     made = {
         name: staging.choose(one, depths, target) for name, one, depths in _tiles(h, tile, target)
     }
-    found = FlashStaging(**made)
-    if not _waits(found):
-        found = replace(found, queries=replace(found.queries, asynchronous=False))
-    return found
+    chosen = FlashStaging(**made)
+    if not _waits(chosen):
+        chosen = replace(chosen, queries=replace(chosen.queries, asynchronous=False))
+    return chosen
 
 
 def check(schedule: FlashStaging, h: AttentionProblem, tile: FlashTile, target: Target) -> None:

@@ -129,18 +129,23 @@ class SplitResults:
 
 
 def combine(
-    elements: Elements, after: Epilogue, h: AttentionProblem, found: SplitResults, threads: int
+    elements: Elements, after: Epilogue, h: AttentionProblem, splits: SplitResults, threads: int
 ) -> None:
     """The kernel that combines the states of blocks for the same rows: a thread for every few
     elements of the result.
     """
     builder = elements.builder
-    extents = [*h.batch, h.rows, h.widths[1] // found.part]
+    extents = [*h.batch, h.rows, h.widths[1] // splits.part]
     count = volume(tuple(extents))
     with grid(builder, elements.target, ceil_div(count, threads), threads) as g:
         number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))
         with builder.when(build.apply(P.LT, number, build.lift(count))):
             *batch, row, column = unravel(builder, number, extents)
-            found.result(
-                elements, after, h, batch, row, builder.let("column", build.mul(column, found.part))
+            splits.result(
+                elements,
+                after,
+                h,
+                batch,
+                row,
+                builder.let("column", build.mul(column, splits.part)),
             )

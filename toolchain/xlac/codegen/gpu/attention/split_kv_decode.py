@@ -55,12 +55,12 @@ def launches(
         SplitDecode(elements, after, h, how, target, None).write()
         return [elements.launch(name, cost.work(group))]
     threads = schedule.combine_threads
-    found = SplitResults.of(h, how.splits, how.part, by_last_block=threads is None)
-    SplitDecode(elements, after, h, how, target, found).write()
+    splits = SplitResults.of(h, how.splits, how.part, by_last_block=threads is None)
+    SplitDecode(elements, after, h, how, target, splits).write()
     if threads is None:
         return [elements.launch(name, cost.work(group))]
     combining = Elements(Builder(), group, target)
-    combine(combining, after, h, found, threads)
+    combine(combining, after, h, splits, threads)
     return [elements.launch(f"{name}_parts", cost.work(group)), combining.launch(name)]
 
 
@@ -206,7 +206,7 @@ class SplitDecode(DecodeReads):
                 )
                 row = builder.let("row", build.add(first, down))
                 with builder.when(build.apply(P.LT, row, build.lift(h.rows))):
-                    found = []
+                    warp_states = []
                     for other in range(how.warps):
                         at = builder.let("at", build.add(down, other * how.few))
                         value = builder.let(
@@ -217,9 +217,9 @@ class SplitDecode(DecodeReads):
                             builder.let("sum", build.load(sums, build.add(build.mul(at, 2), e)))
                             for e in range(2)
                         )
-                        found.append(SoftmaxState(top, weight, (value,)))
-                    state = found[0]
-                    for more in found[1:]:
+                        warp_states.append(SoftmaxState(top, weight, (value,)))
+                    state = warp_states[0]
+                    for more in warp_states[1:]:
                         state = self._merged(state, more)
                     self._store(batch, row, column, split, state)
         if self.found is not None and self.found.by_last_block:
@@ -230,14 +230,14 @@ class SplitDecode(DecodeReads):
             ):
                 self._combine(g, batch, first, self.found)
 
-    def _combine(self, g: GridThread, batch: Counters, first: Expr, found: SplitResults) -> None:
+    def _combine(self, g: GridThread, batch: Counters, first: Expr, splits: SplitResults) -> None:
         """Combines the states of all blocks for the rows of this block."""
         builder, across = self.builder, self.h.widths[1] // self.how.part
         with builder.loop("place", g.thread, self.how.few * across, g.threads) as place:
             row = builder.let("row", build.add(first, build.div(place, across)))
             with builder.when(build.apply(P.LT, row, build.lift(self.h.rows))):
                 column = builder.let("column", build.mul(build.mod(place, across), self.how.part))
-                found.result(self.elements, self.after, self.h, batch, row, column)
+                splits.result(self.elements, self.after, self.h, batch, row, column)
 
     def _store(
         self, batch: Counters, row: Expr, column: Expr, split: Expr, state: SoftmaxState

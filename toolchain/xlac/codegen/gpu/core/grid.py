@@ -81,11 +81,11 @@ class GridThread:
             for buffer, value in zip(buffers, within, strict=True):
                 builder.store(buffer, warp, value)
         builder.barrier()
-        found = []
+        totals = []
         for (primitive, _), buffer in zip(values, buffers, strict=True):
             part = build.load(buffer, build.mod(lane, warps))
-            found.append(self.tree(primitive, part, warps))
-        return found
+            totals.append(self.tree(primitive, part, warps))
+        return totals
 
 
 @contextmanager

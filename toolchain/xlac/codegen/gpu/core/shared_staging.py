@@ -218,18 +218,20 @@ class SharedStaging:
         self, piece: _Piece, first: Expr, counters: Counters, beyond: bool
     ) -> list[Expr]:
         """The conditions for a piece to be inside the operand."""
-        end, found = volume(self.depths), list(piece.inside)
+        end, conditions = volume(self.depths), list(piece.inside)
         if divisor(end) % self.shape.step:
-            found.append(build.apply(Primitive.LT, build.add(first, piece.step), build.lift(end)))
+            conditions.append(
+                build.apply(Primitive.LT, build.add(first, piece.step), build.lift(end))
+            )
         elif beyond:
-            found.append(build.apply(Primitive.LT, first, build.lift(end)))
+            conditions.append(build.apply(Primitive.LT, first, build.lift(end)))
         for border, start in zip(self.side.borders, piece.reach, strict=True):
             at = self.elements.builder.let("at", offset(start, counters, border.depth))
-            found += [
+            conditions += [
                 build.apply(Primitive.LE, build.index(0), at),
                 build.apply(Primitive.LT, at, build.lift(border.extent)),
             ]
-        return found
+        return conditions
 
     def _counters(self, piece: _Piece, first: Expr, around: list[Expr] | None) -> list[Expr]:
         """The position of a piece along the summed axes."""
@@ -253,7 +255,7 @@ class SharedStaging:
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
     """The conjunction of conditions."""
-    found, *others = conditions
+    conjunction, *others = conditions
     for condition in others:
-        found = build.apply(Primitive.AND, found, condition)
-    return found
+        conjunction = build.apply(Primitive.AND, conjunction, condition)
+    return conjunction

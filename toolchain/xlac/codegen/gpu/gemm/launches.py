@@ -74,10 +74,10 @@ def launches(
         _write(elements, after, p, schedule, target)
         return [elements.launch(name, cost.work(group))]
     cut = split_k.split(p, schedule.split_k)
-    found = split_k.partial(cut)
-    _write(elements, found, cut, schedule, target)
+    partial_sums = split_k.partial(cut)
+    _write(elements, partial_sums, cut, schedule, target)
     finishing = Elements(Builder(), group, target)
-    split_k.finish(finishing, after, p, found, schedule.combine, target)
+    split_k.finish(finishing, after, p, partial_sums, schedule.combine, target)
     return [elements.launch(f"{name}_parts", cost.work(group)), finishing.launch(name)]
 
 

@@ -101,12 +101,12 @@ def matrix_product(c: Contraction, after: Epilogue) -> MatrixProduct:
 
     def place(batches: Counters, downs: Counters, acrosses: Counters) -> Index:
         zero: Expr = build.index(0)
-        found = dict(zip(batch, batches, strict=True))
-        found |= {k: at for (k, _), at in zip(rows, downs, strict=True)}
-        found |= {k: at for (k, _), at in zip(columns, acrosses, strict=True)}
-        outer = [found.get(k, zero) for k in range(len(c.outer))]
-        both = [found.get(len(c.outer) + k, zero) for k in range(2)]
-        return c.place(outer, both, found.get(-1, zero))
+        counters = dict(zip(batch, batches, strict=True))
+        counters |= {k: at for (k, _), at in zip(rows, downs, strict=True)}
+        counters |= {k: at for (k, _), at in zip(columns, acrosses, strict=True)}
+        outer = [counters.get(k, zero) for k in range(len(c.outer))]
+        both = [counters.get(len(c.outer) + k, zero) for k in range(2)]
+        return c.place(outer, both, counters.get(-1, zero))
 
     def side(source: OperandSource, axes: Sequence[Axis], name: str) -> MatrixOperand:
         def steps(of: Sequence[Axis]) -> Shape:
@@ -122,7 +122,7 @@ def matrix_product(c: Contraction, after: Epilogue) -> MatrixProduct:
             source, tuple(a.extent for a in axes), steps(axes), steps(others), steps(summed), has
         )
 
-    found = MatrixProduct(
+    as_given = MatrixProduct(
         tuple(c.outer[k].extent for k in batch),
         tuple(a.extent for a in summed),
         side(c.left, [a for _, a in rows], "left"),
@@ -131,9 +131,9 @@ def matrix_product(c: Contraction, after: Epilogue) -> MatrixProduct:
         place,
     )
     return (
-        found
-        if _side_by_side(found, after) or not _side_by_side(found.turned(), after)
-        else found.turned()
+        as_given
+        if _side_by_side(as_given, after) or not _side_by_side(as_given.turned(), after)
+        else as_given.turned()
     )
 
 

@@ -46,9 +46,9 @@ def parts(p: MatrixProduct, count: int, step: int, processors: int) -> int:
     unit = step if len(p.depths) == 1 else 1
     least = -(-size_hint(p.depth) // LONGEST)
     if least > 1:
-        found = next((n for n in range(least, 4 * least) if outermost % (n * unit) == 0), None)
-        if found:
-            return found
+        dividing = next((n for n in range(least, 4 * least) if outermost % (n * unit) == 0), None)
+        if dividing:
+            return dividing
     if 2 * count > processors:
         return 1
     wanted = min(MOST, processors // max(1, count), size_hint(p.depth) // (step * STEPS))
@@ -91,10 +91,10 @@ def split(p: MatrixProduct, count: int) -> MatrixProduct:
 
 def _joined(counters: Counters, extents: Shape) -> Expr:
     """One counter for several axes."""
-    found: Expr = build.index(0)
+    joined: Expr = build.index(0)
     for counter, extent in zip(counters, extents, strict=True):
-        found = build.add(build.mul(found, extent), counter)
-    return found
+        joined = build.add(build.mul(joined, extent), counter)
+    return joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def finish(
     elements: Elements,
     after: Epilogue,
     p: MatrixProduct,
-    found: Partial,
+    partial_sums: Partial,
     kernel: AddPartsKernel,
     target: Target,
 ) -> None:
@@ -166,14 +166,14 @@ def finish(
     builder, lanes, threads = elements.builder, kernel.lanes, kernel.threads
     extents = [*p.batch, p.rows.size, p.columns.size // lanes]
     count = volume(tuple(extents))
-    steps = row_major(found.shape)
+    steps = row_major(partial_sums.shape)
     with grid(builder, target, ceil_div(count, threads), threads) as g:
         number = builder.let("number", build.add(build.mul(g.block, threads), g.thread))
         with builder.when(build.apply(Primitive.LT, number, build.lift(count))):
             *batch, row, column = unravel(builder, number, extents)
             column = builder.let("column", build.mul(column, lanes))
             first = builder.let("first", linear((*batch, row, column), steps[1:]))
-            sums = elements.parameter(found.scratch, Access.READ)
+            sums = elements.parameter(partial_sums.scratch, Access.READ)
 
             def part(number: build.Number) -> Expr:
                 return build.load(
@@ -184,13 +184,13 @@ def finish(
                 )
 
             total: Expr = builder.let("total", part(0))
-            if size_hint(found.shape[0]) > MOST and p.accumulate.is_float:
+            if size_hint(partial_sums.shape[0]) > MOST and p.accumulate.is_float:
                 pair = Pair.of(builder, builder.variable("sum", total))
-                with builder.loop("part", 1, found.shape[0]) as number:
+                with builder.loop("part", 1, partial_sums.shape[0]) as number:
                     pair.add(part(number))
                 total = builder.let("total", pair.total())
             else:
-                for k in range(1, size_hint(found.shape[0])):
+                for k in range(1, size_hint(partial_sums.shape[0])):
                     total = builder.let("total", build.apply(Primitive.ADD, total, part(k)))
             EpilogueStore(elements, after, p, batch, False, False).store(
                 lambda _: row, lambda _: column, [[total]]

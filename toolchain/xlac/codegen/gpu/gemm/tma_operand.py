@@ -43,22 +43,22 @@ def box_axes(p: MatrixProduct, side: MatrixOperand) -> list[BoxAxis]:
     )
     if not whole or len(side.extents) != 1 or len(p.depths) != 1 or side.borders:
         return []
-    found = [
+    boxes = [
         BoxAxis("side", side.extents[0], side.strides[0]),
         BoxAxis("depth", p.depths[0], side.depth[0]),
     ]
-    found += [
+    boxes += [
         BoxAxis(str(n), *axis)
         for n, axis in enumerate(zip(p.batch, side.batch, strict=True))
         if axis[1] != 0
     ]
-    found.sort(key=lambda axis: -size_hint(axis.stride))
+    boxes.sort(key=lambda axis: -size_hint(axis.stride))
     right = (
-        found[-1].stride == 1
-        and found[-1].of in ("side", "depth")
-        and size_hint(found[-2].stride) > 1
+        boxes[-1].stride == 1
+        and boxes[-1].of in ("side", "depth")
+        and size_hint(boxes[-2].stride) > 1
     )
-    return found if right else []
+    return boxes if right else []
 
 
 class TmaOperand:

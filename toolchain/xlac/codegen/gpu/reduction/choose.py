@@ -83,15 +83,15 @@ def _steps(values: ReductionValues, lanes: int) -> int:
 
 def _kept(values: ReductionValues, size: int) -> tuple[int, ...]:
     """Values that later passes read again, as far as `size` elements of each fit SHARED memory."""
-    room, found = values.target.shared_bytes // 2, []
+    room, kept = values.target.shared_bytes // 2, []
     numbers = {n: k for k, n in enumerate((*values.group.inputs, *values.group.nodes))}
     for nodes in keepable(values.group, values.plan, values.space).values():
         for node in nodes:
             nbytes = size * node.type.dtype.compute.nbytes
             if nbytes <= room:
                 room -= nbytes
-                found.append(numbers[node])
-    return tuple(found)
+                kept.append(numbers[node])
+    return tuple(kept)
 
 
 def _by_column(

@@ -58,13 +58,13 @@ class Columns(RowBlocks):
         return counters
 
     def _index(self, counters: Mapping[Run, Expr], vector: Expr) -> Index:
-        found = dict(counters)
+        by_run = dict(counters)
         for run in reversed(self.reduced[1:]):
-            found[run] = build.mod(vector, run.extent)
+            by_run[run] = build.mod(vector, run.extent)
             vector = build.div(vector, run.extent)
         if self.reduced:
-            found[self.reduced[0]] = vector
-        return expand(found, self.space.shape)
+            by_run[self.reduced[0]] = vector
+        return expand(by_run, self.space.shape)
 
     def _combine(self, gathered: Mapping[Node, Accumulator]) -> dict[Node, list[Expr]]:
         own = {r: accumulator.exact(0) for r, accumulator in gathered.items()}
@@ -78,7 +78,7 @@ class Columns(RowBlocks):
             place = build.ramp(build.mul(here.thread, self.lanes), 1, self.lanes)
             builder.store(parts[r], place, value, align=self.lanes * value.dtype.nbytes)
         builder.barrier()
-        found: dict[Node, list[Expr]] = {}
+        totals: dict[Node, list[Expr]] = {}
         for r, buffer in parts.items():
             assert isinstance(r.op, Reduce)
             total = builder.variable("total", self._part(buffer, column, build.index(0)))
@@ -89,8 +89,8 @@ class Columns(RowBlocks):
                     pair.add(part)
                 else:
                     builder.assign(total, build.apply(numeric.COMBINE[r.op.combine], total, part))
-            found[r] = [fixed(self.elements, pair.total() if pair else total)]
-        return found
+            totals[r] = [fixed(self.elements, pair.total() if pair else total)]
+        return totals
 
     def _part(self, buffer: Buffer, column: Expr, w: Expr) -> Expr:
         place = build.add(build.mul(w, self.side * self.lanes), column)

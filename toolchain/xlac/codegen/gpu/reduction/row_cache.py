@@ -22,13 +22,13 @@ def keepable(
     passes = plan.passes
     if len(passes) < 2:
         return {}
-    found = {
+    candidates = {
         number: [node for node in one.keep if node.shape == space.shape]
         for number, one in enumerate(passes[:-1])
     }
-    kept = set[Node]().union(*found.values()) if known is None else known
-    found[0] += _read_again(group, plan, space, kept)
-    return found
+    kept = set[Node]().union(*candidates.values()) if known is None else known
+    candidates[0] += _read_again(group, plan, space, kept)
+    return candidates
 
 
 def chosen_of(
@@ -59,7 +59,7 @@ def _read_again(
 
 def _inputs(group: Group, one: ReductionPass, known: AbstractSet[Node]) -> set[Node]:
     """Inputs of the group that a pass reads, if `known` values need not be computed."""
-    found: set[Node] = set()
+    read: set[Node] = set()
     stack, seen = list(one.roots), set[Node]()
     while stack:
         node = stack.pop()
@@ -69,5 +69,5 @@ def _inputs(group: Group, one: ReductionPass, known: AbstractSet[Node]) -> set[N
         if node in group.members:
             stack += node.inputs
         elif not is_immediate(node):
-            found.add(node)
-    return found
+            read.add(node)
+    return read

@@ -113,14 +113,14 @@ class RowThreads(ReductionValues):
         """The index of a vector of a row."""
         if self.vector is None:
             return expand(counters, self.space.shape)
-        found = dict(counters)
+        by_run = dict(counters)
         others = [r for r in self.reduced if r is not self.vector]
         along = build.mod(vector, self.row_vectors) if others else vector
         rest = build.div(vector, self.row_vectors) if others else vector
         for run in reversed(others[1:]):
-            found[run] = build.mod(rest, run.extent)
+            by_run[run] = build.mod(rest, run.extent)
             rest = build.div(rest, run.extent)
         if others:
-            found[others[0]] = rest
-        found[self.vector] = build.ramp(build.mul(along, self.lanes), 1, self.lanes)
-        return expand(found, self.space.shape)
+            by_run[others[0]] = rest
+        by_run[self.vector] = build.ramp(build.mul(along, self.lanes), 1, self.lanes)
+        return expand(by_run, self.space.shape)

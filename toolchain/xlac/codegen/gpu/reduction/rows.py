@@ -127,17 +127,17 @@ class RowBlocks(RowThreads):
         builder, width = self.builder, self.width
         if self.written_out:
             assert isinstance(self.vectors, int)
-            found: list[tuple[Expr, Expr | None]] = []
+            batch: list[tuple[Expr, Expr | None]] = []
             for first in range(0, self.vectors, width):
                 vector = build.add(self.lane, first)
                 whole = first + width <= self.vectors
-                found.append(
+                batch.append(
                     (
                         vector,
                         None if whole else build.apply(P.LT, vector, build.index(self.vectors)),
                     )
                 )
-            yield found
+            yield batch
             return
         start, length, even = self._stretch_of_piece()
         span = width * self.ahead
@@ -226,12 +226,12 @@ class RowBlocks(RowThreads):
         that has them.
         """
         size = upper_bound(self.vectors) * self.lanes * self.side
-        found: dict[int, dict[Node, Buffer]] = {}
+        buffers: dict[int, dict[Node, Buffer]] = {}
         for number, nodes in chosen_of(self.cached, self.group, self.plan, self.space).items():
             for node in nodes:
                 buffer = self.here.shared("row", node.type.dtype.compute, size)
-                found.setdefault(number, {})[node] = buffer
-        return found
+                buffers.setdefault(number, {})[node] = buffer
+        return buffers
 
     def _home(self, vector: Expr) -> Expr:
         """The offset of a vector of a thread's row in SHARED memory."""

@@ -60,7 +60,7 @@ class _Compact:
     def _elements(self, elements: Elements, here: GridThread) -> list[tuple[Expr, Expr]]:
         """A thread's elements and their positions; false outside of the mask."""
         builder = elements.builder
-        found = []
+        values = []
         for number in range(self.each):
             place = build.add(
                 build.mul(here.block, self.stretch), build.mul(here.thread, self.each)
@@ -70,12 +70,12 @@ class _Compact:
             index: Index = regroup((position,), (self.size,), self.mask.shape)
             with elements.guarded(there):
                 value = build.apply(P.AND, there, elements.at(self.mask, index))
-            found.append((builder.let("found", value), position))
-        return found
+            values.append((builder.let("found", value), position))
+        return values
 
-    def _sum(self, elements: Elements, found: list[tuple[Expr, Expr]]) -> Expr:
+    def _sum(self, elements: Elements, values: list[tuple[Expr, Expr]]) -> Expr:
         total: Expr = build.index(0)
-        for value, _ in found:
+        for value, _ in values:
             total = elements.builder.let(
                 "sum", build.apply(P.ADD, total, build.cast(value, build.INDEX))
             )
@@ -99,16 +99,16 @@ class _Compact:
             n.op.index: n for n in self.group.outputs if isinstance(n.op, Pick)
         }
         with grid(builder, self.target, self.pieces, self.threads) as here:
-            found = self._elements(elements, here)
+            values = self._elements(elements, here)
             before, total = BlockScan(here, P.ADD, build.index(0)).exclusive(
-                self._sum(elements, found)
+                self._sum(elements, values)
             )
             if upper_bound(self.pieces) > 1:
                 earlier, total = self._others(elements, here)
                 before = build.apply(P.ADD, earlier, before)
             if 0 in picks:
                 positions = elements.parameter(picks[0], Access.WRITE)
-                for value, position in found:
+                for value, position in values:
                     before = builder.let("before", before)
                     with builder.when(build.apply(P.AND, value, build.apply(P.LT, before, bound))):
                         builder.store(positions, before, position)
@@ -143,8 +143,8 @@ class _Compact:
             builder.assign(before, build.apply(P.ADD, before, earlier))
             builder.assign(total, build.apply(P.ADD, total, one))
         both = [(P.ADD, fixed(elements, before)), (P.ADD, fixed(elements, total))]
-        found = here.across(both, self.threads)
-        return found[0], found[1]
+        sums = here.across(both, self.threads)
+        return sums[0], sums[1]
 
     def _fill(self, elements: Elements, first: Expr, step: Dim) -> None:
         """Fills positions from `first` on, `step` apart, with the size of the mask."""

@@ -170,14 +170,14 @@ class _Lines:
 
     def launches(self, name: str) -> list[KernelLaunch]:
         """A launch for the totals of segments, unless each line has one; then the scan."""
-        found = []
+        before = []
         if upper_bound(self.pieces) > 1:
             elements = Elements(Builder(), self.group, self.target)
             self._write(elements, self._sum)
-            found.append(elements.launch(f"{name}_sums"))
+            before.append(elements.launch(f"{name}_sums"))
         elements = Elements(Builder(), self.group, self.target)
         self._write(elements, self._scan)
-        return [*found, elements.launch(name, cost.work(self.group))]
+        return [*before, elements.launch(name, cost.work(self.group))]
 
     def _write(
         self, elements: Elements, work: Callable[[Elements, GridThread, Expr, Expr], None]
@@ -209,7 +209,7 @@ class _Lines:
                 for k in range(self.each)
             ]
             return [(value, build.add(first, k), there) for k, value in enumerate(lanes)]
-        found = []
+        values = []
         for number in range(self.each):
             along = build.add(first, number)
             there = builder.let("there", build.apply(P.LT, along, build.lift(self.count)))
@@ -221,15 +221,15 @@ class _Lines:
                     "x",
                     build.select(there, elements.at(x, self._index(line, place)), self.identity),
                 )
-            found.append((value, place, there))
-        return found
+            values.append((value, place, there))
+        return values
 
     def _index(self, line: Expr, place: Expr) -> Index:
-        found: list[Expr] = [place] * len(self.shape)
+        index: list[Expr] = [place] * len(self.shape)
         for a in reversed([a for a in range(len(self.shape)) if a != self.op.axis]):
-            found[a] = build.mod(line, self.shape[a])
+            index[a] = build.mod(line, self.shape[a])
             line = build.div(line, self.shape[a])
-        return tuple(found)
+        return tuple(index)
 
     def _sum(self, elements: Elements, here: GridThread, line: Expr, piece: Expr) -> None:
         total: Expr = self.identity
@@ -291,5 +291,5 @@ class _Lines:
             else:
                 builder.assign(total, build.apply(self.primitive, total, value))
         before = fixed(elements, pair.total() if pair else total)
-        (found,) = here.across([(self.primitive, before)], here.threads)
-        return found
+        (carry,) = here.across([(self.primitive, before)], here.threads)
+        return carry

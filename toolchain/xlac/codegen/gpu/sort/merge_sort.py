@@ -82,14 +82,14 @@ class MergeSort:
         size = self.strings * self.count
         halves = [[Scratch(d, size, "sorted") for d in self.dtypes] for _ in range(min(2, further))]
         self._tiles(self._keep(halves[0]))
-        found = [self.elements.launch(f"{name}_tiles", work)]
+        launches = [self.elements.launch(f"{name}_tiles", work)]
         for level in range(further):
             self.elements = Elements(Builder(), self.group, self.target)
             last = level == further - 1
             write = self.write if last else self._keep(halves[(level + 1) % 2])
             self._merge(halves[level % 2], self.tile << level, write)
-            found.append(self.elements.launch(name if last else f"{name}_merge{level}"))
-        return found
+            launches.append(self.elements.launch(name if last else f"{name}_merge{level}"))
+        return launches
 
     def _keep(self, scratch: Sequence[Scratch]) -> Write:
         """Writes records to the scratch memory that the next launch reads."""

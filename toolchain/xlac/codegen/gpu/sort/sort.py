@@ -25,11 +25,11 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     strings = volume(tuple(n for a, n in enumerate(shape) if a != axis))
 
     def at(string: Expr, place: Expr) -> Index:
-        found: list[Expr] = [place] * len(shape)
+        index: list[Expr] = [place] * len(shape)
         for a in reversed([a for a in range(len(shape)) if a != axis]):
-            found[a] = build.mod(string, shape[a])
+            index[a] = build.mod(string, shape[a])
             string = build.div(string, shape[a])
-        return tuple(found)
+        return tuple(index)
 
     def read(elements: Elements, string: Expr, place: Expr) -> list[Expr]:
         index = at(string, place)

@@ -121,8 +121,10 @@ def _limit(terms: int, kernel: OperandView) -> PackedConstant:
         # NaN if a weight is NaN
         most = np.maximum(weights.max(), -weights.min()).astype(np.float64)
         with np.errstate(divide="ignore"):
-            found = np.minimum(np.finfo(np.float32).max / (terms * most), np.finfo(np.float32).max)
-        return np.asarray([found if np.isfinite(most) and found >= 1 else NEVER], np.float32)
+            largest = np.minimum(
+                np.finfo(np.float32).max / (terms * most), np.finfo(np.float32).max
+            )
+        return np.asarray([largest if np.isfinite(most) and largest >= 1 else NEVER], np.float32)
 
     key = f"limit at points of {terms} {kernel.key}"
     return PackedConstant(DType.F32, 1, (kernel.value,), limit, key)

@@ -95,15 +95,15 @@ class Pixels:
 
     def _inside(self, first: tuple[Expr, ...]) -> Expr | None:
         """Whether all pixels of a tile are inside x; None if always."""
-        found = None
+        inside = None
         for at, size, low, grid in zip(first, self.t.x, self.t.low, self.t.grid, strict=True):
             last = build.sub(size, self.t.seen)
             checks = [build.apply(Primitive.LE, build.index(0), at)] if low > 0 else []
             if (grid - 1) * self.t.results - low + self.t.seen > size:
                 checks.append(build.apply(Primitive.LE, at, last))
             for check in checks:
-                found = check if found is None else build.apply(Primitive.AND, found, check)
-        return found
+                inside = check if inside is None else build.apply(Primitive.AND, inside, check)
+        return inside
 
     def _tile(self, base: Expr, first: tuple[Expr, ...], tile: Expr, edge: bool) -> None:
         """One tile. At an edge of x, pixels outside are 0."""

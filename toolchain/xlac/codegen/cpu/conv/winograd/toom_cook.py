@@ -62,12 +62,12 @@ def _at_points(
 ) -> list[Expr]:
     """A matrix with a row for each point times a vector of values."""
     last = len(matrix) - 1
-    found = {row: _combined(builder, target, matrix[row], values) for row in (0, last)}
+    sums = {row: _combined(builder, target, matrix[row], values) for row in (0, last)}
     for i in range(1, last, 2):
         even = _combined(builder, target, (matrix[i] + matrix[i + 1]) / 2, values)
         odd = _combined(builder, target, (matrix[i] - matrix[i + 1]) / 2, values)
-        found[i], found[i + 1] = _butterfly(builder, even, odd)
-    return [found[row] for row in range(last + 1)]
+        sums[i], sums[i + 1] = _butterfly(builder, even, odd)
+    return [sums[row] for row in range(last + 1)]
 
 
 def of_products(
