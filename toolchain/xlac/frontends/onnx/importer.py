@@ -81,9 +81,9 @@ class OnnxImporter:
             )
             self.scope.values[name] = None
 
-    def _constant(self, name: str, found: Array | Encoded) -> Value:
+    def _constant(self, name: str, data: Array | Encoded) -> Value:
         """Data as a constant of the graph or, if it is large, as a weight."""
-        array = found.codes if isinstance(found, Encoded) else found
+        array = data.codes if isinstance(data, Encoded) else data
         if array.nbytes <= INLINE_BYTES:
             node = build.constant(array)
         else:
@@ -91,7 +91,7 @@ class OnnxImporter:
                 name += "'"
             self.weights[name] = array
             node = build.param(name, DType.of(array.dtype), array.shape, kind="weight")
-        return Coded(node, found.format) if isinstance(found, Encoded) else node
+        return Coded(node, data.format) if isinstance(data, Encoded) else node
 
     def run(self, nodes: Sequence[Any]) -> None:
         """Builds nodes in order. Failures are collected; nodes that depend on a failed one are
@@ -141,8 +141,8 @@ class OnnxImporter:
         domain = domain_of(node.domain)
         version = self.scope.versions.get(domain, 0)
         function = self.functions.get((domain, node.op_type))
-        found = registry.find(domain, node.op_type, version)
-        if function is None and found is None:
+        operator = registry.find(domain, node.op_type, version)
+        if function is None and operator is None:
             function = standard_function(node, version)
             if function is None:
                 raise unsupported(domain, node.op_type, version)
@@ -150,10 +150,10 @@ class OnnxImporter:
         inputs = tuple(None if i is ABSENT else i for i in inputs)
         if function is not None:
             return self.function(function, node, inputs)
-        assert found is not None
+        assert operator is not None
         given = attributes.read(node, self.files)
         call = OperatorCall(node.op_type, domain, version, inputs, given, tuple(node.output), self)
-        results = self._built(found, call)
+        results = self._built(operator, call)
         named = sum(bool(name) for name in node.output[len(results) :])
         if named:
             raise ShapeError(
@@ -165,8 +165,8 @@ class OnnxImporter:
         if version.elementwise and any(isinstance(i, Ragged) for i in call.inputs):
             return lifted(version.builder, call)
         with within(operations=OPERATIONS):
-            found = version.builder(call)
-        return found if isinstance(found, tuple) else (found,)
+            returned = version.builder(call)
+        return returned if isinstance(returned, tuple) else (returned,)
 
     def function(
         self, function: Any, node: Any, inputs: Sequence[Value | None]

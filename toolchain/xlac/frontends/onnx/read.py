@@ -55,16 +55,16 @@ class Imported:
 def _read(
     proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]
 ) -> Model:
-    found = imported(proto, files, dims, params)
+    read = imported(proto, files, dims, params)
     outputs = Outputs()
-    for name in found.results:
-        outputs.add(name, found.importer.scope.find(name))
+    for name in read.results:
+        outputs.add(name, read.importer.scope.find(name))
     graph = proto.graph
-    made = Graph(graph.name or "model", tuple(found.inputs.made), outputs.nodes)
+    made = Graph(graph.name or "model", tuple(read.inputs.made), outputs.nodes)
     return Model(
         verified(made, PRODUCED, "ONNX"),
-        found.importer.weights,
-        dims=found.symbols.open(),
+        read.importer.weights,
+        dims=read.symbols.open(),
         doc=graph.doc_string or proto.doc_string,
         extents=outputs.extents,
         forms=outputs.forms if outputs.formed else {},

@@ -48,19 +48,19 @@ def _array(tensor: Any, files: Files) -> Array | Encoded:
     count = math.prod(shape)
     if tensor.data_location == 1 or tensor.HasField("raw_data"):
         raw = files.external(tensor) if tensor.data_location == 1 else memoryview(tensor.raw_data)
-        found = (
+        elements = (
             _unpacked(raw, number, count)
             if number in PACKED
             else np.frombuffer(raw, _little(dtype))
         )
     else:
-        found = _listed(tensor, dtype)
-    if found.size != count:
+        elements = _listed(tensor, dtype)
+    if elements.size != count:
         raise ShapeError(
-            f"it holds {found.size} elements, and its shape {list(shape)} asks for {count}"
+            f"it holds {elements.size} elements, and its shape {list(shape)} asks for {count}"
         )
-    found = found.reshape(shape)
-    return Encoded(found, codes[0]) if codes else found
+    elements = elements.reshape(shape)
+    return Encoded(elements, codes[0]) if codes else elements
 
 
 def _listed(tensor: Any, dtype: np.dtype[Any]) -> Array:
@@ -91,10 +91,10 @@ def _unpacked(raw: memoryview, number: int, count: int) -> Array:
     if not 0 <= packed.size * each - count < each:
         raise ShapeError(f"it holds {packed.size} bytes for {count} elements of {bits} bits")
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    found = (packed[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)[:count]
+    codes = (packed[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)[:count]
     if CODED[number][1].is_signed:
-        return ((found << (8 - bits)).view(np.int8) >> (8 - bits)).astype(np.int8)
-    return found
+        return ((codes << (8 - bits)).view(np.int8) >> (8 - bits)).astype(np.int8)
+    return codes
 
 
 def dense(sparse: Any, files: Files) -> Array:
@@ -111,7 +111,7 @@ def dense(sparse: Any, files: Files) -> Array:
             f"sparse tensor '{sparse.values.name}' is not a list of values with i64 positions"
         )
     check_size(shape, values.dtype.itemsize, FILLED)
-    found = np.zeros(shape, values.dtype)
+    array = np.zeros(shape, values.dtype)
     if indices.ndim == 2 and indices.shape == (values.size, len(shape)):
         bounds = np.asarray(shape)
         inside = ((indices >= 0) & (indices < bounds)).all()
@@ -121,7 +121,7 @@ def dense(sparse: Any, files: Files) -> Array:
             else np.zeros(0, np.int64)
         )
     elif indices.shape == (values.size,):
-        inside = ((indices >= 0) & (indices < found.size)).all()
+        inside = ((indices >= 0) & (indices < array.size)).all()
         places = indices
     else:
         raise ShapeError(
@@ -132,8 +132,8 @@ def dense(sparse: Any, files: Files) -> Array:
         raise ShapeError(
             f"sparse tensor '{sparse.values.name}' has a position outside its shape {list(shape)}"
         )
-    found.reshape(-1)[places] = values
-    return found
+    array.reshape(-1)[places] = values
+    return array
 
 
 def type_name(number: int) -> str:

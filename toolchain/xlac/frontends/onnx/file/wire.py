@@ -90,24 +90,24 @@ def _fields(buffer: memoryview, start: int, end: int) -> Iterator[tuple[int, int
 
 def _read(buffer: memoryview, at: int, end: int) -> tuple[int, int]:
     """A varint and the position after it."""
-    found = shift = 0
+    number = shift = 0
     while at < end and shift < 64:
         byte = buffer[at]
         at += 1
-        found |= (byte & 127) << shift
+        number |= (byte & 127) << shift
         if byte < 128:
-            return found, at
+            return number, at
         shift += 7
     raise MalformedProtobuf(f"a number at byte {at} does not end")
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > 127:
-        found.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _key(field: int, wire: int) -> bytes:
@@ -116,11 +116,11 @@ def _key(field: int, wire: int) -> bytes:
 
 def _placed(location: str, offset: int, length: int) -> bytes:
     """The TensorProto fields that state that its data is external."""
-    found = _key(DATA_LOCATION, VARINT) + _varint(1)
+    fields = _key(DATA_LOCATION, VARINT) + _varint(1)
     for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
         entry = b"".join(
             _key(n, COUNTED) + _varint(len(t)) + t
             for n, t in ((1, key.encode()), (2, value.encode()))
         )
-        found += _key(EXTERNAL_DATA, COUNTED) + _varint(len(entry)) + entry
-    return found
+        fields += _key(EXTERNAL_DATA, COUNTED) + _varint(len(entry)) + entry
+    return fields

@@ -45,10 +45,10 @@ class OperatorCall:
 
     def __getitem__(self, number: int) -> Node:
         """The input `number`, which must be present and a plain tensor."""
-        found = self.get(number)
-        if found is None:
+        tensor = self.get(number)
+        if tensor is None:
             raise ShapeError(f"input {number} is missing")
-        return found
+        return tensor
 
     def __iter__(self) -> Iterator[Node]:
         """Every input, each of which must be a plain tensor."""
@@ -60,33 +60,33 @@ class OperatorCall:
 
     def get(self, number: int) -> Node | None:
         """The input `number` as a plain tensor; None if omitted."""
-        found = self.given(number)
-        if found is None or isinstance(found, Node):
-            return found
-        if isinstance(found, Ragged):
+        value = self.given(number)
+        if value is None or isinstance(value, Node):
+            return value
+        if isinstance(value, Ragged):
             raise DataDependent(
-                f"input {number} is {described(found)}, which {self.operator} does not take"
+                f"input {number} is {described(value)}, which {self.operator} does not take"
             )
         raise ShapeError(
-            f"input {number} is {described(found)}, which {self.operator} does not take here"
+            f"input {number} is {described(value)}, which {self.operator} does not take here"
         )
 
     def coded(self, number: int) -> Node | Coded:
         """The input `number`: a plain tensor, or one whose elements are codes."""
-        found = self.given(number)
-        return found if isinstance(found, Coded) else self[number]
+        value = self.given(number)
+        return value if isinstance(value, Coded) else self[number]
 
     def attr(self, name: str, default: Any = REQUIRED) -> Any:
         """An attribute as a Python value: int, float, str, bytes, list of these, array, or
         GraphProto. One that is of another kind than its default is a ShapeError.
         """
-        found = self.attributes.get(name, default)
-        if found is REQUIRED:
+        value = self.attributes.get(name, default)
+        if value is REQUIRED:
             raise ShapeError(f"attribute '{name}' is missing", attribute=name)
         wanted, kinds = KINDS.get(type(default), ("", (object,)))
-        if not isinstance(found, kinds):
+        if not isinstance(value, kinds):
             raise ShapeError(f"attribute '{name}' must be {wanted}", attribute=name)
-        return found
+        return value
 
     def wants(self, number: int) -> bool:
         """Whether the node names its output `number`."""
@@ -96,17 +96,17 @@ class OperatorCall:
         """The value of an input, which must follow from constants and static sizes (see `dims` for
         symbolic ones).
         """
-        found = self.importer.known.array(self[number])
-        if found.dtype == object:
+        array = self.importer.known.array(self[number])
+        if array.dtype == object:
             raise DataDependent(
                 f"input {number} depends on a symbolic size, and must be a number here"
             )
-        return found
+        return array
 
     def knows(self, number: int) -> Array | None:
         """The value of an input if it is known, else None."""
-        found = self.get(number)
-        return None if found is None else self.importer.known.constant(found)
+        tensor = self.get(number)
+        return None if tensor is None else self.importer.known.constant(tensor)
 
     def dims(self, number: int) -> tuple[Dim, ...]:
         """An integer input of rank 0 or 1 as sizes, which may be symbolic."""
@@ -118,13 +118,13 @@ class OperatorCall:
         """
         if self.given(number) is not None:
             return [int(v) for v in np.asarray(self.value(number)).reshape(-1)]
-        found = self.attributes.get(attribute, default) if attribute else default
+        given = self.attributes.get(attribute, default) if attribute else default
         return (
             None
-            if found is None
-            else [found]
-            if isinstance(found, int)
-            else [int(v) for v in found]
+            if given is None
+            else [given]
+            if isinstance(given, int)
+            else [int(v) for v in given]
         )
 
     def dtype(self, name: str, default: DType | None = None) -> DType:

@@ -117,11 +117,11 @@ class Inputs:
 def element_type(name: str, kind: Any) -> tuple[DType, str]:
     """Element type and code format that a TypeProto declares for a tensor. Raises SourceError."""
     if kind.WhichOneof("value") != "tensor_type":
-        found = kind.WhichOneof("value") or "of no type"
+        form = kind.WhichOneof("value") or "of no type"
         raise SourceError(
             Diagnostic(
                 "XL7005",
-                f"input '{name}' is {found}: tensors, sequences and optionals are passed in",
+                f"input '{name}' is {form}: tensors, sequences and optionals are passed in",
             )
         )
     number = kind.tensor_type.elem_type

@@ -23,8 +23,8 @@ def lifted(builder: Builder, call: OperatorCall) -> tuple[Value, ...]:
     tensors, and the results keep the counts of valid entries.
     """
     plain = tuple(i.node if isinstance(i, Ragged) else i for i in call.inputs)
-    found = builder(replace(call, inputs=plain))
-    results = found if isinstance(found, tuple) else (found,)
+    returned = builder(replace(call, inputs=plain))
+    results = returned if isinstance(returned, tuple) else (returned,)
     return tuple(_again(r, call.inputs) if isinstance(r, Node) else r for r in results)
 
 

@@ -57,10 +57,10 @@ class GraphScope:
         failed.
         """
         if name in self.values:
-            found = self.values[name]
-            if found is None:
+            value = self.values[name]
+            if value is None:
                 raise MissingInput(name)
-            return found
+            return value
         if name in self.awaited:
             raise ShapeError(
                 f"'{name}' is read before the node that gives it",

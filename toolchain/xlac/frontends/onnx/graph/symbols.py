@@ -21,8 +21,8 @@ class Symbols(dict[str, Dim]):
         self.names: set[str] = set()
 
     def __missing__(self, text: str) -> Dim:
-        self[text] = found = self._made(text)
-        return found
+        self[text] = dim = self._made(text)
+        return dim
 
     def _made(self, text: str) -> Dim:
         if text in self.given:

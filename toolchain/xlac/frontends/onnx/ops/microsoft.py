@@ -84,8 +84,8 @@ def distances(call: OperatorCall) -> Node:
     if metric not in ("euclidean", "sqeuclidean"):
         call.fail(f"metric is euclidean or sqeuclidean, not '{metric}'")
     gap = build.sub(build.reshape(a, (a.shape[0], 1, a.shape[1])), build.reshape(b, (1, *b.shape)))
-    found = build.reduce(build.mul(gap, gap), "add", 2)
-    return build.sqrt(found) if metric == "euclidean" else found
+    squared = build.reduce(build.mul(gap, gap), "add", 2)
+    return build.sqrt(squared) if metric == "euclidean" else squared
 
 
 @operator("ComplexMul", domain=MICROSOFT)
@@ -118,8 +118,8 @@ def _complex_product(call: OperatorCall, sign: float) -> Node:
 def rfft(call: OperatorCall) -> Node:
     """The one-sided spectrum of real numbers along the last axis: (…, bins, 2)."""
     x, _ = _line(call, 0)
-    found = Node.of(Rfft(-1), build.compute(x))
-    return build.cast(stacked(pick(found, 0), pick(found, 1), x.type.rank), x.type.dtype)
+    spectrum = Node.of(Rfft(-1), build.compute(x))
+    return build.cast(stacked(pick(spectrum, 0), pick(spectrum, 1), x.type.rank), x.type.dtype)
 
 
 @operator("Irfft", domain=MICROSOFT)
@@ -127,8 +127,8 @@ def irfft(call: OperatorCall) -> Node:
     """Real numbers from a one-sided spectrum (…, bins, 2)."""
     x, bins = _line(call, 1)
     real, imaginary = parts_of(build.compute(x), x.type.rank - 1)
-    found = build.apply1("irfft", real, imaginary, length=2 * (bins - 1))
-    return build.cast(found, x.type.dtype)
+    signal = build.apply1("irfft", real, imaginary, length=2 * (bins - 1))
+    return build.cast(signal, x.type.dtype)
 
 
 def _line(call: OperatorCall, after: int) -> tuple[Node, int]:
@@ -152,11 +152,11 @@ def is_all_finite(call: OperatorCall) -> Node:
     test.
     """
     bad = "isnan" if call.attr("isnan_only", 0) else "isinf" if call.attr("isinf_only", 0) else ""
-    found: Node | None = None
+    finite: Node | None = None
     for x in call:
         good = build.apply1("isfinite", x) if not bad else build.apply1("not", build.apply1(bad, x))
         whole = build.reduce(good, "and")
-        found = whole if found is None else build.apply1("and", found, whole)
-    if found is None:
+        finite = whole if finite is None else build.apply1("and", finite, whole)
+    if finite is None:
         call.fail("there is no tensor")
-    return found
+    return finite

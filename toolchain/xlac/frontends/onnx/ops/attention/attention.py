@@ -63,8 +63,8 @@ def attention(call: OperatorCall) -> tuple[Node, ...]:
 
 
 def _scale(call: OperatorCall) -> float | None:
-    found: float | None = call.attr("scale", None)
-    return found
+    scale: float | None = call.attr("scale", None)
+    return scale
 
 
 def _usual(call: OperatorCall, q: Node, k: Node) -> bool:
@@ -120,9 +120,9 @@ def flex_attention(call: OperatorCall) -> Node:
     """Preview operator set 1: subgraphs of the model modify the scores and the probabilities."""
     q, k, v = (call[n] for n in range(3))
     dtype = call.dtype("softmax_precision", DType.F64 if q.type.dtype is DType.F64 else DType.F32)
-    found = build.cast(heads.scores(q, k, _scale(call)), dtype)
-    found = _modified(call, "score_mod", found)
-    weights = _modified(call, "prob_mod", build.apply1("softmax", found, axis=-1))
+    scores = build.cast(heads.scores(q, k, _scale(call)), dtype)
+    scores = _modified(call, "score_mod", scores)
+    weights = _modified(call, "prob_mod", build.apply1("softmax", scores, axis=-1))
     return build.cast(heads.values(weights, build.cast(v, dtype)), v.type.dtype)
 
 
@@ -133,7 +133,9 @@ def _modified(call: OperatorCall, attribute: str, x: Node) -> Node:
     if len(body.input) != 1 or len(body.output) != 1:
         raise ShapeError(f"'{attribute}' takes one tensor and gives one", attribute=attribute)
     outer = call.importer.scope
-    (found,) = call.importer.body(body, GraphScope({body.input[0].name: x}, outer, outer.versions))
-    if not isinstance(found, Node) or found.type != x.type:
+    (modified,) = call.importer.body(
+        body, GraphScope({body.input[0].name: x}, outer, outer.versions)
+    )
+    if not isinstance(modified, Node) or modified.type != x.type:
         raise ShapeError(f"'{attribute}' changes the type {x.type}", attribute=attribute)
-    return found
+    return modified

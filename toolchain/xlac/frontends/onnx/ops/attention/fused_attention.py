@@ -27,8 +27,10 @@ def _scale(call: OperatorCall) -> float | None:
 
 def _attended(call: OperatorCall, q: Node, k: Node, v: Node, sight: Sight) -> Node:
     """Attention of separate heads, merged into (batch, time, heads * width)."""
-    found = sight.applied(heads.capped(heads.scores(q, k, _scale(call)), call.attr("softcap", 0.0)))
-    return heads.joined(heads.values(sight.probabilities(found), v))
+    scores = sight.applied(
+        heads.capped(heads.scores(q, k, _scale(call)), call.attr("softcap", 0.0))
+    )
+    return heads.joined(heads.values(sight.probabilities(scores), v))
 
 
 def _biased(sight: Sight, bias: Node | None) -> Sight:

@@ -54,23 +54,23 @@ def scores(q: Node, k: Node, scale: float | None = None) -> Node:
         if not isinstance(width, int) or not width:
             raise ShapeError(f"attention needs a known width, got {q.type}")
         scale = 1 / math.sqrt(width)
-    found = build.dot(
+    products = build.dot(
         grouped(q, k.shape[1]), k, ((4,), (3,)), ((0, 1), (0, 1)), q.type.dtype.compute
     )
-    return build.mul(build.reshape(found, (batch, heads, time, k.shape[2])), scale)
+    return build.mul(build.reshape(products, (batch, heads, time, k.shape[2])), scale)
 
 
 def values(weights: Node, v: Node) -> Node:
     """Probabilities times values, in the values' type."""
     batch, heads, time, _ = weights.shape
-    found = build.dot(
+    weighted = build.dot(
         grouped(build.cast(weights, v.type.dtype), v.shape[1]),
         v,
         ((4,), (2,)),
         ((0, 1), (0, 1)),
         v.type.dtype.compute,
     )
-    return build.cast(build.reshape(found, (batch, heads, time, v.shape[3])), v.type.dtype)
+    return build.cast(build.reshape(weighted, (batch, heads, time, v.shape[3])), v.type.dtype)
 
 
 def capped(x: Node, cap: float) -> Node:
@@ -98,17 +98,17 @@ class Sight:
         both = allowed if self.allowed is None else build.apply1("and", self.allowed, allowed)
         return Sight(self.bias, both, self.blind or blind)
 
-    def applied(self, found: Node) -> Node:
+    def applied(self, scores: Node) -> Node:
         """Scores plus the bias, and -inf where a query may not attend."""
         if self.bias is not None:
-            found = build.add(found, build.cast(self.bias, found.type.dtype))
-        return found if self.allowed is None else build.select(self.allowed, found, -np.inf)
+            scores = build.add(scores, build.cast(self.bias, scores.type.dtype))
+        return scores if self.allowed is None else build.select(self.allowed, scores, -np.inf)
 
-    def probabilities(self, found: Node) -> Node:
+    def probabilities(self, scores: Node) -> Node:
         """The softmax of scores that were masked by `applied`; zeros for a query without any
         key.
         """
-        weights = build.apply1("softmax", found, axis=-1)
+        weights = build.apply1("softmax", scores, axis=-1)
         if not self.blind:
             return weights
         if self.bias is None:

@@ -139,10 +139,10 @@ def causal_convolution(call: OperatorCall) -> tuple[Node, Node]:
         1,
         x.type.dtype.compute,
     )
-    found = Node.of(op, whole, weight)
+    convolved = Node.of(op, whole, weight)
     if bias is not None:
-        found = build.add(found, build.along(build.compute(bias), 1, 3, found.shape))
-    y = build.cast(found, x.type.dtype)
+        convolved = build.add(convolved, build.along(build.compute(bias), 1, 3, convolved.shape))
+    y = build.cast(convolved, x.type.dtype)
     if activation != "none":
         y = build.apply1("silu", y)
     return y, build.cut(whole, 2, whole.shape[2] - (taps - 1), whole.shape[2])

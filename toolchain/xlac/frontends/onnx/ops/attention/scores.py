@@ -51,10 +51,10 @@ def _probit(x: Node) -> Node:
     root = build.sqrt(
         build.sub(build.sqrt(build.sub(build.mul(a, a), build.mul(log, 1.0 / 0.147))), a)
     )
-    found = build.mul(
+    quantile = build.mul(
         build.select(build.compare(at, "lt", 0.0), build.apply1("neg", root), root), 1.41421356
     )
-    return build.select(build.compare(rest, "eq", 0.0), build.like(0, found), found)
+    return build.select(build.compare(rest, "eq", 0.0), build.like(0, quantile), quantile)
 
 
 def two(call: OperatorCall, score: Node, transform: str, probability: bool) -> Node:

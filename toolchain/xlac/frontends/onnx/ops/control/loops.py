@@ -41,15 +41,15 @@ class OnnxLoop:
 
     def known(self, node: Node | None) -> Any:
         """The value of a scalar if it is known, else None."""
-        found = None if node is None else self.call.importer.known.constant(node)
-        return None if found is None else found.reshape(-1)[0].item()
+        array = None if node is None else self.call.importer.known.constant(node)
+        return None if array is None else array.reshape(-1)[0].item()
 
     def bound(self) -> Dim:
         """The maximum number of steps. Raises NeedsValue or DataDependent."""
         if self.trips is None:
             raise DataDependent("the loop has scan outputs but no maximum number of steps")
-        (found,) = self.call.importer.known.dims(self.trips)
-        return max(0, found) if isinstance(found, int) else found
+        (trips,) = self.call.importer.known.dims(self.trips)
+        return max(0, trips) if isinstance(trips, int) else trips
 
 
 @operator("Loop")
@@ -146,11 +146,14 @@ def _repeated(asked: OnnxLoop, body: OnnxBody, bound: Dim) -> tuple[Value, ...]:
     if isinstance(most, int) and 0 <= most <= MOST:
         op = BoundedWhile(going, turn, most)
     begin = (asked.condition, build.constant(np.asarray(0)), *first, *room, trips, *outside)
-    _, count, *found = build.results(Node.of(op, *begin))
-    last = found[: len(first)]
+    _, count, *carried_and_stacked = build.results(Node.of(op, *begin))
+    last = carried_and_stacked[: len(first)]
     return (
         *last,
-        *(Ragged(node, ((0, count),)) for node in found[len(first) : len(first) + len(room)]),
+        *(
+            Ragged(node, ((0, count),))
+            for node in carried_and_stacked[len(first) : len(first) + len(room)]
+        ),
     )
 
 

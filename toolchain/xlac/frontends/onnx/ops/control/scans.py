@@ -76,9 +76,11 @@ def _scanned(
     outside = list(body.captures.inside)
     graph = bodies.closed("scan", params, body.captures, outside, body.outputs())
     op = Steps(graph, xs[0].shape[0], carries=carries, scanned=scanned)
-    found = build.results(Node.of(op, *first, *xs, *outside))
-    stacked = [_last(y, _at(axes_out, n), _at(back_out, n)) for n, y in enumerate(found[carries:])]
-    return (*found[:carries], *stacked)
+    results = build.results(Node.of(op, *first, *xs, *outside))
+    stacked = [
+        _last(y, _at(axes_out, n), _at(back_out, n)) for n, y in enumerate(results[carries:])
+    ]
+    return (*results[:carries], *stacked)
 
 
 def _at(values: Sequence[Any], number: int) -> int:

@@ -44,8 +44,8 @@ def affine_grid(call: OperatorCall) -> Node:
             operand=0,
         )
     base = build.constant(regular(sizes, bool(call.attr("align_corners", 0))), theta.type.dtype)
-    found = build.dot(theta, base, ((2,), (1,)))  # (batch, rank, places)
-    return build.reshape(build.transpose(found, (0, 2, 1)), (theta.shape[0], *sizes, len(sizes)))
+    moved = build.dot(theta, base, ((2,), (1,)))  # (batch, rank, places)
+    return build.reshape(build.transpose(moved, (0, 2, 1)), (theta.shape[0], *sizes, len(sizes)))
 
 
 def regular(sizes: Sequence[int], align_corners: bool) -> Array:

@@ -76,9 +76,11 @@ def _roi_align(call: OperatorCall, default: str) -> Node:
             x.type.dtype,
         )
     rows, columns = (_means(*line, ratio) for line in lines)
-    found = build.dot(rows, images, ((2,), (2,)), ((0,), (0,)))  # (boxes, rows, channels, width)
-    found = build.dot(found, columns, ((3,), (2,)), ((0,), (0,)))
-    return build.cast(build.transpose(found, (0, 2, 1, 3)), x.type.dtype)
+    interpolated = build.dot(
+        rows, images, ((2,), (2,)), ((0,), (0,))
+    )  # (boxes, rows, channels, width)
+    interpolated = build.dot(interpolated, columns, ((3,), (2,)), ((0,), (0,)))
+    return build.cast(build.transpose(interpolated, (0, 2, 1, 3)), x.type.dtype)
 
 
 def _places(start: Node, length: Node, count: int, samples: int) -> Node:
@@ -139,10 +141,10 @@ def _means_of_many(start: Node, length: Node, count: int, size: int) -> Node:
 
     carry = [number, total, most, first, bins, samples]
     types = [n.type for n in carry]
-    found = build.results(
+    sums = build.results(
         Node.of(While(build.graph("more", types, more), build.graph("step", types, step)), *carry)
     )[1]
-    return build.div(found, build.maximum(build.reshape(samples, (-1, 1, 1)), 1.0))
+    return build.div(sums, build.maximum(build.reshape(samples, (-1, 1, 1)), 1.0))
 
 
 def _largest(images: Node, places: list[Node], counts: list[int], ratio: int) -> Node:
@@ -176,13 +178,15 @@ def _largest(images: Node, places: list[Node], counts: list[int], ratio: int) ->
                 build.mul(build.reshape(y, (*y.shape, 1)), width),
                 build.reshape(x, (x.shape[0], 1, columns)),
             )
-            found = gathered(flat, build.reshape(at, (at.shape[0], rows * columns)))
+            weighted = gathered(flat, build.reshape(at, (at.shape[0], rows * columns)))
             share = build.mul(
                 build.reshape(share_y, (*y.shape, 1)),
                 build.reshape(share_x, (x.shape[0], 1, columns)),
             )
-            found = build.mul(found, build.reshape(share, (share.shape[0], 1, rows * columns)))
-            best = found if best is None else build.maximum(best, found)
+            weighted = build.mul(
+                weighted, build.reshape(share, (share.shape[0], 1, rows * columns))
+            )
+            best = weighted if best is None else build.maximum(best, weighted)
     assert best is not None
     apart = build.reshape(best, (*best.shape[:2], counts[0], ratio, counts[1], ratio))
     return build.reduce(apart, "max", (3, 5))
@@ -229,14 +233,14 @@ def max_roi_pool(call: OperatorCall) -> Node:
     beside = build.reshape(columns, (columns.shape[0], 1, 1, *columns.shape[1:]))
     wide_x = build.reshape(images, (*images.shape[:3], 1, images.shape[3]))
     # (boxes, channels, height, columns)
-    found = build.reduce(build.select(beside, wide_x, lowest), "max", 4)
+    maxima = build.reduce(build.select(beside, wide_x, lowest), "max", 4)
     above = build.reshape(rows, (rows.shape[0], 1, *rows.shape[1:], 1))
-    tall = build.reshape(found, (*found.shape[:2], 1, *found.shape[2:]))
-    found = build.reduce(build.select(above, tall, lowest), "max", 3)
+    tall = build.reshape(maxima, (*maxima.shape[:2], 1, *maxima.shape[2:]))
+    maxima = build.reduce(build.select(above, tall, lowest), "max", 3)
     filled = [build.reduce(mask, "or", 2) for mask in (rows, columns)]
     some = build.apply1(
         "and",
         build.reshape(filled[0], (rows.shape[0], 1, counts[0], 1)),
         build.reshape(filled[1], (rows.shape[0], 1, 1, counts[1])),
     )
-    return build.select(some, found, build.like(0.0, found))
+    return build.select(some, maxima, build.like(0.0, maxima))

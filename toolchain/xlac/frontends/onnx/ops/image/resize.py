@@ -130,8 +130,8 @@ def _resized(
     if mode == "nearest" or x.type.dtype.is_float:
         return build.apply1("resize", x, **op)
     # conversion to an integer saturates
-    found = build.apply1("round", build.apply1("resize", build.floating(x), **op))
-    return build.cast(found, x.type.dtype)
+    resized = build.apply1("round", build.apply1("resize", build.floating(x), **op))
+    return build.cast(resized, x.type.dtype)
 
 
 @operator("CenterCropPad", since=18)

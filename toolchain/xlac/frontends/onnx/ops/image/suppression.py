@@ -54,9 +54,9 @@ def non_max_suppression(call: OperatorCall) -> Value:
         if call.get(3) is None
         else build.cast(build.reshape(call[3], ()), boxes.type.dtype)
     )
-    found, chosen = _chosen(alive, scores, edges, overlap, limit, steps)
+    selected, chosen = _chosen(alive, scores, edges, overlap, limit, steps)
     # (batch, classes, steps)
-    taken, boxes_at = (build.transpose(n, (1, 2, 0)) for n in (found, chosen))
+    taken, boxes_at = (build.transpose(n, (1, 2, 0)) for n in (selected, chosen))
     positions, total = compacted(taken, batch * classes * steps)
     columns = [build.iota(taken.shape, 0), build.iota(taken.shape, 1), boxes_at]
     rows = build.apply1(
@@ -95,10 +95,10 @@ def _overlaps(one: list[Node], all_: list[Node], most: Node) -> Node:
     shared = build.mul(width, height)
     areas = [build.mul(build.sub(e[2], e[0]), build.sub(e[3], e[1])) for e in (one, all_)]
     union = build.sub(build.add(*areas), shared)
-    found = build.compare(build.div(shared, union), "gt", most)
+    exceeds = build.compare(build.div(shared, union), "gt", most)
     for positive in (width, height, *areas, union):
-        found = build.apply1("and", found, build.compare(positive, "gt", 0.0))
-    return found
+        exceeds = build.apply1("and", exceeds, build.compare(positive, "gt", 0.0))
+    return exceeds
 
 
 def _chosen(
@@ -124,5 +124,5 @@ def _chosen(
     rest = [scores, overlap, limit, *edges]
     types = [alive.type, limit.type, *(n.type for n in rest)]
     op = Scan(build.graph("step", types, step), steps, 1, 1)
-    _, found, chosen = build.results(Node.of(op, alive, build.iota((steps,), 0), *rest))
-    return found, chosen
+    _, selected, chosen = build.results(Node.of(op, alive, build.iota((steps,), 0), *rest))
+    return selected, chosen

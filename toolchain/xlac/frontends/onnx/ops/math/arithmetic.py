@@ -100,14 +100,14 @@ def modulus(call: OperatorCall) -> Node:
 def is_infinite(call: OperatorCall) -> Node:
     """Whether an element is infinite, for the signs selected by the attributes."""
     x = call[0]
-    found = [
+    tests = [
         build.compare(x, "eq", limit)
         for name, limit in (("detect_positive", np.inf), ("detect_negative", -np.inf))
         if call.attr(name, 1)
     ]
     return (
-        reduce(lambda a, b: build.apply1("or", a, b), found)
-        if found
+        reduce(lambda a, b: build.apply1("or", a, b), tests)
+        if tests
         else build.full(False, x.shape, DType.BOOL)
     )
 

@@ -32,10 +32,14 @@ def _product(x: Node, coefficients: Array) -> Node:
 def linear_regressor(call: OperatorCall) -> Node:
     """x times the coefficients, plus the intercepts, through post_transform."""
     x = _rows(call)
-    found = _product(x, np.asarray(call.attr("coefficients")).reshape(call.attr("targets", 1), -1))
+    predicted = _product(
+        x, np.asarray(call.attr("coefficients")).reshape(call.attr("targets", 1), -1)
+    )
     if call.attr("intercepts", None):
-        found = build.add(found, build.constant(np.asarray(call.attr("intercepts")), x.type.dtype))
-    return build.cast(finished(call, found, call.attr("post_transform", "NONE")), DType.F32)
+        predicted = build.add(
+            predicted, build.constant(np.asarray(call.attr("intercepts")), x.type.dtype)
+        )
+    return build.cast(finished(call, predicted, call.attr("post_transform", "NONE")), DType.F32)
 
 
 @operator("LinearClassifier", domain=ML)
@@ -56,13 +60,15 @@ def linear_classifier(call: OperatorCall) -> tuple[Node, Node]:
     transform = call.attr("post_transform", "NONE")
     if scores.shape[1] == 1 and classes == 2:
         scores = build.concat([build.apply1("neg", scores), scores], 1)
-    found = finished(call, scores, transform)
-    if found.shape[1] == 1:
-        hit = build.compare(build.reshape(found, [-1]), "ge", 0.0 if transform == "NONE" else 0.5)
+    probabilities = finished(call, scores, transform)
+    if probabilities.shape[1] == 1:
+        hit = build.compare(
+            build.reshape(probabilities, [-1]), "ge", 0.0 if transform == "NONE" else 0.5
+        )
         chosen = build.cast(hit, DType.I64)
     else:
-        chosen = build.apply1("argmax", found, axis=1)
-    return labelled(call, chosen, labels), build.cast(found, DType.F32)
+        chosen = build.apply1("argmax", probabilities, axis=1)
+    return labelled(call, chosen, labels), build.cast(probabilities, DType.F32)
 
 
 def _kernel(call: OperatorCall, x: Node, vectors: Array, kind: str) -> Node:
@@ -98,15 +104,15 @@ def svm_regressor(call: OperatorCall) -> Node:
             np.asarray(call.attr("support_vectors")).reshape(count, -1),
             call.attr("kernel_type", "LINEAR"),
         )
-        found = _product(likeness, coefficients)
+        predicted = _product(likeness, coefficients)
     else:
-        found = _product(x, coefficients)
-    found = build.add(found, float(call.attr("rho")[0]))
+        predicted = _product(x, coefficients)
+    predicted = build.add(predicted, float(call.attr("rho")[0]))
     if call.attr("one_class", 0):
-        found = build.select(
-            build.compare(found, "gt", 0.0), build.like(1, found), build.like(-1, found)
+        predicted = build.select(
+            build.compare(predicted, "gt", 0.0), build.like(1, predicted), build.like(-1, predicted)
         )
-    return build.cast(finished(call, found, call.attr("post_transform", "NONE")), DType.F32)
+    return build.cast(finished(call, predicted, call.attr("post_transform", "NONE")), DType.F32)
 
 
 @operator("SVMClassifier", domain=ML)
@@ -134,10 +140,10 @@ def svm_classifier(call: OperatorCall) -> tuple[Node, Node]:
         )
     scores, votes = _duels(call, x, counts, rho)
     chosen = build.apply1("argmax", votes, axis=1)
-    found = (
+    probabilities = (
         two(call, scores, transform, False) if classes == 2 else finished(call, scores, transform)
     )
-    return labelled(call, chosen, labels), build.cast(found, DType.F32)
+    return labelled(call, chosen, labels), build.cast(probabilities, DType.F32)
 
 
 def _duels(call: OperatorCall, x: Node, counts: list[int], rho: list[float]) -> tuple[Node, Node]:

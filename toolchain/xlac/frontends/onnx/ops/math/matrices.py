@@ -24,13 +24,13 @@ def gemm(call: OperatorCall) -> Node:
     dtype = a.type.dtype
     if a.type.rank != 2 or b.type.rank != 2:
         call.fail(f"A and B are matrices, got {a.type} and {b.type}")
-    found = build.dot(
+    product = build.dot(
         a, b, ((0,) if call.attr("transA", 0) else (1,), (1,) if call.attr("transB", 0) else (0,))
     )
-    found = scaled(found, call.attr("alpha", 1.0))
+    product = scaled(product, call.attr("alpha", 1.0))
     if c is None or call.attr("beta", 1.0) == 0:
-        return found
-    return build.cast(build.add(found, scaled(c, call.attr("beta", 1.0))), dtype)
+        return product
+    return build.cast(build.add(product, scaled(c, call.attr("beta", 1.0))), dtype)
 
 
 def scaled(x: Node, factor: float) -> Node:
@@ -84,10 +84,10 @@ def determinant(call: OperatorCall) -> Node:
     if n == 0:
         return build.cast(build.reshape(one, x.shape[:-2]), x.type.dtype)
     graph = build.graph("step", [rows.type, one.type, Type(DType.I64)], _eliminated)
-    found = build.results(
+    determinants = build.results(
         Node.of(Scan(graph, n, carries=2, scanned=1), rows, one, build.iota((n,), 0))
     )[1]
-    return build.cast(build.reshape(found, x.shape[:-2]), x.type.dtype)
+    return build.cast(build.reshape(determinants, x.shape[:-2]), x.type.dtype)
 
 
 def _eliminated(rows: Node, product: Node, step: Node) -> tuple[Node, Node]:

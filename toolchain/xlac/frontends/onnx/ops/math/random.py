@@ -91,8 +91,8 @@ def _uniform(call: OperatorCall) -> Node:
 
 
 def _normal(call: OperatorCall) -> Node:
-    found = build.mul(normal(call, _shape(call)), call.attr("scale", 1.0))
-    return build.cast(build.add(found, call.attr("mean", 0.0)), _dtype(call))
+    drawn = build.mul(normal(call, _shape(call)), call.attr("scale", 1.0))
+    return build.cast(build.add(drawn, call.attr("mean", 0.0)), _dtype(call))
 
 
 for _name, _builder in (("RandomUniform", _uniform), ("RandomNormal", _normal)):

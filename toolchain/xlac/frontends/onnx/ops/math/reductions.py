@@ -74,8 +74,8 @@ def _register(name: str, reduced: Callable[[Node, Sequence[int]], Node]) -> None
         if not axes and call.attr("noop_with_empty_axes", 0):
             return _single(reduced, x)
         chosen = build.axes_of(axes or None, x.type.rank)
-        found = reduced(x, chosen) if chosen else _single(reduced, x)
-        return build.restore(found, x.shape, chosen) if call.attr("keepdims", 1) else found
+        result = reduced(x, chosen) if chosen else _single(reduced, x)
+        return build.restore(result, x.shape, chosen) if call.attr("keepdims", 1) else result
 
 
 def _single(reduced: Callable[[Node, Sequence[int]], Node], x: Node) -> Node:
@@ -95,11 +95,11 @@ def _best(name: str, mnemonic: str) -> None:
         if call.attr("select_last_index", 0):
             mirrored = build.apply1(mnemonic, build.apply1("flip", x, axis=axis), axis=axis)
             size = build.cast(build.apply1("dim_size", x, axis=axis), DType.I64)
-            found = build.sub(build.sub(size, 1), mirrored)
+            place = build.sub(build.sub(size, 1), mirrored)
         else:
-            found = build.apply1(mnemonic, x, axis=axis)
-        found = build.cast(found, DType.I64)
-        return build.restore(found, x.shape, (axis,)) if call.attr("keepdims", 1) else found
+            place = build.apply1(mnemonic, x, axis=axis)
+        place = build.cast(place, DType.I64)
+        return build.restore(place, x.shape, (axis,)) if call.attr("keepdims", 1) else place
 
 
 _best("ArgMax", "argmax")

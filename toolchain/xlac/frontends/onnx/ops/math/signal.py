@@ -135,8 +135,8 @@ def stft(call: OperatorCall) -> Node:
     op = conv.Conv(
         ("NCW", "OIW", "NCW"), (step,), (0,), (unread,), (1,), (1,), 1, 1, x.type.dtype.compute
     )
-    found = Node.of(op, signal, kernel)
-    spectrum = build.reshape(found, (found.shape[0], bins, 2, found.shape[2]))
+    convolved = Node.of(op, signal, kernel)
+    spectrum = build.reshape(convolved, (convolved.shape[0], bins, 2, convolved.shape[2]))
     return build.cast(build.transpose(spectrum, (0, 3, 1, 2)), x.type.dtype)
 
 
@@ -179,7 +179,7 @@ def mel_weight_matrix(call: OperatorCall) -> Node:
     left, middle, right = points[:-2], points[1:-1], points[2:]
     with np.errstate(all="ignore"):
         rising, falling = (at - left) / (middle - left), (right - at) / (right - middle)
-    found = np.where((at >= left) & (at <= middle) & (left < middle), rising, 0.0)
-    found = np.where((at >= middle) & (at < right), falling, found)
-    found = np.where((at == middle) & (left == middle), 1.0, found)
-    return build.constant(found, call.dtype("output_datatype", DType.F32))
+    weights = np.where((at >= left) & (at <= middle) & (left < middle), rising, 0.0)
+    weights = np.where((at >= middle) & (at < right), falling, weights)
+    weights = np.where((at == middle) & (left == middle), 1.0, weights)
+    return build.constant(weights, call.dtype("output_datatype", DType.F32))

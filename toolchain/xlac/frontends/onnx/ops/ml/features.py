@@ -128,9 +128,9 @@ def label_encoder(call: OperatorCall) -> Value:
 
 def _table(call: OperatorCall, name: str) -> Array:
     for kind, dtype in (("floats", np.float32), ("int64s", np.int64), ("tensor", None)):
-        found = call.attr(f"{name}_{kind}", None)
-        if found is not None:
-            return np.asarray(found, dtype)
+        values = call.attr(f"{name}_{kind}", None)
+        if values is not None:
+            return np.asarray(values, dtype)
     call.fail(f"{name} that are text are not supported")
 
 

@@ -97,13 +97,13 @@ def _sets(modes: Sequence[int], members: Any, leaves: int) -> Array:
     sets: list[list[float]] = []
     values = iter([] if members is None else np.asarray(members).reshape(-1).tolist())
     for mode in modes:
-        found: list[float] = []
+        members_of_set: list[float] = []
         if MODES[mode] == "BRANCH_MEMBER":
             for value in values:
                 if np.isnan(value):
                     break
-                found.append(value)
-        sets.append(found)
+                members_of_set.append(value)
+        sets.append(members_of_set)
     width = max((len(s) for s in sets), default=0)
     return np.asarray([s + [np.nan] * (width - len(s)) for s in [*sets, *[[]] * leaves]]).reshape(
         len(modes) + leaves, width

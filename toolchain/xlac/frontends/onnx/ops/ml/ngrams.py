@@ -32,11 +32,11 @@ def tf_idf_vectorizer(call: OperatorCall) -> Node:
         gap = range(gaps + 1 if width > 1 else 1) if wanted else ()
         if wanted and width > 1:  # skips larger than the row match nothing
             gap = range(check_parts(min(gaps + 1, -(-rows.shape[1] // (width - 1)))))
-        found = [
+        occurrences = [
             _counted(rows, pool, by + 1) for by in gap if (width - 1) * (by + 1) < rows.shape[1]
         ]
         total = build.full(0, (rows.shape[0], len(pool)), DType.F32)
-        for part in found:
+        for part in occurrences:
             total = build.add(total, part)
         counts.append(total)
     result = _placed(build.concat(counts, 1), places)

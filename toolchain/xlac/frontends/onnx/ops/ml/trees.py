@@ -47,8 +47,8 @@ def tree_ensemble(call: OperatorCall) -> Node:
         for n, (target, w) in enumerate(zip(call.attr("leaf_targetids"), weights, strict=True))
     ]
     aggregate = AGGREGATES[call.attr("aggregate_function", 1)]
-    found = _aggregated(call, forest, places, targets, aggregate)
-    return finished(call, found, TRANSFORMS[call.attr("post_transform", 0)])
+    aggregated = _aggregated(call, forest, places, targets, aggregate)
+    return finished(call, aggregated, TRANSFORMS[call.attr("post_transform", 0)])
 
 
 def _numbered(call: OperatorCall, side: str, nodes: int) -> list[int]:
@@ -110,13 +110,13 @@ def _by_keys(call: OperatorCall, prefix: str) -> tuple[Forest, list[tuple[int, i
 def tree_regressor(call: OperatorCall) -> Node:
     """The leaf weights of all trees, aggregated for each target."""
     forest, places = _by_keys(call, "target")
-    found = _aggregated(
+    aggregated = _aggregated(
         call, forest, places, call.attr("n_targets", 1), call.attr("aggregate_function", "SUM")
     )
     base = _held(call, "base_values")
     if base is not None:
-        found = build.add(found, build.constant(np.asarray(base), found.type.dtype))
-    return build.cast(finished(call, found, call.attr("post_transform", "NONE")), DType.F32)
+        aggregated = build.add(aggregated, build.constant(np.asarray(base), aggregated.type.dtype))
+    return build.cast(finished(call, aggregated, call.attr("post_transform", "NONE")), DType.F32)
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
@@ -127,17 +127,19 @@ def tree_classifier(call: OperatorCall) -> tuple[Node, ...]:
     forest, places = _by_keys(call, "class")
     labels = call.attr("classlabels_int64s", None)
     classes = len(labels or call.attr("classlabels_strings", []))
-    found = _aggregated(call, forest, places, max(classes, 1 + max(t for _, t, _ in places)), "SUM")
+    aggregated = _aggregated(
+        call, forest, places, max(classes, 1 + max(t for _, t, _ in places)), "SUM"
+    )
     base = _held(call, "base_values")
     single = len({target for _, target, _ in places}) == 1 and classes <= 2
     if base is not None and not (single and len(base) == 1):
-        found = build.add(found, build.constant(np.asarray(base), found.type.dtype))
+        aggregated = build.add(aggregated, build.constant(np.asarray(base), aggregated.type.dtype))
     transform = call.attr("post_transform", "NONE")
     if not single:
-        return labelled(call, build.apply1("argmax", found, axis=1), labels), build.cast(
-            finished(call, found, transform), DType.F32
+        return labelled(call, build.apply1("argmax", aggregated, axis=1), labels), build.cast(
+            finished(call, aggregated, transform), DType.F32
         )
-    score = build.cut(found, 1, places[0][1], places[0][1] + 1)
+    score = build.cut(aggregated, 1, places[0][1], places[0][1] + 1)
     if base is not None and len(base) == 1:
         score = build.add(score, float(base[0]))
     positive = all(w >= 0 for _, _, w in places)
@@ -178,5 +180,7 @@ def _aggregated(
             else max(before, weight)
         )
     given = build.take(build.constant(table, x.type.dtype), leaves, 0)
-    found = build.reduce(given, "add" if sums else aggregate.lower(), [1])
-    return build.div(found, float(len(forest.roots))) if aggregate == "AVERAGE" else found
+    leaf_values = build.reduce(given, "add" if sums else aggregate.lower(), [1])
+    return (
+        build.div(leaf_values, float(len(forest.roots))) if aggregate == "AVERAGE" else leaf_values
+    )

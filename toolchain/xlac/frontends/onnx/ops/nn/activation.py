@@ -87,10 +87,10 @@ def shrink(call: OperatorCall) -> Node:
     x, limit, bias = call[0], call.attr("lambd", 0.5), call.attr("bias", 0.0)
     wide = build.floating(x)
     low, high = build.compare(wide, "lt", -limit), build.compare(wide, "gt", limit)
-    found = build.select(
+    shrunk = build.select(
         low, build.add(wide, bias), build.select(high, build.sub(wide, bias), build.like(0, wide))
     )
-    return build.cast(found, x.type.dtype)
+    return build.cast(shrunk, x.type.dtype)
 
 
 @operator("Gelu", since=20, elementwise=True)

@@ -69,10 +69,10 @@ def convolution(call: OperatorCall, x: Node, weight: Node, bias: Node | None) ->
             dilation=at.dilations,
             bias=bias is not None,
         )
-    found = convolved(x, weight, at, groups, x.type.dtype.compute)
+    sums = convolved(x, weight, at, groups, x.type.dtype.compute)
     if bias is not None:
-        found = build.add(found, build.along(build.compute(bias), 1, rank + 2, found.shape))
-    return build.cast(found, x.type.dtype)
+        sums = build.add(sums, build.along(build.compute(bias), 1, rank + 2, sums.shape))
+    return build.cast(sums, x.type.dtype)
 
 
 # ---- transposed ------------------------------------------------------------------------------

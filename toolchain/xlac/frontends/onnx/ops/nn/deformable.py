@@ -67,8 +67,8 @@ def deform_conv(call: OperatorCall) -> Node:
     filters = weight.shape[0]
     wide = build.reshape(build.compute(weight), (groups, filters // groups, weight.shape[1] * taps))
     # (groups, filters / groups, batch, places)
-    found = build.dot(wide, columns, ((2,), (2,)), ((0,), (1,)))
-    found = build.reshape(build.transpose(found, (2, 0, 1, 3)), (batch, filters, *places))
+    sums = build.dot(wide, columns, ((2,), (2,)), ((0,), (1,)))
+    sums = build.reshape(build.transpose(sums, (2, 0, 1, 3)), (batch, filters, *places))
     if bias is not None:
-        found = build.add(found, build.along(build.compute(bias), 1, rank + 2, found.shape))
-    return build.cast(found, x.type.dtype)
+        sums = build.add(sums, build.along(build.compute(bias), 1, rank + 2, sums.shape))
+    return build.cast(sums, x.type.dtype)

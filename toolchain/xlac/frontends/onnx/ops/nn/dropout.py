@@ -37,9 +37,9 @@ def dropout(call: OperatorCall) -> tuple[Node, Node]:
     scaled = build.div(
         build.compute(x), build.sub(1.0, build.cast(ratio, build.compute(x).type.dtype))
     )
-    found = build.select(
+    kept_elements = build.select(
         build.reshape(call[2], []),
         build.mul(scaled, build.cast(mask, scaled.type.dtype)),
         build.compute(x),
     )
-    return build.cast(found, x.type.dtype), mask
+    return build.cast(kept_elements, x.type.dtype), mask

@@ -60,9 +60,9 @@ def transposed(x: Node, swap: object, batch: object) -> Node:
 def _matmul(call: OperatorCall) -> Node:
     a = transposed(call[0], call.attr("transA", 0), call.attr("transBatchA", 0))
     b = transposed(call[1], call.attr("transB", 0), call.attr("transBatchB", 0))
-    found = build.apply1("matmul", a, b)
+    product = build.apply1("matmul", a, b)
     alpha = call.attr("alpha", 1.0)
-    return found if alpha == 1.0 else build.mul(found, alpha)
+    return product if alpha == 1.0 else build.mul(product, alpha)
 
 
 @operator("FusedMatMul", domain=MICROSOFT)
@@ -107,19 +107,19 @@ def fused_gemm(call: OperatorCall) -> Node:
 @operator("GemmFastGelu", domain=MICROSOFT)
 def gemm_fast_gelu(call: OperatorCall) -> Node:
     """A matrix product plus a bias, then the tanh approximation of gelu."""
-    found, bias = build.apply1("matmul", call[0], call[1]), call.get(2)
+    product, bias = build.apply1("matmul", call[0], call[1]), call.get(2)
     return build.apply1(
-        "gelu", found if bias is None else build.add(found, bias), approximate="tanh"
+        "gelu", product if bias is None else build.add(product, bias), approximate="tanh"
     )
 
 
 @operator("FusedConv", domain=MICROSOFT)
 def fused_conv(call: OperatorCall) -> Node:
     """A convolution, plus Z if given, then an activation."""
-    found, z = convolution(call, call[0], call[1], call.get(2)), call.get(3)
+    sums, z = convolution(call, call[0], call[1], call.get(2)), call.get(3)
     numbers: Sequence[float] = call.attr("activation_params", [])
     return activated(
-        call, found if z is None else build.add(found, z), call.attr("activation", ""), *numbers[:2]
+        call, sums if z is None else build.add(sums, z), call.attr("activation", ""), *numbers[:2]
     )
 
 
@@ -133,10 +133,10 @@ def nhwc_conv(call: OperatorCall) -> Node:
 @operator("NhwcMaxPool", domain=MICROSOFT)
 def nhwc_max_pool(call: OperatorCall) -> Node:
     """MaxPool with channels last; without indices."""
-    found = max_pool(replace(call, inputs=(channels_first(call[0]),)))
-    if not isinstance(found, Node):
+    pooled = max_pool(replace(call, inputs=(channels_first(call[0]),)))
+    if not isinstance(pooled, Node):
         raise ShapeError("NhwcMaxPool has one output")
-    return channels_last(found)
+    return channels_last(pooled)
 
 
 def channels_first(x: Node) -> Node:

@@ -43,10 +43,10 @@ class Windows:
 
 def listed(call: OperatorCall, name: str, count: int, default: int, least: int) -> Ints:
     """An attribute with a number for each of `count` axes."""
-    found = tuple(call.attr(name, None) or (default,) * count)
-    if len(found) != count or min(found, default=least) < least:
-        call.fail(f"{name} needs {count} numbers of at least {least}, got {list(found)}")
-    return found
+    numbers = tuple(call.attr(name, None) or (default,) * count)
+    if len(numbers) != count or min(numbers, default=least) < least:
+        call.fail(f"{name} needs {count} numbers of at least {least}, got {list(numbers)}")
+    return numbers
 
 
 def windows(call: OperatorCall, extents: Sequence[Dim], kernel: Ints) -> Windows:
@@ -59,10 +59,12 @@ def windows(call: OperatorCall, extents: Sequence[Dim], kernel: Ints) -> Windows
     if auto != "NOTSET" and auto not in AUTO:
         call.fail(f"auto_pad is NOTSET, SAME_UPPER, SAME_LOWER or VALID, not '{auto}'")
     given = AUTO[auto] if auto in AUTO else listed(call, "pads", 2 * rank, 0, 0)
-    found = Windows(kernel, strides, dilations, pairs(given, extents, kernel, strides, dilations))  # type: ignore[arg-type]
+    windows_of_axes = Windows(
+        kernel, strides, dilations, pairs(given, extents, kernel, strides, dilations)
+    )  # type: ignore[arg-type]
     if not call.attr("ceil_mode", 0):
-        fit(call, extents, found, (0,) * rank)
-    return found
+        fit(call, extents, windows_of_axes, (0,) * rank)
+    return windows_of_axes
 
 
 def left_out(
@@ -80,14 +82,14 @@ def left_out(
     if auto not in ("SAME_UPPER", "SAME_LOWER") or len(kernel) != rank:
         return ((0, 0),) * rank
     strides, dilations = listed(call, "strides", rank, 1, 1), listed(call, "dilations", rank, 1, 1)
-    found = []
+    uncovered = []
     for size, k, stride, dilation in zip(extents, kernel, strides, dilations, strict=True):
         # of a symbolic size, a multiple of the stride
         last = -(-size // stride) * stride - size if isinstance(size, int) else 0
         less = max(0, stride - covered(k, dilation) - last)
         low = less // 2 if auto == "SAME_UPPER" else max(0, less - 1) // 2
-        found.append((low, less - low))
-    return tuple(found)
+        uncovered.append((low, less - low))
+    return tuple(uncovered)
 
 
 def fit(call: OperatorCall, extents: Sequence[Dim], at: Windows, more: Ints) -> None:

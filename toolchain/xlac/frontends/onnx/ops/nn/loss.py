@@ -28,8 +28,8 @@ def negative_log_likelihood(
     if kept is not None:  # an ignored target may be out of range
         places = build.select(kept, places, 0)
     column = build.reshape(places, (places.shape[0], 1, *places.shape[1:]))
-    found = build.reshape(build.apply1("take_along_axis", wide, column, axis=1), places.shape)
-    loss = build.mul(found, -1.0)
+    likelihoods = build.reshape(build.apply1("take_along_axis", wide, column, axis=1), places.shape)
+    loss = build.mul(likelihoods, -1.0)
     share: Node | None = None
     if weight is not None:
         share = build.take(build.cast(weight, wide.type.dtype), places, 0)

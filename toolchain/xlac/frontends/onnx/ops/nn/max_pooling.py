@@ -88,17 +88,17 @@ def prod_of(extents: tuple[object, ...]) -> int:
 
 def _column_major(where: Node, extents: tuple[object, ...]) -> Node:
     """Converts row-major flat indices to column-major ones."""
-    found: Node | None = None
+    flat: Node | None = None
     step, inner = 1, prod_of(extents)
     for size in extents:
         assert isinstance(size, int)
         inner //= max(size, 1)
         digit = build.apply1("rem", build.div(where, inner), size)
         part = build.mul(digit, step)
-        found = part if found is None else build.add(found, part)
+        flat = part if flat is None else build.add(flat, part)
         step *= size
-    assert found is not None
-    return found
+    assert flat is not None
+    return flat
 
 
 @operator("GlobalMaxPool", since=1)
@@ -134,10 +134,10 @@ def max_unpool(call: OperatorCall) -> Node:
     )
     zeros = build.full(0, (count,), x.type.dtype)
     filled = Node.of(op, zeros, build.reshape(where, (-1, 1)), build.reshape(x, (-1,)))
-    found = build.reshape(filled, shape)
+    unpooled = build.reshape(filled, shape)
     wanted = call.ints(2)
     if wanted is None:
-        return found
+        return unpooled
     return build.pad(
-        found, 0, [0] * (rank + 2), [new - old for new, old in zip(wanted, shape, strict=True)]
+        unpooled, 0, [0] * (rank + 2), [new - old for new, old in zip(wanted, shape, strict=True)]
     )

@@ -70,8 +70,8 @@ def _known_statistics(call: OperatorCall) -> Node:
     wide = build.promoted([x, scale, mean]).compute
     nodes = [by_channel(build.cast(n, wide), x.type.rank) for n in (scale, bias, mean, variance)]
     factor = build.mul(nodes[0], build.apply1("rsqrt", build.add(nodes[3], epsilon)))
-    found = build.add(build.mul(build.sub(build.cast(x, wide), nodes[2]), factor), nodes[1])
-    return build.cast(found, x.type.dtype)
+    normalized = build.add(build.mul(build.sub(build.cast(x, wide), nodes[2]), factor), nodes[1])
+    return build.cast(normalized, x.type.dtype)
 
 
 def _measured_batch(call: OperatorCall) -> tuple[Node, Node, Node, Node, Node]:
@@ -201,7 +201,7 @@ def lp_normalization(call: OperatorCall) -> Node:
         call.fail(f"p is 1 or 2, not {order}")
     wide = build.compute(x)
     length = build.apply1("norm", wide, axis=call.attr("axis", -1), keepdims=True, ord=float(order))
-    found = build.select(
+    normalized = build.select(
         build.compare(length, "eq", 0.0), build.like(0.0, wide), build.div(wide, length)
     )
-    return build.cast(found, x.type.dtype)
+    return build.cast(normalized, x.type.dtype)

@@ -112,7 +112,7 @@ def counted(
     """The number of elements of x, or of x and its padding, in each window, to broadcast over
     (batch, channels, …).
     """
-    found = np.ones((1, 1))
+    counts = np.ones((1, 1))
     for axis, (kernel, stride, dilation, (low, high)) in enumerate(
         zip(at.kernel, at.strides, at.dilations, at.pads, strict=True), 2
     ):
@@ -124,8 +124,8 @@ def counted(
         check_size((moves, kernel), 8, COUNTED)
         taps = np.arange(moves)[:, None] * stride + np.arange(kernel) * dilation - low
         inside = (taps < size + high) if include else (taps >= 0) & (taps < size)
-        found = found[..., None] * inside.sum(1)
-    return np.maximum(found, 1.0)
+        counts = counts[..., None] * inside.sum(1)
+    return np.maximum(counts, 1.0)
 
 
 @operator("GlobalAveragePool", since=1)
@@ -157,9 +157,9 @@ def _norm(x: Node, order: float, total: Callable[[Node], Node]) -> Node:
     wide = build.compute(x)
     size = build.apply1("abs", wide)
     if order == 1:
-        found = total(size)
+        norm = total(size)
     elif order == 2:
-        found = build.sqrt(total(build.mul(wide, wide)))
+        norm = build.sqrt(total(build.mul(wide, wide)))
     else:
-        found = build.apply1("pow", total(build.apply1("pow", size, order)), 1 / order)
-    return build.cast(found, x.type.dtype)
+        norm = build.apply1("pow", total(build.apply1("pow", size, order)), 1 / order)
+    return build.cast(norm, x.type.dtype)

@@ -72,14 +72,14 @@ def _reduce_mean(call: OperatorCall, x: Node) -> Node:
 
 def _average(call: OperatorCall, x: Node) -> Node:
     last = call.attr("channels_last", 0)
-    found = average_pool(replace(call, inputs=(channels_first(x) if last else x,)))
-    return channels_last(found) if last else found
+    pooled = average_pool(replace(call, inputs=(channels_first(x) if last else x,)))
+    return channels_last(pooled) if last else pooled
 
 
 def _global_average(call: OperatorCall, x: Node) -> Node:
     last = call.attr("channels_last", 0)
-    found = build.apply1("global_avg_pool", channels_first(x) if last else x)
-    return channels_last(found) if last else found
+    pooled = build.apply1("global_avg_pool", channels_first(x) if last else x)
+    return channels_last(pooled) if last else pooled
 
 
 _binary("QLinearAdd", "add")
@@ -131,11 +131,11 @@ def qgemm(call: OperatorCall) -> Value:
     scale = build.mul(
         build.mul(build.reshape(call[1], ()), along(call[4], -1)), call.attr("alpha", 1.0)
     )
-    found = build.cast(sums, DType.F32)
+    products = build.cast(sums, DType.F32)
     if call.get(7) is None:
-        return build.mul(found, scale)
+        return build.mul(products, scale)
     zero = optional(call, 8)
     factor = build.div(scale, build.reshape(call[7], ()))
     return quantized(
-        build.mul(found, factor), zero, kind_of(call.coded(0) if zero is None else zero)
+        build.mul(products, factor), zero, kind_of(call.coded(0) if zero is None else zero)
     )

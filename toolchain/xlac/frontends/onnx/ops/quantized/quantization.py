@@ -45,10 +45,10 @@ def fitted(x: Node, to: Node, axis: int, block: int = 0) -> Node:
 def saturated(x: Node, zero: Node | None, kind: DType | str) -> Value:
     """Floats rounded to nearest even, plus the zero point, clamped to an integer type."""
     low, high = limits(kind)
-    found = build.apply1("round", x)
+    shifted = build.apply1("round", x)
     if zero is not None:
-        found = build.add(found, build.cast(zero, x.type.dtype))
-    held = build.minimum(build.maximum(found, float(low)), float(high))
+        shifted = build.add(shifted, build.cast(zero, x.type.dtype))
+    held = build.minimum(build.maximum(shifted, float(low)), float(high))
     if isinstance(kind, str):
         return Coded(build.cast(held, DType.I8 if WHOLE[kind][1] else DType.U8), kind)
     return build.cast(held, kind)

@@ -67,12 +67,12 @@ def dequantize_linear(call: OperatorCall) -> Node:
     zero = None if call.given(2) is None else call.coded(2)
     axis, block = call.attr("axis", 1), call.attr("block_size", 0)
     whole = centred(x, zero, axis, block)
-    found = build.mul(
+    scaled = build.mul(
         build.cast(whole, scale.type.dtype.compute),
         build.compute(fitted(scale, whole, axis, block)),
     )
     return build.cast(
-        found,
+        scaled,
         call.dtype("output_dtype", scale.type.dtype)
         if call.attr("output_dtype", 0)
         else scale.type.dtype,

@@ -72,15 +72,15 @@ def matmul_nbits(call: OperatorCall) -> Node:
         build.sub(wide, middle), build.reshape(build.cast(scales, DType.F32), (n, blocks, 1))
     )
     matrix = build.cut(build.reshape(weight, (n, blocks * block)), 1, 0, k)
-    found = build.dot(build.cast(x, DType.F32), matrix, ((x.type.rank - 1,), (1,)))
+    products = build.dot(build.cast(x, DType.F32), matrix, ((x.type.rank - 1,), (1,)))
     if bias is not None:
-        found = build.add(found, build.cast(bias, DType.F32))
-    return build.cast(found, x.type.dtype)
+        products = build.add(products, build.cast(bias, DType.F32))
+    return build.cast(products, x.type.dtype)
 
 
 def _scaled_product(a: Node, b: Node, scale: Node, bias: Node | None) -> Node:
-    found = build.mul(build.cast(product(a, b), DType.F32), scale)
-    return found if bias is None else build.add(found, bias)
+    scaled = build.mul(build.cast(product(a, b), DType.F32), scale)
+    return scaled if bias is None else build.add(scaled, bias)
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)

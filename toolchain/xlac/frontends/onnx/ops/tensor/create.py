@@ -112,10 +112,10 @@ def shape(call: OperatorCall) -> Node:
 def size(call: OperatorCall) -> Node:
     """The number of elements; a product of sizes where they are symbolic."""
     value, node = call.given(0), _tensor(call)
-    found = build.constant(np.asarray(1, np.int64))
+    count = build.constant(np.asarray(1, np.int64))
     for axis in range(node.type.rank):
-        found = build.mul(found, _extent(value, node, axis))
-    return found
+        count = build.mul(count, _extent(value, node, axis))
+    return count
 
 
 def _tensor(call: OperatorCall) -> Node:

@@ -36,10 +36,10 @@ def gather(call: OperatorCall) -> Value:
     x = value.node if isinstance(value, Coded) else value
     axis = normal_axis(call.attr("axis", 0), x.type.rank)
     places = indices.node if isinstance(indices, Ragged) else call[1]
-    found = build.take(x, counted(places, x.shape[axis], x, axis), axis)
+    slices = build.take(x, counted(places, x.shape[axis], x, axis), axis)
     if isinstance(indices, Ragged) and not isinstance(value, Coded):
-        return Ragged(found, tuple((axis + at, count) for at, count in indices.counts))
-    return Coded(found, value.format) if isinstance(value, Coded) else found
+        return Ragged(slices, tuple((axis + at, count) for at, count in indices.counts))
+    return Coded(slices, value.format) if isinstance(value, Coded) else slices
 
 
 @view("GatherElements", since=11)
@@ -62,12 +62,12 @@ def gather_nd(call: OperatorCall) -> Value:
     """
     value, indices = call.coded(0), call.given(1)
     x = value.node if isinstance(value, Coded) else value
-    found = _vectors(call, x, indices.node if isinstance(indices, Ragged) else call[1])
+    slices = _vectors(call, x, indices.node if isinstance(indices, Ragged) else call[1])
     if isinstance(indices, Ragged) and not isinstance(value, Coded):
         if any(axis >= indices.node.type.rank - 1 for axis, _ in indices.counts):
             raise DataDependent("data decides how long the vectors of positions are")
-        return Ragged(found, indices.counts)
-    return Coded(found, value.format) if isinstance(value, Coded) else found
+        return Ragged(slices, indices.counts)
+    return Coded(slices, value.format) if isinstance(value, Coded) else slices
 
 
 def _vectors(call: OperatorCall, x: Node, indices: Node) -> Node:
@@ -86,7 +86,7 @@ def _vectors(call: OperatorCall, x: Node, indices: Node) -> Node:
         )
         for n in range(depth)
     ]
-    found = build.concat(parts, -1) if parts else build.cast(indices, DType.I64)
+    vectors = build.concat(parts, -1) if parts else build.cast(indices, DType.I64)
     rest = range(batch + depth, x.type.rank)
     outer = indices.type.rank - 1
     op = Gather(
@@ -98,7 +98,7 @@ def _vectors(call: OperatorCall, x: Node, indices: Node) -> Node:
         index_vector_dim=outer,
         slice_sizes=tuple(size if a in rest else 1 for a, size in enumerate(x.shape)),
     )
-    return Node.of(op, x, found)
+    return Node.of(op, x, vectors)
 
 
 @operator("OneHot", since=9)
@@ -131,8 +131,8 @@ def _entry(x: Node, number: int) -> Node:
 def array_feature_extractor(call: OperatorCall) -> Node:
     """Elements of the last axis, by position."""
     x, chosen = call[0], build.reshape(call[1], [-1])
-    found = build.take(x, chosen, x.type.rank - 1)
-    return build.reshape(found, [1, *found.shape]) if x.type.rank == 1 else found
+    taken = build.take(x, chosen, x.type.rank - 1)
+    return build.reshape(taken, [1, *taken.shape]) if x.type.rank == 1 else taken
 
 
 @operator("TopK", since=1)
@@ -143,6 +143,6 @@ def top_k(call: OperatorCall) -> tuple[Node, ...]:
     x = call[0]
     k = int(call.value(1).reshape(())) if call.given(1) is not None else call.attr("k")
     axis = normal_axis(call.attr("axis", -1), x.type.rank)
-    found = build.apply("topk", x, k=k, axis=axis, largest=bool(call.attr("largest", 1)))
-    assert isinstance(found, tuple)
-    return found
+    results = build.apply("topk", x, k=k, axis=axis, largest=bool(call.attr("largest", 1)))
+    assert isinstance(results, tuple)
+    return results

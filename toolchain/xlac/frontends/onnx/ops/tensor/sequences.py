@@ -17,21 +17,21 @@ from xlac.ops import build
 
 def sequence(call: OperatorCall, number: int) -> Sequence:
     """An input that must be a sequence."""
-    found = call.given(number)
-    if isinstance(found, Optional) and isinstance(found.held, Sequence):
-        found = found.held
-    if not isinstance(found, Sequence):
+    value = call.given(number)
+    if isinstance(value, Optional) and isinstance(value.held, Sequence):
+        value = value.held
+    if not isinstance(value, Sequence):
         call.fail(f"input {number} is no sequence")
-    return found
+    return value
 
 
 def tensors(call: OperatorCall, number: int) -> list[Node]:
     """The items of a sequence, which must be plain tensors."""
     items = sequence(call, number).items
-    found = [item for item in items if isinstance(item, Node)]
-    if len(found) < len(items):
+    plain = [item for item in items if isinstance(item, Node)]
+    if len(plain) < len(items):
         call.fail(f"the sequence of input {number} has items that are no plain tensors")
-    return found
+    return plain
 
 
 def position(call: OperatorCall, number: int, length: int, default: int | None = None) -> int:
@@ -39,10 +39,10 @@ def position(call: OperatorCall, number: int, length: int, default: int | None =
     if call.given(number) is None:
         assert default is not None
         return default
-    found = int(call.value(number).reshape(-1)[0])
-    if not -length <= found < length:
-        call.fail(f"position {found} is outside a sequence of {length}")
-    return found % length if length else 0
+    place = int(call.value(number).reshape(-1)[0])
+    if not -length <= place < length:
+        call.fail(f"position {place} is outside a sequence of {length}")
+    return place % length if length else 0
 
 
 @operator("SequenceEmpty", since=11)
@@ -118,14 +118,14 @@ def split_to_sequence(call: OperatorCall) -> Value:
             call.fail(f"axis {axis} of {x.type} cannot be split into parts of {each}")
         check_parts(-(-extent // each))
         sizes = [min(each, extent - start) for start in range(0, extent, each)]
-    found: list[Value] = []
+    parts_of_x: list[Value] = []
     start: Dim = 0
     for size in sizes:
         part = build.cut(x, axis, start, start + size)
         single = call.given(1) is None and not call.attr("keepdims", 1)
-        found.append(build.apply1("squeeze", part, axis=axis) if single else part)
+        parts_of_x.append(build.apply1("squeeze", part, axis=axis) if single else part)
         start = start + size
-    return Sequence(tuple(found))
+    return Sequence(tuple(parts_of_x))
 
 
 @operator("SequenceMap", since=17)
@@ -155,10 +155,10 @@ def optional(call: OperatorCall) -> Value:
 @operator("OptionalHasElement", since=15)
 def optional_has_element(call: OperatorCall) -> Node:
     """Whether there is a value, a constant."""
-    found = call.given(0)
+    value = call.given(0)
     return build.constant(
         np.asarray(
-            found is not None and (not isinstance(found, Optional) or found.held is not None)
+            value is not None and (not isinstance(value, Optional) or value.held is not None)
         )
     )
 
@@ -166,7 +166,7 @@ def optional_has_element(call: OperatorCall) -> Node:
 @operator("OptionalGetElement", since=15)
 def optional_get_element(call: OperatorCall) -> Value:
     """The optional's value; any other value is returned as it is."""
-    found = call.given(0)
-    if found is None or (isinstance(found, Optional) and found.held is None):
+    value = call.given(0)
+    if value is None or (isinstance(value, Optional) and value.held is None):
         call.fail("the optional holds nothing")
-    return found.held if isinstance(found, Optional) and found.held is not None else found
+    return value.held if isinstance(value, Optional) and value.held is not None else value

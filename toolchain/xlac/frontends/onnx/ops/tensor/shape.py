@@ -43,8 +43,8 @@ def view(name: str, since: int = 1) -> Callable[[Callable[[OperatorCall, Node], 
 @operator("Identity")
 def identity(call: OperatorCall) -> Value:
     """The input, of any kind."""
-    found = call.given(0)
-    return call[0] if found is None else found
+    value = call.given(0)
+    return call[0] if value is None else value
 
 
 @view("Reshape")
@@ -123,13 +123,13 @@ def split(call: OperatorCall) -> tuple[Value, ...]:
             sizes = [max(0, min(each, extent - each * n)) for n in range(parts)]
         else:
             sizes = [extent // parts] * parts
-    found, start = [], 0
+    pieces, start = [], 0
     for size in sizes:
-        found.append(build.cut(x, axis, start, start + size))
+        pieces.append(build.cut(x, axis, start, start + size))
         start = start + size  # type: ignore[assignment]
     if start != x.shape[axis]:
         call.fail(f"parts of {sizes} do not make up axis {axis} of {x.type}")
-    return tuple(Coded(part, value.format) if isinstance(value, Coded) else part for part in found)
+    return tuple(Coded(part, value.format) if isinstance(value, Coded) else part for part in pieces)
 
 
 @view("Slice")
