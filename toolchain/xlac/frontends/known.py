@@ -71,15 +71,15 @@ class Known:
     def constant(self, node: Node) -> Array | None:
         """The value of a node if it is known and free of symbols, else None."""
         try:
-            found = self.array(node)
+            array = self.array(node)
         except (NeedsValue, DataDependent):
             return None
-        return None if found.dtype == object else found
+        return None if array.dtype == object else array
 
     def dims(self, node: Node) -> tuple[Dim, ...]:
         """The value of a rank-0 or rank-1 integer node as sizes."""
-        found = self.array(node)
-        return tuple(v if isinstance(v, Sym) else int(v) for v in found.reshape(-1).tolist())
+        array = self.array(node)
+        return tuple(v if isinstance(v, Sym) else int(v) for v in array.reshape(-1).tolist())
 
     def _evaluate(self, node: Node) -> Array:
         op = node.op
@@ -135,9 +135,9 @@ def volume(shape: tuple[Dim, ...], unknown: int) -> int:
 
 
 def _exact(size: Dim) -> Array:
-    found = np.empty((), np.int32 if isinstance(size, int) else object)
-    found[()] = size
-    return found
+    array = np.empty((), np.int32 if isinstance(size, int) else object)
+    array[()] = size
+    return array
 
 
 def _quotient(op: Op, x: Array, y: Array) -> Any:

@@ -69,10 +69,10 @@ def mapped(
         for own, leaf, axis in zip(one, leaves, axes, strict=True)
         if axis is not None
     }
-    found = Batch(along, size).run([r.node for r in results])
+    alongs = Batch(along, size).run([r.node for r in results])
     placed: list[Any] = [None] * len(results)
     for number, axis in _spread("out_axes", out_axes, result, function):
-        placed[number] = _placed(function, results[number], found[number], axis, size)
+        placed[number] = _placed(function, results[number], alongs[number], axis, size)
     return unflatten(result, placed)
 
 
@@ -98,17 +98,17 @@ def _front(x: Node, axis: int) -> Node:
     return x if axis == 0 else build.transpose(x, (axis, *others))
 
 
-def _placed(function: str, result: Tensor, found: Along, axis: int | None, size: Dim) -> Tensor:
+def _placed(function: str, result: Tensor, along: Along, axis: int | None, size: Dim) -> Tensor:
     """A result for all examples, with the batch axis moved to `axis`."""
     if axis is None:
-        if found.mapped:
+        if along.mapped:
             message = (
                 f"{function}() gives {result.node.type} for each example, and out_axes says None, "
                 "as if it were one for all"
             )
             raise wrong(message, "give the axis of the examples")
         return result
-    node = found.spread(size)
+    node = along.spread(size)
     at = _axis(f"the result of {function}()", "out_axes", Tensor(node), axis)
     order = [*range(1, at + 1), 0, *range(at + 1, node.type.rank)]
     return Tensor(node if at == 0 else build.transpose(node, order))

@@ -115,13 +115,13 @@ class _Rebuilding:
                 value, type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
             )
         if type(value) is list:
-            found = self._keep(value, [])
-            found.extend([self.of(part) for part in value])
-            return found
+            copied = self._keep(value, [])
+            copied.extend([self.of(part) for part in value])
+            return copied
         if type(value) in DICTS:
-            found = self._keep(value, type(value)())
-            found.update({key: self.of(part) for key, part in value.items()})
-            return found
+            copied = self._keep(value, type(value)())
+            copied.update({key: self.of(part) for key, part in value.items()})
+            return copied
         held = attributes(value)
         if held is None:
             return value

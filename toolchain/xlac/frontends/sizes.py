@@ -16,8 +16,8 @@ def sized(name: str, given: DimValue) -> Dim:
         return Sym((((given,), 1),))
     if isinstance(given, tuple):
         low, high = given
-    elif found := ranges.read(str(given), 0, UNBOUNDED):
-        low, high = found
+    elif ends := ranges.read(str(given), 0, UNBOUNDED):
+        low, high = ends
     else:
         raise SourceError(
             Diagnostic(

@@ -72,10 +72,10 @@ def captured(params: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
 
 def around(*bodies: tuple[Sequence[Node], Sequence[Node]]) -> list[Node]:
     """What several bodies, each its parameters and results, read from around them."""
-    found: dict[Node, None] = {}
+    captured_nodes: dict[Node, None] = {}
     for params, roots in bodies:
-        found |= dict.fromkeys(captured(params, roots))
-    return list(found)
+        captured_nodes |= dict.fromkeys(captured(params, roots))
+    return list(captured_nodes)
 
 
 def graph(name: str, body: TracedBody, others: Sequence[Node], outputs: Sequence[Node]) -> Graph:
@@ -110,18 +110,18 @@ class CarriedNest:
                 if isinstance(leaf, Number):
                     dtype = None if isinstance(new, Number) else new.dtype
                     self.leaves[number] = Tensor(leaf.weak.node(dtype))
-        found = traced(step, [*self.types(), *rest])
-        self._check(found, pair)
+        body = traced(step, [*self.types(), *rest])
+        self._check(body, pair)
         for (path, number), type in zip(paths(self.tree, "carry"), self.types(), strict=True):
-            new = found.results[number]
+            new = body.results[number]
             gives = Type(type.dtype) if isinstance(new, Number) else new.node.type
             if gives != type:
                 message = f"{self._function}(): {path} is {type}, and a step makes it {gives}"
                 raise wrong(message, "a carried value keeps its type: cast what the step gives")
-        return found
+        return body
 
-    def _check(self, found: TracedBody, pair: bool) -> None:
-        if (found.tree[1][0] if pair else found.tree) != self.tree:
+    def _check(self, body: TracedBody, pair: bool) -> None:
+        if (body.tree[1][0] if pair else body.tree) != self.tree:
             message = f"{self._function}(): a step gives another nest than the one that it carries"
             raise wrong(message, "tuples, lists, dicts and their keys stay what they are")
 

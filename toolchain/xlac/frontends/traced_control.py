@@ -48,18 +48,20 @@ def scan(
     count = len(carry.leaves)
 
     def step(tensors: list[Tensor]) -> Any:
-        found = f(carry.of(tensors[:count]), unflatten(row, tensors[count:]))
-        if not isinstance(found, tuple) or len(found) != 2:
+        results = f(carry.of(tensors[:count]), unflatten(row, tensors[count:]))
+        if not isinstance(results, tuple) or len(results) != 2:
             raise wrong("scan(): a step gives no pair", "return carry, value; None for no value")
-        return found
+        return results
 
     body = carry.settle(step, slices, pair=True)
     made = body.nodes([*(t.dtype for t in carry.types()), *[None] * (len(body.results) - count)])
     others = around((body.params, made))
     op = Scan(graph("step", body, others, made), steps, count, len(rows), reverse, checkpoint_every)
     given = [*(leaf.node for leaf in carry.leaves), *(x.node for x in rows), *others]
-    found = [Tensor(node) for node in build.results(Node.of(op, *given))] if made else []
-    return unflatten(body.tree, found)
+    tensors_of_results = (
+        [Tensor(node) for node in build.results(Node.of(op, *given))] if made else []
+    )
+    return unflatten(body.tree, tensors_of_results)
 
 
 def _steps(rows: Sequence[Tensor], length: Dim | None) -> Dim:
@@ -101,8 +103,8 @@ def while_loop(
     question = graph("goes_on", test, others, goes_on)
     op = While(question, turn) if max is None else BoundedWhile(question, turn, max)
     given = [*(leaf.node for leaf in carry.leaves), *others]
-    found = build.results(Node.of(op, *given))
-    return carry.of([Tensor(node) for node in found[: len(made)]])
+    results = build.results(Node.of(op, *given))
+    return carry.of([Tensor(node) for node in results[: len(made)]])
 
 
 def cond(
@@ -174,8 +176,8 @@ def _branched(
         for n, (b, m) in enumerate(zip(bodies, made, strict=True))
     )
     values = [*(t.node for t in given), *known, *others]
-    found = build.results(Node.of(Cond(graphs), which, *values)) if first.results else ()
-    return unflatten(first.tree, [Tensor(node) for node in found])
+    results = build.results(Node.of(Cond(graphs), which, *values)) if first.results else ()
+    return unflatten(first.tree, [Tensor(node) for node in results])
 
 
 def _type(function: str, each: Sequence[Tensor]) -> DType | None:

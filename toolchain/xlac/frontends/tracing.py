@@ -64,9 +64,9 @@ class Tensor:
 
     def __getattr__(self, name: str) -> Any:
         """`x.sum(axis=0)` is `xlac.sum(x, axis=0)`, for every operation."""
-        if name.startswith("_") or (found := function(name)) is None:
+        if name.startswith("_") or (operation := function(name)) is None:
             raise AttributeError(f"a traced tensor has no attribute '{name}'")
-        return functools.partial(found, self)
+        return functools.partial(operation, self)
 
     def __getitem__(self, key: Any) -> Tensor:
         entries = [

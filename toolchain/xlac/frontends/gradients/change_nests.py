@@ -19,7 +19,7 @@ def fitting(
     """The tangent or cotangent for each leaf; None for leaves that have none, such as integers.
     Raises SourceError.
     """
-    found: list[Tensor | None] = [None] * len(leaves)
+    changes: list[Tensor | None] = [None] * len(leaves)
     for path, number, value in _matched(what, of, tree, given, ""):
         leaf = leaves[number]
         if value is None:
@@ -31,7 +31,7 @@ def fitting(
         if not isinstance(value, Tensor):
             raise _unfit(f"the {what}{path} is {value!r:.60}, not {wanted}")
         if isinstance(value, Number) and (isinstance(leaf, Number) or not leaf.shape):
-            found[number] = value
+            changes[number] = value
             continue
         kept = isinstance(leaf, Number) and is_float(value) and not value.shape
         if not kept and (isinstance(value, Number) or value.node.type != exact(leaf).type):
@@ -39,8 +39,8 @@ def fitting(
             raise _unfit(
                 f"the {what}{path} is {is_}, and the {of} {wanted}: they have the same type"
             )
-        found[number] = weak(build.cast(value.node, DType.F64)) if kept else value
-    return found
+        changes[number] = weak(build.cast(value.node, DType.F64)) if kept else value
+    return changes
 
 
 def _matched(

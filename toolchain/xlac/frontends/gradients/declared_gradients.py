@@ -58,8 +58,8 @@ def _declared(
         cotangents = iter(tensors[count + len(gives) :])
         given = [next(cotangents) if is_float(r) else None for r in results]
         cotangent, result = (unflatten(body.tree, each) for each in (given, results))
-        found = inlined(gradient(cotangent, result, *unflatten(tree, tensors[:count])))
-        fitted = fitting("cotangent", "argument", tree, leaves, found)
+        parts = inlined(gradient(cotangent, result, *unflatten(tree, tensors[:count])))
+        fitted = fitting("cotangent", "argument", tree, leaves, parts)
         pairs = zip(fitted, leaves, strict=True)
         return [_like(each, leaf) for each, leaf in pairs if is_float(leaf)]
 

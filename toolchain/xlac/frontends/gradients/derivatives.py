@@ -79,9 +79,9 @@ def gradient(
     tree = flatten(aux, others)
     values = variables.values()
     first, *rest = substituted([linear.values[0], *gradients], values)
-    found = variables.gathered(dict(zip(params, rest, strict=True)))
-    assert all(each is not None for each in found)
-    return alike(first, scalar), unflatten(tree, outside(others, values)), found  # type: ignore[return-value]
+    gradients_of_leaves = variables.gathered(dict(zip(params, rest, strict=True)))
+    assert all(each is not None for each in gradients_of_leaves)
+    return alike(first, scalar), unflatten(tree, outside(others, values)), gradients_of_leaves  # type: ignore[return-value]
 
 
 def _scalar(function: str, value: Any, has_aux: bool) -> Tensor:
@@ -135,11 +135,11 @@ def pushed(
     moved = [alike(next(nodes), r) for r in floats]
     fixed = iter(outside([r for r in results if not is_float(r)], values))
     each, change = iter(kept), iter(moved)
-    found = [next(each) if is_float(r) else next(fixed) for r in results]
+    tangents_of_results = [next(each) if is_float(r) else next(fixed) for r in results]
     others: list[Tensor] = []
     beside = flatten(aux, others)
     return (
-        unflatten(shape, found),
+        unflatten(shape, tangents_of_results),
         unflatten(shape, [next(change) if is_float(r) else None for r in results]),
         unflatten(beside, outside(others, values)),
     )
@@ -184,10 +184,10 @@ class PullBack:
         values = self.values()
         kept = iter(substituted(self.linear.values, values))
         fixed = iter(outside([r for r in self._results if not is_float(r)], values))
-        found = [alike(next(kept), r) if is_float(r) else next(fixed) for r in self._results]
+        results = [alike(next(kept), r) if is_float(r) else next(fixed) for r in self._results]
         others: list[Tensor] = []
         beside = flatten(self.aux, others)
-        return unflatten(self._shape, found), unflatten(beside, outside(others, values))
+        return unflatten(self._shape, results), unflatten(beside, outside(others, values))
 
     def pulled(self, cotangents: Any, values: Mapping[Node, Node]) -> tuple[Any, ...]:
         """The cotangents of the primals: pytrees of the same structure, None for integers. `values`
@@ -206,5 +206,7 @@ class PullBack:
         with derivatives(self._function):
             nodes = self.linear.transposed(into)
         parts = dict(zip(params, substituted(nodes, values), strict=True))
-        found: tuple[Any, ...] = unflatten(self._tree, self._variables.gathered(parts))
-        return found
+        cotangents_of_primals: tuple[Any, ...] = unflatten(
+            self._tree, self._variables.gathered(parts)
+        )
+        return cotangents_of_primals

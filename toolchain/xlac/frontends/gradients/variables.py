@@ -65,18 +65,18 @@ class Variables:
 
     def gathered(self, parts: Mapping[Node, Node]) -> list[Tensor | None]:
         """Collects per-parameter values (gradients) by leaf; None for integers."""
-        found: list[Tensor | None] = [None] * len(self.given)
+        by_leaf: list[Tensor | None] = [None] * len(self.given)
         sums: dict[int, Node] = {}
         for node, (number, dtype) in self.params().items():
             part = parts[node]
             if dtype is None:
-                found[number] = Tensor(part)
+                by_leaf[number] = Tensor(part)
             else:
                 part = build.cast(part, DType.F64)
                 sums[number] = build.add(sums[number], part) if number in sums else part
         for number, total in sums.items():
-            found[number] = weak(total)
-        return found
+            by_leaf[number] = weak(total)
+        return by_leaf
 
 
 def _input(given: Tensor, number: int) -> Input | None:

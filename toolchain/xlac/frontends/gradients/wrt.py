@@ -51,13 +51,13 @@ def chosen(
     """The arguments of one call that `wrt` selects, in its order. Raises SourceError for one that
     is not passed, or selected twice.
     """
-    found: list[WrtArgument] = []
+    selected: list[WrtArgument] = []
     for one in _listed(wrt):
         one_of = _argument(function, arguments, one, args, named)
-        if one_of in found:
+        if one_of in selected:
             raise wrong(f"wrt means the argument {one_of.name!r} of {function}() twice")
-        found.append(one_of)
-    return found
+        selected.append(one_of)
+    return selected
 
 
 def _argument(

@@ -23,8 +23,8 @@ Order = tuple[bool, int]
 def order(body: Graph) -> Order | None:
     """The order that a comparator of (x0, y0, x1, y1, …) implements, or None."""
     (output,) = body.outputs.values()
-    found = _keys(output, body.inputs, 0)
-    return found if found and 2 * found[1] <= len(body.inputs) else None
+    matched = _keys(output, body.inputs, 0)
+    return matched if matched and 2 * matched[1] <= len(body.inputs) else None
 
 
 def _keys(node: Node, inputs: Sequence[Node], first: int) -> Order | None:
@@ -39,9 +39,9 @@ def _keys(node: Node, inputs: Sequence[Node], first: int) -> Order | None:
         if down is None or not isinstance(rest.op, arithmetic.And):
             continue
         for equal, later in (rest.inputs, rest.inputs[::-1]):
-            found = _keys(later, inputs, first + 1)
-            if _compared(equal, inputs, first) == "eq" and found and found[0] is down:
-                return down, found[1] + 1
+            matched = _keys(later, inputs, first + 1)
+            if _compared(equal, inputs, first) == "eq" and matched and matched[0] is down:
+                return down, matched[1] + 1
     return None
 
 

@@ -73,9 +73,9 @@ class StablehloImporter:
         for (name, _), value in zip(function.arguments, arguments, strict=True):
             scope.define(name, value, function.at)
         self._path.append(function.name)
-        found = self.run(function.body, scope)
+        results = self.run(function.body, scope)
         self._path.pop()
-        return found
+        return results
 
     def run(self, region: MlirRegion, scope: RegionScope) -> list[Value]:
         """The values that a region returns."""
@@ -159,7 +159,7 @@ class StablehloImporter:
         op = site.op
         if len(listed) != len(op.types):
             site.fail(f"gives {len(listed)} results, and the text says {len(op.types)}")
-        found: list[Value] = []
+        values: list[Value] = []
         for number, (item, type) in enumerate(zip(listed, op.types, strict=True)):
             value = item
             if isinstance(item, Node):
@@ -169,8 +169,8 @@ class StablehloImporter:
             assert isinstance(value, TypedTensor | Token | Several)
             if problem := mismatch(value, type):
                 site.fail(f"result {number}: {problem}")
-            found.append(self._placed(value, site, number))
-        return found
+            values.append(self._placed(value, site, number))
+        return values
 
     def _placed(self, value: Value, site: OperationSite, number: int) -> Value:
         """The value with its place in the text, unless it has one already."""
@@ -200,7 +200,7 @@ def united(
     the graphs and these nodes.
     """
     shared = list(dict.fromkeys(node for values in captured for node in nodes_of(values)))
-    found = []
+    extended = []
     for graph, values in zip(graphs, captured, strict=True):
         own = nodes_of(values)
         count = len(graph.inputs) - len(own)
@@ -208,8 +208,8 @@ def united(
         more = [
             inner.get(node) or Node.of(Param(f"c{n}", node.type)) for n, node in enumerate(shared)
         ]
-        found.append(Graph(graph.name, (*graph.inputs[:count], *more), graph.outputs))
-    return found, shared
+        extended.append(Graph(graph.name, (*graph.inputs[:count], *more), graph.outputs))
+    return extended, shared
 
 
 def mismatch(value: Value, type: ValueType) -> str:
@@ -240,7 +240,7 @@ def unsupported(
     source: MlirSource, module: Module, table: Mapping[str, Builder], refused: Mapping[str, str]
 ) -> None:
     """Raises one error for every operation that cannot be imported."""
-    found: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
 
     def visit(region: MlirRegion) -> None:
         for op in region.operations:
@@ -251,7 +251,7 @@ def unsupported(
                     if reason
                     else f"there is no operation {op.name[:80]!r}"
                 )
-                found.append(
+                problems.append(
                     Diagnostic("XL7208" if reason else "XL7202", text, source.span(op.at, op.width))
                 )
             for inner in op.regions:
@@ -259,5 +259,5 @@ def unsupported(
 
     for function in module.functions.values():
         visit(function.body)
-    if found:
-        raise SourceError(*found[:100])
+    if problems:
+        raise SourceError(*problems[:100])

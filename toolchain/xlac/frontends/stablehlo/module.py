@@ -84,9 +84,9 @@ def entry(source: MlirSource, module: Module) -> MlirFunction:
     return public[0]
 
 
-def united(equal: dict[str, Dim], found: Unequal, source: MlirSource, main: MlirFunction) -> None:
+def united(equal: dict[str, Dim], unequal: Unequal, source: MlirSource, main: MlirFunction) -> None:
     """Substitutes one symbol of an unsatisfied equation so that the equation holds."""
-    first, second = found.first, found.second
+    first, second = unequal.first, unequal.second
     for one, other in ((first, second), (second, first)):
         alone = lone(one)
         if alone is not None and alone not in symbols(other):
@@ -102,10 +102,10 @@ def united(equal: dict[str, Dim], found: Unequal, source: MlirSource, main: Mlir
 
 def lone(size: Dim) -> Symbol | None:
     """The symbol that a size consists of; None for other expressions."""
-    found = symbols(size)
-    if len(found) != 1:
+    open_symbols = symbols(size)
+    if len(open_symbols) != 1:
         return None
-    (only,) = found
+    (only,) = open_symbols
     return only if size == Sym((((only,), 1),)) else None
 
 
@@ -197,10 +197,10 @@ class Import:
             return sized(name, self.dims[name])
         most = type.bounds[axis] if axis < len(type.bounds) else None
         if name in self.equal:
-            found = self.equal[name]
-            while symbols(found) & {s for s in symbols(found) if s.name in self.equal}:
-                found = substitute(found, self.equal)
-            return substitute(found, {n: sized(n, v) for n, v in self.dims.items()})
+            solved = self.equal[name]
+            while symbols(solved) & {s for s in symbols(solved) if s.name in self.equal}:
+                solved = substitute(solved, self.equal)
+            return substitute(solved, {n: sized(n, v) for n, v in self.dims.items()})
         return symbol(name, 0, most or UNBOUNDED, opt=1)
 
 

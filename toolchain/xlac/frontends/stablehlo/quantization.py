@@ -19,11 +19,11 @@ def quantized(text: str, elements: Mapping[str, Element]) -> Element:
     """The element type from the text inside the brackets: `i8<-127:127>:f32:1, {0.5:3, 0.25}`.
     Raises ValueError.
     """
-    found = FORM.match(text)
-    if found is None:
+    match = FORM.match(text)
+    if match is None:
         raise ValueError(f"cannot read the quantised type {text[:80]!r}")
-    storage = elements.get(found["storage"].replace("u", "ui"))
-    expressed = elements.get(found["expressed"])
+    storage = elements.get(match["storage"].replace("u", "ui"))
+    expressed = elements.get(match["expressed"])
     if (
         storage is None
         or not storage.dtype.is_integer
@@ -35,16 +35,16 @@ def quantized(text: str, elements: Mapping[str, Element]) -> Element:
             f"a quantised type stores integers and stands for floats, got {text[:80]!r}"
         )
     scales, zeros = [], []
-    for part in found["rest"].strip().strip("{}").split(","):
+    for part in match["rest"].strip().strip("{}").split(","):
         scale, _, zero = part.partition(":")
         scales.append(float(scale))
         zeros.append(int(zero) if zero.strip() else 0)
-    axis = int(found["axis"]) if found["axis"] else None
+    axis = int(match["axis"]) if match["axis"] else None
     if axis is None and len(scales) != 1:
         raise ValueError("several scales need an axis")
     bits = storage.bits or storage.dtype.bits
     signed = storage.dtype.is_signed
-    least = int(found["least"]) if found["least"] else -(1 << (bits - 1)) if signed else 0
-    most = int(found["most"]) if found["most"] else (1 << (bits - 1 if signed else bits)) - 1
+    least = int(match["least"]) if match["least"] else -(1 << (bits - 1)) if signed else 0
+    most = int(match["most"]) if match["most"] else (1 << (bits - 1 if signed else bits)) - 1
     quantization = Quantization(expressed, tuple(scales), tuple(zeros), axis, least, most)
     return Element(f"!quant.uniform<{text}>", storage.dtype, quantization=quantization)

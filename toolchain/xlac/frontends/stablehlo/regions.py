@@ -45,11 +45,11 @@ def monoid(body: Graph) -> str:
         return ""
     names = set()
     for number, output in enumerate(outputs):
-        found = through(output)
+        combined = through(output)
         pair = {body.inputs[number], body.inputs[half + number]}
-        if {through(i) for i in found.inputs} != pair or len(found.inputs) != 2:
+        if {through(i) for i in combined.inputs} != pair or len(combined.inputs) != 2:
             return ""
-        names.add(COMMUTATIVE.get(type(found.op), ""))
+        names.add(COMMUTATIVE.get(type(combined.op), ""))
     (name,) = names if len(names) == 1 else ("",)
     return name if name == "add" or half == 1 else ""
 
@@ -67,9 +67,9 @@ def is_identity(node: Node, combine: str) -> bool:
         return False
     dtype = node.type.dtype
     wanted = np.asarray(identity(combine, dtype), dtype.compute.numpy)
-    found = np.asarray(op.uniform, dtype.compute.numpy)
+    number = np.asarray(op.uniform, dtype.compute.numpy)
     # -0 too, since the sum has at least one other element
-    return bool(found == wanted) and combine in COMBINE
+    return bool(number == wanted) and combine in COMBINE
 
 
 def lifted(body: Graph, nodes: Sequence[Node]) -> list[Node]:

@@ -39,17 +39,17 @@ class RegionScope:
 
     def find(self, name: str, op: Operation) -> Value:
         """The value of a name. Raises SourceError."""
-        found = self.seek(name)
-        if found is None and name.endswith("#0"):
-            found = self.seek(name[:-2])
-        if found is None:
+        value = self.seek(name)
+        if value is None and name.endswith("#0"):
+            value = self.seek(name[:-2])
+        if value is None:
             self.importer.source.fail("XL7204", f"{name[:60]} is not defined here", op.at, op.width)
-        return found
+        return value
 
     def seek(self, name: str) -> Value | None:
         """The value of a name in this or an enclosing scope, or None."""
-        found = self.values.get(name)
-        return self.parent.seek(name) if found is None and self.parent else found
+        value = self.values.get(name)
+        return self.parent.seek(name) if value is None and self.parent else value
 
 
 class Closed(RegionScope):
@@ -78,14 +78,14 @@ class Closed(RegionScope):
 
     def seek(self, name: str) -> Value | None:
         """The value of a name here, or an outside value captured; None if there is neither."""
-        found = self.values.get(name)
-        if found is None:
-            found = self.outside.seek(name)
-            if found is not None:
-                if not all(map(is_constant, nodes_of([found]))):
-                    found = self.capture(found)
-                self.values[name] = found
-        return found
+        value = self.values.get(name)
+        if value is None:
+            value = self.outside.seek(name)
+            if value is not None:
+                if not all(map(is_constant, nodes_of([value]))):
+                    value = self.capture(value)
+                self.values[name] = value
+        return value
 
 
 def is_constant(node: Node) -> bool:

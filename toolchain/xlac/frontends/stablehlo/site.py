@@ -46,10 +46,10 @@ class OperationSite:
         """An operand, which must be a tensor."""
         if number >= len(self.operands):
             self.fail(f"there is no operand {number}")
-        found = self.operands[number]
-        if not isinstance(found, TypedTensor):
+        operand = self.operands[number]
+        if not isinstance(operand, TypedTensor):
             self.fail(f"operand {number} is no tensor")
-        return found
+        return operand
 
     def tensors(self, start: int = 0, stop: int | None = None) -> list[TypedTensor]:
         """Operands, which must be tensors."""
@@ -61,10 +61,10 @@ class OperationSite:
 
     def real(self, number: int) -> TypedTensor:
         """An operand, which must be a real tensor."""
-        found = self.tensor(number)
-        if found.element.complex:
+        operand = self.tensor(number)
+        if operand.element.complex:
             self.fail(f"operand {number} is complex, which is not defined here")
-        return found
+        return operand
 
     def takes(self, count: int) -> None:
         """The operands; an error unless there are `count`."""
@@ -89,10 +89,10 @@ class OperationSite:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of the single result, which must be static."""
-        found = self.result.shape
-        if None in found:
+        shape = self.result.shape
+        if None in shape:
             self.fail("needs a result of known shape", code="XL7212")
-        return tuple(n or 0 for n in found)
+        return tuple(n or 0 for n in shape)
 
     # ---- attributes
     # ----------------------------------------------------------------------------------
@@ -102,36 +102,38 @@ class OperationSite:
         return self.op.attributes.get(name, default)
 
     def _needed(self, name: str) -> Any:
-        found = self.get(name)
-        if found is None:
+        attribute = self.get(name)
+        if attribute is None:
             self.fail(f"attribute '{name}' is missing")
-        return found
+        return attribute
 
     def integer(self, name: str, default: int | None = None) -> int:
         """An integer attribute; an error if it is absent and has no default."""
-        found = self._needed(name) if default is None else self.get(name, default)
-        if isinstance(found, np.ndarray) and found.size == 1:
-            found = found.reshape(()).item()
-        if isinstance(found, bool) or not isinstance(found, int):
+        attribute = self._needed(name) if default is None else self.get(name, default)
+        if isinstance(attribute, np.ndarray) and attribute.size == 1:
+            attribute = attribute.reshape(()).item()
+        if isinstance(attribute, bool) or not isinstance(attribute, int):
             self.fail(f"attribute '{name}' must be an integer")
-        return found
+        return attribute
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """A list of integers, or a constant of rank 1."""
-        found = self._needed(name) if default is None else self.get(name, default)
-        if isinstance(found, np.ndarray):
-            found = found.reshape(-1).tolist()
-        if not isinstance(found, list | tuple) or not all(isinstance(n, int) for n in found):
+        attribute = self._needed(name) if default is None else self.get(name, default)
+        if isinstance(attribute, np.ndarray):
+            attribute = attribute.reshape(-1).tolist()
+        if not isinstance(attribute, list | tuple) or not all(
+            isinstance(n, int) for n in attribute
+        ):
             self.fail(f"attribute '{name}' must be a list of integers")
-        return tuple(int(n) for n in found)
+        return tuple(int(n) for n in attribute)
 
     def pairs(self, name: str, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The first and the second of two integers for each axis, such as padding. Zeros
         if absent.
         """
-        found = self.get(name)
+        attribute = self.get(name)
         try:
-            table = np.zeros((rank, 2), np.int64) if found is None else np.asarray(found)
+            table = np.zeros((rank, 2), np.int64) if attribute is None else np.asarray(attribute)
         except ValueError:
             table = np.zeros(())
         if table.size == 0 and rank == 0:
@@ -142,49 +144,49 @@ class OperationSite:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A boolean attribute."""
-        found = self.get(name, default)
-        if not isinstance(found, bool):
+        attribute = self.get(name, default)
+        if not isinstance(attribute, bool):
             self.fail(f"attribute '{name}' must be true or false")
-        return found
+        return attribute
 
     def word(self, name: str, default: str | None = None) -> str:
         """A keyword attribute; an error if it is absent and has no default."""
-        found = self._needed(name) if default is None else self.get(name, default)
-        if isinstance(found, MlirSymbol):
-            return found.name
-        if not isinstance(found, str):
+        attribute = self._needed(name) if default is None else self.get(name, default)
+        if isinstance(attribute, MlirSymbol):
+            return attribute.name
+        if not isinstance(attribute, str):
             self.fail(f"attribute '{name}' must be a keyword")
-        return found
+        return attribute
 
     def fields(self, name: str) -> dict[str, Any]:
         """A struct attribute: `#stablehlo.gather<offset_dims = [0]>`."""
-        found = self._needed(name)
-        if isinstance(found, Raw) and not found.text.strip():
+        attribute = self._needed(name)
+        if isinstance(attribute, Raw) and not attribute.text.strip():
             return {}
-        if not isinstance(found, dict):
+        if not isinstance(attribute, dict):
             self.fail(f"attribute '{name}' must be a list of fields")
-        return found
+        return attribute
 
     def array(self, name: str) -> Array:
         """A dense array attribute."""
-        found = self._needed(name)
-        if not isinstance(found, np.ndarray):
+        attribute = self._needed(name)
+        if not isinstance(attribute, np.ndarray):
             self.fail(f"attribute '{name}' must be a constant")
-        return found
+        return attribute
 
     def axes(self, name: str, rank: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """An attribute that lists distinct axes of a tensor of the given rank."""
-        found = self.integers(name, default)
-        if len(set(found)) != len(found) or not all(0 <= a < rank for a in found):
-            self.fail(f"attribute '{name}' {list(found)} does not name axes of rank {rank}")
-        return found
+        axes = self.integers(name, default)
+        if len(set(axes)) != len(axes) or not all(0 <= a < rank for a in axes):
+            self.fail(f"attribute '{name}' {list(axes)} does not name axes of rank {rank}")
+        return axes
 
     def axis(self, name: str, rank: int) -> int:
         """An attribute that is an axis of a tensor of the given rank."""
-        found = self.integer(name)
-        if not 0 <= found < rank:
-            self.fail(f"attribute '{name}' {found} is no axis of rank {rank}")
-        return found
+        axis = self.integer(name)
+        if not 0 <= axis < rank:
+            self.fail(f"attribute '{name}' {axis} is no axis of rank {rank}")
+        return axis
 
     # ---- regions
     # -------------------------------------------------------------------------------------

@@ -66,13 +66,13 @@ Value = TypedTensor | Token | Several
 
 def nodes_of(values: Sequence[Value]) -> tuple[Node, ...]:
     """All nodes of values, in order, as they are passed into or out of a body."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for value in values:
         if isinstance(value, TypedTensor):
-            found += value.parts
+            nodes += value.parts
         elif isinstance(value, Several):
-            found += nodes_of(value.items)
-    return tuple(found)
+            nodes += nodes_of(value.items)
+    return tuple(nodes)
 
 
 def rebuilt(like: Value, nodes: list[Node]) -> Value:

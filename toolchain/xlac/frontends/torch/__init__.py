@@ -71,11 +71,11 @@ def opened(file: Path) -> Any:
         raise
     except ImportError as error:
         # the code below uses PyTorch's private schema, which changes between versions
-        found = (
+        reason = (
             f"PyTorch {torch.__version__} has another file format than 2.13, which xlac "
             f"reads ({error})"
         )
-        raise SourceError(Diagnostic("XL7305", found, hint="pip install 'xlac[torch]'")) from None
+        raise SourceError(Diagnostic("XL7305", reason, hint="pip install 'xlac[torch]'")) from None
     try:
         return read(file)
     except OSError as error:

@@ -96,12 +96,12 @@ class Pt2Archive:
 
     def pickled(self, name: str) -> dict[str, torch.Tensor]:
         """The tensors of a member that torch.save wrote; no other objects are unpickled."""
-        found = _unpickled(self.bytes(name)) if self.members[self.root + name].file_size else {}
-        if not isinstance(found, dict) or not all(
-            isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in found.items()
+        tensors = _unpickled(self.bytes(name)) if self.members[self.root + name].file_size else {}
+        if not isinstance(tensors, dict) or not all(
+            isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in tensors.items()
         ):
             raise Refused(f"its member '{name}' holds something else than tensors by name")
-        return found
+        return tensors
 
     def tensors(self, folder: str) -> dict[str, torch.Tensor]:
         """The tensors of `data/weights` or `data/constants`, by their names in the program."""
@@ -110,22 +110,22 @@ class Pt2Archive:
             return self.pickled(legacy)
         config = payloads(self.bytes(f"data/{folder}/{MODEL}_{folder}_config.json"))
         stored: dict[tuple[str, torch.dtype], torch.Tensor] = {}
-        found, budget = {}, self.size + SPREAD_BYTES
+        tensors, budget = {}, self.size + SPREAD_BYTES
         for path, payload in config.items():
             name = f"data/{folder}/{payload.path_name}"
             if payload.use_pickle:
-                found[path] = _tensor(_unpickled(self.bytes(name)), name)
+                tensors[path] = _tensor(_unpickled(self.bytes(name)), name)
                 continue
             if payload.tensor_meta is None:
                 raise Refused(f"its member '{name}' is an object of Python's own, no tensor")
             dtype = deserialize_scalar_type(payload.tensor_meta.dtype)
             if (name, dtype) not in stored:
                 stored[name, dtype] = self._elements(name, dtype)
-            found[path] = _strided(stored[name, dtype], payload, path)
-            budget -= found[path].numel() * found[path].element_size()
+            tensors[path] = _strided(stored[name, dtype], payload, path)
+            budget -= tensors[path].numel() * tensors[path].element_size()
             if budget < 0:
                 raise Refused("its tensors repeat what it holds to more than 1 GiB above its size")
-        return found
+        return tensors
 
     def _elements(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         """All elements of a member as a vector."""
@@ -151,11 +151,11 @@ def _strided(elements: torch.Tensor, payload: Any, path: str) -> torch.Tensor:
         raise Refused(f"tensor '{path}' reaches element {last} of {elements.numel()}")
     if not math.prod(shape):
         return torch.empty(shape, dtype=elements.dtype)
-    found = torch.as_strided(elements, shape, strides, offset[0])
+    tensor = torch.as_strided(elements, shape, strides, offset[0])
     return (
-        torch.nn.Parameter(found, requires_grad=bool(meta.requires_grad))
+        torch.nn.Parameter(tensor, requires_grad=bool(meta.requires_grad))
         if payload.is_param
-        else found
+        else tensor
     )
 
 
@@ -176,7 +176,7 @@ def _unpickled(data: bytes) -> Any:
     return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
 
-def _tensor(found: Any, name: str) -> torch.Tensor:
-    if not isinstance(found, torch.Tensor):
+def _tensor(tensor: Any, name: str) -> torch.Tensor:
+    if not isinstance(tensor, torch.Tensor):
         raise Refused(f"its member '{name}' is an object of Python's own, no tensor")
-    return found
+    return tensor

@@ -128,8 +128,8 @@ def payloads(text: bytes) -> Mapping[str, Any]:
     """The schema's PayloadMeta of each tensor from `model_weights_config.json` and the like. Raises
     Refused.
     """
-    found: Mapping[str, Any] = _read(schema.PayloadConfig, text).config
-    return found
+    config: Mapping[str, Any] = _read(schema.PayloadConfig, text).config
+    return config
 
 
 def _read(kind: type, text: bytes) -> Any:
@@ -184,22 +184,22 @@ def _record(kind: type, held: Mapping[str, Any], place: str) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, globalns=vars(schema), include_extras=True)
     if issubclass(kind, _Union) and (len(held) != 1 or next(iter(held)) not in hints):
         raise ValueError(f"{place}: it should be one of {', '.join(hints)[:200]}")
-    found: dict[str, Any] = {}
+    fields_read: dict[str, Any] = {}
     for key, hint in hints.items():
         field = (kind.__name__, key)
         if key not in held:
             continue
         if field in LEFT_OUT:
-            found[key] = LEFT_OUT[field]
+            fields_read[key] = LEFT_OUT[field]
         elif field == ("Node", "metadata"):
-            found[key] = _metadata(held[key])
+            fields_read[key] = _metadata(held[key])
         elif field == ("GraphModule", "module_call_graph"):
-            found[key] = _value(
+            fields_read[key] = _value(
                 hint, [c for c in held[key] if c.get("fqn") == ""], f"{place}.{key}", field
             )
         else:
-            found[key] = _value(hint, held[key], f"{place}.{key}", field)
-    return found
+            fields_read[key] = _value(hint, held[key], f"{place}.{key}", field)
+    return fields_read
 
 
 def _text(
@@ -218,11 +218,11 @@ def _metadata(held: Any) -> dict[str, str]:
     """The parts of a node's metadata that give its origin: stack frames and modules."""
     if not isinstance(held, dict):
         return {}
-    found = {}
+    parts = {}
     frames = FRAME.findall(stack) if isinstance(stack := held.get("stack_trace"), str) else []
     if frames:
-        found["stack_trace"] = "\n".join(f"  {frame}" for frame in frames[-64:])
+        parts["stack_trace"] = "\n".join(f"  {frame}" for frame in frames[-64:])
     modules = held.get("nn_module_stack")
     if isinstance(modules, str) and modules.isprintable() and len(modules) <= 65536:
-        found["nn_module_stack"] = modules
-    return found
+        parts["nn_module_stack"] = modules
+    return parts

@@ -20,12 +20,12 @@ assert families
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions, core and others, of all operations that have no builder here."""
     tables: tuple[Any, ...] = (decomposition_table, core_aten_decompositions())
-    found = {op: way for table in tables for op, way in table.items() if str(op) not in BUILDERS}
+    ways = {op: way for table in tables for op, way in table.items() if str(op) not in BUILDERS}
     pools = (
         torch.ops.aten.max_pool2d_with_indices_backward,
         torch.ops.aten.max_pool3d_with_indices_backward,
     )
-    return found | {pool.default: without_indices for pool in pools}
+    return ways | {pool.default: without_indices for pool in pools}
 
 
 def export_decompositions() -> Any:

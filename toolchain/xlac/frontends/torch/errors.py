@@ -63,9 +63,9 @@ class UnsupportedNode:
         )
 
 
-def refused(found: list[UnsupportedNode], names: list[str]) -> SourceError:
+def refused(nodes: list[UnsupportedNode], names: list[str]) -> SourceError:
     """One error for all nodes; the same operation at the same line is reported once."""
     diagnostics: dict[tuple[str, str, object], Diagnostic] = {}
-    for one in found:
+    for one in nodes:
         diagnostics.setdefault((one.operation, one.reason, one.span), one.diagnostic(names))
     return SourceError(*diagnostics.values())

@@ -137,14 +137,14 @@ class _Import:
             spec.kind in (InputKind.PARAMETER, InputKind.BUFFER)
             and spec.target in self.program.state_dict
         ):
-            found = self.program.state_dict[spec.target]
+            tensor = self.program.state_dict[spec.target]
         else:
-            found = self.program.constants.get(spec.target)
-        if not isinstance(found, torch.Tensor):
+            tensor = self.program.constants.get(spec.target)
+        if not isinstance(tensor, torch.Tensor):
             raise SourceError(
                 Diagnostic(
                     "XL7304",
                     f"input '{spec.arg.name}' of the program is a {spec.kind.name.lower()}",
                 )
             )
-        return found
+        return tensor

@@ -42,8 +42,8 @@ def name_of(node: FxNode) -> str:
     target = node.target
     if isinstance(target, torch._ops.OpOverload | str):
         return str(target)
-    found = getattr(target, "_name", None) or getattr(target, "__name__", None) or str(target)
-    return str(found)
+    name = getattr(target, "_name", None) or getattr(target, "__name__", None) or str(target)
+    return str(name)
 
 
 def origin_of(node: FxNode) -> Origin:
@@ -65,5 +65,5 @@ def inputs_of(graph: Graph) -> list[FxNode]:
 def output_of(module: GraphModule) -> Sequence[Any]:
     """The results of a graph, in order."""
     (last,) = (n for n in module.graph.nodes if n.op == "output")
-    found = last.args[0]
-    return found if isinstance(found, tuple | list) else (found,)
+    results = last.args[0]
+    return results if isinstance(results, tuple | list) else (results,)

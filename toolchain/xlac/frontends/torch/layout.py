@@ -51,8 +51,8 @@ def usual(tensor: torch.Tensor, perm: Perm | None) -> bool:
     """
     made = torch.empty_strided([number(s) for s in tensor.shape], [0] * tensor.dim(), device="meta")
     laid = torch.empty(made.shape if perm is None else made.permute(perm).shape, device="meta")
-    found: tuple[int, ...] = (laid if perm is None else laid.permute(inverse(perm))).stride()
-    return found == tuple(number(s) for s in tensor.stride())
+    strides: tuple[int, ...] = (laid if perm is None else laid.permute(inverse(perm))).stride()
+    return strides == tuple(number(s) for s in tensor.stride())
 
 
 def number(size: Any) -> int:

@@ -21,8 +21,8 @@ def _max_pool_gradient(
     pool = getattr(torch.ops.aten, f"max_pool{rank}d_with_indices")
     back = getattr(torch.ops.aten, f"max_pool{rank}d_with_indices_backward")
     _, indices = pool(x, kernel, stride, padding, dilation, ceil_mode)
-    found: torch.Tensor = back(grad, x, kernel, stride, padding, dilation, ceil_mode, indices)
-    return found
+    gradient: torch.Tensor = back(grad, x, kernel, stride, padding, dilation, ceil_mode, indices)
+    return gradient
 
 
 def _like(grad: torch.Tensor, x: torch.Tensor, *_: object) -> torch.Tensor:
@@ -46,5 +46,7 @@ def without_indices(
     indices: torch.Tensor,
 ) -> torch.Tensor:
     """Rewrites max_pool2d_with_indices_backward and its variants to `max_pool_gradient`."""
-    found: torch.Tensor = max_pool_gradient(grad, x, kernel, stride, padding, dilation, ceil_mode)
-    return found
+    gradient: torch.Tensor = max_pool_gradient(
+        grad, x, kernel, stride, padding, dilation, ceil_mode
+    )
+    return gradient

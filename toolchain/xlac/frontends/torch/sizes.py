@@ -60,15 +60,15 @@ class Sizes:
                 self._known[expr] = self._symbol(expr, env)
             return self._known[expr]
         if expr.is_Add or expr.is_Mul:
-            found, *rest = (self._dim(a, env) for a in expr.args)
+            combined, *rest = (self._dim(a, env) for a in expr.args)
             for part in rest:
-                found = found + part if expr.is_Add else found * part
-            return found
+                combined = combined + part if expr.is_Add else combined * part
+            return combined
         if expr.is_Pow and expr.args[1].is_Integer and expr.args[1] > 0:
-            base, found = self._dim(expr.args[0], env), 1
+            base, combined = self._dim(expr.args[0], env), 1
             for _ in range(int(expr.args[1])):
-                found = base * found
-            return found
+                combined = base * combined
+            return combined
         if isinstance(expr, FloorDiv | CleanDiv | Mod | PythonMod):
             left, right = (self._dim(a, env) for a in expr.args)
             try:

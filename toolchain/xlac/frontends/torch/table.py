@@ -88,9 +88,9 @@ class AtenCall:
 
     def stated(self, number: int) -> Type:
         """The type that PyTorch states for a result, by the result's number."""
-        found = self.results[number]
-        assert found is not None
-        return found
+        type_ = self.results[number]
+        assert type_ is not None
+        return type_
 
     def filled_as(self, number: int, value: Scalar) -> Node:
         """A constant in the type and shape of a result, by the result's number."""
@@ -130,12 +130,12 @@ class AtenCall:
             dtype = self.natural(value)
             held = ranked[level]
             ranked[level] = dtype if held is None else build.promote(held, dtype)
-        found: DType | None = None
+        promoted: DType | None = None
         for one in ranked:
-            if one is not None and (found is None or category(one) > category(found)):
-                found = one
-        assert found is not None
-        return found
+            if one is not None and (promoted is None or category(one) > category(promoted)):
+                promoted = one
+        assert promoted is not None
+        return promoted
 
     def natural(self, value: Scalar) -> DType:
         """The element type of a value by itself."""
@@ -159,15 +159,15 @@ def category(dtype: DType) -> int:
 
 def located(inputs: Sequence[Node]) -> dict[Symbol, Node]:
     """Nodes that read the symbols of inputs' shapes at run time, as i64 scalars."""
-    found: dict[Symbol, Node] = {}
+    reads: dict[Symbol, Node] = {}
     for node in inputs:
         for axis, dim in enumerate(node.shape):
             if not isinstance(dim, Sym) or len(dim.parts) != 1:
                 continue
             ((atoms, factor),) = dim.parts
-            if len(atoms) == 1 and isinstance(atoms[0], Symbol) and atoms[0] not in found:
+            if len(atoms) == 1 and isinstance(atoms[0], Symbol) and atoms[0] not in reads:
                 size = build.cast(Node.of(DimSize(axis), node), DType.I64)
-                found[atoms[0]] = (
+                reads[atoms[0]] = (
                     size if factor == 1 else build.div(size, build.constant(factor, DType.I64))
                 )
-    return found
+    return reads

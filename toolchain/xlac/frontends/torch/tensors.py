@@ -27,8 +27,8 @@ def array_of(tensor: torch.Tensor) -> Array:
         if dense.dtype is torch.bfloat16:  # dtypes that NumPy lacks
             bits: Array = dense.view(torch.uint16).numpy()
             return bits.view(DType.BF16.numpy)
-        found: Array = dense.numpy()
-        return found
+        array: Array = dense.numpy()
+        return array
 
 
 def tensor_of(array: Array) -> torch.Tensor:

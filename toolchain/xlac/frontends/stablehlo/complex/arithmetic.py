@@ -86,19 +86,19 @@ def div(x: Parts, y: Parts) -> Parts:
     second = build.select(
         wide, build.sub(b, build.mul(a, ratio)), build.sub(build.mul(b, ratio), a)
     )
-    found = build.div(first, below), build.div(second, below)
-    found = scaled(found, build.select(alike, 1.0, over.back()))
-    return _with_infinities(x, y, scaled(found, build.select(alike, 1.0, under.back(-1))))
+    quotient = build.div(first, below), build.div(second, below)
+    quotient = scaled(quotient, build.select(alike, 1.0, over.back()))
+    return _with_infinities(x, y, scaled(quotient, build.select(alike, 1.0, under.back(-1))))
 
 
-def _with_infinities(x: Parts, y: Parts, found: Parts) -> Parts:
+def _with_infinities(x: Parts, y: Parts, quotient: Parts) -> Parts:
     """Special cases of C99's Annex G: division by zero gives infinity, and so does infinity divided
     by a finite number; a finite number divided by infinity gives zero.
     """
     (a, b), (c, d) = x, y
     zero = both(build.compare(c, "eq", 0.0), build.compare(d, "eq", 0.0))
     endless = signed_as(INFINITE, c)
-    found = where(zero, (build.mul(endless, a), build.mul(endless, b)), found)
+    quotient = where(zero, (build.mul(endless, a), build.mul(endless, b)), quotient)
     above, below = (either(is_infinite(v[0]), is_infinite(v[1])) for v in (x, y))
     whole, divided = (both(is_finite(v[0]), is_finite(v[1])) for v in (x, y))
     grows = both(both(above, divided), build.apply1("not", zero))
@@ -112,8 +112,8 @@ def _with_infinities(x: Parts, y: Parts, found: Parts) -> Parts:
         build.add(build.mul(p, r), build.mul(q, s)),
         build.sub(build.mul(q, r), build.mul(p, s)),
     )
-    found = where(grows, scaled(product, INFINITE), found)
-    return where(both(whole, below), scaled(product, 0.0), found)
+    quotient = where(grows, scaled(product, INFINITE), quotient)
+    return where(both(whole, below), scaled(product, 0.0), quotient)
 
 
 def sign(x: Parts) -> Parts:
@@ -125,10 +125,10 @@ def sign(x: Parts) -> Parts:
     p, q = (build.div(v, build.select(zero, 1.0, large)) for v in x)
     size = hypot(p, q)
     safe = build.select(zero, 1.0, size)
-    found = where(zero, x, (build.div(p, safe), build.div(q, safe)))
+    direction = where(zero, x, (build.div(p, safe), build.div(q, safe)))
     alone = build.compare(is_infinite(a), "ne", is_infinite(b))
     units = tuple(build.select(is_infinite(v), signed_as(1.0, v), build.mul(v, 0.0)) for v in x)
-    return where(both(endless, alone), (units[0], units[1]), found)
+    return where(both(endless, alone), (units[0], units[1]), direction)
 
 
 def absolute_of(x: TypedTensor) -> TypedTensor:

@@ -107,8 +107,8 @@ def _hyperbolic(x: Parts, along: Callable[[Node], Node], across: Callable[[Node]
     lost = beyond(b)
 
     def times(function: Callable[[Node], Node], other: Node) -> Node:
-        found = wide.half_or(function(size), other)
-        return build.mul(found, signed_as(1.0, a)) if function is sinh else found
+        product = wide.half_or(function(size), other)
+        return build.mul(product, signed_as(1.0, a)) if function is sinh else product
 
     zero = build.compare(a, "eq", 0.0)
     odd = both(lost, is_infinite(a) if along is cosh else either(is_infinite(a), zero))

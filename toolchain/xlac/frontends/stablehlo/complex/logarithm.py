@@ -125,11 +125,11 @@ def rsqrt(x: Parts) -> Parts:
     large = build.mul(build.div(root, size), back)
     small = build.mul(build.div(absolute(near.x[1]), build.mul(build.mul(root, size), 2.0)), back)
     right = build.compare(a, "ge", 0.0)
-    found = build.select(right, large, small), signed(build.select(right, small, large), neg(b))
+    result = build.select(right, large, small), signed(build.select(right, small, large), neg(b))
     zero = both(build.compare(a, "eq", 0.0), build.compare(b, "eq", 0.0))
-    found = where(zero, (build.like(INFINITE, a), build.like(float("nan"), a)), found)
+    result = where(zero, (build.like(INFINITE, a), build.like(float("nan"), a)), result)
     return where(
-        either(is_infinite(a), is_infinite(b)), (build.like(0.0, a), signed_as(0.0, neg(b))), found
+        either(is_infinite(a), is_infinite(b)), (build.like(0.0, a), signed_as(0.0, neg(b))), result
     )
 
 
@@ -156,9 +156,9 @@ def power(x: Parts, y: Parts) -> Parts:
     exponent = build.select(straight, grows, build.sub(grows, build.mul(d, turn)))
     around = build.mul(c, turn)
     around = build.select(straight, around, build.add(around, build.mul(d, size)))
-    found = polar(Stretched(exponent), around, exponent)
+    result = polar(Stretched(exponent), around, exponent)
     zero = both(build.compare(a, "eq", 0.0), build.compare(b, "eq", 0.0))
     one = both(zero, both(build.compare(c, "eq", 0.0), straight))
     none = both(zero, build.compare(c, "gt", 0.0))
-    found = where(none, (build.like(0.0, a), build.like(0.0, a)), found)
-    return where(one, (build.like(1.0, a), build.like(0.0, a)), found)
+    result = where(none, (build.like(0.0, a), build.like(0.0, a)), result)
+    return where(one, (build.like(1.0, a), build.like(0.0, a)), result)

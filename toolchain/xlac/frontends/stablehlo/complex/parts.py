@@ -146,10 +146,10 @@ def hypot(a: Node, b: Node) -> Node:
     a, b = absolute(a), absolute(b)
     large, small = build.maximum(a, b), build.minimum(a, b)
     ratio = build.div(small, build.select(build.compare(large, "eq", 0.0), 1.0, large))
-    found = build.mul(large, build.sqrt(build.add(build.mul(ratio, ratio), 1.0)))
-    found = build.select(build.compare(large, "eq", small), build.mul(large, 2.0**0.5), found)
+    length = build.mul(large, build.sqrt(build.add(build.mul(ratio, ratio), 1.0)))
+    length = build.select(build.compare(large, "eq", small), build.mul(large, 2.0**0.5), length)
     infinite = either(build.compare(a, "eq", INFINITE), build.compare(b, "eq", INFINITE))
-    return build.select(infinite, INFINITE, found)
+    return build.select(infinite, INFINITE, length)
 
 
 @dataclass(frozen=True, slots=True)

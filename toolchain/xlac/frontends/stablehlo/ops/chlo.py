@@ -32,8 +32,8 @@ def unary(site: OperationSite) -> Built:
     name = site.name.removeprefix("chlo.")
     x = site.tensor(0)
     if x.element.complex:
-        found = CHLO.get(name)
-        return found(x) if found else site.fail("is not defined on complex numbers")
+        function = CHLO.get(name)
+        return function(x) if function else site.fail("is not defined on complex numbers")
     return stored(build.apply1(UNARY[name], numbers(x)), site.result.element)
 
 
@@ -41,8 +41,8 @@ def unary(site: OperationSite) -> Built:
 def binary(site: OperationSite) -> Built:
     """Two operands, element by element: the table `BINARY`."""
     site.takes(2)
-    found = build.apply1(BINARY[site.name.removeprefix("chlo.")], site.number(0), site.number(1))
-    return stored(found, site.result.element)
+    result = build.apply1(BINARY[site.name.removeprefix("chlo.")], site.number(0), site.number(1))
+    return stored(result, site.result.element)
 
 
 @operation("chlo.is_pos_inf", "chlo.is_neg_inf", section=SECTION)

@@ -40,12 +40,12 @@ def contracted(
         return TypedTensor(element, (real, build.add(product(a, d, dtype), product(b, c, dtype))))
     left, right = numbers(x), numbers(y)
     if left.type.dtype is DType.BOOL and right.type.dtype is DType.BOOL:
-        found = product(build.cast(left, DType.I32), build.cast(right, DType.I32), DType.I32)
-        return TypedTensor(element, (build.cast(found, element.dtype),))
+        products = product(build.cast(left, DType.I32), build.cast(right, DType.I32), DType.I32)
+        return TypedTensor(element, (build.cast(products, element.dtype),))
     wide = arithmetic(element)
     common, sums = meeting(left.type.dtype, right.type.dtype, wide)
-    found = product(build.cast(left, common), build.cast(right, common), sums)
-    return stored(build.cast(found, wide), element)
+    products = product(build.cast(left, common), build.cast(right, common), sums)
+    return stored(build.cast(products, wide), element)
 
 
 def meeting(left: DType, right: DType, wanted: DType) -> tuple[DType, DType]:
@@ -130,12 +130,12 @@ def layout(site: OperationSite) -> tuple[str, str, str]:
     spatial axes.
     """
     given = site.get("dimension_numbers")
-    found = NUMBERS.match(given.text) if isinstance(given, Raw) else None
-    if found is None:
+    match = NUMBERS.match(given.text) if isinstance(given, Raw) else None
+    if match is None:
         site.fail("attribute 'dimension_numbers' is [..]x[..]->[..]")
     names = {"b": "N", "f": "C", "o": "O", "i": "I"}
     texts = []
-    for group in found.groups():
+    for group in match.groups():
         words = [word.strip() for word in group.split(",")]
         if any(word not in names and word not in LETTERS for word in words):
             site.fail(f"cannot read the axes [{group}]")

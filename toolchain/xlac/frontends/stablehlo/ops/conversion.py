@@ -129,12 +129,12 @@ def _narrow_bits(site: OperationSite, x: TypedTensor, element: Element) -> Built
         build.cast(build.reshape(build.cut(raw, last, n, n + 1), raw.shape[:-1]), whole)
         for n in range(count)
     ]
-    found = each[0]
+    packed = each[0]
     for number, part in enumerate(each[1:], 1):
-        found = build.apply1("or", found, build.apply1("shl", part, number * old))
+        packed = build.apply1("or", packed, build.apply1("shl", part, number * old))
     return stored(
-        Node.of(convert.Bitcast(element.dtype), found)
+        Node.of(convert.Bitcast(element.dtype), packed)
         if not element.bits
-        else build.cast(found, element.dtype),
+        else build.cast(packed, element.dtype),
         element,
     )

@@ -82,10 +82,10 @@ def tuple_(site: OperationSite) -> Built:
 def element_of_tuple(site: OperationSite) -> Built:
     """One value of a tuple."""
     site.takes(1)
-    found, index = site.operands[0], site.integer("index")
-    if not isinstance(found, Several) or not 0 <= index < len(found.items):
+    value, index = site.operands[0], site.integer("index")
+    if not isinstance(value, Several) or not 0 <= index < len(value.items):
         site.fail(f"there is no element {index}")
-    return found.items[index]
+    return value.items[index]
 
 
 @operation("optimization_barrier")

@@ -37,10 +37,10 @@ def known(site: OperationSite, number: int) -> tuple[Dim, ...]:
 
 def fixed(site: OperationSite, number: int) -> tuple[int, ...]:
     """Integers from an operand that must be static."""
-    found = known(site, number)
-    if not all(isinstance(n, int) for n in found):
-        site.fail(f"needs numbers, got {list(found)}", code="XL7212")
-    return tuple(n for n in found if isinstance(n, int))
+    dims = known(site, number)
+    if not all(isinstance(n, int) for n in dims):
+        site.fail(f"needs numbers, got {list(dims)}", code="XL7212")
+    return tuple(n for n in dims if isinstance(n, int))
 
 
 @operation("get_dimension_size")

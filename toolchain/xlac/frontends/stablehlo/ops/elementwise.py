@@ -34,8 +34,8 @@ def unary(site: OperationSite) -> Built:
     site.takes(1)
     x = site.tensor(0)
     if x.element.complex:
-        found = arithmetic.UNARY.get(site.name)
-        return found(x) if found else site.fail("is not defined on complex numbers")
+        function = arithmetic.UNARY.get(site.name)
+        return function(x) if function else site.fail("is not defined on complex numbers")
     return stored(build.apply1(UNARY[site.name], numbers(x)), site.result.element)
 
 
@@ -48,10 +48,10 @@ def binary(site: OperationSite) -> Built:
     x, y = site.tensors()
     site.importer.agree([x.shape, y.shape])
     if x.element.complex or y.element.complex:
-        found = arithmetic.BINARY.get(site.name)
-        if found is None or x.element != y.element:
+        function = arithmetic.BINARY.get(site.name)
+        if function is None or x.element != y.element:
             site.fail(f"is not defined on {x.element.text} and {y.element.text}")
-        return found(x, y)
+        return function(x, y)
     mnemonic = BINARY[site.name]
     if x.element.dtype is DType.BOOL:
         mnemonic = LOGICAL.get(site.name, mnemonic)
@@ -77,9 +77,9 @@ def counted_bits(site: OperationSite) -> Built:
     if not x.element.bits:
         return build.apply1(name, node)
     low = build.apply1("and", build.cast(node, DType.U8), (1 << x.element.bits) - 1)
-    found = build.apply1(name, low)
+    count = build.apply1(name, low)
     return build.cast(
-        found if name == "popcnt" else build.sub(found, 8 - x.element.bits), x.element.dtype
+        count if name == "popcnt" else build.sub(count, 8 - x.element.bits), x.element.dtype
     )
 
 

@@ -50,18 +50,18 @@ def dynamic_update_slice(site: OperationSite) -> Built:
 
 def listed(site: OperationSite, fields: dict[str, Any], name: str) -> tuple[int, ...]:
     """A field of dimension numbers that is a list; empty where it is left out."""
-    found = fields.get(name, [])
-    if not isinstance(found, list) or not all(isinstance(n, int) for n in found):
+    field = fields.get(name, [])
+    if not isinstance(field, list) or not all(isinstance(n, int) for n in field):
         site.fail(f"field '{name}' must be a list of integers")
-    return tuple(found)
+    return tuple(field)
 
 
 def number(site: OperationSite, fields: dict[str, Any], name: str) -> int:
     """A field of dimension numbers that is an integer; 0 where it is left out."""
-    found = fields.get(name, 0)
-    if not isinstance(found, int):
+    field = fields.get(name, 0)
+    if not isinstance(field, int):
         site.fail(f"field '{name}' must be an integer")
-    return found
+    return field
 
 
 @operation("gather")
@@ -152,8 +152,10 @@ def scattered(
         and not first.element.complex
         and first.element.dtype is not DType.BOOL
     ):
-        found = Node.of(Scatter(combine=combine, **axes), numbers(first), indices, numbers(update))
-        return [stored(found, first.element)]
+        scatter = Node.of(
+            Scatter(combine=combine, **axes), numbers(first), indices, numbers(update)
+        )
+        return [stored(scatter, first.element)]
     node = Node.of(
         Scatter(combine="body", body=body, **axes), *nodes_of(xs), indices, *nodes_of(updates)
     )

@@ -81,5 +81,5 @@ def batch_norm_grad(site: OperationSite) -> Built:
     inner = build.sub(
         inner, build.mul(centred, spread(build.div(product, build.add(variance, epsilon))))
     )
-    found = build.mul(spread(build.div(build.div(scale, deviation), count)), inner)
-    return [found, build.div(product, deviation), total]
+    x_gradient = build.mul(spread(build.div(build.div(scale, deviation), count)), inner)
+    return [x_gradient, build.div(product, deviation), total]

@@ -41,9 +41,9 @@ def rng_bit_generator(site: OperationSite) -> Built:
         site.fail("gives bits of a known shape, in integers or floats")
     shape = tuple(n or 0 for n in bits.shape)
     whole = DType(f"u{element.dtype.bits}")
-    new, found = build.results(Node.of(RngBits(algorithm, shape, whole), state))
-    found = found if element.dtype is whole else Node.of(convert.Bitcast(element.dtype), found)
-    return [build.cut(new, 0, 0, given), stored(found, element).node]
+    new, words = build.results(Node.of(RngBits(algorithm, shape, whole), state))
+    words = words if element.dtype is whole else Node.of(convert.Bitcast(element.dtype), words)
+    return [build.cut(new, 0, 0, given), stored(words, element).node]
 
 
 @operation("rng")
@@ -70,8 +70,8 @@ def rng(site: OperationSite) -> Built:
     unit = build.reshape(_unit(seed, count), shape)
     if a.type.dtype.is_float:
         wide = build.cast(unit, a.type.dtype)
-        found = build.add(a, build.mul(wide, build.sub(b, a)))
-        return stored(build.select(build.compare(found, "lt", b), found, a), element)
+        uniform = build.add(a, build.mul(wide, build.sub(b, a)))
+        return stored(build.select(build.compare(uniform, "lt", b), uniform, a), element)
     if a.type.dtype is DType.BOOL:
         return build.compare(unit, "lt", 0.5)
     span = build.cast(build.sub(b, a), DType.F64)

@@ -58,8 +58,8 @@ def reduce(site: OperationSite) -> Built:
                     for p, i in zip(x.parts, init.parts, strict=True)
                 ]
             )
-        found = Node.of(Reduce(tuple(sorted(axes)), combine), numbers(x)) if axes else numbers(x)
-        return stored(joined(found, numbers(init), combine), x.element)
+        reduced = Node.of(Reduce(tuple(sorted(axes)), combine), numbers(x)) if axes else numbers(x)
+        return stored(joined(reduced, numbers(init), combine), x.element)
     node = Node.of(Reduce(tuple(sorted(axes)), "body", body), *nodes_of(xs), *nodes_of(inits))
     return regrouped(xs, build.results(node))
 
@@ -78,11 +78,11 @@ def map_(site: OperationSite) -> Built:
         site.fail("takes tensors of one shape")
     body = site.closed(0)
     try:
-        found = lifted(body, nodes_of(xs))
+        results = lifted(body, nodes_of(xs))
     except ValueError as error:
         site.fail(f"its region does more than scalar operations: {error}")
     like = [
         TypedTensor(type.element, xs[0].parts * (2 if type.element.complex else 1))
         for type in site.results()
     ]
-    return regrouped([x.each(x.parts[: 2 if x.element.complex else 1]) for x in like], found)
+    return regrouped([x.each(x.parts[: 2 if x.element.complex else 1]) for x in like], results)

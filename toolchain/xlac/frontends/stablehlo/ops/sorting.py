@@ -51,11 +51,11 @@ def approx_top_k(site: OperationSite) -> Built:
     if function is None or not isinstance(axis, int) or not xs or not 0 <= axis < len(xs[0].shape):
         site.fail("needs a comparator and an axis")
     comparator, _ = site.importer.region(site, function.body, None)
-    found = sorted_by(comparator, xs, axis)
+    sorted_values = sorted_by(comparator, xs, axis)
     sizes = [type.shape[axis] for type in site.results(count)]
     return [
         x.each([build.cut(part, axis, 0, size or 0) for part in x.parts])
-        for x, size in zip(found, sizes, strict=True)
+        for x, size in zip(sorted_values, sizes, strict=True)
         if isinstance(x, TypedTensor)
     ]
 

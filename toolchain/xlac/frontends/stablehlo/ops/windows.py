@@ -60,7 +60,7 @@ def geometry(site: OperationSite, rank: int) -> WindowGeometry:
     """The window that an operation's attributes describe."""
     ones = (1,) * rank
     low, high = site.pairs("padding", rank)
-    found = WindowGeometry(
+    windows = WindowGeometry(
         site.integers("window_dimensions"),
         site.integers("window_strides", ones),
         low,
@@ -68,9 +68,9 @@ def geometry(site: OperationSite, rank: int) -> WindowGeometry:
         site.integers("base_dilations", ones),
         site.integers("window_dilations", ones),
     )
-    if any(len(given) != rank for given in found.fields().values()):
+    if any(len(given) != rank for given in windows.fields().values()):
         site.fail(f"its window does not fit rank {rank}")
-    return found
+    return windows
 
 
 @operation("reduce_window")
@@ -101,9 +101,9 @@ def moving(x: Node, combine: str, window: WindowGeometry) -> Node:
     """A named combination over a window; one that covers all preceding elements becomes a
     cumulative operation.
     """
-    found = window.running(x.shape)
-    if found is not None:
-        axis, reverse = found
+    running = window.running(x.shape)
+    if running is not None:
+        axis, reverse = running
         return Node.of(Cumulative(axis, combine, reverse), x)
     return Node.of(Window(combine, **window.fields()), x)
 
@@ -140,8 +140,8 @@ def select_and_scatter(site: OperationSite) -> Built:
         "scatter_dims_to_operand_dims": (0,),
         "index_vector_dim": chosen.type.rank,
     }
-    (found,) = scattered(site, 1, [base], indices, [source], axes)
-    return found.each([build.reshape(part, shape) for part in found.parts])
+    (scatter,) = scattered(site, 1, [base], indices, [source], axes)
+    return scatter.each([build.reshape(part, shape) for part in scatter.parts])
 
 
 def _chooses(body: Graph) -> str:

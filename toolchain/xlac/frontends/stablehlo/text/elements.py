@@ -25,23 +25,23 @@ def _plain() -> dict[str, Element]:
 
 
 def _narrow() -> dict[str, Element]:
-    found: dict[str, Element] = {}
+    elements: dict[str, Element] = {}
     for bits in (2, 4):
-        found |= {
+        elements |= {
             f"i{bits}": Element(f"i{bits}", DType.I8, bits=bits),
             f"ui{bits}": Element(f"ui{bits}", DType.U8, bits=bits),
         }
-        found[f"si{bits}"] = found[f"i{bits}"]
-    return found
+        elements[f"si{bits}"] = elements[f"i{bits}"]
+    return elements
 
 
 def _minifloats() -> dict[str, Element]:
     """MLIR writes f8E4M3FN for f8e4m3fn."""
-    found = {}
+    elements = {}
     for format in FORMATS:
         name = format[0] + format[1:].upper()
-        found[name] = Element(name, DType.U8, format=format)
-    return found
+        elements[name] = Element(name, DType.U8, format=format)
+    return elements
 
 
 ELEMENTS: dict[str, Element] = _plain() | _narrow() | _minifloats()

@@ -35,13 +35,13 @@ class Lexer:
         """Reads the token at an offset, or after the white space there."""
         # the pattern matches the empty string, too
         self.at = SPACE.match(self.all, offset).end()  # type: ignore[union-attr]
-        found = WORD.match(self.all, self.at)
-        if found is None:
+        match = WORD.match(self.all, self.at)
+        if match is None:
             if self.at < len(self.all):
                 self.source.fail("XL7201", f"unexpected character {self.all[self.at]!r}", self.at)
             self.kind, self.text, self.end = "end", "", self.at
             return
-        self.kind, self.text, self.end = str(found.lastgroup), found.group(), found.end()
+        self.kind, self.text, self.end = str(match.lastgroup), match.group(), match.end()
 
     def next(self) -> str:
         """Consumes the token and returns its text."""
@@ -69,9 +69,12 @@ class Lexer:
 
     def unexpected(self, wanted: str) -> NoReturn:
         """Raises SourceError: the current token is not what was wanted."""
-        found = "the end of the text" if self.kind == "end" else repr(self.text[:60])
+        current = "the end of the text" if self.kind == "end" else repr(self.text[:60])
         self.source.fail(
-            "XL7201", f"expected {wanted}, found {found}", self.at, max(1, min(60, len(self.text)))
+            "XL7201",
+            f"expected {wanted}, found {current}",
+            self.at,
+            max(1, min(60, len(self.text))),
         )
 
     def string(self) -> str:
@@ -92,8 +95,8 @@ def unescaped(text: str) -> str:
         code = match.group(1)
         return chr(int(code, 16)) if len(code) == 2 else LETTERS.get(code, code)
 
-    found = ESCAPE.sub(resolved, text)
+    decoded = ESCAPE.sub(resolved, text)
     try:
-        return found.encode("latin1").decode("utf-8", "replace")
+        return decoded.encode("latin1").decode("utf-8", "replace")
     except UnicodeEncodeError:  # the text had characters beyond Latin 1 beside its escapes
-        return found
+        return decoded

@@ -70,11 +70,11 @@ def numbers(words: Sequence[Any], element: Element) -> Array:
     if element.dtype.is_float:
         return _floats(words, element.dtype.numpy)
     bits = element.bits or (1 if element.text == "i1" else element.dtype.bits)
-    found = [_whole(word, bits) for word in words]
+    values = [_whole(word, bits) for word in words]
     return (
-        np.array(found, np.uint64).astype(element.dtype.numpy)
+        np.array(values, np.uint64).astype(element.dtype.numpy)
         if not element.bits
-        else _narrow(found, element)
+        else _narrow(values, element)
     )
 
 
@@ -129,13 +129,13 @@ def raw(data: bytes, element: Element, shape: tuple[int, ...]) -> Array:
             .astype(np.bool_)
             .reshape(shape)
         )
-    found = np.frombuffer(data, np.uint8 if element.text == "i1" else dtype)
+    elements = np.frombuffer(data, np.uint8 if element.text == "i1" else dtype)
     if element.text == "i1":
-        found = found != 0
+        elements = elements != 0
     if element.bits and element.dtype.is_signed:
-        found = (found << (8 - element.bits)).astype(np.int8) >> (8 - element.bits)
-    if found.size == 1:
-        return np.broadcast_to(found.reshape(()), shape)
-    if found.size != count:
+        elements = (elements << (8 - element.bits)).astype(np.int8) >> (8 - element.bits)
+    if elements.size == 1:
+        return np.broadcast_to(elements.reshape(()), shape)
+    if elements.size != count:
         raise ValueError(f"{len(data)} bytes do not fill {list(shape)} of {element.text}")
-    return found.reshape(shape)
+    return elements.reshape(shape)

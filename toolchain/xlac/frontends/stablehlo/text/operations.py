@@ -64,20 +64,20 @@ class OperationReader(Reader):
         return operation
 
     def _results(self) -> list[str]:
-        found: list[str] = []
+        names: list[str] = []
         while self.kind == "value":
             name = self.next()
             if self.accept(":"):
                 count = self.take("number", "a number of results")
                 if not count.isdigit() or not 0 < int(count[:9]) <= 100_000:
                     self.source.fail("XL7201", f"{count[:20]} results", self.at)
-                found += [f"{name}#{n}" for n in range(int(count))] if int(count) > 1 else [name]
+                names += [f"{name}#{n}" for n in range(int(count))] if int(count) > 1 else [name]
             else:
-                found.append(name)
+                names.append(name)
             if not self.accept(","):
                 self.expect("=")
                 break
-        return found
+        return names
 
     def _generic(self) -> Operation:
         at, width = self.at, len(self.text)
@@ -101,22 +101,22 @@ class OperationReader(Reader):
         width = len(self.text)
         name = shortened(self.take("word", "an operation"))
         with self.deeper():
-            found = Pretty(name)
-            FORMS.get(name, OperationReader._plain)(self, found)
-            types = found.types if found.types is not None else self._types(found)
-        attributes = renamed(name, found)
+            parsed = Pretty(name)
+            FORMS.get(name, OperationReader._plain)(self, parsed)
+            types = parsed.types if parsed.types is not None else self._types(parsed)
+        attributes = renamed(name, parsed)
         return Operation(
             name,
-            found.operands,
+            parsed.operands,
             [],
             attributes,
-            found.regions,
+            parsed.regions,
             typed(name, types, count),
             at,
             width,
         )
 
-    def _types(self, found: Pretty) -> FunctionType | list[ValueType]:
+    def _types(self, parsed: Pretty) -> FunctionType | list[ValueType]:
         """The types after the colon: a function type, or a list. An operation without types has no
         colon.
         """
@@ -129,7 +129,7 @@ class OperationReader(Reader):
             listed.append(self.type())
         return FunctionType(tuple(listed), self.results()) if self.accept("->") else listed
 
-    def _plain(self, found: Pretty) -> None:
+    def _plain(self, parsed: Pretty) -> None:
         """Operands, `name = value` pairs and keywords in any order, up to the colon."""
         closed = not self.accept("(")
         while (
@@ -139,21 +139,21 @@ class OperationReader(Reader):
             and not self._begins()
         ):
             if self.kind == "value":
-                found.operands.append(self.next())
+                parsed.operands.append(self.next())
             elif self.text == "{":
-                found.named |= self.attributes()
+                parsed.named |= self.attributes()
             elif self.text == "<":
                 self.next()
-                found.named |= self.attributes()
+                parsed.named |= self.attributes()
                 self.expect(">")
             elif self.kind == "word":
-                self._keyword(found)
+                self._keyword(parsed)
             elif self.kind == "symbol":
-                found.words.append(self.symbol())
+                parsed.words.append(self.symbol())
             elif self.kind == "string":
-                found.words.append(self.string())
+                parsed.words.append(self.string())
             elif self.text == "[":
-                found.words.append(self.attribute())
+                parsed.words.append(self.attribute())
             elif not closed and self.accept(")"):
                 closed = True
             elif not self.accept(","):
@@ -165,10 +165,10 @@ class OperationReader(Reader):
             self.text in ("return", "call", "loc") or self.text.startswith(DIALECTS)
         )
 
-    def _keyword(self, found: Pretty) -> None:
+    def _keyword(self, parsed: Pretty) -> None:
         word = self.next()
         if not self.accept("="):
-            found.words.append(word)
+            parsed.words.append(word)
             return
         value: Any
         if self.text == "<":
@@ -181,7 +181,7 @@ class OperationReader(Reader):
         if self.text == "x" and self.kind == "word":
             self.next()
             value = (value, self.attribute())
-        found.named[word] = value
+        parsed.named[word] = value
 
 
 def shortened(name: str) -> str:

@@ -65,11 +65,11 @@ ALONE: dict[str, tuple[str, ...]] = {
 FORMAT = re.compile(r"e(\d{1,3})m(\d{1,3})$")
 
 
-def renamed(name: str, found: Pretty) -> dict[str, Any]:
+def renamed(name: str, parsed: Pretty) -> dict[str, Any]:
     """The attributes under their generic names."""
     keys = KEYWORDS.get(name, {})
-    attributes = {keys.get(key, key): value for key, value in found.named.items()}
-    for key, word in zip(ALONE.get(name, ()), found.words, strict=False):
+    attributes = {keys.get(key, key): value for key, value in parsed.named.items()}
+    for key, word in zip(ALONE.get(name, ()), parsed.words, strict=False):
         attributes[key] = word
     if name == "dot_general":
         batching, contracting = (
@@ -105,17 +105,17 @@ def typed(
 # ---- operations with their own syntax ------------------------------------------------------------
 
 
-def constant(parser: OperationReader, found: Pretty) -> None:
+def constant(parser: OperationReader, parsed: Pretty) -> None:
     """`constant {…} dense<…> : type`"""
     if parser.text == "{":
-        found.named |= parser.attributes()
-    found.named["value"], type = parser.dense()
-    found.types = [type]
+        parsed.named |= parser.attributes()
+    parsed.named["value"], type = parser.dense()
+    parsed.types = [type]
 
 
-def slice_(parser: OperationReader, found: Pretty) -> None:
+def slice_(parser: OperationReader, parsed: Pretty) -> None:
     """`slice %x [0:2, 1:9:2] : …`"""
-    found.operands.append(parser.take("value", "an operand"))
+    parsed.operands.append(parser.take("value", "an operand"))
     parser.expect("[")
 
     def bounds() -> list[int]:
@@ -128,24 +128,24 @@ def slice_(parser: OperationReader, found: Pretty) -> None:
     if any(len(cut) != 3 for cut in cuts):
         parser.unexpected("start:limit or start:limit:stride for each axis")
     for position, name in enumerate(("start_indices", "limit_indices", "strides")):
-        found.named[name] = [cut[position] for cut in cuts]
+        parsed.named[name] = [cut[position] for cut in cuts]
     if parser.text == "{":
-        found.named |= parser.attributes()
+        parsed.named |= parser.attributes()
 
 
-def reduce_(parser: OperationReader, found: Pretty) -> None:
+def reduce_(parser: OperationReader, parsed: Pretty) -> None:
     """`reduce(%x init: %a), (%y init: %b) applies stablehlo.add across dimensions = [1] : …`, or
     with a `reducer` region.
     """
     inits = []
     while parser.accept("("):
-        found.operands.append(parser.take("value", "an operand"))
+        parsed.operands.append(parser.take("value", "an operand"))
         parser.expect("init")
         parser.expect(":")
         inits.append(parser.take("value", "an initial value"))
         parser.expect(")")
         parser.accept(",")
-    found.operands += inits
+    parsed.operands += inits
     applied = ""
     at = parser.at
     if parser.accept("applies"):
@@ -155,11 +155,11 @@ def reduce_(parser: OperationReader, found: Pretty) -> None:
     parser.expect("across")
     parser.expect("dimensions")
     parser.expect("=")
-    found.named["dimensions"] = parser.attribute()
+    parsed.named["dimensions"] = parser.attribute()
     if parser.text == "{":
-        found.named |= parser.attributes()
+        parsed.named |= parser.attributes()
     parser.expect(":")
-    found.types = parser.function_type()
+    parsed.types = parser.function_type()
     if not applied:
         parser.expect("reducer")
         pairs = []
@@ -167,25 +167,25 @@ def reduce_(parser: OperationReader, found: Pretty) -> None:
             pairs.append(parser.listed(")", lambda: parser.argument()[:2]))
             if len(pairs[-1]) != 2:
                 parser.unexpected("two arguments for each operand")
-        found.regions.append(parser.region([pair[side] for side in (0, 1) for pair in pairs]))
+        parsed.regions.append(parser.region([pair[side] for side in (0, 1) for pair in pairs]))
         return
-    takes = found.types.takes
+    takes = parsed.types.takes
     if len(takes) != 2 or not isinstance(takes[0], TensorType):
         parser.source.fail("XL7201", f"{applied} combines one tensor", at)
     scalar = TensorType(takes[0].element)
     step = Operation(applied, ["%0", "%1"], ["%2"], {}, [], (scalar,), at)
     last = Operation("return", ["%2"], [], {}, [], (), at)
-    found.regions.append(MlirRegion([("%0", scalar), ("%1", scalar)], [step, last], at))
+    parsed.regions.append(MlirRegion([("%0", scalar), ("%1", scalar)], [step, last], at))
 
 
-def while_(parser: OperationReader, found: Pretty) -> None:
+def while_(parser: OperationReader, parsed: Pretty) -> None:
     """`while(%a = %x, %b = %y) : types cond {…} do {…}`"""
     parser.expect("(")
 
     def carried() -> str:
         name = parser.take("value", "a name")
         parser.expect("=")
-        found.operands.append(parser.take("value", "an operand"))
+        parsed.operands.append(parser.take("value", "an operand"))
         return name
 
     names = parser.listed(")", carried)
@@ -197,12 +197,12 @@ def while_(parser: OperationReader, found: Pretty) -> None:
     if len(types) != len(names):
         parser.unexpected(f"{len(names)} types")
     if parser.accept("attributes"):
-        found.named |= parser.attributes()
-    found.types = FunctionType(tuple(types), tuple(types))
+        parsed.named |= parser.attributes()
+    parsed.types = FunctionType(tuple(types), tuple(types))
     arguments = list(zip(names, types, strict=True))
     for word in ("cond", "do"):
         parser.expect(word)
-        found.regions.append(parser.region(arguments))
+        parsed.regions.append(parser.region(arguments))
 
 
 NUMBERS = re.compile(r"\s*\[[^\[\]]*\]\s*x\s*\[[^\[\]]*\]\s*->\s*\[[^\[\]]*\]")
@@ -215,41 +215,41 @@ WINDOW = {
 }
 
 
-def convolution(parser: OperationReader, found: Pretty) -> None:
+def convolution(parser: OperationReader, parsed: Pretty) -> None:
     """`convolution(%x, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {stride = [2]}
     {…} : …`
     """
     parser.expect("(")
-    found.operands += parser.listed(")", lambda: parser.take("value", "an operand"))
+    parsed.operands += parser.listed(")", lambda: parser.take("value", "an operand"))
     parser.expect("dim_numbers")
     if parser.text != "=":
         parser.unexpected("'='")
     numbers = NUMBERS.match(parser.all, parser.end)
     if numbers is None:
         parser.source.fail("XL7201", "expected [..]x[..]->[..]", parser.end)
-    found.named["dimension_numbers"] = Raw("#stablehlo.conv", numbers.group())
+    parsed.named["dimension_numbers"] = Raw("#stablehlo.conv", numbers.group())
     parser.seek(numbers.end())
     parser.expect(",")
     parser.expect("window")
     parser.expect("=")
-    found.named |= {WINDOW.get(key, key): value for key, value in parser.attributes().items()}
+    parsed.named |= {WINDOW.get(key, key): value for key, value in parser.attributes().items()}
     if parser.text == "{":
-        found.named |= parser.attributes()
+        parsed.named |= parser.attributes()
 
 
-def call(parser: OperationReader, found: Pretty) -> None:
+def call(parser: OperationReader, parsed: Pretty) -> None:
     """`call @f(%x) {…} : …`, and so `custom_call`"""
     target = parser.symbol().name
-    found.words.append(target if found.name == "custom_call" else MlirSymbol(target))
+    parsed.words.append(target if parsed.name == "custom_call" else MlirSymbol(target))
     parser.expect("(")
-    found.operands += parser.listed(")", lambda: parser.take("value", "an operand"))
+    parsed.operands += parser.listed(")", lambda: parser.take("value", "an operand"))
     if parser.text == "{":
-        found.named |= parser.attributes()
+        parsed.named |= parser.attributes()
 
 
-def sharding(parser: OperationReader, found: Pretty) -> None:
+def sharding(parser: OperationReader, parsed: Pretty) -> None:
     """`sdy.sharding_constraint %x <@mesh, [...]> : …`; the sharding is skipped"""
-    found.operands.append(parser.take("value", "an operand"))
+    parsed.operands.append(parser.take("value", "an operand"))
     if parser.text != "<":
         parser.unexpected("'<'")
     parser.balanced()

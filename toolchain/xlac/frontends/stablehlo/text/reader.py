@@ -85,8 +85,8 @@ class Reader(TypeReader):
         at, text = self.at, self.next()
         element = None
         if self.accept(":"):
-            found = self.type()
-            element = found if isinstance(found, Element) else None
+            stated = self.type()
+            element = stated if isinstance(stated, Element) else None
         if element is not None and element.dtype.is_float and not element.complex:
             return self.trying(lambda: float(literals.numbers([text], element)[0]), at)
         return self.number(at, text)
@@ -156,8 +156,8 @@ class Reader(TypeReader):
                 "XL7201", "an array has integers or floats, not complex numbers", self.at
             )
         self.expect(":")
-        found = self.listed(">", self.next)
-        return self.trying(lambda: literals.numbers(found, element).tolist(), self.at)
+        items = self.listed(">", self.next)
+        return self.trying(lambda: literals.numbers(items, element).tolist(), self.at)
 
     def _dialect(self) -> Any:
         """`#alias`, `#stablehlo<kind WORD>` (the word), `#stablehlo.name<key = value>` (a dict), or
@@ -177,9 +177,9 @@ class Reader(TypeReader):
             return Raw(name, text)
         self.seek(start)
         self.expect("<")
-        found = dict(self.listed(">", self.entry))
+        fields = dict(self.listed(">", self.entry))
         self.seek(end)
-        return found
+        return fields
 
     def location(self) -> None:
         """`loc(...)`, which is skipped."""

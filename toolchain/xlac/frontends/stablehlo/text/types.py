@@ -55,12 +55,12 @@ class TypeReader(Lexer):
 
     def listed(self, close: str, item: Callable[[], T]) -> list[T]:
         """Items separated by commas up to a closing delimiter, which is consumed."""
-        found: list[T] = []
+        items: list[T] = []
         while not self.accept(close):
-            if found:
+            if items:
                 self.expect(",")
-            found.append(item())
-        return found
+            items.append(item())
+        return items
 
     @abstractmethod
     def attribute(self) -> Any:
@@ -114,17 +114,17 @@ class TypeReader(Lexer):
         simple = SIMPLE.match(self.all, self.at)
         if simple is None:
             return self._any_tensor()
-        found = self._known.get(simple.group())
-        if found is None:
+        tensor = self._known.get(simple.group())
+        if tensor is None:
             element = self._named(simple.group(2))
             if element is None:
                 return self._any_tensor()
             sizes = tuple(
                 None if n == "?" else self.size(n) for n in simple.group(1).split("x")[:-1]
             )
-            found = self._known[simple.group()] = self._checked(TensorType(element, sizes))
+            tensor = self._known[simple.group()] = self._checked(TensorType(element, sizes))
         self.seek(simple.end())
-        return found
+        return tensor
 
     def _named(self, name: str) -> Element | None:
         if name.startswith("complex<"):
@@ -156,12 +156,12 @@ class TypeReader(Lexer):
         [8, ?]>`.
         """
         text = encoding.text if isinstance(encoding, Raw) else str(encoding)
-        found = re.findall(r"-?\d+|\?", text)
-        if len(found) != rank:
+        bounds = re.findall(r"-?\d+|\?", text)
+        if len(bounds) != rank:
             self.source.fail(
-                "XL7201", f"bounds of {len(found)} sizes for a tensor of rank {rank}", self.at
+                "XL7201", f"bounds of {len(bounds)} sizes for a tensor of rank {rank}", self.at
             )
-        return tuple(None if n == "?" or n.startswith("-") else int(n) for n in found)
+        return tuple(None if n == "?" or n.startswith("-") else int(n) for n in bounds)
 
     def size(self, text: str) -> int:
         """The size of an axis, in digits."""

@@ -28,24 +28,24 @@ def grouped_mm(
     """
     wide = call.dtype.compute
     if offs is None:
-        found = product(x, y, wide)
+        products = product(x, y, wide)
     elif x.type.rank == 2 and y.type.rank == 3:
         member = build.transpose(_members(offs, x.shape[0]))  # (rows, groups)
         every = build.dot(x, y, ((1,), (1,)), ((), ()), wide)  # (rows, groups, columns)
-        found = build.reduce(_kept(member, every, (0, 1)), "add", 1)
+        products = build.reduce(_kept(member, every, (0, 1)), "add", 1)
     elif x.type.rank == 3:
         every = build.dot(x, y, ((2,), (0,)), ((), ()), wide)  # (groups, rows, columns)
-        found = build.reduce(_kept(_members(offs, y.shape[1]), every, (0, 2)), "add", 0)
+        products = build.reduce(_kept(_members(offs, y.shape[1]), every, (0, 2)), "add", 0)
     else:
         member, (rows, terms), columns = _members(offs, x.shape[1]), x.shape, y.shape[1]
         groups = offs.shape[0]
         # both sides: 0 times an infinity of another group would be NaN
         left = _kept(member, build.broadcast_to(x, (groups, rows, terms)), (0, 2))
         right = _kept(member, build.broadcast_to(y, (groups, terms, columns)), (0, 1))
-        found = product(left, right, wide)
+        products = product(left, right, wide)
     if bias is not None:
-        found = build.add(found, build.compute(bias))
-    return build.cast(found, call.dtype)
+        products = build.add(products, build.compute(bias))
+    return build.cast(products, call.dtype)
 
 
 def _members(offs: Node, size: Dim) -> Node:

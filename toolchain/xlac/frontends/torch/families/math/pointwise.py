@@ -138,9 +138,9 @@ def div_mode(call: AtenCall, x: Scalar, y: Scalar, rounding_mode: str | None = N
     a, b = computed(call, x, y)
     if rounding_mode == "floor":
         return rounded(call, build.apply1("floor_divide", a, b))
-    found = build.div(a, b)
+    quotient = build.div(a, b)
     return rounded(
-        call, build.apply1("trunc", found) if rounding_mode and call.dtype.is_float else found
+        call, build.apply1("trunc", quotient) if rounding_mode and call.dtype.is_float else quotient
     )
 
 
@@ -190,11 +190,11 @@ def fmin(call: AtenCall, x: Node, y: Node) -> Node:
 
 def _unless_nan(call: AtenCall, mnemonic: str, x: Node, y: Node) -> Node:
     a, b = operands(call, x, y)
-    found = build.apply1(_of_bools(call, mnemonic), a, b)
+    result = build.apply1(_of_bools(call, mnemonic), a, b)
     if not call.dtype.is_float:
-        return found
+        return result
     return build.select(
-        build.apply1("isnan", a), b, build.select(build.apply1("isnan", b), a, found)
+        build.apply1("isnan", a), b, build.select(build.apply1("isnan", b), a, result)
     )
 
 
@@ -229,10 +229,12 @@ def shift_right(call: AtenCall, x: Scalar, y: Scalar) -> Node:
 @aten("clamp", "clamp.Tensor")
 def clamp(call: AtenCall, x: Node, min: Scalar | None = None, max: Scalar | None = None) -> Node:
     """min(max(x, `min`), `max`): NaN is kept, and if the limits cross the result is `max`."""
-    (found,) = operands(call, x)
+    (clamped,) = operands(call, x)
     if min is not None:
-        found = build.apply1(_of_bools(call, "max"), found, call.filled(min))
-    return found if max is None else build.apply1(_of_bools(call, "min"), found, call.filled(max))
+        clamped = build.apply1(_of_bools(call, "max"), clamped, call.filled(min))
+    return (
+        clamped if max is None else build.apply1(_of_bools(call, "min"), clamped, call.filled(max))
+    )
 
 
 @aten("clamp_min", "clamp_min.Tensor")

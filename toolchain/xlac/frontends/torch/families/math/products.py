@@ -31,13 +31,15 @@ def mm(call: AtenCall, x: Node, y: Node) -> Node:
 def addmm(call: AtenCall, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
     """beta x + alpha y z; with beta 0 x is not read, so its NaNs do not propagate."""
     dtype = call.dtype.compute
-    found = product(y, z, dtype)
+    products = product(y, z, dtype)
     if alpha != 1:
-        found = build.mul(found, call.node(alpha, dtype))
+        products = build.mul(products, call.node(alpha, dtype))
     if beta != 0:
         base = call.filled(x, dtype)
-        found = build.add(found, base if beta == 1 else build.mul(base, call.node(beta, dtype)))
-    return build.cast(found, call.dtype)
+        products = build.add(
+            products, base if beta == 1 else build.mul(base, call.node(beta, dtype))
+        )
+    return build.cast(products, call.dtype)
 
 
 @aten("addmv")
@@ -46,13 +48,16 @@ def addmv(
 ) -> Node:
     """beta x + alpha (matrix vector); with beta 0 x is not read, so its NaNs do not propagate."""
     column = build.reshape(vector, (*vector.shape, 1))
-    found = build.reshape(product(matrix, column, call.dtype.compute), call.shape)
-    found = found if alpha == 1 else build.mul(found, call.node(alpha, found.type.dtype))
+    products = build.reshape(product(matrix, column, call.dtype.compute), call.shape)
+    products = (
+        products if alpha == 1 else build.mul(products, call.node(alpha, products.type.dtype))
+    )
     if beta != 0:
-        found = build.add(
-            found, build.mul(call.filled(x, found.type.dtype), call.node(beta, found.type.dtype))
+        products = build.add(
+            products,
+            build.mul(call.filled(x, products.type.dtype), call.node(beta, products.type.dtype)),
         )
-    return build.cast(found, call.dtype)
+    return build.cast(products, call.dtype)
 
 
 @aten("mv")
@@ -71,10 +76,10 @@ def dot(call: AtenCall, x: Node, y: Node) -> Node:
 def linear(call: AtenCall, x: Node, weight: Node, bias: Node | None = None) -> Node:
     """x times the transpose of the weight (out, in), plus the bias, with one rounding."""
     dtype = call.dtype.compute
-    found = build.dot(x, weight, ((x.type.rank - 1,), (weight.type.rank - 1,)), ((), ()), dtype)
+    products = build.dot(x, weight, ((x.type.rank - 1,), (weight.type.rank - 1,)), ((), ()), dtype)
     if bias is not None:
-        found = build.add(found, build.compute(bias))
-    return build.cast(found, call.dtype)
+        products = build.add(products, build.compute(bias))
+    return build.cast(products, call.dtype)
 
 
 @aten("matmul")
@@ -87,11 +92,11 @@ def matmul(call: AtenCall, x: Node, y: Node) -> Node:
 def addbmm(call: AtenCall, x: Node, y: Node, z: Node, beta: Scalar = 1, alpha: Scalar = 1) -> Node:
     """beta x + alpha times the sum of a batch of products."""
     dtype = call.dtype.compute
-    found = build.dot(y, z, ((0, 2), (0, 1)), ((), ()), dtype)
-    found = found if alpha == 1 else build.mul(found, call.node(alpha, dtype))
+    products = build.dot(y, z, ((0, 2), (0, 1)), ((), ()), dtype)
+    products = products if alpha == 1 else build.mul(products, call.node(alpha, dtype))
     if beta != 0:
-        found = build.add(found, build.mul(call.filled(x, dtype), call.node(beta, dtype)))
-    return build.cast(found, call.dtype)
+        products = build.add(products, build.mul(call.filled(x, dtype), call.node(beta, dtype)))
+    return build.cast(products, call.dtype)
 
 
 @aten("_trilinear")

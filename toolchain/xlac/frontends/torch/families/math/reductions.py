@@ -169,10 +169,10 @@ def spread_of(
     gap = build.sub(wide, middle)
     squares = build.mul(gap, gap)
     total = build.reduce(squares, "add", axes, keepdim) if axes else squares
-    found = build.div(total, build.maximum(build.sub(size, float(correction)), 0.0))
+    variance = build.div(total, build.maximum(build.sub(size, float(correction)), 0.0))
     if not keepdim and axes:
         middle = build.reshape(middle, [d for a, d in enumerate(x.shape) if a not in axes])
-    return found, middle
+    return variance, middle
 
 
 @aten("var.correction")
@@ -208,8 +208,8 @@ def var_mean(
     keepdim: bool = False,
 ) -> tuple[Node, ...]:
     """The variance, as in `var`, and the mean."""
-    found = spread_of(call, x, dim, 1 if correction is None else correction, keepdim)
-    return tuple(build.cast(f, call.dtype) for f in found)
+    statistics = spread_of(call, x, dim, 1 if correction is None else correction, keepdim)
+    return tuple(build.cast(f, call.dtype) for f in statistics)
 
 
 @aten("cumsum")
@@ -252,23 +252,23 @@ def vector_norm(
     """
     wide = build.compute(build.cast(x, call.dtype))
     if ord == 2 and axes_of(x, dim):
-        found = build.apply1("norm", wide, axis=axes_of(x, dim), keepdims=keepdim)
-        return build.cast(found, call.dtype)
+        norm = build.apply1("norm", wide, axis=axes_of(x, dim), keepdims=keepdim)
+        return build.cast(norm, call.dtype)
     sizes = build.apply1("abs", wide)
     zero = build.compare(sizes, "eq", 0.0)
     if abs(ord) == math.inf:
-        found = reduced(sizes, "max" if ord > 0 else "min", dim, keepdim)
+        norm = reduced(sizes, "max" if ord > 0 else "min", dim, keepdim)
     elif ord == 0:
         there = build.cast(build.apply1("not", zero), wide.type.dtype)
-        found = reduced(there, "add", dim, keepdim)
+        norm = reduced(there, "add", dim, keepdim)
     elif ord == 1:
-        found = reduced(sizes, "add", dim, keepdim)
+        norm = reduced(sizes, "add", dim, keepdim)
     else:
         powers = build.apply1("pow", build.select(zero, 1.0, sizes), build.like(float(ord), sizes))
         powers = build.select(zero, 0.0 if ord > 0 else math.inf, powers)
         total = reduced(powers, "add", dim, keepdim)
         none = build.compare(total, "eq", 0.0)
         root = build.like(1 / ord, total)
-        found = build.apply1("pow", build.select(none, 1.0, total), root)
-        found = build.select(none, 0.0 if ord > 0 else math.inf, found)
-    return build.cast(found, call.dtype)
+        norm = build.apply1("pow", build.select(none, 1.0, total), root)
+        norm = build.select(none, 0.0 if ord > 0 else math.inf, norm)
+    return build.cast(norm, call.dtype)

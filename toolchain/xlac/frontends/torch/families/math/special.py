@@ -53,8 +53,8 @@ def polygamma(call: AtenCall, n: int, x: Node) -> Node:
     if n == 1:
         return trigamma(call, a)
     factor = math.gamma(n + 1) if n < 170 else math.inf
-    found = build.mul(infinite(build.like(n + 1.0, a), a), factor if n % 2 else -factor)
-    return rounded(call, found)
+    series = build.mul(infinite(build.like(n + 1.0, a), a), factor if n % 2 else -factor)
+    return rounded(call, series)
 
 
 def trigamma(call: AtenCall, x: Node) -> Node:
@@ -91,9 +91,9 @@ def hypot(call: AtenCall, x: Scalar, y: Scalar) -> Node:
     a, b = (build.apply1("abs", v) for v in computed(call, x, y))
     large, small = build.maximum(a, b), build.minimum(a, b)
     part = build.div(small, build.select(build.compare(large, "eq", 0.0), 1.0, large))
-    found = build.mul(large, build.sqrt(build.add(build.mul(part, part), 1.0)))
+    length = build.mul(large, build.sqrt(build.add(build.mul(part, part), 1.0)))
     endless = build.apply1("or", build.compare(a, "eq", math.inf), build.compare(b, "eq", math.inf))
-    return rounded(call, build.select(endless, math.inf, found))
+    return rounded(call, build.select(endless, math.inf, length))
 
 
 @aten("nextafter")
@@ -106,8 +106,8 @@ def nextafter(call: AtenCall, x: Node, y: Node) -> Node:
 def angle(call: AtenCall, x: Node) -> Node:
     """pi for negative numbers, 0 for the others."""
     (a,) = operands(call, x)
-    found = build.select(build.compare(a, "lt", 0), build.like(math.pi, a), build.like(0.0, a))
-    return build.select(build.apply1("isnan", a), a, found)
+    direction = build.select(build.compare(a, "lt", 0), build.like(math.pi, a), build.like(0.0, a))
+    return build.select(build.apply1("isnan", a), a, direction)
 
 
 @aten("gcd", "prims.gcd.default")
@@ -125,15 +125,15 @@ def gcd(call: AtenCall, x: Node, y: Node) -> Node:
         return build.select(done, left, right), build.select(done, right, rest)
 
     types = (shape, shape)
-    found = build.apply(
+    divisors = build.apply(
         "while",
         a,
         b,
         cond=build.graph("going", types, going),
         body=build.graph("step", types, step),
     )
-    assert isinstance(found, tuple)
-    return found[0]
+    assert isinstance(divisors, tuple)
+    return divisors[0]
 
 
 @aten("xlogy.Tensor")
@@ -141,8 +141,8 @@ def xlogy(call: AtenCall, x: Node, y: Node) -> Node:
     """x log(y), which is 0 where x is 0, unless y is NaN."""
     a, b = computed(call, x, y)
     product = build.mul(a, build.log(b))
-    found = build.select(build.compare(a, "eq", 0.0), 0.0, product)
-    return rounded(call, build.select(build.apply1("isnan", b), b, found))
+    result = build.select(build.compare(a, "eq", 0.0), 0.0, product)
+    return rounded(call, build.select(build.apply1("isnan", b), b, result))
 
 
 @aten("logaddexp")

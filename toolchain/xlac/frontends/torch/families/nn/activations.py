@@ -74,8 +74,8 @@ def softplus(call: AtenCall, x: Node, beta: float = 1, threshold: float = 20) ->
     """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
     (a,) = computed(call, x)
     steep = build.mul(a, float(beta))
-    found = build.div(build.apply1("log1p", build.exp(steep)), float(beta))
-    return rounded(call, build.select(build.compare(steep, "gt", float(threshold)), a, found))
+    curved = build.div(build.apply1("log1p", build.exp(steep)), float(beta))
+    return rounded(call, build.select(build.compare(steep, "gt", float(threshold)), a, curved))
 
 
 @aten("_prelu_kernel")
@@ -141,8 +141,8 @@ def safe_softmax(call: AtenCall, x: Node, dim: int, dtype: DType | None = None) 
     axis = normal_axis(dim, rows.type.rank)
     empty = build.compare(build.reduce(rows, "max", (axis,), True), "eq", -math.inf)
     empty = build.broadcast_to(empty, rows.shape)
-    found = build.apply1("softmax", build.select(empty, 0.0, rows), axis=axis)
-    return build.reshape(build.select(empty, 0.0, found), x.shape)
+    probabilities = build.apply1("softmax", build.select(empty, 0.0, rows), axis=axis)
+    return build.reshape(build.select(empty, 0.0, probabilities), x.shape)
 
 
 @aten("_log_softmax")

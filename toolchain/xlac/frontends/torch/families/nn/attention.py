@@ -23,15 +23,17 @@ def scores_of(q: Node, k: Node, mask: Node | None, causal: bool, scale: float | 
         if not isinstance(width, int):
             raise NotExpressible("attention over heads of unknown width")
         scale = 1 / math.sqrt(width) if width else 1.0
-    found = build.mul(stacked(q, k, (q.type.rank - 1, k.type.rank - 1), dtype), float(scale))
+    scores = build.mul(stacked(q, k, (q.type.rank - 1, k.type.rank - 1), dtype), float(scale))
     if causal:
-        seen = build.compare(build.iota(found.shape[-2:], 0), "ge", build.iota(found.shape[-2:], 1))
-        found = build.select(build.broadcast_to(seen, found.shape), found, -math.inf)
+        seen = build.compare(
+            build.iota(scores.shape[-2:], 0), "ge", build.iota(scores.shape[-2:], 1)
+        )
+        scores = build.select(build.broadcast_to(seen, scores.shape), scores, -math.inf)
     if mask is None:
-        return found
+        return scores
     if mask.type.dtype is DType.BOOL:
-        return build.select(build.broadcast_to(mask, found.shape), found, -math.inf)
-    return build.add(found, build.broadcast_to(build.cast(mask, dtype), found.shape))
+        return build.select(build.broadcast_to(mask, scores.shape), scores, -math.inf)
+    return build.add(scores, build.broadcast_to(build.cast(mask, dtype), scores.shape))
 
 
 def stacked(x: Node, y: Node, contract: tuple[int, int], dtype: DType) -> Node:
@@ -82,10 +84,10 @@ def attend(
         kept = build.compare(call.random.uniform(weights.shape, DType.F32), "ge", dropout)
         weights = build.select(kept, build.mul(weights, 1 / (1 - dropout)), build.like(0, weights))
     rank = weights.type.rank
-    found = stacked(
+    attended = stacked(
         build.cast(weights, q.type.dtype), v, (rank - 1, rank - 2), q.type.dtype.compute
     )
-    return build.cast(found, q.type.dtype), build.reshape(total, total.shape[:-1])
+    return build.cast(attended, q.type.dtype), build.reshape(total, total.shape[:-1])
 
 
 def spread_batch(q: Node, *others: Node) -> tuple[Node, ...]:
@@ -113,8 +115,8 @@ def attention(
         k, v = (shared(x, q.shape[-3]) for x in (k, v))
     if q.type.rank > 3:
         q, k, v = spread_batch(q, k, v)
-    found, _ = attend(call, q, k, v, attn_mask, dropout_p, is_causal, scale)
-    return build.broadcast_to(found, call.shape)
+    attended, _ = attend(call, q, k, v, attn_mask, dropout_p, is_causal, scale)
+    return build.broadcast_to(attended, call.shape)
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu")
@@ -130,7 +132,7 @@ def flash_attention(
     **_: Any,
 ) -> tuple[Node, Node]:
     """Attention, and the logsumexp of each row, which the backward operation reads."""
-    found, total = attend(
+    attended, total = attend(
         call,
         q,
         shared(k, q.shape[1]),
@@ -141,7 +143,7 @@ def flash_attention(
         scale,
     )
     stated = call.stated(1)
-    return found, build.cast(build.reshape(total, stated.shape), stated.dtype)
+    return attended, build.cast(build.reshape(total, stated.shape), stated.dtype)
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -172,12 +174,12 @@ def flash_attention_backward(
     through = stacked(g, values, (3, 3), dtype)
     own = build.reduce(build.mul(g, build.cast(out, dtype)), "add", 3, True)
     slope = build.mul(build.mul(weights, build.sub(through, own)), factor)
-    found = (
+    gradients = (
         stacked(slope, keys, (3, 2), dtype),
         stacked(slope, queries, (2, 2), dtype),
         stacked(weights, g, (2, 2), dtype),
     )
-    fitted = zip(found, (q, k, v), strict=True)
+    fitted = zip(gradients, (q, k, v), strict=True)
     return tuple(build.cast(_gathered(node, x), x.type.dtype) for node, x in fitted)
 
 

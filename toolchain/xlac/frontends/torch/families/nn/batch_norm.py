@@ -150,19 +150,19 @@ def batch_norm_backward(
         )
         scale = rsqrt(build.add(variance, float(eps)))
     normal = build.mul(build.sub(wide, mean), scale)
-    found: list[Optional] = [None, None, None]
+    gradients: list[Optional] = [None, None, None]
     if output_mask[0]:
         weighed = (
             g if weight is None else build.mul(g, build.reshape(build.compute(weight), spread))
         )
-        found[0] = (
+        gradients[0] = (
             centred(call, weighed, normal, axes, scale) if train else build.mul(weighed, scale)
         )
     if output_mask[1]:
-        found[1] = build.reduce(build.mul(g, normal), "add", axes)
+        gradients[1] = build.reduce(build.mul(g, normal), "add", axes)
     if output_mask[2]:
-        found[2] = build.reduce(g, "add", axes)
+        gradients[2] = build.reduce(g, "add", axes)
     kept: list[Optional] = []
-    for node, wanted in zip(found, call.results, strict=True):
+    for node, wanted in zip(gradients, call.results, strict=True):
         kept.append(None if node is None or wanted is None else build.cast(node, wanted.dtype))
     return tuple(kept)

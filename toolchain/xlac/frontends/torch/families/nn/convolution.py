@@ -95,10 +95,10 @@ class ConvolutionGeometry:
 
     def kernel(self, weight: Node) -> Ints:
         """The spatial sizes of the kernel, which must be static."""
-        found = [size for size in weight.shape[2:] if isinstance(size, int)]
-        if len(found) != self.rank:
+        sizes = [size for size in weight.shape[2:] if isinstance(size, int)]
+        if len(sizes) != self.rank:
             raise NotExpressible("a convolution with a kernel of unknown size")
-        return tuple(found)
+        return tuple(sizes)
 
     def _conv(
         self,
@@ -166,11 +166,11 @@ def convolution(
     x = x if batched else build.reshape(x, (1, *x.shape))
     geometry = ConvolutionGeometry(rank, stride, padding, dilation, groups)
     shape = call.shape if batched else (1, *call.shape)
-    found = geometry.backward(x, weight, shape[2:]) if transposed else geometry.forward(x, weight)
+    sums = geometry.backward(x, weight, shape[2:]) if transposed else geometry.forward(x, weight)
     if bias is not None:
-        found = build.add(found, build.reshape(build.compute(bias), (-1, *[1] * rank)))
-    found = build.cast(found, call.dtype)
-    return found if batched else build.reshape(found, call.shape)
+        sums = build.add(sums, build.reshape(build.compute(bias), (-1, *[1] * rank)))
+    sums = build.cast(sums, call.dtype)
+    return sums if batched else build.reshape(sums, call.shape)
 
 
 @aten("convolution_backward")
@@ -191,9 +191,9 @@ def convolution_backward(
     """Gradients of x, weight and bias, as selected by `output_mask`."""
     geometry = ConvolutionGeometry(weight.type.rank - 2, stride, padding, dilation, groups)
     geometry.kernel(weight)
-    found: list[Node | None] = [None, None, None]
+    gradients: list[Node | None] = [None, None, None]
     if output_mask[0]:
-        found[0] = (
+        gradients[0] = (
             geometry.forward(grad, weight)
             if transposed
             else geometry.backward(grad, weight, x.shape[2:])
@@ -201,7 +201,7 @@ def convolution_backward(
     if output_mask[1]:
         sides = (grad, x) if transposed else (x, grad)
         seen, asked = (build.compute(v) for v in sides)
-        found[1] = geometry.kernel_gradient(seen, asked, build.compute(weight))
+        gradients[1] = geometry.kernel_gradient(seen, asked, build.compute(weight))
     if output_mask[2]:
-        found[2] = build.reduce(build.compute(grad), "add", [0, *range(2, grad.type.rank)])
-    return tuple(None if node is None else build.cast(node, x.type.dtype) for node in found)
+        gradients[2] = build.reduce(build.compute(grad), "add", [0, *range(2, grad.type.rank)])
+    return tuple(None if node is None else build.cast(node, x.type.dtype) for node in gradients)

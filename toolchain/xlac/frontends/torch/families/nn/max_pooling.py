@@ -57,8 +57,8 @@ def gradient(
     rank = len(kernel)
     pool = PoolWindows(x.type, rank, kernel, stride, padding, dilation, known(grad.shape[-rank:]))
     chosen = SelectAndScatter(**pool.choice("max"))
-    found = Node.of(chosen, batched(x, rank), batched(build.compute(grad), rank))
-    return build.cast(build.reshape(found, x.shape), call.dtype)
+    scattered = Node.of(chosen, batched(x, rank), batched(build.compute(grad), rank))
+    return build.cast(build.reshape(scattered, x.shape), call.dtype)
 
 
 def _seen(pool: PoolWindows, tap: Ints) -> tuple[Array, Array]:
@@ -100,20 +100,22 @@ def _positions(pool: PoolWindows, x: Node, values: Node) -> Node:
         ]
         part = build.slice_(padded, (0, 0, *starts), (*x.shape[:2], *stops), (1, 1, *pool.stride))
         taps.append((part, *_seen(pool, tap)))
-    found = build.full(-1, values.shape, DType.I64)
+    positions = build.full(-1, values.shape, DType.I64)
     for part, at, inside in reversed(taps):
         same = build.compare(part, "eq", values)
         if not inside.all():
             same = build.apply1("and", same, build.broadcast_to(build.constant(inside), same.shape))
-        found = build.select(same, build.broadcast_to(build.constant(at), found.shape), found)
+        positions = build.select(
+            same, build.broadcast_to(build.constant(at), positions.shape), positions
+        )
     if dtype.is_float:
         for part, at, _ in taps:
-            found = build.select(
+            positions = build.select(
                 build.apply1("isnan", part),
-                build.broadcast_to(build.constant(at), found.shape),
-                found,
+                build.broadcast_to(build.constant(at), positions.shape),
+                positions,
             )
-    return found
+    return positions
 
 
 def _carried(pool: PoolWindows, x: Node) -> Node:

@@ -62,11 +62,11 @@ def layer_norm(
 
 def as_stated(call: AtenCall, *statistics: Node) -> tuple[Node, ...]:
     """Statistics in the shapes and types that PyTorch states for them."""
-    found = []
+    stated = []
     for node, wanted in zip(statistics, call.results[1:], strict=False):
         assert wanted is not None
-        found.append(build.cast(build.reshape(node, wanted.shape), wanted.dtype))
-    return tuple(found)
+        stated.append(build.cast(build.reshape(node, wanted.shape), wanted.dtype))
+    return tuple(stated)
 
 
 @aten("native_layer_norm_backward")
@@ -87,15 +87,15 @@ def layer_norm_backward(
     outer = list(range(x.type.rank - len(normalized_shape)))
     scale = build.compute(rstd)
     normal = build.mul(build.sub(wide, build.compute(mean)), scale)
-    found: list[Optional] = [None, None, None]
+    gradients: list[Optional] = [None, None, None]
     if output_mask[0]:
         weighed = g if weight is None else build.mul(g, build.compute(weight))
-        found[0] = centred(call, weighed, normal, inner, scale)
+        gradients[0] = centred(call, weighed, normal, inner, scale)
     if output_mask[1]:
-        found[1] = build.reduce(build.mul(g, normal), "add", outer)
+        gradients[1] = build.reduce(build.mul(g, normal), "add", outer)
     if output_mask[2]:
-        found[2] = build.reduce(g, "add", outer)
-    return _cast(found, x)
+        gradients[2] = build.reduce(g, "add", outer)
+    return _cast(gradients, x)
 
 
 def centred(call: AtenCall, g: Node, normal: Node, axes: Sequence[int], scale: Node) -> Node:
@@ -108,8 +108,8 @@ def centred(call: AtenCall, g: Node, normal: Node, axes: Sequence[int], scale: N
     return build.mul(scale, build.sub(build.sub(g, plain), build.mul(normal, along)))
 
 
-def _cast(found: Sequence[Optional], x: Node) -> tuple[Optional, ...]:
-    return tuple(None if node is None else build.cast(node, x.type.dtype) for node in found)
+def _cast(gradients: Sequence[Optional], x: Node) -> tuple[Optional, ...]:
+    return tuple(None if node is None else build.cast(node, x.type.dtype) for node in gradients)
 
 
 # ---- group ---------------------------------------------------------------------------------------
@@ -155,19 +155,19 @@ def group_norm_backward(
     g, wide = (build.reshape(build.compute(v), shape) for v in (grad, x))
     scale, middle = (build.reshape(build.compute(v), (n, group, 1, 1)) for v in (rstd, mean))
     normal = build.mul(build.sub(wide, middle), scale)
-    found: list[Optional] = [None, None, None]
+    gradients: list[Optional] = [None, None, None]
     if output_mask[0]:
         weighed = (
             g
             if weight is None
             else build.mul(g, build.reshape(build.compute(weight), (group, c // group, 1)))
         )
-        found[0] = build.reshape(centred(call, weighed, normal, (2, 3), scale), x.shape)
+        gradients[0] = build.reshape(centred(call, weighed, normal, (2, 3), scale), x.shape)
     if output_mask[1]:
-        found[1] = build.reshape(build.reduce(build.mul(g, normal), "add", (0, 3)), (c,))
+        gradients[1] = build.reshape(build.reduce(build.mul(g, normal), "add", (0, 3)), (c,))
     if output_mask[2]:
-        found[2] = build.reshape(build.reduce(g, "add", (0, 3)), (c,))
-    return _cast(found, x)
+        gradients[2] = build.reshape(build.reduce(g, "add", (0, 3)), (c,))
+    return _cast(gradients, x)
 
 
 @aten("_fused_rms_norm")

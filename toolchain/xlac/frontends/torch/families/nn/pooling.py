@@ -83,10 +83,10 @@ def batched(x: Node, rank: int) -> Node:
 
 def known(shape: Sequence[Dim]) -> Ints:
     """Sizes as numbers. Raises NotExpressible for symbols."""
-    found = tuple(size for size in shape if isinstance(size, int))
-    if len(found) != len(shape):
+    numbers = tuple(size for size in shape if isinstance(size, int))
+    if len(numbers) != len(shape):
         raise NotExpressible("windows or weights over axes of unknown size")
-    return found
+    return numbers
 
 
 # ---- average pooling ----------------------------------------------------------------------------
@@ -160,15 +160,15 @@ def _counts(
     """The divisor of each sum: the number of elements under the window inside x or, if asked, its
     padding.
     """
-    found = np.ones((), np.float64)
+    counts = np.ones((), np.float64)
     for size, n, s, k, p in zip(
         pool.extents, pool.result, pool.stride, pool.kernel, pool.padding, strict=True
     ):
         start = np.arange(n) * s - p
         stop = np.minimum(start + k, size + p)
         along = stop - start if padded else np.minimum(stop, size) - np.maximum(start, 0)
-        found = found[..., None] * along
-    return found if override is None else np.full_like(found, override)
+        counts = counts[..., None] * along
+    return counts if override is None else np.full_like(counts, override)
 
 
 for _rank in (1, 2, 3):

@@ -26,8 +26,8 @@ def pulled_back(
     params = fresh([value.type for value in wide], "x")
     grad = build.compute(grad)
     value = forward(replace(call, results=(grad.type,)), *params)
-    found = linearize([value], params).transposed([grad])
-    nodes = substituted(found, dict(zip(params, wide, strict=True)))
+    cotangents = linearize([value], params).transposed([grad])
+    nodes = substituted(cotangents, dict(zip(params, wide, strict=True)))
     return [build.cast(n, v.type.dtype) for n, v in zip(nodes, values, strict=True)]
 
 

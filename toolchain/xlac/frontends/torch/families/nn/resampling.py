@@ -24,7 +24,7 @@ def applied(call: AtenCall, x: Node, matrices: Sequence[Matrix]) -> Node:
     """x with its last axes resampled, in the compute type; axes with the smallest results come
     first.
     """
-    found = build.compute(x)
+    resampled = build.compute(x)
     first = x.type.rank - len(matrices)
     for number, matrix in sorted(
         enumerate(matrices), key=lambda item: item[1].shape[0] / max(1, item[1].shape[1])
@@ -32,11 +32,11 @@ def applied(call: AtenCall, x: Node, matrices: Sequence[Matrix]) -> Node:
         if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
             continue
         axis = first + number
-        weights = build.constant(matrix, found.type.dtype)
-        product = build.dot(found, weights, ((axis,), (1,)))
+        weights = build.constant(matrix, resampled.type.dtype)
+        product = build.dot(resampled, weights, ((axis,), (1,)))
         last = product.type.rank - 1
-        found = build.transpose(product, [*range(axis), last, *range(axis, last)])
-    return build.cast(found, call.dtype)
+        resampled = build.transpose(product, [*range(axis), last, *range(axis, last)])
+    return build.cast(resampled, call.dtype)
 
 
 def sizes_of(shape: Sequence[Dim], rank: int) -> tuple[int, ...]:
@@ -49,11 +49,11 @@ def sizes_of(shape: Sequence[Dim], rank: int) -> tuple[int, ...]:
 
 def means(size: int, count: int) -> Matrix:
     """Window i of `size` elements covers floor(i size / count) up to ceil((i + 1) size / count)."""
-    found = np.zeros((count, size))
+    weights = np.zeros((count, size))
     for i in range(count):
         start, stop = i * size // count, -(-(i + 1) * size // count)
-        found[i, start:stop] = 1 / (stop - start)
-    return found
+        weights[i, start:stop] = 1 / (stop - start)
+    return weights
 
 
 def _adaptive(rank: int) -> None:
@@ -126,9 +126,9 @@ def _exactly(size: int, at: NDArray[np.float32]) -> Matrix:
 
 def _rows(size: int, at: NDArray[np.int64]) -> Matrix:
     """A matrix with a 1 in each row, at the column `at`."""
-    found = np.zeros((len(at), size))
-    found[np.arange(len(at)), at] = 1
-    return found
+    selection = np.zeros((len(at), size))
+    selection[np.arange(len(at)), at] = 1
+    return selection
 
 
 def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
@@ -137,22 +137,22 @@ def linear(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
     low = np.minimum(np.floor(at).astype(np.int64), size - 1)
     high = np.minimum(low + 1, size - 1)
     part = np.clip(at - low, 0, 1)
-    found: Matrix = _rows(size, low) * (1 - part)[:, None] + _rows(size, high) * part[:, None]
-    return found
+    weights: Matrix = _rows(size, low) * (1 - part)[:, None] + _rows(size, high) * part[:, None]
+    return weights
 
 
 def cubic(size: int, count: int, corners: bool, scale: float | None) -> Matrix:
     """Keys' cubic convolution with a = -0.75; edge elements are repeated beyond the ends."""
     at = positions(size, count, corners, scale)
     low = np.floor(at)
-    found = np.zeros((count, size))
+    weights = np.zeros((count, size))
     for tap in (-1, 0, 1, 2):
         gap = np.abs(at - low - tap)
         near = ((-0.75 + 2) * gap - (-0.75 + 3)) * gap * gap + 1
         far = ((-0.75 * gap + 5 * 0.75) * gap - 8 * 0.75) * gap + 4 * 0.75
         places = np.clip(low + tap, 0, size - 1).astype(np.int64)
-        found[np.arange(count), places] += np.where(gap <= 1, near, far)
-    return found
+        weights[np.arange(count), places] += np.where(gap <= 1, near, far)
+    return weights
 
 
 def _factors(given: Sequence[float] | None, rank: int) -> list[float | None]:

@@ -77,12 +77,12 @@ def _counted(call: AtenCall, start: Scalar, step: Scalar) -> Node:
     as PyTorch does.
     """
     wide = DType.F64 if call.dtype.is_float else DType.I64
-    found = build.iota(call.shape, 0, wide)
+    values = build.iota(call.shape, 0, wide)
     if isinstance(step, Sym) or step != 1:
-        found = build.mul(found, call.node(step, wide))
+        values = build.mul(values, call.node(step, wide))
     if isinstance(start, Sym) or start != 0:
-        found = build.add(found, call.node(start, wide))
-    return build.cast(found, call.dtype)
+        values = build.add(values, call.node(start, wide))
+    return build.cast(values, call.dtype)
 
 
 @aten("eye", "eye.m")

@@ -108,12 +108,12 @@ def index(call: AtenCall, x: Node, indices: Sequence[Node | None]) -> Node:
         return build.full(0, call.shape, call.dtype)
     at, count = place_of_indices(axes), places[0].type.rank
     if len(axes) == 1:
-        found = build.take(x, places[0], axes[0])
-        return found if at == axes[0] else build.reshape(found, call.shape)
-    found = build.apply1(
+        taken = build.take(x, places[0], axes[0])
+        return taken if at == axes[0] else build.reshape(taken, call.shape)
+    taken = build.apply1(
         "gather_nd", build.transpose(x, to_front(axes, x.type.rank)), vectors(places)
     )
-    rank = found.type.rank
+    rank = taken.type.rank
     return build.transpose(
-        found, [*range(count, count + at), *range(count), *range(count + at, rank)]
+        taken, [*range(count, count + at), *range(count), *range(count + at, rank)]
     )

@@ -81,13 +81,13 @@ def median_dim(call: AtenCall, x: Node, dim: int, keepdim: bool = False) -> tupl
     if not isinstance(size, int):
         raise NotExpressible(f"the median along an axis of unknown size {size}")
     parts = _ranked(x, axis)
-    found = _single(parts, axis, (size - 1) // 2, keepdim)
+    median = _single(parts, axis, (size - 1) // 2, keepdim)
     if not x.type.dtype.is_float:
-        return found
+        return median
     last = _single(parts, axis, size - 1, keepdim)
     first_nan = position(x, "argmax", axis, keepdim)
     none = build.apply1("isnan", last[0])
-    return build.select(none, last[0], found[0]), build.select(none, first_nan, found[1])
+    return build.select(none, last[0], median[0]), build.select(none, first_nan, median[1])
 
 
 @aten("median")
@@ -164,8 +164,8 @@ def logcumsumexp(call: AtenCall, x: Node, dim: int) -> Node:
     slice_ = rows.type.with_shape(rows.shape[1:])
 
     def step(total: Node, row: Node) -> tuple[Node, Node]:
-        found = added(total, row)
-        return found, found
+        sums = added(total, row)
+        return sums, sums
 
     op = Scan(build.graph("step", (slice_, slice_), step), rows.shape[0], 1, 1)
     parts = build.results(

@@ -53,8 +53,8 @@ def index_put(
     combine: Combine = "add" if accumulate else "assign"
     if accumulate and x.type.dtype is DType.BOOL:
         combine = "max"
-    found = scatter_vectors(build.transpose(x, front), vectors(places), updates, combine)
-    return build.transpose(found, [front.index(a) for a in range(x.type.rank)])
+    written = scatter_vectors(build.transpose(x, front), vectors(places), updates, combine)
+    return build.transpose(written, [front.index(a) for a in range(x.type.rank)])
 
 
 def added(x: Node, y: Node) -> Node:
@@ -188,10 +188,10 @@ def put(call: AtenCall, x: Node, index: Node, source: Node, accumulate: bool = F
     size = x.type.size
     places = build.reshape(wrapped(call, index, size), (index.type.size, 1))
     updates = build.reshape(source, (index.type.size,))
-    found = scatter_vectors(
+    written = scatter_vectors(
         build.reshape(x, (size,)), places, updates, "add" if accumulate else "assign"
     )
-    return build.reshape(found, x.shape)
+    return build.reshape(written, x.shape)
 
 
 def _by_slices(
@@ -208,7 +208,7 @@ def _by_slices(
     front = [axis, *(a for a in range(x.type.rank) if a != axis)]
     places = build.reshape(wrapped(call, index, x.shape[axis]), (index.type.size, 1))
     source = source if source.shape else build.reshape(source, (1,))
-    found = scatter_vectors(
+    written = scatter_vectors(
         build.transpose(x, front), places, build.transpose(source, front), combine
     )
-    return build.transpose(found, [front.index(a) for a in range(x.type.rank)])
+    return build.transpose(written, [front.index(a) for a in range(x.type.rank)])

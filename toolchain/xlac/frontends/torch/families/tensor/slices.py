@@ -80,7 +80,7 @@ def diagonal_scatter(
     )
     wide = build.broadcast_to(build.reshape(along, (*along.shape, 1)), moved.shape)
     gap = build.sub(build.iota((rows, columns), 1), build.iota((rows, columns), 0))
-    found = build.select(
+    written = build.select(
         build.broadcast_to(build.compare(gap, "eq", offset), moved.shape), wide, moved
     )
-    return build.transpose(found, [perm.index(a) for a in range(rank)])
+    return build.transpose(written, [perm.index(a) for a in range(rank)])

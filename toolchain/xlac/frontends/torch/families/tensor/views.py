@@ -116,13 +116,13 @@ def split(call: AtenCall, x: Node, sizes: Any = 0, dim: int | None = None) -> li
     """The parts have the sizes of the results; `unbind` also removes the axis."""
     unbound = dim is None and call.type.rank < x.type.rank
     axis = normal_axis((sizes if unbound else dim) or 0, x.type.rank)
-    found, at = [], 0
+    pieces, at = [], 0
     for part in call.results:
         assert part is not None
         size: Dim = 1 if unbound else part.shape[axis]
-        found.append(build.reshape(build.cut(x, axis, at, at + size), part.shape))
+        pieces.append(build.reshape(build.cut(x, axis, at, at + size), part.shape))
         at = at + size  # type: ignore[assignment]
-    return found
+    return pieces
 
 
 @aten("cat")
