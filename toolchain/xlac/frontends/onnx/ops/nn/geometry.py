@@ -59,12 +59,11 @@ def windows(call: OperatorCall, extents: Sequence[Dim], kernel: Ints) -> Windows
     if auto != "NOTSET" and auto not in AUTO:
         call.fail(f"auto_pad is NOTSET, SAME_UPPER, SAME_LOWER or VALID, not '{auto}'")
     given = AUTO[auto] if auto in AUTO else listed(call, "pads", 2 * rank, 0, 0)
-    windows_of_axes = Windows(
-        kernel, strides, dilations, pairs(given, extents, kernel, strides, dilations)
-    )  # type: ignore[arg-type]
+    padding = pairs(given, extents, kernel, strides, dilations)  # type: ignore[arg-type]
+    covering = Windows(kernel, strides, dilations, padding)
     if not call.attr("ceil_mode", 0):
-        fit(call, extents, windows_of_axes, (0,) * rank)
-    return windows_of_axes
+        fit(call, extents, covering, (0,) * rank)
+    return covering
 
 
 def left_out(
