@@ -31,6 +31,9 @@ HOT, COLD = 0.03, 0.001
 CHEAP, DEAR = 0.5, 30.0  # first and last price of memory beyond the limit
 ENOUGH = 1.002  # a plan within this factor of the cost without a limit ends the search
 
+Candidate = tuple[float, int, tuple[int, ...]]
+"""Estimated gain for its cost, the stage before which the tasks run, and the tasks."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecomputePlan:
@@ -223,9 +226,7 @@ class _LimitSearch:
         stages.add(*chosen)
         return True
 
-    def improve_at_once(
-        self, at: int, candidates: Sequence[tuple[float, int, tuple[int, ...]]]
-    ) -> bool:
+    def improve_at_once(self, at: int, candidates: Sequence[Candidate]) -> bool:
         """Adds the most promising candidates until the stage is within the limit."""
         stages, helped = self.stages, False
         for _, stage, tasks in candidates:
@@ -241,10 +242,8 @@ class _LimitSearch:
                     stages.remove(stage, number)
         return helped
 
-    def candidates(self, at: int) -> list[tuple[float, int, tuple[int, ...]]]:
-        """Recomputations that would reduce memory at a stage, each as (promise, stage, tasks): the
-        estimated gain for its cost, the stage before which the tasks run, and the tasks.
-        """
+    def candidates(self, at: int) -> list[Candidate]:
+        """Recomputations that would reduce memory at a stage."""
         stages, promises = self.stages, dict[tuple[int, tuple[int, ...]], float]()
         end = at
         while end + 1 < len(stages.most) and stages.most[end + 1] > stages.limit:
