@@ -21,9 +21,9 @@ from torch._export.serde import schema
 from torch._export.serde.union import _Union
 
 from xlac.frontends.loader import load
-from xlac.frontends.torch.checked import KEYS, LEFT_OUT, TEXTS
 from xlac.frontends.torch.expressions import expression
 from xlac.frontends.torch.operations import operation
+from xlac.frontends.torch.pt2.checked import KEYS, LEFT_OUT, TEXTS
 from xlac_sdk.source import SourceError
 
 torch = pytest.importorskip("torch")

@@ -125,14 +125,10 @@ def scan_transposed(
     rs, alike = [p for p, _, on in rest if on], [r for r in rest if not r[2]]
     back = fresh([outputs[n].type for n in (*own, *yields)], "ct")
     sums = fresh([r.type for r in rs], "sum")
-    pulled = pull(
+    inner = pull(
         [outputs[n] for n in (*own, *yields)], back, [*(p for p, _, _ in carried), *xs, *rs]
     )
-    at_carry, at_xs, at_rs = (
-        pulled[:count],
-        pulled[count : count + len(xs)],
-        pulled[count + len(xs) :],
-    )
+    at_carry, at_xs, at_rs = inner[:count], inner[count : count + len(xs)], inner[count + len(xs) :]
     gives = [
         *(f or zeros(p.type) for f, (p, _, _) in zip(at_carry, carried, strict=True)),
         *(s if f is None else build.add(s, f) for f, s in zip(at_rs, sums, strict=True)),

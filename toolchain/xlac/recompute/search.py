@@ -31,8 +31,7 @@ HOT, COLD = 0.03, 0.001
 CHEAP, DEAR = 0.5, 30.0  # first and last price of memory beyond the limit
 ENOUGH = 1.002  # a plan within this factor of the cost without a limit ends the search
 
-Candidate = tuple[float, int, tuple[int, ...]]
-"""Estimated gain for its cost, the stage before which the tasks run, and the tasks."""
+Candidate = tuple[float, int, tuple[int, ...]]  # gain for its cost, stage, tasks run before it
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,8 @@ def opened(file: Path) -> Any:
             )
         ) from None
     try:
-        from xlac.frontends.torch.archive import read
-        from xlac.frontends.torch.checked import Refused
+        from xlac.frontends.torch.pt2.archive import read
+        from xlac.frontends.torch.pt2.checked import Refused
     except ModuleNotFoundError:
         raise
     except ImportError as error:

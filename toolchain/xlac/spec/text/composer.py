@@ -189,7 +189,7 @@ class _Composer:
 
     def mapping(self, event: Any, depth: int) -> YamlValue:
         start, size, style = event.start_mark, 1, event.flow_style
-        values: dict[str, YamlValue] = {}
+        items: dict[str, YamlValue] = {}
         keys: dict[str, tuple[int, int, int]] = {}
         last = ""
         get = self.parser.get_event
@@ -216,10 +216,10 @@ class _Composer:
                 and last
                 and value.data is None
                 and value.start == value.end
-                and _open(values[last])
+                and _open(items[last])
             ):
-                values[last] = self.join(
-                    values[last], YamlValue(name, 0, 0, mark.index, event.end_mark.index)
+                items[last] = self.join(
+                    items[last], YamlValue(name, 0, 0, mark.index, event.end_mark.index)
                 )
                 continue
             width = max(
@@ -228,7 +228,7 @@ class _Composer:
                 if event.end_mark.line == mark.line
                 else len(name),
             )
-            if name in values:
+            if name in items:
                 first = keys[name][0] + 1
                 self.fault(
                     "XL1005",
@@ -238,17 +238,11 @@ class _Composer:
                     width,
                 )
                 continue
-            values[name], keys[name] = value, (mark.line, mark.column, width)
+            items[name], keys[name] = value, (mark.line, mark.column, width)
             last = name
             size += value.size
         return YamlValue(
-            values,
-            start.line,
-            start.column,
-            start.index,
-            event.end_mark.index,
-            keys=keys,
-            size=size,
+            items, start.line, start.column, start.index, event.end_mark.index, keys=keys, size=size
         )
 
     def join(self, first: YamlValue, second: YamlValue) -> YamlValue:

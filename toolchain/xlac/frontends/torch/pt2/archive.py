@@ -18,7 +18,7 @@ import torch
 from torch._export.serde.schema import SCHEMA_VERSION
 from torch._export.serde.serialize import ExportedProgramDeserializer, deserialize_scalar_type
 
-from xlac.frontends.torch.checked import Refused, payloads, program
+from xlac.frontends.torch.pt2.checked import Refused, payloads, program
 
 MODEL = "model"
 SPREAD_BYTES = 1 << 30

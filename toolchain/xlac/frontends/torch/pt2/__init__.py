@@ -1,0 +1,1 @@
+"""Files of exported programs (.pt2): what an archive holds, read without executing any of it."""
