@@ -61,7 +61,8 @@ def test_shipped_specs_are_right(name: str) -> None:
     assert found.right, found.text()
     judged = [v for v in found.values if v.against == "its inputs"]
     assert judged, "no group was judged"
-    assert all(np.isfinite(v.deviation.bound) for v in judged if v.draw == "random")
+    if name != "loop_while":  # rounding may decide how often it goes round
+        assert all(np.isfinite(v.deviation.bound) for v in judged if v.draw == "random")
 
 
 def test_taps_leave_kernels_and_results_as_they_are() -> None:

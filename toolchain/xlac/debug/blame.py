@@ -15,11 +15,15 @@ import numpy as np
 from xlac.codegen.claims import kind_taken
 from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.debug.compare import ComparedModel, agree
-from xlac.driver import Lowered, executable, lower
+from xlac.debug.errors.approximation import Approximation
+from xlac.debug.errors.propagate import outputs_of
+from xlac.debug.verify.exact import estimated
+from xlac.debug.verify.subject import built_anew, promise_of, ran
+from xlac.driver import Lowered, lower
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node
-from xlac.ir.interpret import evaluate, interpret
+from xlac.ir.interpret import evaluate
 from xlac.ir.op import Array
 from xlac.memory.planner import planned
 from xlac.ops.control.control import Call, Cond, Scan, While
@@ -48,14 +52,10 @@ class Blame:
 def locate(subject: ComparedModel, tell: Callable[[str], None] = lambda line: None) -> Blame:
     """The kernel at fault, or what remains when each is right alone."""
     graph, weights = subject.optimized()
-    search = _Search(subject, weights, tell)
+    search = GroupSearch(subject, weights, tell)
     blame = search.graph(
         graph,
-        {
-            n: (_given(n, subject.inputs, weights),)
-            for n in graph.nodes()
-            if isinstance(n.op, Param)
-        },
+        {n: (_given(n, subject.given, weights),) for n in graph.nodes() if isinstance(n.op, Param)},
     )
     return blame or search.whole()
 
@@ -65,12 +65,15 @@ def _given(node: Node, inputs: Mapping[str, Array], weights: Mapping[str, Array]
     return np.asarray((weights if node.op.kind == "weight" else inputs)[node.op.name])
 
 
-class _Search:
+class GroupSearch:
+    """Runs groups alone, on values that they read, and tells what is wrong with them."""
+
     def __init__(
         self, subject: ComparedModel, weights: Mapping[str, Array], tell: Callable[[str], None]
     ) -> None:
         self.subject, self.weights, self.tell = subject, weights, tell
         self.schedules = LoweringCache(subject.target)
+        self.promise = promise_of(subject.target, subject.model)
 
     def graph(self, graph: Graph, values: Values) -> Blame | None:
         """The first group of a graph that is wrong on right inputs."""
@@ -87,7 +90,7 @@ class _Search:
     def group(self, group: Group, values: Values) -> Blame | None:
         alone, given = _alone(group, values)
         graph = alone.graph
-        wanted = interpret(graph, given, self.weights, float64=True)
+        wanted = outputs_of(graph, given, self.weights, self.promise)
         if group.kind is Kind.CONTROL:
             alone = partition(captured(graph), self.subject.target, kind_taken=kind_taken)
         names = _entries(group)
@@ -131,6 +134,12 @@ class _Search:
             )
         return Blame(f"wrong kernel {kernels}: {verdict}", names)
 
+    def handed(self, group: Group, values: Values) -> bool:
+        """Whether a group is right when weights are inputs of its kernel: nothing is packed."""
+        alone, given = _alone(group, values, constants=True)
+        wanted = outputs_of(alone.graph, given, self.weights, self.promise)
+        return not self.tried(self.lowered(alone), given, wanted)
+
     def inside(self, node: Node, values: Values) -> Blame | None:
         """The group at fault in the first iteration of a loop, in the branch that is taken, or in a
         call.
@@ -158,16 +167,12 @@ class _Search:
         return Lowered(self.subject.model, self.subject.target, groups, self.schedules, program)
 
     def tried(
-        self, lowered: Lowered, given: Mapping[str, Array], wanted: Mapping[str, Array]
+        self, lowered: Lowered, given: Mapping[str, Array], wanted: Mapping[str, Approximation]
     ) -> str:
         """How a program on the backend differs from what is wanted; or nothing."""
 
         def run() -> Mapping[str, Array]:
-            compiled = executable(lowered, self.subject.backend)
-            results = compiled(**{slot.name: given[slot.name] for slot in lowered.program.inputs})
-            return (
-                results if isinstance(results, dict) else {lowered.program.outputs[0].name: results}
-            )
+            return ran(built_anew(lowered, self.subject.backend), given)
 
         return _differs(wanted, run)
 
@@ -183,7 +188,7 @@ class _Search:
         )
         if sum(k.work.flops for k in program.kernels) > INTERPRETED:
             return Blame(plain)
-        wanted = interpret(subject.model.graph, subject.inputs, subject.model.weights, float64=True)
+        wanted = estimated(subject.model.graph, subject.given, subject.model.weights)
         if _differs(
             {s.name: wanted[s.name] for s in program.outputs},
             lambda: _interpreted(program, subject.inputs),
@@ -195,11 +200,17 @@ class _Search:
         )
 
 
-def _alone(group: Group, values: Values) -> tuple[Partition, dict[str, Array]]:
-    """A group as a program of its own, whose inputs are the values that it reads, and those."""
+def _alone(
+    group: Group, values: Values, constants: bool = False
+) -> tuple[Partition, dict[str, Array]]:
+    """A group as a program of its own, whose inputs are the values that it reads, and those; with
+    `constants` weights are inputs too.
+    """
     new: dict[Node, Node] = {}
     given: dict[str, Array] = {}
-    for number, node in enumerate(dict.fromkeys(i for i in group.inputs if not is_constant(i))):
+    for number, node in enumerate(
+        dict.fromkeys(i for i in group.inputs if (constants and i.type.rank) or not is_constant(i))
+    ):
         name = f"v{number}"
         new[node] = Node.of(Param(name, node.type))
         given[name] = np.ascontiguousarray(values[node][0])
@@ -261,7 +272,7 @@ def _interpreted(program: Program, given: Mapping[str, Array]) -> dict[str, Arra
     return outputs
 
 
-def _differs(wanted: Mapping[str, Array], run: Callable[[], Mapping[str, Array]]) -> str:
+def _differs(wanted: Mapping[str, Approximation], run: Callable[[], Mapping[str, Array]]) -> str:
     try:
         results = run()
     except Exception as error:

@@ -8,6 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlac.codegen.claims import is_kept
+from xlac.debug.errors.approximation import Approximation
+from xlac.debug.verify.deviation import deviation
+from xlac.debug.verify.exact import estimated
+from xlac.debug.verify.subject import ran, states_of
+from xlac.driver import executable, lower
 from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
@@ -18,8 +23,6 @@ from xlac.passes.weights import Weights
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
-
-TOLERANCE = {DType.F64: 1e-9, DType.F32: 1e-3, DType.F16: 3e-2, DType.BF16: 2e-1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,49 +73,43 @@ class ComparedModel:
         )
         return graph, weights
 
+    @property
+    def given(self) -> dict[str, Array]:
+        """The inputs, and the first values of states."""
+        return {**states_of(self.model.graph), **self.inputs}
+
     def interpreted(self, trace: Trace) -> RunOutcome:
-        """Interprets the optimized graph, so that nothing but the passes can be at fault."""
+        """Interprets the optimized graph in float64, so that nothing but the passes can be at
+        fault.
+        """
 
         def run() -> Mapping[str, Array]:
             graph, weights = self.optimized(trace)
-            return interpret(graph, self.inputs, weights)
+            return interpret(graph, self.given, weights, float64=True)
 
         return self._compared(run)
 
     def outcome(self) -> RunOutcome:
         """Compiles and runs, and compares with the interpreter."""
-        from xlac.driver import executable, lower
 
         def run() -> Mapping[str, Array]:
-            graph = self.model.graph
-            compiled = executable(lower(self.model, self.target), self.backend)
-            results = compiled(**{node.op.name: self.inputs[node.op.name] for node in graph.inputs})  # type: ignore[attr-defined]
-            return results if isinstance(results, dict) else {next(iter(graph.outputs)): results}
+            return ran(executable(lower(self.model, self.target), self.backend), self.inputs)
 
         return self._compared(run)
 
     def _compared(self, run: Callable[[], Mapping[str, Array]]) -> RunOutcome:
-        wanted = interpret(self.model.graph, self.inputs, self.model.weights, float64=True)
+        wanted = estimated(self.model.graph, self.given, self.model.weights)
         try:
             outputs = run()
         except Exception as error:
             return RunOutcome(type(error).__name__, str(error).partition("\n")[0])
-        apart = [
-            name for name, want in wanted.items() if not agree(want, np.asarray(outputs[name]))
-        ]
+        apart = [n for n, meant in wanted.items() if n in outputs and not agree(meant, outputs[n])]
         return (
             RunOutcome("differs", f"outputs {', '.join(apart)}") if apart else RunOutcome("right")
         )
 
 
-def agree(wanted: Array, result: Array) -> bool:
-    """Whether a result is what exact arithmetic gives, up to the rounding that its element type
-    explains.
-    """
-    if wanted.shape != result.shape:
-        return False
-    tolerance = TOLERANCE.get(DType.of(result.dtype), 0.0)
-    a, b = wanted.astype(np.float64), result.astype(np.float64)
-    finite = np.abs(a[np.isfinite(a)])
-    scale = float(finite.max(initial=0.0))
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
+def agree(meant: Approximation, found: Array) -> bool:
+    """Whether a result, in its own type or in float64, is within the error of what is meant."""
+    array = np.asarray(found)
+    return deviation(array, meant, DType.of(array.dtype)).right

@@ -67,13 +67,18 @@ def command(
     from xlac.cli.inputs import gather
     from xlac.cli.models import open_model
     from xlac.debug.verify.subject import VerifiedProgram
-    from xlac.debug.verify.verify import drawings, verified
+    from xlac.debug.verify.verify import drawings, unsound, verified
     from xlac_sdk.host.registry import find
+    from xlac_sdk.source import VerifyError
 
     choice = chosen(**options)
     model = open_model(choice)
     backend = find(choice.target)
-    program = VerifiedProgram.of(model, backend.target(choice.options.request), backend, taps)
+    target = backend.target(choice.options.request)
+    try:
+        program = VerifiedProgram.of(model, target, backend, taps)
+    except VerifyError as error:
+        return tell(unsound(model, target, error), every, as_json, junit)
     named = pairs(given, "--input")
     sets = {file.stem: gather(model, named, file, seed) for file in archives}
     if named and not sets:
@@ -86,14 +91,14 @@ def command(
         choice.spec,
         lambda line: click.echo(line, err=True),
     )
-    click.echo(found.text(every))
-    write(found, as_json, junit)
-    return 0 if found.right else 1
+    return tell(found, every, as_json, junit)
 
 
-def write(found: Verification, as_json: Path | None, junit: Path | None) -> None:
-    """Writes the reports that are asked for."""
+def tell(found: Verification, every: bool, as_json: Path | None, junit: Path | None) -> int:
+    """Prints what was found and writes the reports that are asked for; the exit code."""
     import json
+
+    click.echo(found.text(every))
 
     if as_json is not None:
         as_json.parent.mkdir(parents=True, exist_ok=True)
@@ -101,3 +106,4 @@ def write(found: Verification, as_json: Path | None, junit: Path | None) -> None
     if junit is not None:
         junit.parent.mkdir(parents=True, exist_ok=True)
         junit.write_text(found.junit(), encoding="utf-8")
+    return 0 if found.right else 1

@@ -70,9 +70,9 @@ def deviation(found: Array, meant: Approximation, dtype: DType) -> Discrepancy:
         return Discrepancy(max(found.size, 1), max(found.size, 1), found=text)
     if not found.size:
         return Discrepancy(0, 0)
-    a, b = found.astype(np.float64), wanted.astype(np.float64)
     bound = meant.bound
     with np.errstate(all="ignore"):
+        a, b = found.astype(np.float64), wanted.astype(np.float64)
         same = (found == wanted) if not dtype.is_float else (a == b) | (np.isnan(a) & np.isnan(b))
         apart = np.where(same, 0.0, np.abs(a - b))
         apart = np.where(np.isnan(apart), np.inf, apart)

@@ -4,7 +4,7 @@ its outputs, and what other engines make of the model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,33 +13,46 @@ import numpy as np
 
 from xlac.debug.errors.approximation import Approximation
 from xlac.debug.profile import place
+from xlac.debug.verify.causes import CauseSearch
 from xlac.debug.verify.deviation import deviation
 from xlac.debug.verify.engines import ENGINES, EngineUnavailable
 from xlac.debug.verify.exact import chain, estimated
 from xlac.debug.verify.nodes import GroupJudge, JudgedNode
-from xlac.debug.verify.subject import VerifiedProgram, ran
+from xlac.debug.verify.subject import VerifiedProgram, ran, same_bits, states_of
 from xlac.debug.verify.verification import VerifiedValue
 from xlac.ir.op import Array
 from xlac.model import Model
 from xlac_sdk.dtypes import DType
 
+Tell = Callable[[str], None]
 REFERENCE = "reference"
 """The engine that is the meaning of the model, in float64."""
+
+OURS = (REFERENCE, "its inputs")
+"""What values are compared with that no other engine computes."""
 
 
 class DrawJudge:
     """A program judged for one set of inputs."""
 
-    def __init__(self, program: VerifiedProgram, draw: str, inputs: Mapping[str, Array]) -> None:
+    def __init__(
+        self, program: VerifiedProgram, draw: str, inputs: Mapping[str, Array], tell: Tell
+    ) -> None:
         self.program, self.draw = program, draw
-        self.inputs = {**inputs, **program.states()}
+        self.inputs = {**inputs, **states_of(program.model.graph)}
+        self.tell = tell
         self.notes: list[str] = []
-        self.causes: list[str] = []
+        self.symptoms: list[str] = []  # that tell of a fault, but not where it is
+        self.wrong: list[JudgedNode] = []
+        self.judge: GroupJudge | None = None
+        self.passes_wrong = False
 
     def judged(
-        self, against: Sequence[str], source: Path | None
+        self, against: Sequence[str], source: Path | None, first: bool
     ) -> tuple[list[VerifiedValue], list[str], list[str]]:
-        """Every comparison, remarks and causes."""
+        """Every comparison, remarks and causes. The `first` inputs are those that races are looked
+        for with.
+        """
         found = ran(self.program.compiled, self.inputs)
         model = self.program.model
         exact = estimated(model.graph, self.inputs, model.weights)
@@ -49,7 +62,26 @@ class DrawJudge:
         for name in against:
             if name != REFERENCE:
                 values += self._engine(name, source, found, exact, REFERENCE not in against)
-        return values, self.notes, self.causes
+        search = CauseSearch(self.program, self.inputs, found, self.tell)
+        wrong = self.symptoms or any(not v.right for v in values if v.against in OURS)
+        causes = search.unsound() if first else []
+        if not causes:
+            causes = self._causes(search) if wrong else search.unsteady() if first else []
+        return values, self.notes, causes
+
+    def _causes(self, search: CauseSearch) -> list[str]:
+        """What is at fault where something is wrong."""
+        causes: list[str] = []
+        if self.wrong:
+            assert self.judge is not None
+            causes = search.of_node(self.judge, self.wrong[0])
+        if not causes and self.passes_wrong:
+            causes = search.of_passes()
+        if not causes:
+            causes = search.stale() or search.unsteady()
+        if not causes and self.judge is None:
+            causes = search.of_passes()
+        return causes or self.symptoms
 
     def _outputs(
         self, found: Mapping[str, Array], exact: Mapping[str, Approximation]
@@ -69,19 +101,21 @@ class DrawJudge:
         again, left = program.tapped_run(self.inputs)
         for name, array in found.items():
             if not same_bits(array, again[name]):
-                self.causes.append(
+                self.symptoms.append(
                     f"output '{name}' of the program is not that of the same kernels with copies "
                     "between them: a race, or code in the cache that is not this program's"
                 )
         lowered = program.lowered
-        judge = GroupJudge(lowered, self.inputs, left, program.promise)
+        self.judge = judge = GroupJudge(lowered, self.inputs, left, program.promise)
         graph = lowered.partition.graph
         outputs, between = chain(graph, self.inputs, lowered.model.weights, set(left))
         for judged in judge.all():
+            if not judged.own.right:
+                self.wrong.append(judged)
             yield self._node(judged, left, between)
         for name, node in graph.outputs.items():
             if name in again and not same_bits(again[name], judge.value(node)):
-                self.causes.append(
+                self.symptoms.append(
                     f"output '{name}' is not what the last group left: the steps that write it"
                 )
         self._passes(outputs, exact)
@@ -110,7 +144,10 @@ class DrawJudge:
                 continue
             off = deviation(value, replace_type(exact[name], value), _type(value))
             if not off.right:
-                self.causes.append(f"output '{name}': a pass changed what the graph means ({off})")
+                self.passes_wrong = True
+                self.symptoms.append(
+                    f"output '{name}': a pass changed what the graph means ({off})"
+                )
 
     def _weighed(
         self, outputs: list[VerifiedValue], nodes: list[VerifiedValue]
@@ -118,7 +155,7 @@ class DrawJudge:
         """Outputs are not judged where every node explains what it adds: then errors are inherited
         from rounding that is promised.
         """
-        explained = bool(nodes) and not self.causes and all(v.right for v in nodes)
+        explained = bool(nodes) and not self.symptoms and all(v.right for v in nodes)
         for value in outputs:
             if not value.right and explained:
                 self.notes.append(
@@ -160,16 +197,6 @@ class DrawJudge:
                 )
             made.append(VerifiedValue(self.draw, output, name, off, judged=judged))
         return made
-
-
-def same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays are equal to the bit; any NaN is as any other."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    if a.tobytes() == b.tobytes():
-        return True
-    with np.errstate(all="ignore"):
-        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
 
 
 def replace_type(meant: Approximation, value: Array) -> Approximation:

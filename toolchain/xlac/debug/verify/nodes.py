@@ -108,7 +108,8 @@ class GroupJudge:
 
 def _wide(array: Array) -> Array:
     floats = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-    return array.astype(np.float64, copy=False) if floats else array
+    with np.errstate(all="ignore"):
+        return array.astype(np.float64, copy=False) if floats else array
 
 
 # ---- bodies that read weights without being handed them ------------------------------------------

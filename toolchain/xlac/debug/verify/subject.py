@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from xlac.debug.errors.sums import Promise
 from xlac.debug.verify.taps import Tapped, tapped
-from xlac.driver import Lowered, executable, lower
-from xlac.ir.graph import Node
+from xlac.driver import Lowered, agreed, executable, lower
+from xlac.ir.dims import static
+from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.model import Model
 from xlac.ops.tensor.leaf import Param
@@ -33,6 +36,34 @@ def ran(compiled: Compiled, inputs: Mapping[str, Array]) -> dict[str, Array]:
     out = {s.name: np.zeros(s.extents({}), s.dtype.numpy) for s in program.outputs}
     compiled.run({s.name: inputs[s.name] for s in program.inputs}, out)
     return out
+
+
+def built_anew(lowered: Lowered, backend: Backend) -> Compiled:
+    """A program that is compiled now, whatever the cache holds."""
+    lowered = agreed(lowered, backend)
+    program, target = lowered.program, lowered.target
+    with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
+        artifact = backend.build(backend.emit(program, target), Path(folder))
+        return Compiled(program, target, backend.load(artifact, program, target))
+
+
+def states_of(graph: Graph) -> dict[str, Array]:
+    """The first value of every state: zeros."""
+    return {
+        n.op.name: np.zeros(static(n.type.shape), n.type.dtype.numpy)
+        for n in graph.nodes()
+        if isinstance(n.op, Param) and n.op.kind == "state"
+    }
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays are equal to the bit; any NaN is as any other."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.tobytes() == b.tobytes():
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
 
 
 @dataclass(eq=False)
@@ -68,14 +99,6 @@ class VerifiedProgram:
     def promise(self) -> Promise:
         """Which bounds hold."""
         return promise_of(self.target, self.model)
-
-    def states(self) -> dict[str, Array]:
-        """The first value of every state: zeros."""
-        return {
-            n.op.name: np.zeros(n.type.shape, n.type.dtype.numpy)  # type: ignore[arg-type]
-            for n in self.model.graph.nodes()
-            if isinstance(n.op, Param) and n.op.kind == "state"
-        }
 
     def tapped_run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], dict[Node, Array]]:
         """The outputs of the program with taps, and what each node left. Needs taps."""

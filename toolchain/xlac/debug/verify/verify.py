@@ -19,11 +19,13 @@ from xlac.debug.verify.verification import Verification, VerifiedValue
 from xlac.driver import specialized
 from xlac.frontends.loader import load
 from xlac.ir.op import Array
+from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.options import CompileOptions
 from xlac_sdk.host.registry import find
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.source import Diagnostic, SourceError, VerifyError
 from xlac_sdk.support.choices import chosen
+from xlac_sdk.target import Target
 
 LARGE = 2e8  # operations of a call from which on only random inputs are drawn unless asked for
 Inputs = Mapping[str, Array]
@@ -68,7 +70,11 @@ def verify(
     backend = find(target)
     file = Path(source) if isinstance(source, str | os.PathLike) else None
     begun = time.perf_counter()
-    program = VerifiedProgram.of(model, backend.target(options.request), backend, taps)
+    facts = backend.target(options.request)
+    try:
+        program = VerifiedProgram.of(model, facts, backend, taps)
+    except VerifyError as error:
+        return unsound(model, facts, error)
     drawn = drawings(program, _sets(inputs), draws, seed)
     return verified(program, drawn, against, file, begun=begun)
 
@@ -92,7 +98,8 @@ def verified(
         notes.append(f"groups are not judged one by one: {program.taps}")
     for draw, inputs in drawn.items():
         tell(f"inputs: {draw}")
-        found, said, why = DrawJudge(program, draw, inputs).judged(against, source)
+        judge = DrawJudge(program, draw, inputs, tell)
+        found, said, why = judge.judged(against, source, first=not values)
         values += found
         notes += [n for n in said if n not in notes]
         causes += [c for c in why if c not in causes]
@@ -104,6 +111,12 @@ def verified(
         tuple(notes),
         time.perf_counter() - started,
     )
+
+
+def unsound(model: Model, target: Target, error: VerifyError) -> Verification:
+    """The verdict on a program that does not verify, and so is not run."""
+    cause = f"the program does not verify: {error}"
+    return Verification(model.name, target.name, (), (cause,))
 
 
 def _sets(inputs: Mapping[str, Any] | None) -> dict[str, Inputs]:
