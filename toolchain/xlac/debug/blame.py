@@ -88,6 +88,7 @@ class GroupSearch:
         return None
 
     def group(self, group: Group, values: Values) -> Blame | None:
+        """What is wrong with a group on the values that it reads; None where it is right."""
         alone, given = _alone(group, values)
         graph = alone.graph
         wanted = outputs_of(graph, given, self.weights, self.promise)
@@ -163,6 +164,7 @@ class GroupSearch:
         return None
 
     def lowered(self, groups: Partition) -> Lowered:
+        """The program of some groups."""
         program = planned(groups, self.schedules.lowered(groups), self.weights)[0]
         return Lowered(self.subject.model, self.subject.target, groups, self.schedules, program)
 
