@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
     from xlac_sdk.kernel_ir.kernel import Kernel
+    from xlac_sdk.machine.measuring import Probes
     from xlac_sdk.programs.program import Call, Program
 
 
@@ -111,6 +112,12 @@ class Backend(ABC):
         """The target of a request. Raises SourceError for an unknown CPU, triple or
         architecture.
         """
+
+    def probes(self, target: Target) -> Probes | None:
+        """What measures the machine of a target, which is this one, for `xlac doctor --measure`;
+        None if nothing does.
+        """
+        return None
 
     @abstractmethod
     def emit(self, program: Program, target: Target) -> dict[str, str]:

@@ -40,6 +40,9 @@ class Request:
     size: bool = False  # prefer small code over fast code
     # for another machine, or a later run: only features that were asked for may be used
     ahead: bool = False
+    # facts of `MachineFacts`, by name, that replace those of the processor where no sum's order
+    # depends on them: what was measured, or what a file says
+    facts: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.threads, int) or not 1 <= self.threads <= MAX_THREADS:

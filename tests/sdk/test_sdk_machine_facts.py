@@ -39,6 +39,7 @@ def test_digests_tell_every_fact_apart() -> None:
     ]
     assert len({one.digest for one in (base, *others)}) == len(LIMITS) + 1
     assert MachineFacts().digest == base.digest and len(base.digest) == 16
+    assert MachineFacts(issue=4).digest == MachineFacts(issue=4.0).digest
 
 
 def _other(value: float) -> float:

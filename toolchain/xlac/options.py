@@ -12,6 +12,7 @@ from typing import Any, Literal
 from xlac.settings import settings
 from xlac.support.dependencies import content
 from xlac.support.failures import Asked, kinds
+from xlac.support.measured_facts import Facts, kept
 from xlac_sdk.target import Request
 
 
@@ -37,6 +38,9 @@ class CompileOptions:
     verify_each: bool = False
     max_memory: int | str | None = None  # of a call: bytes, or text as `512M`
     allow_kernels: bool | None = None  # hand-written ones; None: to need one is an error
+    # facts of the machine that replace its processor's; None: what was measured of this one, where
+    # it is the one compiled for
+    facts: Facts | None = None
 
     @property
     def request(self) -> Request:
@@ -44,7 +48,10 @@ class CompileOptions:
         be.
         """
         threads = self.threads or settings().threads
-        return Request(cpu=self.cpu, triple=self.triple, arch=self.arch, threads=threads)
+        facts = self.facts
+        if facts is None:
+            facts = () if self.cpu or self.triple or self.arch else kept()
+        return Request(self.cpu, self.triple, arch=self.arch, threads=threads, facts=facts)
 
     @property
     def checks(self) -> tuple[str, ...]:

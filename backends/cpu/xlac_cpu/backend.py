@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from xlac_cpu.run.executable import CpuExecutable
     from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
+    from xlac_sdk.machine.measuring import Probes
 
 LARGE = 16 << 20  # bytes of a program's constants from which LLVM's memory is released first
 
@@ -89,6 +90,11 @@ class CpuBackend(Backend):
             fastcall.code()
             resident.give_back()
         return CpuExecutable(code, program, target)
+
+    def probes(self, target: Target) -> Probes:
+        from xlac_cpu.run import probes
+
+        return probes.probes(target.hardware)
 
     def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
         """A shared library of the objects, if there is a linker: the system loads it

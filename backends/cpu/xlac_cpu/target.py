@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
 from xlac_cpu.emit.arithmetic import NATIVE
-from xlac_cpu.llvm.host import caches, host
+from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.process import ask
 from xlac_cpu.machine import Machine
+from xlac_cpu.processors import shipped
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.machine_facts import MachineFacts
+from xlac_sdk.machine.system_facts import system_facts
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import nearest
 from xlac_sdk.target import Request, Target
@@ -33,8 +34,9 @@ def target(request: Request) -> Target:
         if not (request.cpu or request.triple or request.features)
         else _asked(request)
     )
-    own = found.triple == host().triple and not request.cpu
-    l1, l2, l3 = caches() if own else (32 << 10, 512 << 10, 8 << 20)
+    own = found.triple == host().triple and request.cpu in ("", "native")
+    facts = shipped(found.cpu, system_facts() if own else {})
+    hardware = replace(facts, **dict(request.facts))
     # AVX-512 scales by powers of two
     has = {Primitive.FMA: found.fma, Primitive.LDEXP: found.is_x86 and found.masked}
     dots = found.dot_kinds
@@ -51,7 +53,8 @@ def target(request: Request) -> Target:
         gathers=found.gathers,
         fma=found.fma,
         threads=max(1, request.threads),
-        hardware=MachineFacts(l1_bytes=l1, l2_bytes=l2, l3_bytes=l3),
+        hardware=hardware,
+        unmeasured=None if hardware == facts else facts,
         pointer_bits=found.pointer_bits,
         byte_tables=bool(found.tables),
         primitives=NATIVE - absent,

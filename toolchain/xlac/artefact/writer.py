@@ -26,6 +26,7 @@ from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def describe(
             backend=version_of(backend),
             spec=source.spec,
             weights=source.weights,
-            machines=tuple(v.target.machine for v in variants),
+            machines=tuple(_machine(v.target) for v in variants),
             options=dict(source.options),
         ),
         files={
@@ -173,6 +174,12 @@ def describe(
             if p.is_file()
         },
     )
+
+
+def _machine(target: Target) -> dict[str, Any]:
+    """What identifies a machine, and the facts that schedules were chosen by."""
+    hardware = target.hardware
+    return {**target.machine, "hardware": hardware.to_json(), "hardware_digest": hardware.digest}
 
 
 def weights_hash(weights: Mapping[str, Array]) -> str:

@@ -20,13 +20,14 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xlac.cache.fingerprint import compiler, machine
+from xlac.cache.fingerprint import compiler
 from xlac.cache.slots import constants_of, slot_from_json, slot_to_json, write_constants
 from xlac.cache.store import Cache
 from xlac.options import CompileOptions
 from xlac.settings import settings
 from xlac.support.dependencies import Files, content, unchanged
 from xlac.support.digest import digest
+from xlac.support.measured_facts import machine
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dims import Symbol
 from xlac_sdk.host.registry import find

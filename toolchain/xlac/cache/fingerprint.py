@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
-from itertools import takewhile
 
 import numpy as np
 
@@ -47,24 +46,6 @@ def _files(folder: str) -> list[str]:
             elif entry.name != "__pycache__":
                 descriptions += _files(entry.path)
     return descriptions
-
-
-@cache
-def machine() -> str:
-    """What identifies this processor, whose features decide what code is made for it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            first = list(takewhile(str.strip, file))  # of many, each of which takes time to be told
-        facts = [
-            line
-            for line in first
-            if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")
-        ]
-    except OSError:
-        import platform
-
-        facts = [platform.machine(), platform.processor()]
-    return digest(sys.platform, str(sys.maxsize), *facts)
 
 
 def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:

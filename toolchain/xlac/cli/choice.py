@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xlac.cli.facts import facts_given
+
 if TYPE_CHECKING:
     from xlac.codegen.schedules.document import Asked
     from xlac.memory.limit import MemoryLimit
@@ -132,6 +134,7 @@ def chosen(
     entry: str | None = None,
     max_memory: str | None = None,
     allow_kernels: bool | None = None,
+    facts: str | None = None,
 ) -> Chosen:
     """The values of these groups of options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
@@ -152,6 +155,7 @@ def chosen(
         verify_each=verify_each,
         max_memory=max_memory,
         allow_kernels=allow_kernels,
+        facts=None if facts is None else facts_given(facts),
     )
     return Chosen(spec, target, options, allow_outside, entry)
 

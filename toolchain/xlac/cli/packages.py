@@ -79,5 +79,7 @@ def machines(
             problem = "what is compiled ahead of time runs on its caller's thread"
             raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
         choice = choice.with_options(threads=1)
+    if choice.options.facts is None:  # what is built does not depend on what was measured here
+        choice = choice.with_options(facts=())
     asked = [choice.with_options(cpu=cpu.strip()).options.request for cpu in cpus]
     return [backend.target(replace(one, size=small, ahead=True)) for one in asked]

@@ -1,11 +1,8 @@
-"""This computer: its processor as LLVM describes it, and its caches."""
+"""This computer: its processor as LLVM describes it."""
 
 from __future__ import annotations
 
-import platform
-import subprocess
 from functools import cache
-from pathlib import Path
 
 from xlac_cpu.llvm import resident
 from xlac_cpu.machine import Machine
@@ -51,30 +48,3 @@ def host() -> Machine:
         else "",
         dots="vpdpbusd" if flags.get("avx512vnni" if wide else "avxvnni") else "pmaddwd",
     )
-
-
-@cache
-def caches() -> tuple[int, int, int]:
-    """Bytes of the first-, second- and third-level data caches of this computer, or conservative
-    defaults.
-    """
-    found: dict[int, int] = {}
-    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            level, kind, size = (
-                (entry / name).read_text().strip() for name in ("level", "type", "size")
-            )
-            if kind != "Instruction":
-                found[int(level)] = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(
-                    size[-1], 0
-                )
-        except (OSError, ValueError):
-            continue
-    if platform.system() == "Darwin" and not found:
-        for number, name in ((1, "hw.l1dcachesize"), (2, "hw.l2cachesize"), (3, "hw.l3cachesize")):
-            told = subprocess.run(
-                ["sysctl", "-n", name], capture_output=True, text=True, check=False
-            ).stdout.strip()
-            if told.isdigit() and int(told):
-                found[number] = int(told)
-    return found.get(1, 32 << 10), found.get(2, 512 << 10), found.get(3, found.get(2, 8 << 20))

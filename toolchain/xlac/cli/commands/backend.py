@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from xlac.cli.backend_test import test
+
+if TYPE_CHECKING:
+    from xlac_sdk.target import Target
 
 
 @click.group(name="backend")
@@ -102,6 +106,7 @@ def info(name: str, arch: str) -> None:
         "caches": " · ".join(
             f"{n >> 10} KiB" for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes)
         ),
+        "facts": _facts(target),
         "native": " ".join(p.value for p in Primitive if p in target.primitives),
         "expanded": " ".join(expanded) or "nothing",
         "lacks": " ".join(sorted(f"{p.value}:{d.value}" for p, d in target.lacks)) or "nothing",
@@ -117,6 +122,17 @@ def info(name: str, arch: str) -> None:
     for key, value in rows.items():
         table.add_row(key, escape(value))
     Console().print(table)
+
+
+def _facts(target: Target) -> str:
+    """The facts of a target's hardware beside its caches, and which of them were measured."""
+    now, before = target.hardware.to_json(), target.shipped.hardware.to_json()
+    words = [
+        f"{name} {value}{'' if value == before[name] else ' (measured)'}"
+        for name, value in now.items()
+        if name not in ("l1_bytes", "l2_bytes", "l3_bytes")
+    ]
+    return ", ".join(words)
 
 
 @command.command()

@@ -12,6 +12,7 @@ import click
 from xlac.cli.amounts import size
 from xlac.cli.built import announced, loss_of, pass_observers, tell
 from xlac.cli.choice import Chosen, chosen, refuse_writing, variants
+from xlac.cli.facts import facts_option
 from xlac.cli.models import open_model, read_graph
 from xlac.cli.options import (
     memory_option,
@@ -42,6 +43,7 @@ MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
 @schedule_option
 @pass_options
 @memory_option
+@facts_option
 @click.option(
     "-o",
     "--output",

@@ -12,10 +12,20 @@ if TYPE_CHECKING:
 
 
 @click.command(name="doctor")
-def command() -> int:
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure the rates of this machine's caches and memory, for later compilations.",
+)
+def command(measure: bool) -> int:
     """Check this installation: versions, backends, compilers; compile and run a tiny model on each
     target.
+
+    With --measure do nothing but measure this machine, some seconds; what was steady is kept until
+    it is measured again, and later compilations for this machine choose schedules by it.
     """
+    if measure:
+        return _measure()
     import platform
     import shutil
     import sys
@@ -48,6 +58,22 @@ def command() -> int:
             click.echo(f"target {target:<12} not installed: pip install xlac-{target}")
             healthy &= target != "cpu"
     return 0 if healthy else 1
+
+
+def _measure() -> int:
+    """Measures, shows and keeps facts of this machine; fails where nothing was steady."""
+    from xlac.debug.measure import keep
+    from xlac.debug.measure import measure as measured
+    from xlac_sdk.host.registry import find
+
+    found = measured(find("cpu"), click.echo)
+    if not found.facts:
+        click.echo("nothing was steady: what was kept before stays; measure on an idle machine")
+        return 1
+    file = keep(found)
+    click.echo(", ".join(f"{name} {value:g}" for name, value in sorted(found.facts.items())))
+    click.echo(f"kept in {file}")
+    return 0
 
 
 def message_with_hint(error: XlacError) -> str:

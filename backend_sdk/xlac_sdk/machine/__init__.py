@@ -1,0 +1,1 @@
+"""What this machine is like: what its system tells, and what is measured."""

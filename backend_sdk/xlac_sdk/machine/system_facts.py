@@ -1,0 +1,118 @@
+"""The facts that a system tells of its processor: caches, their lines, ways and sharers, pages; and
+how many processors this process may use. Nothing is measured.
+
+The names and units are those of `MachineFacts`; what a system does not tell is left out. Linux has
+it in /sys, macOS in sysctl.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+
+CACHES = "/sys/devices/system/cpu/cpu0/cache"
+GROUP = "/sys/fs/cgroup"
+SCALE = {"K": 10, "M": 20, "G": 30}
+MOST_WAYS = 4096  # more are a fully associative cache, as some systems tell
+
+
+@cache
+def system_facts(folder: str = CACHES) -> dict[str, int]:
+    """What the system tells, by the names of `MachineFacts`; empty where it tells nothing."""
+    found: dict[str, int] = {}
+    for number in range(8):
+        entry = f"{folder}/index{number}"
+        kind = _text(f"{entry}/type")
+        if not kind:
+            break
+        if kind != "Instruction":
+            _add(found, entry, _text(f"{entry}/level"))
+    if not found and sys.platform == "darwin":
+        return _apple()
+    if found and "l3_bytes" not in found and "l2_bytes" in found:
+        found["l3_bytes"] = found["l2_bytes"]  # nothing lies between it and memory
+    if found:
+        found["page_bytes"] = os.sysconf("SC_PAGE_SIZE")
+    return found
+
+
+def processors() -> float:
+    """Processors that this process may use: those it is bound to, and no more than a container's
+    quota, which need not be whole.
+    """
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(float(bound or 1), quota())
+
+
+def quota(group: str = GROUP) -> float:
+    """Processors that the control group of this process may use in the mean; infinite without a
+    limit.
+    """
+    words = _text(f"{group}/cpu.max").split()  # "max 100000" or "150000 100000"
+    if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
+        return int(words[0]) / max(1, int(words[1]))
+    limit, period = (_text(f"{group}/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
+    if limit.isdigit() and period.isdigit():
+        return int(limit) / max(1, int(period))
+    return float("inf")
+
+
+def _add(found: dict[str, int], entry: str, level: str) -> None:
+    """Adds the facts of one data cache."""
+    size = _text(f"{entry}/size")
+    if level not in ("1", "2", "3") or not size[:-1].isdigit():
+        return
+    found[f"l{level}_bytes"] = int(size[:-1]) << SCALE.get(size[-1], 0)
+    ways, line = _text(f"{entry}/ways_of_associativity"), _text(f"{entry}/coherency_line_size")
+    if level != "3" and ways.isdigit() and int(ways) <= MOST_WAYS:
+        found[f"l{level}_ways"] = int(ways)
+    if level != "1":
+        found[f"l{level}_sharers"] = _members(_text(f"{entry}/shared_cpu_list"))
+    if line.isdigit() and int(line):
+        found["line_bytes"] = int(line)
+
+
+def _members(text: str) -> int:
+    """How many numbers a list such as `0-3,8` has."""
+    count = 0
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            count += int(last) - int(first) + 1 if last.isdigit() else 1
+    return count
+
+
+def _text(file: str) -> str:
+    """A short file without its last line end; empty where there is none."""
+    try:
+        place = os.open(file, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(place, 256).decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(place)
+
+
+def _apple() -> dict[str, int]:
+    """The same on macOS, of the performance cores where there are several kinds."""
+    import subprocess
+
+    names = {
+        "l1_bytes": "hw.l1dcachesize",
+        "l2_bytes": "hw.l2cachesize",
+        "l3_bytes": "hw.l3cachesize",
+        "line_bytes": "hw.cachelinesize",
+        "page_bytes": "hw.pagesize",
+    }
+    found = {}
+    for name, key in names.items():
+        told = subprocess.run(["sysctl", "-n", key], capture_output=True, text=True, check=False)
+        if told.stdout.strip().isdigit() and int(told.stdout):
+            found[name] = int(told.stdout)
+    if "l2_bytes" in found:
+        found.setdefault("l3_bytes", found["l2_bytes"])
+    return found

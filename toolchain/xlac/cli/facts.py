@@ -1,0 +1,57 @@
+"""--facts and its value: facts of a machine, of a file or of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from xlac.support.measured_facts import Facts, kept
+from xlac_sdk.machine.system_facts import system_facts
+from xlac_sdk.machine_facts import LIMITS
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.choices import nearest
+
+HOST = "host"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def facts_option(function: Command) -> Command:
+    """--facts, of commands that build."""
+    return click.option(
+        "--facts",
+        default=None,
+        metavar="FILE|host",
+        help="Choose schedules by these facts of the machine: a YAML file, or what the system "
+        "tells of this one and `xlac doctor --measure` found.",
+    )(function)
+
+
+def facts_given(text: str) -> Facts:
+    """Facts by name, in order. Raises SourceError for a file that cannot be read, and for every
+    entry that is no fact or out of bounds.
+    """
+    if text == HOST:
+        return tuple(sorted({**system_facts(), **dict(kept())}.items()))
+    from xlac.spec.text import yaml
+
+    source = yaml.read(Path(text))
+    given = source.root.plain()
+    if not isinstance(given, Mapping):
+        problem = "it must be a mapping of facts by name, such as l2_bytes: 1048576"
+        raise SourceError(Diagnostic("XL5042", problem, source.span(())))
+    problems = []
+    for name, value in given.items():
+        limit = LIMITS.get(name)
+        if limit is None:
+            hint = nearest(str(name), list(LIMITS), f"they are {', '.join(LIMITS)}")
+            span = source.key_span((name,))
+            problems.append(Diagnostic("XL5042", f"'{name}' is no fact", span, hint))
+        elif not limit.holds(value):
+            problem = f"{name} must be {limit.wanted}, not {value!r}"
+            problems.append(Diagnostic("XL5042", problem, source.span((name,))))
+    if problems:
+        raise SourceError(*problems)
+    return tuple(sorted(given.items()))

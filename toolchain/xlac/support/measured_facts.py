@@ -1,0 +1,90 @@
+"""What was measured of this machine, as `xlac doctor --measure` left it in the cache's folder: one
+small file, found by every compilation for this machine and replaced by the next measurement.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import cache
+from itertools import takewhile
+from typing import Any
+
+from xlac.settings import settings
+from xlac.support.digest import digest
+from xlac_sdk.machine.system_facts import system_facts
+from xlac_sdk.machine_facts import LIMITS, MEASURED
+
+FILE = "measured-facts.json"
+
+Facts = tuple[tuple[str, Any], ...]
+"""Facts of `MachineFacts` by name, in order."""
+
+
+@cache
+def machine() -> str:
+    """What identifies this processor: its features decide what code is made for it, and what the
+    system tells of its caches how that code is blocked.
+    """
+    import sys
+
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            first = list(takewhile(str.strip, file))  # of many, each of which takes time to be told
+        facts = [
+            line
+            for line in first
+            if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")
+        ]
+    except OSError:
+        import platform
+
+        facts = [platform.machine(), platform.processor()]
+    told = sorted(system_facts().items())  # of one model, hypervisors tell different sizes
+    return digest(sys.platform, str(sys.maxsize), repr(told), *facts)
+
+
+def place() -> str | None:
+    """The file of what was measured; None without a cache."""
+    folder = settings().cache
+    return None if folder is None else os.path.join(folder, FILE)
+
+
+def kept() -> Facts:
+    """What was measured of this machine; empty if nothing was, or of another one, or the file is
+    damaged.
+    """
+    file = place()
+    try:
+        with open(file or "", encoding="utf-8") as opened:
+            record = json.load(opened)
+        if record["machine"] != machine():
+            return ()
+        return ordered(record["facts"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
+
+
+def ordered(facts: Mapping[str, Any]) -> Facts:
+    """Measured facts in order of name. Raises ValueError for what is none, or out of bounds."""
+    for name, value in facts.items():
+        if name not in MEASURED or not LIMITS[name].holds(value):
+            raise ValueError(name)
+    return tuple(sorted(facts.items()))
+
+
+def keep(facts: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+    """Writes what was measured, with what is `told` about how, and returns the file's name. Raises
+    OSError, and ValueError where there is no cache to write to.
+    """
+    file = place()
+    if file is None:
+        raise ValueError("XLAC_CACHE=off")
+    os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+    record = {"machine": machine(), "facts": dict(ordered(facts)), "measured": dict(told)}
+    room = f"{file}.{os.getpid()}"
+    with open(room, "w", encoding="utf-8") as opened:
+        opened.write(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    os.replace(room, file)
+    return file
