@@ -84,3 +84,23 @@ def test_determinants_of_singular_matrices(a: list[list[float]]) -> None:
         assert not np.isfinite(gradient).all()
     else:
         np.testing.assert_allclose(gradient, wanted, 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 3, 3)])
+@pytest.mark.parametrize("complete", [True, False])
+def test_qr(shape: tuple[int, ...], complete: bool) -> None:
+    """A complete Q with more rows than columns has the derivative of the reflections."""
+    arrays = {"a": RNG.normal(size=shape)}
+    compare(*applied("qr", arrays, complete=complete), arrays, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_eigh(lower: bool) -> None:
+    arrays = {"a": RNG.normal(size=(2, 4, 4))}
+    compare(*applied("eigh", arrays, lower=lower), arrays, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+def test_svd(shape: tuple[int, ...]) -> None:
+    arrays = {"a": RNG.normal(size=shape)}
+    compare(*applied("svd", arrays, full_matrices=False), arrays, tolerance=1e-5)

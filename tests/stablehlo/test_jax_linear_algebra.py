@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xlac
+from xlac_sdk.source import SourceError
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -16,6 +17,12 @@ jnp = jax.numpy
 from jax.scipy import linalg as scipy_linalg
 
 RNG = np.random.default_rng(4)
+
+
+def absolute(found: Any) -> Any:
+    """Vectors without their signs."""
+    return jax.tree.map(jnp.abs, found)
+
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "lu": jax.lax.linalg.lu,
@@ -28,6 +35,15 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "gradient of solve": jax.grad(lambda a: (jnp.linalg.solve(a, a * 2 + 1) ** 2).sum()),
     "gradient of det": jax.grad(lambda a: jnp.linalg.det(a).sum()),
     "gradient of lu": jax.grad(lambda a: (jax.lax.linalg.lu(a)[0] ** 2).sum()),
+    "qr": jnp.linalg.qr,
+    "complete qr": lambda a: jnp.linalg.qr(a[..., :-1], mode="complete"),
+    "eigh": lambda a: absolute(jnp.linalg.eigh(a + a.swapaxes(-1, -2))),
+    "svd": lambda a: absolute(jnp.linalg.svd(a)),
+    "singular values": lambda a: jnp.linalg.svd(a[..., 1:, :], compute_uv=False),
+    "pinv": lambda a: jnp.linalg.pinv(a[..., :2]),
+    "gradient of qr": jax.grad(lambda a: (jnp.linalg.qr(a)[1] ** 2).sum() + a.sum()),
+    "gradient of eigh": jax.grad(lambda a: (jnp.linalg.eigh(a @ a.swapaxes(-1, -2))[0] ** 2).sum()),
+    "gradient of svd": jax.grad(lambda a: (jnp.linalg.svd(a, full_matrices=False)[1] ** 3).sum()),
 }
 
 
@@ -43,3 +59,16 @@ def test_results_are_those_of_jax(name: str) -> None:
         for x, y in zip(found, wanted, strict=True):
             assert x.dtype == y.dtype and x.shape == y.shape
             np.testing.assert_allclose(x, y, exact, exact)
+
+
+def test_matrices_without_an_answer_are_nan() -> None:
+    a = np.array([[1.0, np.nan], [2.0, 3.0]], np.float32)
+    for function in (jnp.linalg.eigh, jnp.linalg.svd):
+        for found in jax.tree.leaves(xlac.from_jax(function, a)(a)):
+            assert np.isnan(found).all()
+
+
+def test_complex_matrices_are_refused() -> None:
+    a = np.eye(2, dtype=np.complex64)
+    with pytest.raises(SourceError, match=r"lapack_cgetrf_ffi.*XL7209|XL7209.*lapack_cgetrf_ffi"):
+        xlac.from_jax(jnp.linalg.inv, a)(a)

@@ -26,6 +26,30 @@ SOLVED = (
 FORMAT = "<{exponent_bits = 5 : i32, mantissa_bits = 2 : i32}>"
 TRANSFORM = "<{fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 4>}>"
 COMPLEX, HALF = "tensor<4xcomplex<f32>>", "tensor<3xcomplex<f32>>"
+LINE, WHOLE, REPORT = "tensor<3xf32>", "tensor<3xi32>", "tensor<i32>"
+LAPACK = (
+    ("getrf", "", [SQUARE], [SQUARE, WHOLE, REPORT]),
+    ("geqrf", "", [SQUARE], [SQUARE, LINE]),
+    ("orgqr", "", [SQUARE, LINE], [SQUARE]),
+    ("syevd", "mode = 86 : ui8, uplo = 76 : ui8", [SQUARE], [SQUARE, LINE, REPORT]),
+    ("gesdd", "mode = 65 : ui8", [SQUARE], [SQUARE, LINE, SQUARE, SQUARE, REPORT]),
+)
+
+
+def lapack(name: str, given: str, takes: list[str], gives: list[str]) -> str:
+    """A call of one of LAPACK's functions as a program."""
+    count, types = len(gives), ", ".join(gives)
+    found = [f"%0#{n}" if count > 1 else "%0" for n in range(count)]
+    operands = ", ".join(f"%arg{n}" for n in range(len(takes)))
+    return main(
+        takes,
+        gives,
+        f"    %0{f':{count}' if count > 1 else ''} = stablehlo.custom_call @lapack_s{name}_ffi"
+        f"({operands}) {{mhlo.backend_config = {{{given}}}}} : ({', '.join(takes)}) -> "
+        f"({types})\n    return {', '.join(found)} : {types}",
+    )
+
+
 OTHERS = (
     *(unary(f"chlo.{name}", F32, F32) for name in UNARY.split()),
     *(binary(f"chlo.{name}", F32, F32) for name in ("next_after", "polygamma", "zeta")),
@@ -44,13 +68,7 @@ OTHERS = (
     unary("stablehlo.convert", CODES, F32),
     unary("stablehlo.convert", F32, CODES),
     binary("stablehlo.triangular_solve", SQUARE, SQUARE, SOLVED),
-    main(
-        [SQUARE],
-        [SQUARE, "tensor<3xi32>", "tensor<i32>"],
-        "    %0:3 = stablehlo.custom_call @lapack_sgetrf_ffi(%arg0) {mhlo.backend_config = {}} : "
-        f"({SQUARE}) -> ({SQUARE}, tensor<3xi32>, tensor<i32>)\n"
-        f"    return %0#0, %0#1, %0#2 : {SQUARE}, tensor<3xi32>, tensor<i32>",
-    ),
+    *(lapack(*each) for each in LAPACK),
     main(
         ["tensor<2xui64>"],
         ["tensor<2xui64>", "tensor<3xui32>"],

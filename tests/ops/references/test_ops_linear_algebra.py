@@ -137,3 +137,95 @@ def test_matrices_that_are_refused() -> None:
         run("solve", np.zeros((2, 2)), np.zeros((3, 1)))
     with pytest.raises(ShapeError, match=r"needs a permutation i32\[2\]"):
         run("lu_solve", np.zeros((2, 2)), np.zeros(3, np.int32), np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize("size", [33, 70])
+def test_blocks(size: int) -> None:
+    """Sizes above those that are computed a column after the other."""
+    half, b = normal(size, size), normal(size, 3)
+    a = half @ half.T + np.eye(size)
+    low = run("cholesky", a)
+    close(low, np.linalg.cholesky(a))
+    for lower, transpose in itertools.product((True, False), repeat=2):
+        x = run("triangular_solve", low if lower else low.T, b, lower=lower, transpose=transpose)
+        close((low if lower else low.T).T @ x if transpose else (low if lower else low.T) @ x, b)
+
+
+def orthonormal(rows: Array) -> None:
+    """Asserts that rows are orthogonal and of length 1."""
+    made = rows @ np.swapaxes(rows, -1, -2)
+    close(made, np.broadcast_to(np.eye(rows.shape[-2]), made.shape))
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 6), (6, 3), (2, 4, 4), (40, 21), (1, 1), (2, 1, 3)])
+@pytest.mark.parametrize("complete", [True, False])
+def test_qr(shape: tuple[int, ...], complete: bool) -> None:
+    a = normal(*shape)
+    q, r = run("qr", a, complete=complete)
+    wanted = np.linalg.qr(a, "complete" if complete else "reduced")
+    assert q.shape == wanted[0].shape and np.array_equal(r, np.triu(r))
+    close(q @ r, a)
+    close(
+        np.swapaxes(q, -1, -2) @ q,
+        np.broadcast_to(np.eye(q.shape[-1]), (*q.shape[:-2], *q.shape[-1:] * 2)),
+    )
+    if not complete:
+        close(q, wanted[0])
+
+
+def test_qr_of_columns_that_depend_on_others() -> None:
+    """Numbers below the normal ones, which lose digits, are reflected as exactly as others."""
+    a = np.ones((33, 33), np.float32)
+    q, _ = run("qr", a)
+    close(q.T @ q, np.eye(33), 1e-5)
+    q, r = run("qr", np.zeros((3, 2)))
+    assert np.array_equal(q, np.eye(3, 2)) and not r.any()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (5, 5), (2, 4, 4), (13, 13)])
+def test_eigh(shape: tuple[int, ...]) -> None:
+    a = normal(*shape)
+    whole = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
+    values, vectors = run("eigh", a)
+    close(values, np.linalg.eigvalsh(whole))
+    close(whole @ vectors, vectors * values[..., None, :])
+    orthonormal(np.swapaxes(vectors, -1, -2))
+    close(run("eigh", np.swapaxes(a, -1, -2), lower=False)[0], values)
+
+
+def test_eigh_of_extreme_matrices() -> None:
+    for size in (1e-300, 1e300):
+        close(run("eigh", np.array([[2.0, 1.0], [1.0, 2.0]]) * size)[0] / size, [1.0, 3.0])
+    assert np.array_equal(run("eigh", np.zeros((3, 3)))[1], np.eye(3))
+    close(run("eigh", np.ones((4, 4)))[0], [0.0, 0.0, 0.0, 4.0])
+    for wrong in (np.inf, np.nan):
+        both = np.stack([np.eye(2), np.array([[1.0, 0.0], [wrong, 1.0]])])
+        values, vectors = run("eigh", both)
+        assert np.isnan(values[1]).all() and np.isnan(vectors[1]).all()
+        assert np.array_equal(values[0], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "shape", [(4, 4), (5, 3), (3, 5), (2, 4, 2), (1, 1), (1, 3), (9, 9), (2, 0, 2)]
+)
+@pytest.mark.parametrize("full", [True, False])
+def test_svd(shape: tuple[int, ...], full: bool) -> None:
+    a = normal(*shape)
+    u, s, v = run("svd", a, full_matrices=full)
+    wanted = np.linalg.svd(a, full_matrices=full)
+    assert [x.shape for x in (u, s, v)] == [x.shape for x in wanted]
+    count = s.shape[-1]
+    close(s, wanted[1])
+    close((u[..., :count] * s[..., None, :]) @ v[..., :count, :], a)
+    orthonormal(np.swapaxes(u, -1, -2))
+    orthonormal(v)
+
+
+def test_svd_of_extreme_matrices() -> None:
+    for a in (np.ones((5, 5)), np.zeros((4, 3)), np.diag([1e-200, 0.0, 1e200])):
+        u, s, v = run("svd", a)
+        size = max(np.abs(a).max(), 1.0)
+        close((u[:, : len(s)] * (s / size)) @ v, a / size)
+        close(u.T @ u, np.eye(len(u)))
+        close(v @ v.T, np.eye(len(v)))
+    assert all(np.isnan(x).all() for x in run("svd", np.full((2, 2), np.inf)))

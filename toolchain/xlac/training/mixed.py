@@ -26,14 +26,14 @@ WIDE = frozenset(
     "acos acosh asin asinh atan2 bessel_i1e binary_cross_entropy "
     "binary_cross_entropy_with_logits cholesky cosh dct "
     "cosine_similarity cross_entropy cummax cummin cumprod cumsum cumulative det digamma "
-    "erf_inv erfc exp exp2 expm1 fft "
-    "group_norm huber_loss instance_norm kl_div l1_loss layer_norm lgamma "
-    "inv irfft local_response_norm log log1p log2 log_softmax "
+    "eigh erf_inv erfc exp exp2 expm1 fft "
+    "group_norm householder_product householder_qr huber_loss instance_norm "
+    "inv irfft kl_div l1_loss layer_norm lgamma local_response_norm log log1p log2 log_softmax "
     "logsumexp lu lu_solve mean mse_loss next_after nll_loss norm normalize polygamma pow prod "
-    "reciprocal reduce rms_norm "
+    "qr reciprocal reduce rms_norm "
     "rsqrt scatter scatter_add scatter_elements scatter_nd sinh slogdet softmax "
     "softmax_cross_entropy softplus solve sqrt square "
-    "squared_difference std sum tan triangular_solve var window zeta".split()
+    "squared_difference std sum svd tan triangular_solve var window zeta".split()
 )
 """Computed in f32 with an f32 result, because half precision loses too much: sums, norms, softmax,
 losses.

@@ -9,8 +9,21 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Sample, declare
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.linalg.matrices import check_square, entry, over, placed, product, swapped
+from xlac.ops.linalg.matrices import (
+    check_square,
+    entry,
+    first_block,
+    over,
+    part,
+    placed,
+    product,
+    swapped,
+)
+from xlac.ops.linalg.triangular_solve import solved
 from xlac_sdk.dtypes import DType
+
+COLUMNS = 32  # that are computed one after the other
+PRODUCT = 128  # rows of a product that is computed whole, though half of it is read
 
 
 @declare
@@ -53,13 +66,48 @@ class Cholesky(Composite):
         (a,) = inputs
         if not self.lower:
             return swapped(Cholesky().expand(swapped(a)))
-        return column_by_column(a)
+        return factored(a)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes = ((1, 1), (0, 2, 2), (3, 1, 1), (0, 0), (2, 0, 0))
         found = [Sample((Type(DType.F32, s),), {}, ("positive",)) for s in shapes]
         return [*found, Sample((Type(DType.F64, (1, 1)),), {"lower": False}, ("positive",))]
+
+
+def factored(a: Node) -> Node:
+    """The lower factor: that of the first block, by which those below it are solved; their product
+    is subtracted from the rest before that is factored.
+    """
+    rank, size = a.type.rank, check_square("cholesky", a.type)
+    k = first_block(size, COLUMNS)
+    if k == size:
+        return column_by_column(a)
+    first, second = (0, k), (k, size)
+    top = factored(part(a, first, first))
+    turned = solved(top, swapped(part(a, second, first)), lower=True, unit=False)
+    below = swapped(turned)
+    rest = factored(_less_product(part(a, second, second), below, turned))
+    zeros = build.full(0.0, (*a.shape[:-2], k, size - k), a.type.dtype)
+    above = build.concat([top, zeros], rank - 1)
+    return build.concat([above, build.concat([below, rest], rank - 1)], rank - 2)
+
+
+def _less_product(a: Node, x: Node, turned: Node) -> Node:
+    """a - x x', of which only blocks with a part of the lower triangle are computed."""
+    rank, (size, inner) = a.type.rank, x.shape[-2:]
+    assert isinstance(size, int) and isinstance(inner, int)
+    k = first_block(size, PRODUCT)
+    if k == size:
+        return build.sub(a, product(x, turned))
+    all_, first, second = (0, inner), (0, k), (k, size)
+    left, right = part(x, first, all_), part(turned, all_, first)
+    low, other = part(x, second, all_), part(turned, all_, second)
+    top = _less_product(part(a, first, first), left, right)
+    below = build.sub(part(a, second, first), product(low, right))
+    rest = _less_product(part(a, second, second), low, other)
+    above = build.concat([top, part(a, first, second)], rank - 1)
+    return build.concat([above, build.concat([below, rest], rank - 1)], rank - 2)
 
 
 def column_by_column(a: Node) -> Node:

@@ -11,8 +11,11 @@ from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, Sample, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
-from xlac.ops.linalg.matrices import Ints, check_matrix, entry, gathered, over, product
+from xlac.ops.linalg.matrices import Ints, check_matrix, entry, first_block, gathered, over, product
+from xlac.ops.linalg.triangular_solve import solved
 from xlac_sdk.dtypes import DType
+
+COLUMNS = 32  # that are eliminated one after the other
 
 
 @declare
@@ -77,7 +80,7 @@ class Lu(Composite):
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         (a,) = inputs
-        return column_by_column(a)
+        return factored(a)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         packed = np.array(arrays[0])
@@ -107,6 +110,34 @@ def _eliminate(a: Array, pivots: Array, order: Array) -> None:
         if a[k, k] != 0:
             a[k + 1 :, k] /= a[k, k]
         a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+
+
+def factored(a: Node) -> tuple[Node, Node, Node]:
+    """The factors: those of the first columns, whose exchanges and product the rest has had before
+    it is factored.
+    """
+    rows, columns = check_matrix("lu", a.type)
+    rank = a.type.rank
+    k = rows if rows < columns else first_block(columns, COLUMNS)
+    if k == columns:
+        return column_by_column(a)
+    left, pivots, order = factored(build.cut(a, rank - 1, 0, k))
+    right = gathered(build.cut(a, rank - 1, k, columns), order)
+    top = solved(build.cut(left, rank - 2, 0, k), build.cut(right, rank - 2, 0, k), True, True)
+    above = build.concat([build.cut(left, rank - 2, 0, k), top], rank - 1)
+    if k == rows:
+        return above, pivots, order
+    below = build.cut(left, rank - 2, k, rows)
+    rest = build.sub(build.cut(right, rank - 2, k, rows), product(below, top))
+    packed, others, inner = factored(rest)
+    packed = build.concat([gathered(below, inner), packed], rank - 1)
+    kept, moved = (build.cut(order, rank - 2, *ends) for ends in ((0, k), (k, rows)))
+    moved = build.apply1("take_along_axis", moved, inner, axis=rank - 2)
+    return (
+        build.concat([above, packed], rank - 2),
+        build.concat([pivots, build.add(others, k)], rank - 2),
+        build.concat([kept, moved], rank - 2),
+    )
 
 
 def column_by_column(a: Node) -> tuple[Node, Node, Node]:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import check_dtype
 from xlac.ops.control.control import Scan
+from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac.ops.tensor.gather import Gather
 from xlac_sdk.dtypes import DType
 
@@ -80,9 +82,31 @@ def identity(like: Type) -> Node:
 
 def diagonal(a: Node) -> Node:
     """The diagonal of square matrices: (…, n)."""
+    return build.reduce(build.select(on_diagonal(a.shape), a, 0.0), "add", a.type.rank - 1)
+
+
+def on_diagonal(shape: Shape) -> Node:
+    """True on the diagonal of matrices of a shape."""
+    rank = len(shape)
+    return build.compare(build.iota(shape, rank - 2), "eq", build.iota(shape, rank - 1))
+
+
+def part(a: Node, rows: tuple[int, int], columns: tuple[int, int]) -> Node:
+    """The rows and columns from one number to before another."""
     rank = a.type.rank
-    here = build.compare(build.iota(a.shape, rank - 2), "eq", build.iota(a.shape, rank - 1))
-    return build.reduce(build.select(here, a, build.like(0.0, a)), "add", rank - 1)
+    return build.cut(build.cut(a, rank - 2, *rows), rank - 1, *columns)
+
+
+def first_block(size: int, least: int) -> int:
+    """How many of `size` rows or columns are computed before the rest: all up to `least`, else the
+    largest power of two times that which is less, so that few shapes occur.
+    """
+    if size <= least:
+        return size
+    found = least
+    while 2 * found < size:
+        found *= 2
+    return found
 
 
 def entry(x: Node, axis: int, number: Node) -> Node:
@@ -94,6 +118,14 @@ def placed(x: Node, axis: int, number: Node, value: Node) -> Node:
     """x with the slice at one position of an axis replaced."""
     here = build.compare(build.iota(x.shape, axis), "eq", build.broadcast_to(number, x.shape))
     return build.select(here, build.back(value, x.shape, (axis,)), x)
+
+
+def written(x: Node, number: Node, row: Node) -> Node:
+    """Matrices x with a row replaced, the same of each batch: row is (…, n)."""
+    rank, zero = x.type.rank, build.constant(0, DType.I64)
+    starts = [*[zero] * (rank - 2), number, zero]
+    update = build.reshape(row, (*x.shape[:-2], 1, x.shape[-1]))
+    return Node.of(DynUpdate(), x, update, *starts)
 
 
 def gathered(x: Node, numbers: Node) -> Node:

@@ -11,8 +11,20 @@ from xlac.ir.op import Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import check_one_dtype
-from xlac.ops.linalg.matrices import Ints, check_square, entry, over, placed, product, swapped
+from xlac.ops.linalg.matrices import (
+    Ints,
+    check_square,
+    entry,
+    first_block,
+    over,
+    part,
+    product,
+    swapped,
+    written,
+)
 from xlac_sdk.dtypes import DType
+
+ROWS = 32  # that are solved one after the other
 
 
 @declare
@@ -75,7 +87,7 @@ class TriangularSolve(Composite):
         lower = self.lower
         if self.transpose:
             a, lower = swapped(a), not lower
-        return row_by_row(a, b, lower, self.unit)
+        return solved(a, b, lower, self.unit)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -98,10 +110,28 @@ class TriangularSolve(Composite):
         ]
 
 
+def solved(a: Node, b: Node, lower: bool, unit: bool) -> Node:
+    """The solution of a X = b: that of the first block, whose product with the rest is subtracted
+    before that is solved; of upper matrices the last block is the first.
+    """
+    rank, size = a.type.rank, check_square("triangular_solve", a.type)
+    k = first_block(size, ROWS)
+    if k == size:
+        return row_by_row(a, b, lower, unit)
+    ends = (0, k), (k, size)
+    first, second = ends if lower else ends[::-1]
+    found = solved(part(a, first, first), build.cut(b, rank - 2, *first), lower, unit)
+    rest = build.sub(build.cut(b, rank - 2, *second), product(part(a, second, first), found))
+    other = solved(part(a, second, second), rest, lower, unit)
+    return build.concat([found, other] if lower else [other, found], rank - 2)
+
+
 def row_by_row(a: Node, b: Node, lower: bool, unit: bool) -> Node:
     """The solution of a X = b, a row of X after the other."""
     rank = a.type.rank
     size = check_square("triangular_solve", a.type)
+    if not size:
+        return b
     batch = tuple(range(rank - 2))
 
     def step(x: Node, number: Node, a: Node, b: Node) -> Node:
@@ -116,6 +146,6 @@ def row_by_row(a: Node, b: Node, lower: bool, unit: bool) -> Node:
         if not unit:
             pivot = build.reshape(entry(row, rank - 2, number), (*row.shape[:-1], 1))
             rest = build.div(rest, pivot)
-        return placed(x, rank - 2, number, rest)
+        return written(x, number, rest)
 
     return over(size, step, (build.like(0.0, b),), (a, b), reverse=not lower)

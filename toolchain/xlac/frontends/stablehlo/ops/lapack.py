@@ -8,8 +8,11 @@ from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.text.syntax import TensorType
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.linalg.eigh import Eigh
+from xlac.ops.linalg.householder import HouseholderQr
 from xlac.ops.linalg.lu import Lu
 from xlac.ops.linalg.matrices import diagonal
+from xlac.ops.linalg.svd import Svd
 from xlac_sdk.dtypes import DType
 
 
@@ -51,6 +54,49 @@ def getrf(site: OperationSite) -> Built:
     return [packed, build.add(pivots, 1), _first(zeros, report)]
 
 
+def geqrf(site: OperationSite) -> Built:
+    """LAPACK's reflections that make a matrix triangular, as JAX calls it for `qr`."""
+    site.takes(1)
+    site.results(2)
+    return build.results(Node.of(HouseholderQr(), site.number(0)))
+
+
+def orgqr(site: OperationSite) -> Built:
+    """LAPACK's product of reflections, as JAX calls it for `qr` and `householder_product`."""
+    site.takes(2)
+    return build.apply1("householder_product", site.number(0), site.number(1))
+
+
+def syevd(site: OperationSite) -> Built:
+    """LAPACK's eigenvectors and eigenvalues, as JAX calls it for `eigh`; and i32, 0 or 1 where
+    they are not found: of infinities and NaNs.
+    """
+    site.takes(1)
+    report = site.results(3)[2]
+    _letter(site, "mode", "NV")
+    op = Eigh(lower=_letter(site, "uplo", "LU") == "L")
+    values, vectors = build.results(Node.of(op, site.number(0)))
+    return [vectors, values, _unknown(values, report)]
+
+
+def gesdd(site: OperationSite) -> Built:
+    """LAPACK's singular values and vectors, as JAX calls it for `svd`: what it leaves of the
+    matrix, the values, the vectors, and i32, 0 or 1 where they are not found: of infinities and
+    NaNs.
+    """
+    site.takes(1)
+    a, report = site.number(0), site.results(5)[4]
+    mode = _letter(site, "mode", "ASN")
+    u, s, v = build.results(Node.of(Svd(full_matrices=mode != "S"), a))
+    return [a, s, u, v, _unknown(s, report)]
+
+
+def _unknown(values: Node, report: TensorType) -> Node:
+    """1 where there are NaNs along the last axis, in the type that the text has for it."""
+    unknown = build.reduce(build.compare(values, "ne", values), "or", values.type.rank - 1)
+    return build.cast(unknown, part_of(report.element).dtype)
+
+
 def _first(wrong: Node, report: TensorType) -> Node:
     """0, or the number of the first that is wrong along the last axis, from 1, in the type that the
     text has for it.
@@ -74,7 +120,11 @@ def _letter(site: OperationSite, name: str, known: str) -> str:
     return letter
 
 
-for _precision in "sd":
-    CUSTOM_CALLS[f"lapack_{_precision}potrf_ffi"] = potrf
-    CUSTOM_CALLS[f"lapack_{_precision}getrf_ffi"] = getrf
-    CUSTOM_CALLS[f"lapack_{_precision}trsm_ffi"] = trsm
+FUNCTIONS = {
+    "potrf": potrf, "trsm": trsm, "getrf": getrf, "geqrf": geqrf, "orgqr": orgqr, "syevd": syevd,
+    "gesdd": gesdd,
+}  # fmt: skip
+
+for _name, _builder in FUNCTIONS.items():
+    for _precision in "sd":
+        CUSTOM_CALLS[f"lapack_{_precision}{_name}_ffi"] = _builder

@@ -1,0 +1,141 @@
+"""Eigenvalues and eigenvectors of symmetric matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlac.ir.composite import Composite
+from xlac.ir.graph import Node, pick
+from xlac.ir.op import Array, Sample, declare
+from xlac.ir.types import Type, Types
+from xlac.ops import build
+from xlac.ops.linalg.jacobi import (
+    epsilon,
+    halves,
+    only_finite,
+    paired_anew,
+    rotated,
+    scaled_down,
+    swept,
+    tangents,
+    turns,
+)
+from xlac.ops.linalg.matrices import (
+    check_square,
+    diagonal,
+    gathered,
+    identity,
+    on_diagonal,
+    part,
+    product,
+    swapped,
+)
+from xlac_sdk.dtypes import DType
+
+
+@declare
+class Eigh(Composite):
+    """Eigenvalues, ascending, and eigenvectors, as columns, of symmetric matrices: (values,
+    vectors).
+
+    Matrices are (…, n, n), of which only the `lower` (or upper) triangle is read; values are
+    (…, n). By Jacobi's method, of whose rotations at most 30 sweeps are made. |a V - V w| is within
+    30 n eps |a|, |V' V - I| within 30 n eps, in the Frobenius norm; signs of vectors, and vectors
+    of equal values, are not determined. Infinities and NaNs make all NaN. The derivative is that of
+    values all different.
+    """
+
+    mnemonic = "eigh"
+    operands = ("a",)
+    leading = {}
+    lower: bool = True
+
+    def infer(self, *types: Type) -> Types:
+        (a,) = types
+        check_square(self.mnemonic, a)
+        return a.with_shape(a.shape[:-1]), a
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
+        """With C = V' da V: the diagonal of C, and V times C divided by the differences of the
+        values, 0 on its diagonal.
+        """
+        (change,) = tangents
+        assert change is not None
+        values, vectors = pick(node, 0), pick(node, 1)
+        inner = product(product(swapped(vectors), self._symmetric(change)), vectors)
+        rank = inner.type.rank
+        across, down = (build.back(values, inner.shape, (rank - k,)) for k in (2, 1))
+        gaps = build.select(on_diagonal(inner.shape), 1.0, build.sub(across, down))
+        turned = build.select(on_diagonal(inner.shape), 0.0, build.div(inner, gaps))
+        return [diagonal(inner), product(vectors, turned)]
+
+    def _symmetric(self, a: Node) -> Node:
+        """The symmetric matrices of the triangle that is read."""
+        name, k = ("tril", -1) if self.lower else ("triu", 1)
+        return build.add(build.apply1(name, a), swapped(build.apply1(name, a, k=k)))
+
+    def expand(self, *inputs: Node) -> tuple[Node, ...]:
+        (a,) = inputs
+        size, rank = check_square(self.mnemonic, a.type), a.type.rank
+        if size <= 1:
+            return build.reshape(a, a.shape[:-1]), identity(a.type)
+        small, factor = scaled_down(self._symmetric(a))
+        values, rows = _diagonalized(small)
+        order = build.cast(build.apply1("argsort", values, axis=rank - 2), DType.I32)
+        values = build.apply1("take_along_axis", values, order, axis=rank - 2)
+        scale = build.reshape(factor, (*a.shape[:-2], 1))
+        vectors = only_finite(swapped(gathered(rows, order)), factor)
+        return build.mul(values, scale), vectors
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        values, vectors = np.linalg.eigh(arrays[0], "L" if self.lower else "U")
+        return np.asarray(values), np.asarray(vectors)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        found = [Sample((Type(DType.F32, s),), {}) for s in ((1, 1), (0, 3, 3), (2, 0, 0))]
+        return [*found, Sample((Type(DType.F64, (2, 1, 1)),), {"lower": False})]
+
+
+def _diagonalized(a: Node) -> tuple[Node, Node]:
+    """Eigenvalues of symmetric matrices in no order, and eigenvectors as rows."""
+    size, rank = check_square("eigh", a.type), a.type.rank
+    even = size + size % 2
+    if even != size:  # a row and a column of zeros stays as it is
+        high = [0] * (rank - 2) + [1, 1]
+        a = build.pad(a, 0.0, [0] * rank, high)
+    whole = build.reduce(build.mul(a, a), "add", (rank - 2, rank - 1))
+    limit = epsilon(a.type.dtype) ** 2
+
+    def left(a: Node, vectors: Node, bound: Node) -> Node:
+        outside = build.select(on_diagonal(a.shape), 0.0, a)
+        rest = build.reduce(build.mul(outside, outside), "add", (rank - 2, rank - 1))
+        return build.reduce(build.compare(rest, "gt", bound), "or")
+
+    def step(a: Node, vectors: Node, bound: Node, number: Node) -> list[Node]:
+        half, ends = even // 2, ((0, even // 2), (even // 2, even))
+        blocks = [[part(a, rows, columns) for columns in ends] for rows in ends]
+        first, between, second = (diagonal(b) for b in (blocks[0][0], blocks[0][1], blocks[1][1]))
+        tangent = tangents(first, second, between)
+        turn = turns(tangent)
+        made = rotated(halves(a, rank - 2), turn, rank - 2)
+        made_of = [rotated(halves(rows, rank - 1), turn, rank - 1) for rows in made]
+        change = build.mul(tangent, between)
+        exact = [[build.sub(first, change), None], [None, build.add(second, change)]]
+        shape = (*a.shape[:-2], half, half)
+        here = on_diagonal(shape)
+        rows = []
+        for row, known in zip(made_of, exact, strict=True):
+            kept = [
+                build.select(here, 0.0 if k is None else build.back(k, shape, (rank - 1,)), b)
+                for b, k in zip(row, known, strict=True)
+            ]
+            rows.append(paired_anew((kept[0], kept[1]), rank - 1))
+        vectors = paired_anew(rotated(halves(vectors, rank - 2), turn, rank - 2), rank - 2)
+        return [paired_anew((rows[0], rows[1]), rank - 2), vectors, bound]
+
+    first = a, identity(a.type), build.mul(whole, limit)
+    made, vectors, _ = swept(step, first, even - 1, left)
+    return (build.cut(diagonal(made), rank - 2, 0, size), part(vectors, (0, size), (0, size)))

@@ -1,0 +1,114 @@
+"""Rotations of pairs of rows, by which Jacobi's methods make matrices diagonal.
+
+All pairs of a step are disjoint: the row i of the upper half with the row i of the lower half.
+After each step all rows but the first move on by one place, round the two halves, as players do in
+a tournament: after one step fewer than there are rows each pair has met once, and all are back in
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops import build
+from xlac.ops.control.control import While
+from xlac.ops.linalg.matrices import over
+from xlac_sdk.dtypes import DType
+
+SWEEPS = 30  # at most; about 10 are needed
+Halves = tuple[Node, Node]
+
+
+def halves(x: Node, axis: int) -> Halves:
+    """The first and the second half along an axis of even size."""
+    size = x.shape[axis]
+    assert isinstance(size, int)
+    return build.cut(x, axis, 0, size // 2), build.cut(x, axis, size // 2, size)
+
+
+def paired_anew(parts: Halves, axis: int) -> Node:
+    """The halves joined, each place taken by what meets its partner next."""
+    top, low = parts
+    size = top.shape[axis]
+    assert isinstance(size, int)
+    first, last = build.cut(top, axis, 0, 1), build.cut(top, axis, size - 1, size)
+    if size == 1:
+        return build.concat([top, low], axis)
+    come = [first, build.cut(low, axis, 0, 1), build.cut(top, axis, 1, size - 1)]
+    gone = [build.cut(low, axis, 1, size), last]
+    return build.concat([*come, *gone], axis)
+
+
+def tangents(first: Node, second: Node, between: Node) -> Node:
+    """The tangents of the angles that make the off-diagonal numbers `between` of symmetric matrices
+    of two rows 0; 0 where they are that.
+    """
+    none = build.compare(between, "eq", 0.0)
+    twice = build.mul(build.select(none, 1.0, between), 2.0)
+    ratio = build.div(build.sub(second, first), twice)
+    size = build.apply1("abs", ratio)
+    found = build.div(1.0, build.add(size, build.sqrt(build.add(build.mul(ratio, ratio), 1.0))))
+    signed = build.select(build.compare(ratio, "lt", 0.0), build.apply1("neg", found), found)
+    return build.select(none, 0.0, signed)
+
+
+def turns(tangent: Node) -> Halves:
+    """Cosines and sines of angles by their tangents."""
+    cosine = build.apply1("rsqrt", build.add(build.mul(tangent, tangent), 1.0))
+    return cosine, build.mul(cosine, tangent)
+
+
+def rotated(parts: Halves, turn: Halves, axis: int) -> Halves:
+    """The halves along an axis, rotated pair by pair."""
+    (top, low), rank = parts, parts[0].type.rank
+    other = 2 * rank - 3 - axis
+    c, s = (build.back(t, top.shape, (other,)) for t in turn)
+    return (
+        build.sub(build.mul(c, top), build.mul(s, low)),
+        build.add(build.mul(s, top), build.mul(c, low)),
+    )
+
+
+def swept(
+    step: Callable[..., list[Node]], first: Sequence[Node], steps: int, left: Callable[..., Node]
+) -> Sequence[Node]:
+    """Values after as many sweeps of `steps` steps as are needed: as long as `left` of them is
+    true. A step takes the values, its number and nothing else.
+    """
+    types = [*(f.type for f in first), Type(DType.I32)]
+
+    def body(*carried: Node) -> list[Node]:
+        *values, number = carried
+        made = over(steps, step, tuple(values), ())
+        after = [build.pick(made, n) for n in range(len(values))] if len(values) > 1 else [made]
+        return [*after, build.add(number, 1)]
+
+    def goes_on(*carried: Node) -> Node:
+        *values, number = carried
+        return build.apply1("and", left(*values), build.compare(number, "lt", SWEEPS))
+
+    loop = While(build.graph("left", types, goes_on), build.graph("sweep", types, body))
+    return build.results(Node.of(loop, *first, build.constant(0, DType.I32)))[:-1]
+
+
+def epsilon(dtype: DType) -> float:
+    """The distance from 1 to the next number of a type."""
+    return float(np.finfo(dtype.numpy).eps)
+
+
+def scaled_down(a: Node) -> Halves:
+    """Matrices divided by their largest numbers, and these, (…, 1, 1): 1 where all are 0."""
+    rank = a.type.rank
+    most = build.reduce(build.apply1("abs", a), "max", (rank - 2, rank - 1), keepdims=True)
+    most = build.select(build.compare(most, "eq", 0.0), 1.0, most)
+    return build.div(a, most), most
+
+
+def only_finite(x: Node, scale: Node) -> Node:
+    """x, but NaN where numbers that `scale` is the largest of are not all finite."""
+    known = build.apply1("isfinite", scale)
+    return build.select(build.broadcast_to(known, x.shape), x, float("nan"))
