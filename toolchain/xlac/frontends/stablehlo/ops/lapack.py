@@ -120,11 +120,6 @@ def _letter(site: OperationSite, name: str, known: str) -> str:
     return letter
 
 
-FUNCTIONS = {
-    "potrf": potrf, "trsm": trsm, "getrf": getrf, "geqrf": geqrf, "orgqr": orgqr, "syevd": syevd,
-    "gesdd": gesdd,
-}  # fmt: skip
-
-for _name, _builder in FUNCTIONS.items():
+for _function in (potrf, trsm, getrf, geqrf, orgqr, syevd, gesdd):
     for _precision in "sd":
-        CUSTOM_CALLS[f"lapack_{_precision}{_name}_ffi"] = _builder
+        CUSTOM_CALLS[f"lapack_{_precision}{_function.__name__}_ffi"] = _function
