@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import xlac
 from xlac.frontends.loader import load
 from xlac.training.trainer import Trainer
-from xlac_sdk.source import SourceError
+from xlac_sdk.source import LimitError, SourceError
 
 SPEC = """\
 xlac: 1
@@ -69,6 +70,31 @@ def test_a_step_is_the_same(target: str, steps: int, tmp_path: Path) -> None:
     for name in ("w", "v"):
         np.testing.assert_allclose(states[0][name], states[1][name], rtol=2e-5, atol=1e-6)
     assert arenas[1] < arenas[0] / 2 or steps < 60, arenas
+
+
+def test_a_limit_on_memory_keeps_fewer_carries(tmp_path: Path) -> None:
+    """Where recomputing whole kernels does not help: the residuals of a loop are one value."""
+    free = made(tmp_path, "", "cpu")
+    given = data(60)
+    free.step(**given)
+    (program,) = (one.program for one in free._programs._compiled.values())
+    said: list[str] = []
+    limit = program.state_bytes + program.arena_bytes // 2
+    bound = xlac.trainer(tmp_path / "m.yaml", max_memory=limit, tell=said.append)
+    bound.step(**given)
+    (limited,) = (one.program for one in bound._programs._compiled.values())
+    assert limited.arena_bytes <= program.arena_bytes // 2
+    assert limited.facts["recomputed"]["carries"] == {"run": 7}
+    assert "steps of run (one carry of 7 is kept)" in said[0]
+    assert 1.1 < limited.facts["recomputed"]["factor"] < 1.6
+    for name in ("w", "v"):
+        np.testing.assert_allclose(free.state()[name], bound.state()[name], rtol=2e-5, atol=1e-6)
+    little = program.state_bytes + program.arena_bytes // 20
+    with pytest.raises(LimitError, match=r"a call takes ([\d,]+) bytes at least") as caught:
+        xlac.trainer(tmp_path / "m.yaml", max_memory=little).step(**given)
+    least = re.search(r"takes ([\d,]+)", str(caught.value))
+    assert least is not None
+    assert int(least[1].replace(",", "")) < program.state_bytes + program.arena_bytes // 2
 
 
 def test_it_is_written_back(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from xlac.passes.rewrite.trace import Trace
 from xlac.passes.specialize import known_sizes, partly_open
 from xlac.passes.weights import Weights
 from xlac.program_variants import Variant, merged
+from xlac.recompute.fewer_carries import explained, with_fewer_carries
 from xlac.recompute.fit import fit_memory
 from xlac.recompute.program_planner import ProgramPlanner
 from xlac.runtime.compiled import Compiled
@@ -142,15 +143,14 @@ def lower(
 ) -> Lowered:
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
-    Sizes left open (see `unfixed`) are open in the program: every call chooses them. For calls that
-    have the sizes of one of the `variants`, it has steps made for those. `pipeline`, `verify_each`,
-    `observers` and `trace` are those of `optimize`; the last two have no part in variants.
-    Without `fuse` every node gets a kernel of its own: what fused programs are compared with.
-    Without `loop_kernels` (or `fuse`) loops of small bodies stay host steps. With `int8` the
-    weights of contractions are 8-bit integers, and `Lowered.quantised` says which. Groups that
-    `wanted` names get the schedules that it gives; with `every` it is an error when it names a
-    group that there is not. A program that takes more than `memory` runs its groups in another
-    order and some of them again; raises LimitError where that does not help enough.
+    Sizes left open (see `unfixed`) are chosen by every call; for those of one of the `variants` the
+    program has steps of their own. `pipeline`, `verify_each`, `observers` and `trace` are those of
+    `optimize`; the last two have no part in variants. Without `fuse` every node gets a kernel of
+    its own: what fused programs are compared with. Without `loop_kernels` (or `fuse`) loops of
+    small bodies stay host steps. With `int8` the weights of contractions are 8-bit integers, and
+    `Lowered.quantised` says which. `wanted` are schedules of groups; with `every` it is an error
+    when it names a group that there is not. A program that takes more than `memory` runs its groups
+    in another order and some of them again; raises LimitError where that does not help enough.
     """
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
@@ -186,6 +186,11 @@ class _Stages:
     def run(
         self, model: Model, observers: Sequence[Observer] = (), trace: Trace | None = None
     ) -> Lowered:
+        """One model to one program, with fewer carries where no other is within the limit."""
+        made, scale = with_fewer_carries(model, lambda one: self.made(one, observers, trace))
+        return replace(made, program=explained(made.program, model, scale)) if scale else made
+
+    def made(self, model: Model, observers: Sequence[Observer], trace: Trace | None) -> Lowered:
         """One model to one program."""
         target, weights = self.schedules.target, Weights.over(model.weights)
         with paused(), known_sizes():
@@ -280,18 +285,13 @@ def _executable(lowered: Lowered, backend: Backend) -> Compiled:
         checkpoint("building the code")
         made = Path(folder)
         artifact = backend.build(sources, made)
+        file, copied = artifact.relative_to(made), partial(shutil.copytree, dirs_exist_ok=True)
         checkpoint("loading the code")
         code = backend.load(artifact, program, target)
         checkpoint("keeping the code")
         place = (
-            cache.keep(key, program.name, backend, lambda room: _copied(artifact, made, room))
+            cache.keep(key, program.name, backend, lambda room: copied(made, room) / file)
             if cache
             else None
         )
     return Compiled(program, target, code, None if place is None else Path(place))
-
-
-def _copied(artifact: Path, made: Path, room: Path) -> Path:
-    """Copies all that was made into another folder; where the artefact is there."""
-    shutil.copytree(made, room, dirs_exist_ok=True)
-    return room / artifact.relative_to(made)

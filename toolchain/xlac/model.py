@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,20 @@ class Model:
     # whether hand-written kernels are compiled, which are code. None: nobody has said, and to need
     # one is an error
     allow_kernels: bool | None = None
+    # of a step that learns: its graph with loops that keep fewer carries for the way back, by a
+    # scale of `autodiff.checkpoints.checkpointing`
+    checkpointed: Callable[[float], Graph] | None = None
+
+    def changed(self, change: Callable[[Model], Model]) -> Model:
+        """The model after a change of its graph, and of its checkpointed ones."""
+        again, made = self.checkpointed, change(self)
+        if again is None:
+            return made
+
+        def alike(scale: float) -> Graph:
+            return change(replace(self, graph=again(scale), checkpointed=None)).graph
+
+        return replace(made, checkpointed=alike)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -100,8 +100,11 @@ def tell(
         )
         if "recomputed" in program.facts:
             again = program.facts["recomputed"]
+            values = f"{sum(again['nodes'].values())} values"
+            loops = ", ".join(again.get("carries", {}))
+            what = f"{values}, and steps of {loops}," if loops else values
             lines.append(
-                f"to stay within the limit of memory {sum(again['nodes'].values())} values are "
+                f"to stay within the limit of memory {what} are "
                 f"computed again, which takes about {100 * (again['factor'] - 1):.1f} % longer"
             )
     return "\n".join(lines)

@@ -14,6 +14,12 @@ SHOWN = 12  # tensors that a message lists
 ADDRESSES = 1 << 47  # bytes that a process can address
 
 
+class MemoryLimitError(LimitError):
+    """A program that takes more than a limit: `nbytes` is what it takes."""
+
+    nbytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
     """The most bytes that a call may take beside its arrays: the arena, state, and weights unless
@@ -93,7 +99,9 @@ def check(
     )
     hint = "smaller --dim values, --quantize int8 for weights, or a larger --max-memory"
     span = place.span if place else None
-    raise LimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), span, hint))
+    error = MemoryLimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), span, hint))
+    error.nbytes = total
+    raise error
 
 
 def _about(slot: Slot) -> str:

@@ -90,7 +90,9 @@ def _edge(fits: Callable[[int], bool], good: int, end: int) -> int:
 def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
     """The model with these of its open sizes fixed."""
     left = {name: symbol for name, symbol in model.dims.items() if name not in sizes}
-    return replace(model, graph=substituted(model.graph, sizes), dims=left) if sizes else model
+    if not sizes:
+        return model
+    return model.changed(lambda one: replace(one, graph=substituted(one.graph, sizes), dims=left))
 
 
 def unfixed(model: Model) -> Model:
@@ -99,6 +101,10 @@ def unfixed(model: Model) -> Model:
 
     Raises LimitError for a size without a bound: memory is planned for the largest.
     """
+    return model.changed(_unfixed)
+
+
+def _unfixed(model: Model) -> Model:
     fixed_by_inputs = determined(node.type.shape for node in model.inputs)
     graph = substituted(
         model.graph, {name: s.opt for name, s in model.dims.items() if name not in fixed_by_inputs}

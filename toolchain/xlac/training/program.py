@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from xlac.autodiff.checkpoints import checkpointing, scans
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.driver import Lowered
+from xlac.ir.graph import Graph
 from xlac.model import Model
 from xlac.program_variants import Merging
 from xlac.spec.report import Fault
@@ -35,12 +38,30 @@ def graphs_of(model: Model, training: Training) -> TrainingGraphs:
     derivative, and SourceError for an optimizer that cannot update one of its weights.
     """
     try:
-        return training_graphs(model, training)
+        return _with_checkpoints(training_graphs(model, training), model, training)
     except NoDerivativeError as error:
         span = error.node.origin.span if error.node.origin else None
         raise UnsupportedError(Diagnostic("XL2042", str(error), span, error.hint)) from None
     except Fault as fault:
         raise SourceError(fault.diagnostic) from None
+
+
+def _with_checkpoints(graphs: TrainingGraphs, model: Model, training: Training) -> TrainingGraphs:
+    """The graphs, and how those are made whose loops keep fewer carries for the way back."""
+    roots = (n for one in training.objectives for n in one.loss.nodes())
+    if not any(scans(Graph("losses", (), {f"{n}": root for n, root in enumerate(roots)}))):
+        return graphs
+
+    def again(name: str, scale: float) -> Graph:
+        with checkpointing(scale):
+            return training_graphs(model, training).entry(name).graph
+
+    learning = ("step", *graphs.accumulate)
+    models = {
+        name: replace(one, checkpointed=partial(again, name)) if name in learning else one
+        for name, one in graphs.entries.items()
+    }
+    return with_entries(graphs, models)
 
 
 def with_entries(graphs: TrainingGraphs, models: Mapping[str, Model]) -> TrainingGraphs:

@@ -41,25 +41,22 @@ def watched(model: Model, kinds: Sequence[str]) -> Model:
     graph = checked.graph(model.graph)
     if graph is None:
         return model
-    return replace(model, graph=graph, checks=tuple(checked.checks))
+    return replace(model, graph=graph, checks=tuple(checked.checks), checkpointed=None)
 
 
 def watched_together(models: Mapping[str, Model], kinds: Sequence[str]) -> dict[str, Model]:
-    """Models of one program with checks of these kinds, which are numbered through all of them.
-    Each has a record, be it an empty one; none has where there is nothing to check in any.
+    """Models of one program with checks of these kinds, numbered through all of them. Each has a
+    record; none has where there is nothing to check in any.
     """
     checked = _CheckedModel(frozenset(kinds))
     graphs = {name: checked.graph(model.graph) for name, model in models.items()}
     if not any(graphs.values()):
         return dict(models)
-    return {
-        name: replace(
-            model,
-            graph=graphs[name] or _with_record(model.graph, model.graph.outputs, empty_record()),
-            checks=tuple(checked.checks),
-        )
-        for name, model in models.items()
-    }
+    all_checks, found = tuple(checked.checks), dict[str, Model]()
+    for name, one in models.items():
+        graph = graphs[name] or _with_record(one.graph, one.graph.outputs, empty_record())
+        found[name] = replace(one, graph=graph, checks=all_checks, checkpointed=None)
+    return found
 
 
 def _with_record(graph: Graph, outputs: Mapping[str, Node], record: Node) -> Graph:

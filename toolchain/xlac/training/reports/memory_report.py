@@ -23,12 +23,20 @@ def recomputed(program: Program) -> Mapping[str, Any]:
 def cost(again: Mapping[str, Any], shown: int | None = None) -> str:
     """What `recomputed` says, in words; of the nodes the first `shown`."""
     nodes = [f"{name} ({n})" if n > 1 else name for name, n in again["nodes"].items()]
-    if not nodes:
+    loops = [f"steps of {name} (one carry of {n} is kept)" for name, n in carries(again).items()]
+    if not nodes and not loops:
         return "nothing is computed again"
-    listed = nodes if shown is None else nodes[:shown]
-    rest = f" and {len(nodes) - len(listed)} more" if len(nodes) > len(listed) else ""
+    listed = [*loops, *(nodes if shown is None else nodes[:shown])]
+    left = len(nodes) + len(loops) - len(listed)
+    rest = f" and {left} more" if left else ""
     more = 100 * (again["factor"] - 1)
     return f"about {more:.1f} % more time; computed again: {', '.join(listed)}{rest}"
+
+
+def carries(again: Mapping[str, Any]) -> Mapping[str, int]:
+    """Of `recomputed`: of how many steps of a loop one carry is kept, by loop."""
+    found: Mapping[str, int] = again.get("carries", {})
+    return found
 
 
 def within(program: Program, limit: MemoryLimit) -> str:
