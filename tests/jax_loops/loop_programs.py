@@ -82,7 +82,7 @@ def _jvp(function: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any
             whole = list(given)
             for at, value in zip(floats, moved, strict=True):
                 whole[at] = value
-            return [v for v in function(*whole) if is_float(v)]
+            return [v for v in function(*whole) if is_float(v)] or [moved[-1]]
 
         moved = tuple(given[n] for n in floats)
         values, tangents = jax.jvp(of, moved, moved)
