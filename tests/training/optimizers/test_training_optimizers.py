@@ -57,6 +57,7 @@ def test_every_optimizer_learns(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
 @pytest.mark.parametrize("optimizer", ["{adafactor: {lr: 0.1}}", "{muon: {lr: 0.02}}"])
+@pytest.mark.sampled(2)
 def test_targets_agree(optimizer: str, target: str, tmp_path: Path) -> None:
     groups = MUON if "muon" in optimizer else "{}"
     one, other = (made(tmp_path, optimizer, groups, t, "f32") for t in ("reference", target))
