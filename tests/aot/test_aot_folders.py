@@ -78,7 +78,7 @@ def test_a_disk_that_is_full(
             target,
             "--emit",
             form,
-            "--static",
+            *(["--static"] if form == "exe" else []),
             "-o",
             str(disk / "out"),
         ]

@@ -56,7 +56,7 @@ def packaging(
     if not names and (where or static or not libm):
         problem = "--weights, --static and --no-libm choose how packages are written"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
-    if static and "exe" not in names:
+    if static and "exe" in backend.forms and "exe" not in names:
         problem = f"--static links a program, and what is written is {', '.join(names)}"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint="--emit exe"))
     return Packaging(names, WeightsOrigin(where or "embed"), static, libm)
