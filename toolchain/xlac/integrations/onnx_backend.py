@@ -35,8 +35,8 @@ class XlacRep(BackendRep):
         """Runs the model on inputs by position or by name; outputs as a named tuple."""
         arrays, named = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
         given = by_name(Parameters(tuple(self.inputs)), arrays, named)
-        found = self.program(**{name: _codes(value) for name, value in given.items()})
-        results = found if len(self.outputs) > 1 else {next(iter(self.outputs)): found}
+        returned = self.program(**{name: _codes(value) for name, value in given.items()})
+        results = returned if len(self.outputs) > 1 else {next(iter(self.outputs)): returned}
         values = [_numbers(results[name], kind) for name, kind in self.outputs.items()]
         return tuple(namedtupledict("Outputs", list(self.outputs))(*values))
 

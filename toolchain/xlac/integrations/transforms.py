@@ -114,10 +114,10 @@ def _gradient(
         call: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
         leaves = by.Leaves(name, arguments, wrt, args, named)
-        of, aux, found = gradient(
+        of, aux, gradients_of_leaves = gradient(
             name, functools.partial(leaves.called, call), leaves.tensors, has_aux
         )
-        nests = leaves.nests(found)
+        nests = leaves.nests(gradients_of_leaves)
         gradients = nests[0] if by.single(wrt) else nests
         if value:
             return ((of, aux) if has_aux else of), gradients

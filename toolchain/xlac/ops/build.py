@@ -106,9 +106,9 @@ def apply(
 
 def apply1(mnemonic: str, *inputs: Value, **attributes: Any) -> Node:
     """`apply` for an operation that has one result."""
-    found = apply(mnemonic, *inputs, **attributes)
-    assert isinstance(found, Node)
-    return found
+    result = apply(mnemonic, *inputs, **attributes)
+    assert isinstance(result, Node)
+    return result
 
 
 def node_or_results(node: Node) -> Node | tuple[Node, ...]:

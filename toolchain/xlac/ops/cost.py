@@ -85,10 +85,10 @@ def nbytes(type: Type) -> int:
 
 def total(graph: Graph) -> Cost:
     """The cost of every node of a graph."""
-    found = Cost()
+    cost_of_graph = Cost()
     for node in graph.nodes():
-        found = found + cost(node)
-    return found
+        cost_of_graph = cost_of_graph + cost(node)
+    return cost_of_graph
 
 
 @lru_cache(maxsize=4096)

@@ -58,21 +58,21 @@ def _shaped(x: Node, entries: Sequence[Any]) -> Node:
         first, last, steps, axis = [*first, start], [*last, stop], [*steps, step], axis + 1
     if len(tensors) > 1:
         raise ShapeError("only one index may be a tensor; use gather for more")
-    found = slice_(x, first, last, steps)
+    part = slice_(x, first, last, steps)
     for axis, indices in tensors:
-        found = take(found, from_end(indices, found.shape[axis]), axis)
+        part = take(part, from_end(indices, part.shape[axis]), axis)
     shape: list[Dim] = []
     axis = 0
     for entry in entries:
         if entry is None:
             shape.append(1)
         elif isinstance(entry, Node):
-            shape += found.shape[axis : axis + entry.type.rank]
+            shape += part.shape[axis : axis + entry.type.rank]
             axis += entry.type.rank
         else:
-            shape += [found.shape[axis]] if isinstance(entry, slice) else []
+            shape += [part.shape[axis]] if isinstance(entry, slice) else []
             axis += 1
-    return reshape(found, shape)
+    return reshape(part, shape)
 
 
 def from_end(indices: Node, size: Dim) -> Node:

@@ -92,10 +92,10 @@ def sqrt(x: Node) -> Node:
 def quotient(size: Dim, by: Dim) -> Dim:
     """A size divided by another that divides it. Raises ValueError when it certainly does not."""
     numeric = isinstance(size, int) and not isinstance(by, int)
-    found: Dim = 0 if numeric else size // by  # type: ignore[operator]
-    if found * by != size:
+    part: Dim = 0 if numeric else size // by  # type: ignore[operator]
+    if part * by != size:
         raise ValueError(f"{size} cannot be divided by {by}")
-    return found
+    return part
 
 
 def reshape(x: Node, shape: Sequence[Dim]) -> Node:
@@ -140,8 +140,8 @@ def slice_(
 ) -> Node:
     """A part of x, one start, stop and step an axis, exactly as the primitive."""
     by = tuple(steps or [1] * len(starts))
-    found = Node.of(view.Slice(tuple(starts), tuple(stops), by), x)
-    return x if found.shape == x.shape and all(k == 1 for k in by) else found
+    sliced = Node.of(view.Slice(tuple(starts), tuple(stops), by), x)
+    return x if sliced.shape == x.shape and all(k == 1 for k in by) else sliced
 
 
 def cut(x: Node, axis: int, start: Dim, stop: Dim, step: int = 1) -> Node:
@@ -187,13 +187,13 @@ def axes_of(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Axes counted from the start, sorted; None means all."""
     if axes is None:
         return tuple(range(rank))
-    found = sorted(normal_axis(a, rank) for a in ((axes,) if isinstance(axes, int) else axes))
-    if len(set(found)) != len(found):
+    counted = sorted(normal_axis(a, rank) for a in ((axes,) if isinstance(axes, int) else axes))
+    if len(set(counted)) != len(counted):
         raise ShapeError(
             f"axes {list(axes) if not isinstance(axes, int) else axes} name an axis twice",
             attribute="axis",
         )
-    return tuple(found)
+    return tuple(counted)
 
 
 def reduce(

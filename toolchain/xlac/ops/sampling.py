@@ -114,9 +114,9 @@ def dtypes_and_shapes(
     known = dict(attributes or {})
     order = [d for d in DType if d in accepts]
     main = order[1] if DType.F32 in order else DType.I32 if DType.I32 in order else order[0]
-    found = [Sample((Type(d, (3, 7)),) * operands, known, tuple(draws)) for d in order]
-    found += [Sample((Type(main, s),) * operands, known, tuple(draws)) for s in shapes]
+    samples = [Sample((Type(d, (3, 7)),) * operands, known, tuple(draws)) for d in order]
+    samples += [Sample((Type(main, s),) * operands, known, tuple(draws)) for s in shapes]
     edge = [
         d for d in order if d in (DType.F32, DType.F64, DType.F16, DType.I32, DType.I8, DType.U8)
     ]
-    return found + [Sample((Type(d, (11, 13)),) * operands, known, ("special",)) for d in edge]
+    return samples + [Sample((Type(d, (11, 13)),) * operands, known, ("special",)) for d in edge]

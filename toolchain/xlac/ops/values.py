@@ -131,17 +131,21 @@ def promote(a: DType, b: DType) -> DType:
 
 def promoted(values: Sequence[Value]) -> DType:
     """The element type in which values meet."""
-    found: DType | None = None
+    dtype_of_all: DType | None = None
     for value in values:
         if not isinstance(value, bool | int | float | Weak):
             dtype = value.type.dtype if isinstance(value, Node) else DType.of(value.dtype)
-            found = dtype if found is None else promote(found, dtype)
+            dtype_of_all = dtype if dtype_of_all is None else promote(dtype_of_all, dtype)
     weak = [weak_dtype(v) for v in values if isinstance(v, bool | int | float | Weak)]
     for dtype in weak:
-        if found is None or found is DType.BOOL or (dtype is DType.F32 and not found.is_float):
-            found = dtype if found is None else promote(found, dtype)
-    assert found is not None
-    return found
+        if (
+            dtype_of_all is None
+            or dtype_of_all is DType.BOOL
+            or (dtype is DType.F32 and not dtype_of_all.is_float)
+        ):
+            dtype_of_all = dtype if dtype_of_all is None else promote(dtype_of_all, dtype)
+    assert dtype_of_all is not None
+    return dtype_of_all
 
 
 def as_node(value: Value, dtype: DType | None = None) -> Node:

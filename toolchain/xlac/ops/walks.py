@@ -11,11 +11,11 @@ from xlac.ops.values import param
 
 def dependents(roots: Iterable[Node], sources: Collection[Node]) -> dict[Node, None]:
     """The nodes between sources and roots that depend on a source, sources first, in order."""
-    found: dict[Node, None] = dict.fromkeys(sources)
-    for node in walk(roots, found):
-        if any(i in found for i in node.inputs):
-            found[node] = None
-    return found
+    reached: dict[Node, None] = dict.fromkeys(sources)
+    for node in walk(roots, reached):
+        if any(i in reached for i in node.inputs):
+            reached[node] = None
+    return reached
 
 
 def substituted(roots: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
@@ -30,8 +30,8 @@ def substituted(roots: Sequence[Node], values: Mapping[Node, Node]) -> list[Node
 def closed(name: str, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     """A body over parameters of its own, in the place of `inputs`."""
     params = fresh([node.type for node in inputs])
-    found = substituted(outputs, dict(zip(inputs, params, strict=True)))
-    return Graph(name, tuple(params), {f"y{n}": node for n, node in enumerate(found)})
+    results = substituted(outputs, dict(zip(inputs, params, strict=True)))
+    return Graph(name, tuple(params), {f"y{n}": node for n, node in enumerate(results)})
 
 
 def fresh(types: Iterable[Type], prefix: str = "x") -> list[Node]:

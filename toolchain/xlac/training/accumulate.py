@@ -177,17 +177,17 @@ class MicroBatch:
         have measured. Micro-batches before the last write them to the transient sums, so that a
         step that fails leaves the state itself unchanged.
         """
-        found: dict[str, Node] = {}
+        following: dict[str, Node] = {}
         known = set(earlier)
         for node, new in measured.items():
             before = self.sums.statistics[node]
             now = before if node in known else build.select(self.first, node, before)
             name = param(node if self.last else before).name
-            (found[name],) = substituted([new], {node: now})
+            (following[name],) = substituted([new], {node: now})
         if self.last:
             rest = [node for node in self.sums.statistics if node in known - measured.keys()]
-            found |= {param(node).name: self.sums.statistics[node] for node in rest}
-        return found
+            following |= {param(node).name: self.sums.statistics[node] for node in rest}
+        return following
 
     def _sum(self, before: Node, part: Node) -> Node:
         added = build.select(self.first, part, build.add(before, part))
@@ -226,7 +226,7 @@ def _from_totals(
     where the data decide it, a flag that a count is not 0.
     """
     value: Node | None = None
-    found: dict[str, Node] = {}
+    gradients: dict[str, Node] = {}
     some: list[Node | None] = []
     for one in totals:
         some.append(build.compare(one.count, "ne", 0.0) if one.may_be_empty else None)
@@ -235,9 +235,11 @@ def _from_totals(
         for weight, total in one.gradients.items():
             share = _divided(total, build.cast(one.count, total.type.dtype), some[-1])
             share = build.cast(share, types[weight])
-            found[weight] = build.add(found[weight], share) if weight in found else share
+            gradients[weight] = (
+                build.add(gradients[weight], share) if weight in gradients else share
+            )
     assert value is not None
-    return build.cast(value, mean.value.type.dtype), found, any_of(some)
+    return build.cast(value, mean.value.type.dtype), gradients, any_of(some)
 
 
 def _divided(value: Node, total: Node, some: Node | None) -> Node:

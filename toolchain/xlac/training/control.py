@@ -77,8 +77,8 @@ def _scan(node: Node, op: Scan, stream: Node, run: Run) -> ControlInTraining | N
     assert op.body is not None
     body, count = op.body, op.carries
     iteration, counter = fresh([ITERATION, STREAM], "draw")
-    outputs, found = run(body, _iteration_stream(counter, iteration, node.name))
-    measured = _stopped(found)
+    outputs, statistics = run(body, _iteration_stream(counter, iteration, node.name))
+    measured = _stopped(statistics)
     carry, xs, rest = op.parts(body.inputs)
     outer = dict(zip(body.inputs, node.inputs, strict=True))
     if not set(measured) <= set(rest):
@@ -116,8 +116,8 @@ def _while(
     assert op.body is not None and op.cond is not None
     body, count = op.body, len(node.inputs)
     iteration, counter = fresh([ITERATION, STREAM], "draw")
-    outputs, found = run(body, _iteration_stream(counter, iteration, node.name))
-    measured = _stopped(found)
+    outputs, statistics = run(body, _iteration_stream(counter, iteration, node.name))
+    measured = _stopped(statistics)
     places = {p: n for n, p in enumerate(body.inputs) if p in measured}
     if len(places) < len(measured) or any(outputs[n] is not p for p, n in places.items()):
         return None
@@ -147,20 +147,20 @@ def _branches(
     places = sorted(
         {
             n
-            for body, (_, found) in zip(bodies, runs, strict=True)
+            for body, (_, statistics) in zip(bodies, runs, strict=True)
             for n, p in enumerate(body.inputs)
-            if p in found
+            if p in statistics
         }
     )
-    if sum(len(found) for _, found in runs) > len(places) * len(bodies):
+    if sum(len(statistics) for _, statistics in runs) > len(places) * len(bodies):
         return None
     new = [
         closed(
             body.name,
             [*body.inputs, *counter],
-            [*outputs, *(_stopped(found).get(body.inputs[n], body.inputs[n]) for n in places)],
+            [*outputs, *(_stopped(statistics).get(body.inputs[n], body.inputs[n]) for n in places)],
         )
-        for body, (outputs, found) in zip(bodies, runs, strict=True)
+        for body, (outputs, statistics) in zip(bodies, runs, strict=True)
     ]
     op = Cond(tuple(new)) if first else Call(new[0])
     made = Node.of(op, *first, *args, stream, origin=node.origin)

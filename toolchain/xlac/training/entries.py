@@ -51,11 +51,11 @@ class TrainingEntry:
         """The open sizes of a call, from the shapes of its arrays. Inconsistent shapes are not an
         error here: the program refuses them.
         """
-        found = dict(self.default_sizes)
+        sizes = dict(self.default_sizes)
         for name, axis, size in reversed(self.size_sources):
             if name in given and given[name].ndim > axis:
-                found[size] = given[name].shape[axis]
-        return found
+                sizes[size] = given[name].shape[axis]
+        return sizes
 
 
 def slot_of(program: Program, name: str) -> Slot:
@@ -97,9 +97,9 @@ def step_inputs(evaluate: Model, steps: Iterable[Model]) -> dict[str, Type]:
     """The types of the inputs of a step, which is the calls of `steps`, by name; in the order of
     the spec, as an evaluation has them.
     """
-    found = {param(node).name: node.type for node in evaluate.inputs}
+    evaluated = {param(node).name: node.type for node in evaluate.inputs}
     taken = {param(node).name: node.type for model in steps for node in model.inputs}
-    return {name: taken[name] for name in {**found, **taken} if name in taken}
+    return {name: taken[name] for name in {**evaluated, **taken} if name in taken}
 
 
 def fingerprint(steps: Iterable[Model], accumulate: int) -> str:
@@ -123,11 +123,11 @@ def checked_state(state: Mapping[str, Any], types: Mapping[str, Type]) -> dict[s
         raise SourceError(
             Diagnostic("XL3020", f"this is the state of another model: {differences}")
         )
-    found: dict[str, Array] = {}
+    copies: dict[str, Array] = {}
     for name, type in types.items():
         array = np.asarray(state[name])
         if array.shape != type.shape or array.dtype != type.dtype.numpy:
             problem = f"{name} is {array.dtype}{list(array.shape)}, and the model keeps {type}"
             raise SourceError(Diagnostic("XL3020", problem))
-        found[name] = np.array(array)
-    return found
+        copies[name] = np.array(array)
+    return copies

@@ -89,9 +89,9 @@ def calls(
     micro-batches, but the last one of the last is for the entry `step`.
     """
     *before, last = parts
-    found = [(kind, part) for kind in passes[:-1] for part in parts]
-    found += [(kind, part) for kind in passes[-1:] for part in before]
-    return [*found, ("step", last)]
+    entries = [(kind, part) for kind in passes[:-1] for part in parts]
+    entries += [(kind, part) for kind in passes[-1:] for part in before]
+    return [*entries, ("step", last)]
 
 
 def checked_number(number: Any) -> int:

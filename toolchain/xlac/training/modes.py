@@ -65,9 +65,9 @@ class TrainingMode:
                 self._rewrite_bodies(node, own)
             elif has_training_mode(own.op) and not self._is_frozen(node):
                 number = seen[node.name] = seen.get(node.name, -1) + 1
-                found = own.op.in_training(own, self._uniform(f"{node.name}#{number}"))
-                assert found is not None
-                new[node], measured = found
+                replaced = own.op.in_training(own, self._uniform(f"{node.name}#{number}"))
+                assert replaced is not None
+                new[node], measured = replaced
                 self._record_statistics(measured)
         return [new[root] for root in roots]
 
@@ -88,12 +88,14 @@ class TrainingMode:
         conditions = isinstance(own.op, While | BoundedWhile) and self._body_has_training_mode(
             own.op.cond
         )
-        found = None if conditions else in_training_mode(own, build.cast(self.step, DType.U64), run)
-        if found is None:
+        rewritten = (
+            None if conditions else in_training_mode(own, build.cast(self.step, DType.U64), run)
+        )
+        if rewritten is None:
             raise self._unsupported(own, node)
-        self._parts[node] = found.results
-        self._new[node] = found.results[0]
-        self._record_statistics(found.measured)
+        self._parts[node] = rewritten.results
+        self._new[node] = rewritten.results[0]
+        self._record_statistics(rewritten.measured)
 
     def _uniform(self, path: str) -> Callable[[Type], Node]:
         """A function that makes a node's uniform random numbers in [0, 1): 24 bits of each word."""

@@ -33,8 +33,8 @@ def by_rows(old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
     if sums is None or [_AtZeroGradient(sums.node).value(node) for node in new] != list(old):
         return list(new)
     known = {node: sums.rows(node) for node in old} | {sums.node: sums.own_rows()}
-    found = [_of_rows(node, sums, known) for node in new]
-    return [sums.written(x, rows) for x, rows in zip(old, found, strict=True)]
+    updates = [_of_rows(node, sums, known) for node in new]
+    return [sums.written(x, rows) for x, rows in zip(old, updates, strict=True)]
 
 
 def chosen(condition: Node, new: Node, old: Node) -> Node:
@@ -89,10 +89,10 @@ class _RowSums:
 
 def _sums(weight: Node, new: Sequence[Node]) -> _RowSums | None:
     """The gradient of a weight, if it is a scatter of few of its rows (at most the share FEW)."""
-    found = _scattered(weight, new)
-    if len(found) != 1 or not weight.shape:
+    scatters = _scattered(weight, new)
+    if len(scatters) != 1 or not weight.shape:
         return None
-    (node,), rank = found, weight.type.rank
+    (node,), rank = scatters, weight.type.rank
     x, indices, updates = node.inputs
     count, rows = indices.type.size, weight.shape[0]
     batch = indices.type.rank

@@ -40,10 +40,10 @@ def all_finite(values: Sequence[Node]) -> Node:
 
 def together(flags: Sequence[Node]) -> Node:
     """The conjunction of bool scalars."""
-    found = flags[0]
+    conjunction = flags[0]
     for flag in flags[1:]:
-        found = build.apply1("and", found, flag)
-    return found
+        conjunction = build.apply1("and", conjunction, flag)
+    return conjunction
 
 
 def any_of(flags: Sequence[Node | None]) -> list[Node]:
@@ -51,10 +51,10 @@ def any_of(flags: Sequence[Node | None]) -> list[Node]:
     known = [flag for flag in flags if flag is not None]
     if len(known) < len(flags):
         return []
-    found = known[0]
+    disjunction = known[0]
     for flag in known[1:]:
-        found = build.apply1("or", found, flag)
-    return [found]
+        disjunction = build.apply1("or", disjunction, flag)
+    return [disjunction]
 
 
 def finite_unless_spoiled(losses: Sequence[Node], before: Sequence[Node]) -> list[Node]:

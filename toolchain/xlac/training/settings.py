@@ -41,13 +41,13 @@ def settings(graphs: TrainingGraphs) -> dict[str, TrainingSetting]:
     """The settings of a training by name: `lr`, or `lr_LOSS` for each of several losses, and
     `length` (in steps) where a learning-rate schedule depends on it.
     """
-    found = {
+    by_name = {
         f"lr_{loss}" if loss else "lr": TrainingSetting({n: rate.base for n, rate in rates.items()})
         for loss, rates in graphs.rates.items()
     }
     if any(tensor.name == LENGTH for tensor in graphs.state):
-        found["length"] = TrainingSetting({LENGTH: 1.0})
-    return found
+        by_name["length"] = TrainingSetting({LENGTH: 1.0})
+    return by_name
 
 
 def rate_of(

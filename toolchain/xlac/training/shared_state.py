@@ -71,8 +71,8 @@ class TrainingPrograms:
         given |= {name: arrays[name] for name in arrays.keys() - known}  # the program refuses them
         program = self._compiled[key]
         self._make_current(program)
-        found = program(**given)
-        return (found if isinstance(found, dict) else {program.outputs[0]: found}), sizes
+        returned = program(**given)
+        return (returned if isinstance(returned, dict) else {program.outputs[0]: returned}), sizes
 
     def _tell_memory(self, kind: str, made: Compiled) -> None:
         if self._tell is not None and self._limit is not None and kind not in WITHOUT_STEPS:

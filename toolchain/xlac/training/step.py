@@ -55,12 +55,12 @@ class Metric:
         number = f"{name}.count" if isinstance(mean.count, Node) else mean.count
         return Metric(name, number, tuple(parts))
 
-    def sums(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[float, ...]:
+    def sums(self, outputs: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[float, ...]:
         """(sum, count) from a call's outputs and sizes; a pair for each part, if it has parts."""
         if self.parts:
-            return tuple(n for part in self.parts for n in part.sums(found, sizes))
-        count = found[self.count] if isinstance(self.count, str) else evaluate(self.count, sizes)
-        mean, number = float(found[self.name]), float(count)
+            return tuple(n for part in self.parts for n in part.sums(outputs, sizes))
+        count = outputs[self.count] if isinstance(self.count, str) else evaluate(self.count, sizes)
+        mean, number = float(outputs[self.name]), float(count)
         return (mean * number if number else 0.0, number)
 
 
@@ -97,11 +97,11 @@ class TrainingGraphs:
         """The model of an entry. Raises SourceError for an entry with averages where none are kept,
         and for micro-batches that a step does not have.
         """
-        found = self.entries
-        if name not in found:
+        entries = self.entries
+        if name not in entries:
             is_part = name.startswith(ACCUMULATE)
             raise no_micro_batches(self.accumulate) if is_part else no_averages()
-        return found[name]
+        return entries[name]
 
 
 def training_graphs(model: Model, training: Training) -> TrainingGraphs:
@@ -135,7 +135,7 @@ class _Builder:
         if self.state.averages:
             own = dict(zip(roots, substituted(roots, self.state.averaged()), strict=True))
             pairs = zip((EVALUATE, RUN), self._results(means, own), strict=True)
-            averaged = {kind: self._model(kind, found) for kind, found in pairs}
+            averaged = {kind: self._model(kind, nodes) for kind, nodes in pairs}
         parts: dict[str, Model] = {}
         whole: MicroBatch | None = None
         if self.sums is not None:

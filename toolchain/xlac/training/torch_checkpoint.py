@@ -64,9 +64,9 @@ class TorchCheckpoint:
             raise SourceError(Diagnostic("XL3004", f"{path}: {error}")) from None
         kept: dict[str, dict[str, dict[str, str]]] = {}
         for name in file.tensors:
-            if found := KEPT.fullmatch(name):
-                own = kept.setdefault(found[1] or "", {}).setdefault(found[2], {})
-                own[found[3]] = name
+            if match := KEPT.fullmatch(name):
+                own = kept.setdefault(match[1] or "", {}).setdefault(match[2], {})
+                own[match[3]] = name
         groups: dict[str, Sequence[Mapping[str, Any]]] = {}
         if isinstance(file, StateDict):
             for key, one in {**file.tree, "": file.tree}.items():
@@ -88,14 +88,14 @@ class TorchCheckpoint:
         own = [n for n in self.file.tensors if not KEPT.fullmatch(n)]
         heads = dict.fromkeys(["", *(f"{n.partition('.')[0]}." for n in own if "." in n)])
         best = max(heads, key=lambda head: sum(f"{head}{n}" in self.file.tensors for n in wanted))
-        found = {n.removeprefix(best): n for n in own if n.startswith(best)}
-        missing = [name for name in wanted if name not in found]
+        places = {n.removeprefix(best): n for n in own if n.startswith(best)}
+        missing = [name for name in wanted if name not in places]
         if own and missing:
             raise self.fault(
                 f"{', '.join(missing[:5])} {'is' if len(missing) == 1 else 'are'} missing",
                 "the names are those of the model's weights, under one key at most",
             )
-        return {name: place for name, place in found.items() if name in wanted}
+        return {name: place for name, place in places.items() if name in wanted}
 
     def compare_frozen(self, frozen: Mapping[str, Array]) -> None:
         """Raises SourceError for a frozen weight with other values in the file."""
@@ -158,12 +158,12 @@ class TorchCheckpoint:
         names the weight in the message.
         """
         try:
-            found = np.array(self.file[name])
+            array = np.array(self.file[name])
         except BadFile as error:
             raise SourceError(Diagnostic("XL3004", f"{self.path}: {error}")) from None
-        if found.shape != type.shape or found.dtype != type.dtype.numpy:
-            raise self.fault(f"{name} is {found.dtype}{list(found.shape)}, and {of} is {type}")
-        return found
+        if array.shape != type.shape or array.dtype != type.dtype.numpy:
+            raise self.fault(f"{name} is {array.dtype}{list(array.shape)}, and {of} is {type}")
+        return array
 
 
 def objective_state(
@@ -177,7 +177,7 @@ def objective_state(
     """The optimizer state for one loss, by names of state tensors, and the step counts in the file.
     `changed` permits other hyperparameters. Raises SourceError.
     """
-    kept, found, steps = file.kept[optimizer], dict[str, Array](), set[int]()
+    kept, tensors, steps = file.kept[optimizer], dict[str, Array](), set[int]()
     for name, one in objective.learns.items():
         known = SLOTS.get(one.name)
         if known is None:
@@ -198,12 +198,12 @@ def objective_state(
                     f"its optimizer keeps no {known[slot]} for {name}: "
                     f"it is not {one.name}, or has other options"
                 )
-            found[f"{state_prefix(objective)}{slot}.{name}"] = file.array(
+            tensors[f"{state_prefix(objective)}{slot}.{name}"] = file.array(
                 own[known[slot]], types[name], name
             )
         if "step" in own:
             steps.add(int(np.asarray(file.file[own["step"]]).reshape(-1)[0]))
-    return found, steps
+    return tensors, steps
 
 
 def _compare(
@@ -237,7 +237,7 @@ def torch_state(
     SourceError.
     """
     places = file.weights(list(weights))
-    found = {name: file.array(place, weights[name], name) for name, place in places.items()}
+    arrays = {name: file.array(place, weights[name], name) for name, place in places.items()}
     step_counts: set[int] = set()
     for one in objectives:
         key = optimizers.get(one.name) if isinstance(optimizers, Mapping) else optimizers
@@ -248,7 +248,7 @@ def torch_state(
         state, counted = objective_state(
             file, one, weights, file.keys(key, order, own), key, changed
         )
-        found |= state
+        arrays |= state
         step_counts |= counted
     if len(step_counts) > 1:
         raise file.fault(
@@ -263,4 +263,4 @@ def torch_state(
             "how many steps were taken is not in it, and the learning rate depends on it", hint
         )
     count = steps if steps is not None else next(iter(step_counts), int(begun))
-    return {**found, STEP: np.asarray(count, np.int64)}
+    return {**arrays, STEP: np.asarray(count, np.int64)}

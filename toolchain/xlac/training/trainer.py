@@ -122,8 +122,8 @@ class Trainer(SavedState):
         )
 
     def _outputs(self, kind: str, arrays: Mapping[str, Any]) -> Any:
-        found, _ = self._programs.called(kind, arrays)
-        return found if len(found) > 1 else next(iter(found.values()))
+        outputs, _ = self._programs.called(kind, arrays)
+        return outputs if len(outputs) > 1 else next(iter(outputs.values()))
 
     def __repr__(self) -> str:
         kept = sum(tensor.type.size for tensor in self._tensors.values() if tensor.learns)
@@ -150,12 +150,12 @@ class Trainer(SavedState):
         self._mid_step = bool(before)
         for one in before:
             totals = added(totals, self._totals(*self._programs.called(*one)))
-        found, sizes = self._programs.called(*last)
+        outputs, sizes = self._programs.called(*last)
         self._mid_step = False
-        totals = added(totals, self._totals(found, sizes))
+        totals = added(totals, self._totals(outputs, sizes))
         totals = {name: totals[name] for name in self.metrics}
-        scale = float(found[LOSS_SCALE]) if LOSS_SCALE in found else None
-        if not found[FINITE]:
+        scale = float(outputs[LOSS_SCALE]) if LOSS_SCALE in outputs else None
+        if not outputs[FINITE]:
             smaller = scale is not None and float(self._programs.tensor(SCALE)) < scale
             if scale is None or not smaller or scale < LEAST_SCALE:
                 finite = all(is_finite(totals[name]) for name in self.losses)
@@ -223,9 +223,9 @@ class Trainer(SavedState):
         """
         learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
         file = TorchCheckpoint.read(Path(path))
-        found = torch_state(file, self._objectives, learned, optimizer, names, steps, changed)
+        loaded = torch_state(file, self._objectives, learned, optimizer, names, steps, changed)
         file.compare_frozen({n: a for n, a in self.weights(False).items() if n not in learned})
-        self.restore({**self.state(), **with_averages(found, self._tensors)})
+        self.restore({**self.state(), **with_averages(loaded, self._tensors)})
 
     def reset(self) -> None:
         """Sets the initial state: initial weights, no steps done."""
@@ -248,8 +248,8 @@ class Trainer(SavedState):
             for entry in self._programs.entries.values()
             for name, array in entry.model.weights.items()
         }
-        found = {**frozen, **self._learned(prefix)}
-        return weights.merged(found, self._factors) if merged else found
+        arrays = {**frozen, **self._learned(prefix)}
+        return weights.merged(arrays, self._factors) if merged else arrays
 
     def _learned(self, prefix: str = "") -> dict[str, Array]:
         kept = self.state()
@@ -270,8 +270,8 @@ class Trainer(SavedState):
     def load_factors(self, path: str | os.PathLike[str]) -> None:
         """Loads a file of `save_factors` or PEFT. Raises SourceError, and changes nothing then."""
         learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
-        found = weights.read_factors(Path(path), learned, self._factors)
-        self.restore({**self.state(), **with_averages(found, self._tensors)})
+        factors = weights.read_factors(Path(path), learned, self._factors)
+        self.restore({**self.state(), **with_averages(factors, self._tensors)})
 
     @property
     def parts(self) -> dict[str, Callable[[Path], None]]:
@@ -289,8 +289,8 @@ class Trainer(SavedState):
     ) -> Compiled | Specializing:
         return compile(weights.model_of(self._model, arrays), **{**self._options, **options})
 
-    def _totals(self, found: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
-        return {m.name: m.sums(found, sizes) for m in self._metrics if m.name in found}
+    def _totals(self, outputs: Mapping[str, Any], sizes: Mapping[str, int]) -> Totals:
+        return {m.name: m.sums(outputs, sizes) for m in self._metrics if m.name in outputs}
 
 
 def trainer(spec: str | os.PathLike[str], **options: Any) -> Trainer:

@@ -46,8 +46,8 @@ def gradients(
     `apart` the gradients of each of the means that it is the sum of. Raises NoDerivativeError.
     """
     values = [mean.value, *(part.value for part in mean.parts)]
-    found = linearize(values, list(weights.values()))
-    if found.tangents[0] is None:
+    linear = linearize(values, list(weights.values()))
+    if linear.tangents[0] is None:
         problem = "the derivative of the loss by every weight that learns is 0"
         hint = "argmax, comparisons, round and stop_gradient let no gradient through"
         raise Fault("XL2045", problem, place.at("loss").span, hint)
@@ -57,8 +57,8 @@ def gradients(
         if scale is not None:
             seed = build.cast(scale, mean.value.type.dtype)
         cotangents = [seed if n == number else None for n in range(len(values))]
-        made.append(dict(zip(weights, found.transposed(cotangents), strict=True)))
-    value, *more = found.values
+        made.append(dict(zip(weights, linear.transposed(cotangents), strict=True)))
+    value, *more = linear.values
     parts = (replace(p, value=v) for p, v in zip(mean.parts, more, strict=True))
     return replace(mean, value=value, parts=tuple(parts)), made
 
@@ -149,8 +149,8 @@ class LossUpdate:
                 self.training.elaboration(), self.weights[name], gradient, rate, counters.step, kept
             )
             old = {"w": self.weights[name], **kept}
-            found = by_rows([old[slot] for slot in new], list(new.values()))
-            new = dict(zip(new, found, strict=True))
+            updated = by_rows([old[slot] for slot in new], list(new.values()))
+            new = dict(zip(new, updated, strict=True))
             for flag in counted if len(self.training.objectives) > 1 else ():
                 new = {slot: chosen(flag, one, old[slot]) for slot, one in new.items()}
             next_[name] = new.pop("w")
@@ -193,8 +193,8 @@ class LossUpdate:
 
 def mean_outputs(name: str, mean: BatchMean, nodes: Sequence[Node]) -> dict[str, Node]:
     """The nodes of a mean, `mean.nodes()` rewritten, by output name; counts as f32."""
-    found = zip(mean.names(name), nodes, strict=True)
-    return {n: build.cast(one, DType.F32) if n.endswith(".count") else one for n, one in found}
+    outputs = zip(mean.names(name), nodes, strict=True)
+    return {n: build.cast(one, DType.F32) if n.endswith(".count") else one for n, one in outputs}
 
 
 def _some(count: Dim | Node) -> Node | None:

@@ -28,10 +28,10 @@ PREFIX = "base_model.model."
 
 def merged(weights: Mapping[str, Array], factors: Mapping[str, LowRank]) -> dict[str, Array]:
     """The model's own weights, with the product of their LoRA factors added."""
-    found = dict(weights)
+    arrays = dict(weights)
     for name, one in factors.items():
-        found[name] = one.merged(found[name], found.pop(one.a.name), found.pop(one.b.name))
-    return found
+        arrays[name] = one.merged(arrays[name], arrays.pop(one.a.name), arrays.pop(one.b.name))
+    return arrays
 
 
 def write_weights(path: Path, weights: Mapping[str, Array]) -> None:
@@ -77,19 +77,19 @@ def read_factors(
     """
     try:
         file = SafetensorsFile(path)
-        found = {name.removeprefix(PREFIX): np.array(file[name]) for name in file}
+        arrays = {name.removeprefix(PREFIX): np.array(file[name]) for name in file}
         described = json.loads(file.metadata.get(METADATA, "{}"))
         scales = {name: float(one["scale"]) for name, one in described.items()}
     except (BadFile, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise SourceError(Diagnostic("XL3004", f"{path}: {error}")) from None
-    wrong = [f"{name} is unknown" for name in found if name not in learned]
+    wrong = [f"{name} is unknown" for name in arrays if name not in learned]
     wrong += [
         f"{x.name} is missing"
         for one in factors.values()
         for x in (one.a, one.b)
-        if x.name not in found
+        if x.name not in arrays
     ]
-    for name, array in found.items():
+    for name, array in arrays.items():
         if name in learned and (array.shape, array.dtype) != (
             learned[name].shape,
             learned[name].dtype.numpy,
@@ -109,7 +109,7 @@ def read_factors(
                 "XL3020", f"{path} has factors of another model: {', '.join(wrong[:5])}{more}"
             )
         )
-    return found
+    return arrays
 
 
 def model_of(model: Model, weights: Mapping[str, Array]) -> Model:

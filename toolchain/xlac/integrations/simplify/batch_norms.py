@@ -36,12 +36,12 @@ def merged(
         conv = made.get(node.input[0]) if node.op_type == "BatchNormalization" else None
         if conv is None or users[node.input[0]] > 1 or node.input[0] in outputs or _trains(node):
             continue
-        found = _scaled(conv, node, array)
-        if found is None:
+        folded = _scaled(conv, node, array)
+        if folded is None:
             continue
         result = node.output[0]
         names = [f"{result}.kernel", f"{result}.bias"]
-        constants |= dict(zip(names, found, strict=True))
+        constants |= dict(zip(names, folded, strict=True))
         del conv.input[1:]
         conv.input.extend(names)
         conv.output[0] = result
@@ -57,15 +57,15 @@ def _trains(node: Any) -> bool:
 def _scaled(conv: Any, norm: Any, array: Arrays) -> tuple[Array, Array] | None:
     """Kernel and bias of both in one; None where they are not constants of one float type."""
     names = [*conv.input[1:3], *norm.input[1:5]]
-    found = [array(name) for name in names if name]
-    if any(a is None or a.dtype not in FLOATS or a.dtype != found[0].dtype for a in found):  # type: ignore[union-attr]
+    parts = [array(name) for name in names if name]
+    if any(a is None or a.dtype not in FLOATS or a.dtype != parts[0].dtype for a in parts):  # type: ignore[union-attr]
         return None
-    kernel, *bias = (a.astype(np.float64) for a in found if a is not None)
+    kernel, *bias = (a.astype(np.float64) for a in parts if a is not None)
     scale, shift, mean, variance = bias[-4:]
     epsilon = next((a.f for a in norm.attribute if a.name == "epsilon"), EPSILON)
     factor = scale / np.sqrt(variance + epsilon)
     begin = bias[0] if len(bias) > 4 else 0.0
-    dtype = found[0].dtype  # type: ignore[union-attr]
+    dtype = parts[0].dtype  # type: ignore[union-attr]
     wide = factor.reshape(-1, *[1] * (kernel.ndim - 1))
     made = (kernel * wide).astype(dtype), ((begin - mean) * factor + shift).astype(dtype)
     return made if all(np.isfinite(a).all() for a in made) else None

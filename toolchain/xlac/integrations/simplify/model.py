@@ -83,11 +83,11 @@ def simplify(
     files = Files(source, allow_outside) if isinstance(source, Path) else Files()
     proto = files.model() if isinstance(source, Path) else source
     with within(operations=OPERATIONS):
-        found = imported(proto, files, dims or {}, params or {})
-        values = analysed(proto, found)
+        read = imported(proto, files, dims or {}, params or {})
+        values = analysed(proto, read)
     opset = versions_of(proto).get("", 0)
     rebuilt = Rebuilt(proto.graph, opset, values, largest)
-    made, tensors = _assembled(proto, files, found, values, rebuilt)
+    made, tensors = _assembled(proto, files, read, values, rebuilt)
     counts = (
         Counter(node.op_type for node in nodes) for nodes in (proto.graph.node, rebuilt.nodes)
     )
@@ -95,7 +95,7 @@ def simplify(
 
 
 def _assembled(
-    proto: Any, files: Files, found: Imported, values: ValueFacts, rebuilt: Rebuilt
+    proto: Any, files: Files, read: Imported, values: ValueFacts, rebuilt: Rebuilt
 ) -> tuple[onnx.ModelProto, dict[str, HeldTensor]]:
     """The model of the nodes that are left, and its tensors."""
     made = onnx.ModelProto.FromString(proto.SerializeToString())
@@ -113,7 +113,7 @@ def _assembled(
             type = Type(DType.of(array.dtype), array.shape)
             tensors[name] = HeldTensor.of(name, type, lambda array=array: np.asarray(array))  # type: ignore[misc]
     live = set(rebuilt.live())
-    declared = _Declared(found)
+    declared = _Declared(read)
     inputs = [declared.interface(info, rebuilt, values) for info in graph.input]
     outputs = [declared.interface(info, rebuilt, values) for info in graph.output]
     kept = [
@@ -162,9 +162,9 @@ def _given(tensor: TensorProto, files: Files) -> HeldTensor:
 class _Declared:
     """Declarations of values: types and sizes, open ones under the names that the model has."""
 
-    def __init__(self, found: Imported) -> None:
-        self.texts = {str(size): text for text, size in found.symbols.items()}
-        self.set = {*found.inputs.params}
+    def __init__(self, read: Imported) -> None:
+        self.texts = {str(size): text for text, size in read.symbols.items()}
+        self.set = {*read.inputs.params}
 
     def interface(
         self, info: ValueInfoProto, rebuilt: Rebuilt, values: ValueFacts

@@ -57,14 +57,14 @@ class Rebuilt:
         for name in (*self.inputs, *sorted(self.held)):
             if name in self.values.nodes:
                 self.first.setdefault(self.values.nodes[name], name)
-        found = []
+        nodes = []
         for original in self.graph.node:
             node = NodeProto.FromString(original.SerializeToString())
             for name in filter(None, original.output):
                 self._resolve(name)
             renamed(node, self.name)
-            found.append(self._viewed(node))
-        return found
+            nodes.append(self._viewed(node))
+        return nodes
 
     def _resolve(self, name: str) -> None:
         """Finds what stands for a result: a constant, or a value that came before."""
@@ -91,10 +91,10 @@ class Rebuilt:
         computed = any(n not in self.held and n not in self.constants for n in node.input[1:] if n)
         if name == node.input[0] and not computed:
             return node
-        found = views.rewritten(self.values, node, name)
-        if found is None:
+        rewritten = views.rewritten(self.values, node, name)
+        if rewritten is None:
             return node
-        made, shape = found
+        made, shape = rewritten
         if shape is not None:
             made.input[1] = self._shape(shape)
         return made
@@ -118,7 +118,7 @@ class Rebuilt:
     def _live(self, nodes: list[Any]) -> list[Any]:
         """The nodes that outputs need; results that something else stands for get other names."""
         needed = {self.name(name) for name in self.outputs}
-        found = []
+        live = []
         for node in reversed(nodes):
             made = [name for name in node.output if name and self._is_made(name)]
             if needed.isdisjoint(made):
@@ -127,8 +127,8 @@ class Rebuilt:
             for number, name in enumerate(node.output):
                 if name and not self._is_made(name):
                     node.output[number] = self.fresh(f"{name}.unused")
-            found.append(node)
-        return found[::-1]
+            live.append(node)
+        return live[::-1]
 
     def _is_made(self, name: str) -> bool:
         """Whether a result of a node is what its name stands for."""

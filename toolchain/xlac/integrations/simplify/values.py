@@ -80,27 +80,27 @@ def analysed(proto: Any, imported: Imported) -> ValueFacts:
         is_kept=lambda node, target: False,
     )
     new = dict(zip(distinct, graph.outputs.values(), strict=True))
-    found = {name: new[node] for name, node in nodes.items()}
-    return ValueFacts(found, weights, frozenset(kept), _sources(graph))
+    optimized = {name: new[node] for name, node in nodes.items()}
+    return ValueFacts(optimized, weights, frozenset(kept), _sources(graph))
 
 
 def _sources(graph: Graph) -> dict[Node, int]:
     """For every node that constants decide, how many bytes they are."""
-    found: dict[Node, int] = {}
+    nbytes: dict[Node, int] = {}
     for node in graph.nodes():
         op = node.op
         sizes = [n for t in node.results for n in t.shape]
         if isinstance(op, Const) or (isinstance(op, Param) and op.kind == "weight"):
-            found[node] = node.type.nbytes
+            nbytes[node] = node.type.nbytes
         elif any(isinstance(n, Sym) for n in sizes) or any(t.nbytes > MOST for t in node.results):
             continue
         elif isinstance(op, Iota):
-            found[node] = 0
+            nbytes[node] = 0
         elif node.inputs and not isinstance(op, RngBits) and not op.bodies():
-            parts = [found.get(i) for i in dict.fromkeys(node.inputs)]
+            parts = [nbytes.get(i) for i in dict.fromkeys(node.inputs)]
             if None not in parts:
-                found[node] = sum(part for part in parts if part is not None)
-    return found
+                nbytes[node] = sum(part for part in parts if part is not None)
+    return nbytes
 
 
 def _marked(proto: Any, known: Callable[[str], Any]) -> tuple[set[str], set[str]]:

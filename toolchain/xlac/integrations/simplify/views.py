@@ -19,29 +19,29 @@ SHAPED = 5  # the first operator set in which Reshape takes its shape as an inpu
 
 def beneath(values: ValueFacts, node: Any, opset: int) -> Node | None:
     """The value that a node is one reshape or transposition of, as the optimizer left it."""
-    found = values.nodes.get(node.output[0])
+    value = values.nodes.get(node.output[0])
     if (
         node.op_type not in VIEWS
         or node.domain not in ("", "ai.onnx")
         or opset < SHAPED
-        or found is None
-        or not isinstance(found.op, Reshape | Transpose)
+        or value is None
+        or not isinstance(value.op, Reshape | Transpose)
     ):
         return None
-    return found.inputs[0]
+    return value.inputs[0]
 
 
 def rewritten(values: ValueFacts, node: Any, base: str) -> tuple[Any, Array | None] | None:
     """The node as a view of `base`, and the shape that it takes as a constant; None where ONNX's
     Reshape cannot say the shape.
     """
-    found = values.nodes[node.output[0]]
+    value = values.nodes[node.output[0]]
     name = [node.output[0]]
-    if isinstance(found.op, Transpose):
+    if isinstance(value.op, Transpose):
         return helper.make_node(
-            "Transpose", [base], name, name=node.name, perm=list(found.op.perm)
+            "Transpose", [base], name, name=node.name, perm=list(value.op.perm)
         ), None
-    shape = constant_shape(found.inputs[0].shape, found.shape)
+    shape = constant_shape(value.inputs[0].shape, value.shape)
     if shape is None:
         return None
     return helper.make_node("Reshape", [base, ""], name, name=node.name), shape
@@ -53,13 +53,13 @@ def constant_shape(old: Shape, new: Shape) -> Array | None:
     """
     if any(size == 0 for size in new):
         return None
-    found = [
+    entries = [
         size if not isinstance(size, Sym) else 0 if axis < len(old) and old[axis] == size else -1
         for axis, size in enumerate(new)
     ]
     # where nothing is there, -1 says nothing
     copied = [
-        size for size, how in zip(new, found, strict=True) if isinstance(size, Sym) and not how
+        size for size, how in zip(new, entries, strict=True) if isinstance(size, Sym) and not how
     ]
-    unclear = -1 in found and any(bounds(size)[0] < 1 for size in copied)
-    return np.array(found, np.int64) if found.count(-1) <= 1 and not unclear else None
+    unclear = -1 in entries and any(bounds(size)[0] < 1 for size in copied)
+    return np.array(entries, np.int64) if entries.count(-1) <= 1 and not unclear else None

@@ -72,7 +72,7 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     if unknown:
         problem = f"the xlac backend has no option '{unknown[0]}'"
         raise unknown_word(problem, unknown[0], sorted(known), "XL7307")
-    found = Options(**(given or {}))
-    chosen("precision", found.precision, PRECISIONS)
-    valid(found.max_compile_seconds, found.max_compile_memory)
-    return found if found.threads else replace(found, threads=torch.get_num_threads())
+    options = Options(**(given or {}))
+    chosen("precision", options.precision, PRECISIONS)
+    valid(options.max_compile_seconds, options.max_compile_memory)
+    return options if options.threads else replace(options, threads=torch.get_num_threads())

@@ -65,8 +65,8 @@ class BoundState:
     def _permuted(self, at: int, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor with its axes in the order in which the program has them."""
         perm = self._state[at].perm
-        found = tensor.detach()
-        return found if perm is None else found.permute(perm)
+        detached = tensor.detach()
+        return detached if perm is None else detached.permute(perm)
 
     def _bind_in_place(self, tensors: Sequence[torch.Tensor]) -> None:
         for kept, tensor in zip(self._state, tensors, strict=True):

@@ -31,11 +31,11 @@ def exported(
     try:
         # on failure, PyTorch prints its graph to stderr
         with quiet(), redirect_stderr(printed):
-            found = torch.export.export(
+            program = torch.export.export(
                 module, args, named, dynamic_shapes=dynamic_shapes, strict=strict
             )
         sys.stderr.write(printed.getvalue())
-        return found
+        return program
     except XlacError:
         raise
     except Exception as error:

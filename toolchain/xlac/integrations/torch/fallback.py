@@ -136,8 +136,8 @@ class _Module(torch.nn.Module):
         self.program, self.single = program, single
 
     def forward(self, *args: Any) -> Any:
-        found = self.program(list(args))
-        return found[0] if self.single else found
+        results = self.program(list(args))
+        return results[0] if self.single else results
 
 
 def _single(module: GraphModule) -> bool:

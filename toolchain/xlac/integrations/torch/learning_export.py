@@ -31,8 +31,8 @@ class LossModule(torch.nn.Module):
     def forward(self, *args: Any, **named: Any) -> Any:
         """The loss, a float scalar. Raises SourceError for any other value."""
         if self.loss is None:
-            found = self.model(*args, **named)
-            found = getattr(found, "loss", found)
+            loss = self.model(*args, **named)
+            loss = getattr(loss, "loss", loss)
         else:
             count = len(args) - self.targets
             if count < 0:
@@ -40,22 +40,22 @@ class LossModule(torch.nn.Module):
                     f"the loss takes {self.targets} of the arguments, and {len(args)} are given by "
                     "place"
                 )
-            found = self.loss(self.model(*args[:count], **named), *args[count:])
-        if not isinstance(found, torch.Tensor):
-            problem = f"the loss must be a tensor, not {type(found).__name__}"
+            loss = self.loss(self.model(*args[:count], **named), *args[count:])
+        if not isinstance(loss, torch.Tensor):
+            problem = f"the loss must be a tensor, not {type(loss).__name__}"
             raise refuse(
                 problem,
                 "xlac.torch_step(model, loss, optimizer): the loss is called with the model's "
                 "result and the last argument",
             )
-        if found.dim() or not found.is_floating_point():
-            shape = list(found.shape)
+        if loss.dim() or not loss.is_floating_point():
+            shape = list(loss.shape)
             raise refuse(
-                f"the loss is {str(found.dtype).removeprefix('torch.')}{shape}, and must be a "
+                f"the loss is {str(loss.dtype).removeprefix('torch.')}{shape}, and must be a "
                 "scalar of a float type",
                 "loss.mean() is one",
             )
-        return found
+        return loss
 
 
 def refuse_hooks(module: torch.nn.Module) -> None:

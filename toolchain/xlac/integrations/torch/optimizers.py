@@ -123,8 +123,8 @@ class KeptTensor:
     def made(self, p: torch.Tensor) -> torch.Tensor:
         """Its first value; one of the parameter's shape lies in memory as that does."""
         if self.shape == p.shape:
-            found = torch.zeros_like(p, dtype=self.dtype, memory_format=torch.preserve_format)
-            return found.fill_(self.first) if self.first else found
+            tensor = torch.zeros_like(p, dtype=self.dtype, memory_format=torch.preserve_format)
+            return tensor.fill_(self.first) if self.first else tensor
         return torch.full(self.shape, self.first, dtype=self.dtype, device=p.device)
 
 
@@ -138,13 +138,13 @@ class GroupOptimizer:
 
     def kept(self, p: torch.Tensor) -> list[KeptTensor]:
         """What is kept for a parameter."""
-        found: list[KeptTensor] = []
+        tensors: list[KeptTensor] = []
         shape = tuple(int(n) for n in p.shape)
         for slot, (type, first) in self.optimizer.slots(Type(DType.F32, shape)).items():
             dtype = _get_scalar_dtype() if slot in self.rule.scalars else p.dtype
             sizes = tuple(int(n) for n in type.shape)  # type: ignore[arg-type]
-            found.append(KeptTensor(slot, self.rule.slots[slot], sizes, dtype, first))
-        return found
+            tensors.append(KeptTensor(slot, self.rule.slots[slot], sizes, dtype, first))
+        return tensors
 
 
 def refuse(problem: str, hint: str = "") -> SourceError:

@@ -104,11 +104,11 @@ class TorchStep:
             key, lambda: self._make_program(args, named, pairs, last)
         )
         self._ensure_state(made)
-        found = self._run(made, tensors, [*numbers, share])
+        loss = self._run(made, tensors, [*numbers, share])
         self.waiting = 0 if last else self.waiting + 1
         if last:
             self.optimizer._opt_called = True  # learning-rate schedules warn without it
-        return found
+        return loss
 
     def discard(self) -> None:
         """Forgets the micro-batches that wait for the last one."""
@@ -120,13 +120,13 @@ class TorchStep:
         """The type of products: that of torch.autocast around the call, or the step's own."""
         if not torch.is_autocast_enabled("cpu"):
             return self._compute
-        found = dtype_of(torch.empty((), dtype=torch.get_autocast_dtype("cpu")))
-        if found is not DType.BF16:
+        dtype = dtype_of(torch.empty((), dtype=torch.get_autocast_dtype("cpu")))
+        if dtype is not DType.BF16:
             raise refuse(
-                f"torch.autocast is of {found}, whose gradients need a scale of the loss",
+                f"torch.autocast is of {dtype}, whose gradients need a scale of the loss",
                 "dtype=torch.bfloat16",
             )
-        return found
+        return dtype
 
     # ---- a call ------------------------------------------------------------------------------
 
@@ -143,17 +143,17 @@ class TorchStep:
         if self._rule.counts and made.graph.learns:
             counts = [self.optimizer.state[p.tensor][COUNT] for p in made.graph.learns]
             torch._foreach_add_(counts, 1)
-        found: torch.Tensor = loss
-        return found
+        returned: torch.Tensor = loss
+        return returned
 
     def _tensor(self, kept: Any) -> torch.Tensor:
         """The present tensor of a part of the state: an optimizer's `load_state_dict` replaces
         them.
         """
-        found: torch.Tensor = (
+        tensor: torch.Tensor = (
             self.optimizer.state[kept.tensor][kept.slot] if kept.slot else kept.tensor
         )
-        return found
+        return tensor
 
     def _ensure_state(self, made: StepProgram) -> None:
         for learned in made.graph.learns:

@@ -165,11 +165,13 @@ class StepBuilder:
         """
         asked = [p for key, p in self.learns.items() if key in self.views]
         try:
-            found = linearize([loss], [self.views[id(p.tensor)] for p in asked])
+            linear = linearize([loss], [self.views[id(p.tensor)] for p in asked])
             one = build.constant(1.0, loss.type.dtype)
-            change = found.tangents[0]
+            change = linear.tangents[0]
             gradients = (
-                [None] * len(asked) if change is None else pull_back([change], [one], found.sources)
+                [None] * len(asked)
+                if change is None
+                else pull_back([change], [one], linear.sources)
             )
         except NoDerivativeError as error:
             span = error.node.origin.span if error.node.origin else None
@@ -183,13 +185,13 @@ class StepBuilder:
         if self.sums is not None:
             pairs = [(p, self._summed(p, g, updates)) for p, g in pairs]
             if not self.sums.last:
-                return found.values[0], updates, []
+                return linear.values[0], updates, []
         if self.clip is not None:
             pairs = _clipped_by_norm(pairs, self.clip)
         context = elaboration()
         for learned, gradient in pairs:
             updates.update(self._update(context, learned, gradient))
-        return found.values[0], updates, [p for p, _ in pairs]
+        return linear.values[0], updates, [p for p, _ in pairs]
 
     def _update(
         self, context: object, learned: LearnedParameter, gradient: Node
@@ -206,8 +208,8 @@ class StepBuilder:
         if group.maximize:
             gradient = build.apply1("neg", gradient)
         made = group.optimizer.update(context, weight, gradient, rate, steps, kept)  # type: ignore[arg-type]
-        found = {places[slot]: node for slot, node in made.items() if slot != "w"}
-        return {self._state_of(learned.tensor): made["w"], **found}
+        slots = {places[slot]: node for slot, node in made.items() if slot != "w"}
+        return {self._state_of(learned.tensor): made["w"], **slots}
 
     def _summed(
         self, learned: LearnedParameter, gradient: Node, updates: dict[SharedTensor, Node]

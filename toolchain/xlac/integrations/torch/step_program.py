@@ -59,15 +59,15 @@ def learned_parameters(
     """The parameters that require a gradient, each with its rule of update and the number of its
     pair of rate and steps: `pairs` has that of every parameter of the optimizer.
     """
-    found: list[LearnedParameter] = []
+    learned: list[LearnedParameter] = []
     pair = iter(pairs)
     for n, group in enumerate(optimizer.param_groups):
         made = optimizers.group_optimizer(rule, group, n)
         for p in group["params"]:
             at = next(pair)
             if p.requires_grad:
-                found.append(LearnedParameter(p, made, at))
-    return found
+                learned.append(LearnedParameter(p, made, at))
+    return learned
 
 
 def compiled_step(

@@ -109,9 +109,9 @@ class TorchTrainer(SavedState):
         ends = len(given) - self._targets
         with _inference(self.model), torch.no_grad():
             made = self.model(*given[:ends])
-            found = {name: float(mean(made, *given[ends:])) for name, mean in self._means.items()}
+            means = {name: float(mean(made, *given[ends:])) for name, mean in self._means.items()}
         return {
-            name: (value * len(given[0]), float(len(given[0]))) for name, value in found.items()
+            name: (value * len(given[0]), float(len(given[0]))) for name, value in means.items()
         }
 
     def _tensors_of(self, arrays: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -124,7 +124,7 @@ class TorchTrainer(SavedState):
         else that a run needs to resume: hyperparameters, the schedule, PyTorch's random state.
         Raises SourceError where these contain tensors.
         """
-        found = {name: np.array(array_of(t.detach())) for name, t in self._tensors().items()}
+        arrays = {name: np.array(array_of(t.detach())) for name, t in self._tensors().items()}
         own = self.optimizer.state_dict()
         held = {
             f"optimizer.{n}.{slot}": value
@@ -145,8 +145,8 @@ class TorchTrainer(SavedState):
                 "options of the optimizer or the schedule are tensors, which a checkpoint has not",
                 "numbers in their place",
             )
-        found |= {name: np.array(array_of(t)) for name, t in tensors.items()}
-        return {**found, REST: np.frombuffer(encoded.text.encode(), np.uint8)}
+        arrays |= {name: np.array(array_of(t)) for name, t in tensors.items()}
+        return {**arrays, REST: np.frombuffer(encoded.text.encode(), np.uint8)}
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Sets such a state, in place. Raises SourceError for the state of another model."""
@@ -195,12 +195,12 @@ class TorchTrainer(SavedState):
 
     def save_weights(self, path: Path) -> None:
         """Writes the module's `state_dict` as safetensors. Raises OSError."""
-        found = {}
+        sources = {}
         for name, tensor in self._tensors().items():
             array = np.array(array_of(tensor.detach()))
             kind = Type(DType.of(array.dtype), array.shape)
-            found[name.removeprefix("model.")] = TensorSource(kind, partial(np.asarray, array))
-        write_tensors(path, found)
+            sources[name.removeprefix("model.")] = TensorSource(kind, partial(np.asarray, array))
+        write_tensors(path, sources)
 
 
 @contextmanager
@@ -218,7 +218,7 @@ def _input_types(inputs: Mapping[str, torch.Tensor]) -> dict[str, Type]:
     """The types of the inputs from examples, with the open size BATCH as their first axis. Raises
     SourceError for an example that is no tensor with a first axis.
     """
-    found: dict[str, Type] = {}
+    types: dict[str, Type] = {}
     for name, example in inputs.items():
         if not isinstance(name, str) or not isinstance(example, torch.Tensor) or not example.dim():
             raise refuse(
@@ -227,10 +227,10 @@ def _input_types(inputs: Mapping[str, torch.Tensor]) -> dict[str, Type]:
                 '{"image": torch.zeros(32, 64)}',
             )
         rows = symbol(BATCH, 1, MOST_ROWS, max(1, len(next(iter(inputs.values())))))
-        found[name] = Type(dtype_of(example), (rows, *example.shape[1:]))
-    if not found:
+        types[name] = Type(dtype_of(example), (rows, *example.shape[1:]))
+    if not types:
         raise refuse("inputs names no input", '{"image": torch.zeros(32, 64)}')
-    return found
+    return types
 
 
 def _other_model(what: str) -> SourceError:

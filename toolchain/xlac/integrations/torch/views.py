@@ -46,10 +46,10 @@ class ViewGeometry:
             + 1
             + sum((size - 1) * step for size, step in zip(self.shape, self.strides, strict=True))
         )
-        found = torch.empty(room, dtype=value.dtype).as_strided(
+        memory = torch.empty(room, dtype=value.dtype).as_strided(
             self.shape, self.strides, self.offset
         )
-        return found.copy_(value)
+        return memory.copy_(value)
 
 
 def only_views(module: GraphModule) -> bool:

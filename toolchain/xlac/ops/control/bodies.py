@@ -29,10 +29,10 @@ def check(
     attribute: str = "body",
 ) -> None:
     """A body fits the values that it is given and the results that are expected of it."""
-    found = tuple(node.type for node in body.inputs)
-    if found != tuple(takes):
+    types = tuple(node.type for node in body.inputs)
+    if types != tuple(takes):
         raise ShapeError(
-            f"the body of {mnemonic} takes {listed(found)}, but is given {listed(takes)}",
+            f"the body of {mnemonic} takes {listed(types)}, but is given {listed(takes)}",
             attribute=attribute,
         )
     if gives is not None and outputs(body) != tuple(gives):

@@ -143,8 +143,8 @@ class CountedScan(Composite):
         made = self.loop(*inputs)
         start = len(first) + 1  # behind the counter
         kept = [*range(len(first)), *range(start, start + self.yields())]
-        found = tuple(pick(made, n) for n in kept)
-        return found if len(found) > 1 else found[0]
+        results = tuple(pick(made, n) for n in kept)
+        return results if len(results) > 1 else results[0]
 
     def loop(self, *inputs: Node) -> Node:
         """The while loop that this is: it gives the carried values, a count, the stacks, and what

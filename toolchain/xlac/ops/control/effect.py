@@ -45,9 +45,11 @@ class CustomCall(Op):
         function = FUNCTIONS.get(self.name)
         if function is None:
             raise LookupError(f"nothing here knows the custom call {self.name!r}")
-        found = function(*arrays, **dict(self.attributes))
+        returned = function(*arrays, **dict(self.attributes))
         return (
-            tuple(np.asarray(a) for a in found) if isinstance(found, tuple) else np.asarray(found)
+            tuple(np.asarray(a) for a in returned)
+            if isinstance(returned, tuple)
+            else np.asarray(returned)
         )
 
 

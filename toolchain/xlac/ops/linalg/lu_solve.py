@@ -46,8 +46,8 @@ class LuSolve(Composite):
             half = build.apply1("triangular_solve", packed, gathered(b, permutation), unit=True)
             return build.apply1("triangular_solve", packed, half, lower=False)
         half = build.apply1("triangular_solve", packed, b, lower=False, transpose=True)
-        found = build.apply1("triangular_solve", packed, half, unit=True, transpose=True)
-        return gathered(found, build.apply1("argsort", permutation, axis=-1))
+        solved = build.apply1("triangular_solve", packed, half, unit=True, transpose=True)
+        return gathered(solved, build.apply1("argsort", permutation, axis=-1))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

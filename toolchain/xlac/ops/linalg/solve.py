@@ -66,6 +66,6 @@ def with_factors(a: Node, b: Node) -> Node:
 
 def factors(a: Node) -> tuple[Node, ...]:
     """The results of `lu`."""
-    found = build.apply("lu", a)
-    assert isinstance(found, tuple)
-    return found
+    results = build.apply("lu", a)
+    assert isinstance(results, tuple)
+    return results

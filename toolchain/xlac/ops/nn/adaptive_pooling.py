@@ -50,10 +50,10 @@ class Global(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes: list[Ints] = [(2, 3, 7), (2, 3, 5, 7), (1, 2, 3, 4, 5), (0, 3, 5, 7), (1, 64, 7, 7)]
-        found = [Sample((Type(DType.F32, s),), {}) for s in shapes] + [
+        samples = [Sample((Type(DType.F32, s),), {}) for s in shapes] + [
             Sample((Type(DType.F32, (2, 3, 5)),), {"keepdims": False})
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (2, 3, 5)),), {}, ("small",)) for d in DType if d in cls.accepts
         ]
 
@@ -104,35 +104,35 @@ class Adaptive(Composite):
                 raise ShapeError(f"{self.mnemonic} needs known sizes, got {x}", operand=0)
             if n == 0:
                 raise ShapeError(f"{self.mnemonic} of no elements: {x}", operand=0)
-        found = sizes("size", self.size, self.rank)
-        for n, size in zip(x.shape[2:], found, strict=True):
+        extents = sizes("size", self.size, self.rank)
+        for n, size in zip(x.shape[2:], extents, strict=True):
             if isinstance(n, int) and n % size:
                 check_table(self.mnemonic, n * size, x)
-        return x.with_shape((*x.shape[:2], *found))
+        return x.with_shape((*x.shape[:2], *extents))
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
-        found = build.compute(x)
+        pooled = build.compute(x)
         for axis, size in enumerate(sizes("size", self.size, self.rank), 2):
-            n = found.shape[axis]
+            n = pooled.shape[axis]
             assert isinstance(n, int)
             if n % size == 0:
                 split = build.reshape(
-                    found, (*found.shape[:axis], size, n // size, *found.shape[axis + 1 :])
+                    pooled, (*pooled.shape[:axis], size, n // size, *pooled.shape[axis + 1 :])
                 )
-                found = statistics.mean(split, axis + 1, False)
+                pooled = statistics.mean(split, axis + 1, False)
                 continue
-            matrix = build.constant(means(n, size), found.type.dtype)
-            rank = found.type.rank
-            mixed = build.dot(found, matrix, ((axis,), (0,)))  # the new axis comes last
-            found = build.transpose(mixed, [*range(axis), rank - 1, *range(axis, rank - 1)])
-        return build.cast(found, x.type.dtype)
+            matrix = build.constant(means(n, size), pooled.type.dtype)
+            rank = pooled.type.rank
+            mixed = build.dot(pooled, matrix, ((axis,), (0,)))  # the new axis comes last
+            pooled = build.transpose(mixed, [*range(axis), rank - 1, *range(axis, rank - 1)])
+        return build.cast(pooled, x.type.dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         inner = (7, 6)[: cls.rank]
-        found = [Sample((Type(DType.F32, (2, 3, *inner)),), {"size": s}) for s in (1, 2, 3, 7, 9)]
-        return found + [
+        samples = [Sample((Type(DType.F32, (2, 3, *inner)),), {"size": s}) for s in (1, 2, 3, 7, 9)]
+        return samples + [
             Sample((Type(d, (1, 2, *inner)),), {"size": 3}) for d in DType if d in FLOATS
         ]
 

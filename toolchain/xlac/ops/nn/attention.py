@@ -62,8 +62,8 @@ class Heads(Composite):
                 operand=1,
             )
         kv = self.kv_heads or self.heads
-        found = self.split(q, 0, self.heads), self.split(k, 1, kv), self.split(v, 2, kv)
-        (batch, heads, _, width), (kb, kh, kt, kw), (vb, vh, vt, _) = found
+        shapes = self.split(q, 0, self.heads), self.split(k, 1, kv), self.split(v, 2, kv)
+        (batch, heads, _, width), (kb, kh, kt, kw), (vb, vh, vt, _) = shapes
         if (kb, vb) != (batch, batch) or (kh, kt) != (vh, vt):
             raise ShapeError(
                 f"{self.mnemonic} needs keys and values alike and of the queries' batch, "
@@ -83,7 +83,7 @@ class Heads(Composite):
             raise ShapeError(
                 f"{self.mnemonic}: {heads} query heads do not share {kh} key heads", operand=1
             )
-        return found
+        return shapes
 
     def apart(self, x: Node, heads: int) -> Node:
         """(batch, heads, time, width)."""
@@ -149,10 +149,10 @@ class Heads(Composite):
         with its heads.
         """
         dtype = q.type.dtype
-        found = build.dot(
+        sums = build.dot(
             build.cast(weights, dtype), v, ((4,), (2,)), ((0, 1), (0, 1)), dtype.compute
         )
-        return build.cast(build.reshape(found, (*q.shape[:3], v.shape[3])), dtype)
+        return build.cast(build.reshape(sums, (*q.shape[:3], v.shape[3])), dtype)
 
     def attended(self, q: Node, k: Node, v: Node, masks: Sequence[Node]) -> Node:
         """`attend` as an operation, which some targets have a kernel for, where there is at most
@@ -257,8 +257,8 @@ class Attention(MaskedHeads):
     def expand(self, *inputs: Node) -> Node:
         q, k, v, *masks = inputs
         apart_q, apart_k, apart_v, masks = self.all_apart(q, k, v, masks)
-        found = self.attend(apart_q, apart_k, apart_v, masks, self.hidden)
-        return self.joined(found, q.type.rank)
+        attended = self.attend(apart_q, apart_k, apart_v, masks, self.hidden)
+        return self.joined(attended, q.type.rank)
 
     def differentiated(self, node: Node) -> Sequence[Node] | None:
         """Its first result keeps what the derivative begins with."""
@@ -280,7 +280,7 @@ class Attention(MaskedHeads):
             return Sample((Type(dtype, q), Type(dtype, k), Type(dtype, v), *more), given)
 
         four = (2, 3, 5, 8)
-        found = [
+        cases = [
             case(four, four, four), case(four, four, four, causal=True),
             case(four, (2, 3, 7, 8), (2, 3, 7, 4)),
             case((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8), causal=True),
@@ -296,4 +296,4 @@ class Attention(MaskedHeads):
             case(four, (2, 3, 7, 8), (2, 3, 7, 8), causal=True, hidden=-math.inf),
             case(four, (2, 3, 3, 8), (2, 3, 3, 8), causal=True, hidden=-2.0),
         ]  # fmt: skip
-        return found + [case(four, four, four, dtype=d, causal=True) for d in DType if d in FLOATS]
+        return cases + [case(four, four, four, dtype=d, causal=True) for d in DType if d in FLOATS]

@@ -33,8 +33,8 @@ class Weighing:
 
     def with_heads(self, x: Node) -> Node:
         """The same back, in the type of the operands."""
-        found = build.reshape(x, (*self.q.shape[:3], x.shape[-1]))
-        return build.cast(found, self.q.type.dtype)
+        apart = build.reshape(x, (*self.q.shape[:3], x.shape[-1]))
+        return build.cast(apart, self.q.type.dtype)
 
     def where_seen(self, change: Node) -> Node:
         """Changes of scores; those that are hidden have none."""
@@ -73,10 +73,10 @@ class Derived(MaskedHeads):
         (batch, heads, time, _), _, _ = self.shapes(q, k, v)
         return Type(q.dtype.compute, (batch, heads, time))
 
-    def check_kept(self, found: Type, q: Type, k: Type, v: Type, *kept: Type) -> None:
+    def check_kept(self, attended: Type, q: Type, k: Type, v: Type, *kept: Type) -> None:
         """Raises ShapeError where operands 3 to 5 are no results of `attention_sums`."""
         sums = self.sums_type(q, k, v)
-        for number, (given, wanted) in enumerate(zip(kept, (found, sums, sums), strict=True), 3):
+        for number, (given, wanted) in enumerate(zip(kept, (attended, sums, sums), strict=True), 3):
             self.check(number, given, wanted)
 
     def check(self, number: int, given: Type, wanted: Type) -> None:
@@ -119,8 +119,8 @@ class AttentionSums(Derived):
 
     def infer(self, *types: Type) -> tuple[Type, ...]:
         q, k, v, *mask = types
-        found, sums = self.attended_type(q, k, v, mask), self.sums_type(q, k, v)
-        return found, sums, sums
+        attended, sums = self.attended_type(q, k, v, mask), self.sums_type(q, k, v)
+        return attended, sums, sums
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         q, k, v, *masks = inputs
@@ -186,13 +186,13 @@ class AttentionChange(Derived):
     def infer(self, *types: Type) -> Type:
         q, k, v, *kept, tq, tk, tv = types[:9]
         masks = types[9:]
-        found = self.attended_type(q, k, v, masks[:1])
-        self.check_kept(found, q, k, v, *kept)
+        attended = self.attended_type(q, k, v, masks[:1])
+        self.check_kept(attended, q, k, v, *kept)
         pairs = [(6, tq, q), (7, tk, k), (8, tv, v)]
         pairs += [(10, given, masks[0]) for given in masks[1:]]
         for number, given, wanted in pairs:
             self.check(number, given, wanted)
-        return found
+        return attended
 
     def linear(self) -> Sequence[Sequence[str]]:
         return (("tq", "tk", "tv", "tmask"),)
@@ -204,11 +204,11 @@ class AttentionChange(Derived):
         if ct is None:
             return [None] * len(node.inputs)
         masks = node.inputs[9:]
-        found = self.same(AttentionGradient, *node.inputs[:6], ct, *masks[:1])
-        parts: list[Node | None] = [pick(found, n) for n in range(3)]
+        gradient = self.same(AttentionGradient, *node.inputs[:6], ct, *masks[:1])
+        parts: list[Node | None] = [pick(gradient, n) for n in range(3)]
         if len(masks) == 2:
-            assert isinstance(found.op, AttentionGradient)
-            parts += [None, found.op.of_mask(*found.inputs) if linear[10] else None]
+            assert isinstance(gradient.op, AttentionGradient)
+            parts += [None, gradient.op.of_mask(*gradient.inputs) if linear[10] else None]
         else:
             parts += [None] * len(masks)
         return [None] * 6 + parts
@@ -219,20 +219,20 @@ class AttentionChange(Derived):
         moved = w.where_seen(_moved(w, [tq, tk, tv, *masks[1:]]))
         shares = build.mul(w.weights, moved)
         tv = self.apart(tv, self.kv_heads or self.heads)
-        found = build.add(w.product(shares, w.v, 4), w.product(w.weights, tv, 4))
-        mean = build.back(build.reduce(shares, "add", 4), found.shape, (4,))
+        change = build.add(w.product(shares, w.v, 4), w.product(w.weights, tv, 4))
+        mean = build.back(build.reduce(shares, "add", 4), change.shape, (4,))
         kept = build.mul(mean, build.compute(w.grouped(self.apart(y, self.heads))))
-        return self.joined(w.with_heads(build.sub(found, kept)), q.type.rank)
+        return self.joined(w.with_heads(build.sub(change, kept)), q.type.rank)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = []
+        samples = []
         for sample in AttentionSums.samples():
             q, k, v, *masks = sample.inputs
             masks += [m for m in masks if m.dtype.is_float]
             kept = AttentionSums(**sample.attributes).infer(*sample.inputs)
-            found.append(Sample((q, k, v, *kept, q, k, v, *masks), sample.attributes, DRAWN))
-        return found
+            samples.append(Sample((q, k, v, *kept, q, k, v, *masks), sample.attributes, DRAWN))
+        return samples
 
 
 @declare
@@ -246,9 +246,9 @@ class AttentionGradient(Derived):
 
     def infer(self, *types: Type) -> Types:
         q, k, v, *kept, ct = types[:7]
-        found = self.attended_type(q, k, v, types[7:])
-        self.check_kept(found, q, k, v, *kept)
-        self.check(6, ct, found)
+        attended = self.attended_type(q, k, v, types[7:])
+        self.check_kept(attended, q, k, v, *kept)
+        self.check(6, ct, attended)
         return q, k, v
 
     def linear(self) -> Sequence[Sequence[str]]:
@@ -274,8 +274,8 @@ class AttentionGradient(Derived):
         each = build.reshape(scores, (*w.q.shape[:3], scores.shape[4]))
         wide = (1,) * (4 - mask.type.rank) + mask.shape
         axes = [a for a, (n, m) in enumerate(zip(each.shape, wide, strict=True)) if n != m]
-        found = build.reduce(each, "add", axes) if axes else each
-        return build.cast(build.reshape(found, mask.shape), mask.type.dtype)
+        summed = build.reduce(each, "add", axes) if axes else each
+        return build.cast(build.reshape(summed, mask.shape), mask.type.dtype)
 
     def _of_scores(self, *inputs: Node) -> tuple[Weighing, Node, Node]:
         """The weights, the cotangent of what queries find, and that of the scores."""
@@ -290,9 +290,9 @@ class AttentionGradient(Derived):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = []
+        samples = []
         for sample in AttentionSums.samples():
             q, k, v, *masks = sample.inputs
             kept = AttentionSums(**sample.attributes).infer(*sample.inputs)
-            found.append(Sample((q, k, v, *kept, kept[0], *masks), sample.attributes, DRAWN))
-        return found
+            samples.append(Sample((q, k, v, *kept, kept[0], *masks), sample.attributes, DRAWN))
+        return samples

@@ -90,10 +90,10 @@ class BatchNorm(Normalization):
         slope = build.mul(scale, build.div(build.mul(along, build.mul(inverse, inverse)), count))
         level = build.mul(scale, build.div(total, count))
         back = build.sub(build.mul(asked, scale), build.add(build.mul(gap, slope), level))
-        found = [back, build.mul(along, inverse), total][: 1 + len(affine)]
+        gradients = [back, build.mul(along, inverse), total][: 1 + len(affine)]
         return [
             build.cast(build.reshape(one, node.shape), node.type.dtype)
-            for one, node in zip(found, (x, *affine), strict=True)
+            for one, node in zip(gradients, (x, *affine), strict=True)
         ]
 
     def learned(self, x: Type) -> Mapping[str, Shape]:

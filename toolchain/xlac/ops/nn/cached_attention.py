@@ -36,7 +36,7 @@ class AttentionWithPast(Heads):
     def infer(self, *types: Type) -> Types:
         q, k, v, past_k, past_v, *mask = types
         (batch, heads, time, _), key, value = self.shapes(q, k, v)
-        found = []
+        grown = []
         for number, (past, (b, h, t, w)) in enumerate(((past_k, key), (past_v, value)), 3):
             if (
                 past.dtype is not q.dtype
@@ -46,15 +46,15 @@ class AttentionWithPast(Heads):
                 raise ShapeError(
                     f"the past is {q.dtype}[{b}, {h}, time, {w}], got {past}", operand=number
                 )
-            found.append(past.with_shape((b, h, past.shape[2] + t, w)))
-        keys = found[0].shape[2]
-        if keys != found[1].shape[2]:
+            grown.append(past.with_shape((b, h, past.shape[2] + t, w)))
+        keys = grown[0].shape[2]
+        if keys != grown[1].shape[2]:
             raise ShapeError(f"past keys {past_k} and values {past_v} differ in time", operand=4)
         for given in mask:
             self.check_mask(given, q.dtype, (batch, heads, time, keys), 5)
         return q.with_shape(
             (batch, heads, time, value[3]) if q.rank == 4 else (batch, time, heads * value[3])
-        ), *found
+        ), *grown
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         q, k, v, past_k, past_v, *masks = inputs
@@ -71,14 +71,14 @@ class AttentionWithPast(Heads):
         def case(q: Ints, k: Ints, past: Ints, dtype: DType = DType.F32, **given: object) -> Sample:
             return Sample(tuple(Type(dtype, s) for s in (q, k, k, past, past)), given)
 
-        found = [
+        samples = [
             case((2, 3, 1, 8), (2, 3, 1, 8), (2, 3, 6, 8)),
             case((2, 4, 3, 8), (2, 2, 3, 8), (2, 2, 5, 8)),
             case((2, 1, 24), (2, 1, 24), (2, 3, 4, 8), heads=3),
             case((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 0, 4)),
             case((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 2, 4), causal=False),
         ]
-        return found + [
+        return samples + [
             case((1, 2, 2, 4), (1, 2, 2, 4), (1, 2, 3, 4), d) for d in DType if d in FLOATS
         ]
 
@@ -159,12 +159,12 @@ class AttentionWithCache(Heads):
             types = tuple(Type(dtype, s) for s in (q, k, k, cache, cache))
             return Sample((*types, Type(DType.I32)), given, ("normal",) * 5 + ("index",))
 
-        found = [
+        samples = [
             case((2, 3, 1, 8), (2, 3, 1, 8), (2, 3, 6, 8)),
             case((2, 4, 3, 8), (2, 2, 3, 8), (2, 2, 9, 8)),
             case((2, 1, 24), (2, 1, 24), (2, 3, 4, 8), heads=3),
             case((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4)),
         ]
-        return found + [
+        return samples + [
             case((1, 2, 2, 4), (1, 2, 2, 4), (1, 2, 7, 4), d) for d in DType if d in FLOATS
         ]

@@ -165,10 +165,10 @@ class Classes(Composite):
             ((3, 8), (3,), {"reduction": "none"}), ((8,), (), {}), ((2, 8, 5), (2, 5), {"axis": 1}),
             ((0, 8), (0,), {"reduction": "sum"}),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s), Type(DType.I64, t)), g, draw) for s, t, g in cases]
-        found.append(Sample((Type(DType.F32, (3, 8)),) * 2, {}, ("normal", "positive")))
-        found += cls._optional_samples()
-        return found + [
+        samples = [Sample((Type(DType.F32, s), Type(DType.I64, t)), g, draw) for s, t, g in cases]
+        samples.append(Sample((Type(DType.F32, (3, 8)),) * 2, {}, ("normal", "positive")))
+        samples += cls._optional_samples()
+        return samples + [
             Sample((Type(d, (3, 8)), Type(DType.I32, (3,))), {}, draw) for d in DType if d in FLOATS
         ]
 
@@ -182,11 +182,11 @@ class Classes(Composite):
             {"smoothing": 0.1},
             {"ignore": 5, "smoothing": 0.2, "reduction": "none"},
         ]
-        found = [Sample((x, rows), given, draw) for given in options]
-        found += [Sample((x, rows, row), given, draw) for given in ({}, *options)]
+        samples = [Sample((x, rows), given, draw) for given in options]
+        samples += [Sample((x, rows, row), given, draw) for given in ({}, *options)]
         planes = Type(DType.F16, (2, 8, 5)), Type(DType.U8, (2, 5)), Type(DType.F16, (8,))
-        found.append(Sample(planes, {"axis": 1, "ignore": 2, "smoothing": 0.1}, draw))
-        return [*found, Sample((x, x, row), {"smoothing": 0.1}, ("normal", "positive"))]
+        samples.append(Sample(planes, {"axis": 1, "ignore": 2, "smoothing": 0.1}, draw))
+        return [*samples, Sample((x, x, row), {"smoothing": 0.1}, ("normal", "positive"))]
 
 
 @declare

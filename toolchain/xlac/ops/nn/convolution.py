@@ -66,8 +66,8 @@ class Spatial(Composite):
 
     def parameters(self, *types: Type) -> Mapping[str, Type]:
         (x,) = types
-        found = {"weight": Type(x.dtype, self.weight_shape(self.channels(x)))}
-        return found | ({"bias": Type(x.dtype, (self.filters,))} if self.bias else {})
+        learned = {"weight": Type(x.dtype, self.weight_shape(self.channels(x)))}
+        return learned | ({"bias": Type(x.dtype, (self.filters,))} if self.bias else {})
 
     def extents(self, x: Type) -> tuple[Dim, ...]:
         """The spatial sizes of x."""
@@ -134,13 +134,13 @@ class Spatial(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         x, weight, *rest = inputs
-        found = Node.of(self.primitive(x.type), x, self.kernel_node(weight))
+        sums = Node.of(self.primitive(x.type), x, self.kernel_node(weight))
         if rest:
             axis = self.rank + 1 if self.channels_last else 1
-            found = build.add(
-                found, build.along(build.compute(rest[0]), axis, found.type.rank, found.shape)
+            sums = build.add(
+                sums, build.along(build.compute(rest[0]), axis, sums.type.rank, sums.shape)
             )
-        return build.cast(found, x.type.dtype)
+        return build.cast(sums, x.type.dtype)
 
 
 class ForwardConvolution(Spatial):
@@ -189,7 +189,7 @@ class ForwardConvolution(Spatial):
 
 def samples(cls: type[Spatial], given: Sequence[dict[str, Any]]) -> list[Sample]:
     """A case for each set of attributes, for each element type, and for a batch of none."""
-    found = []
+    listed = []
 
     def case(attributes: dict[str, Any], dtype: DType = DType.F32, batch: int = 2) -> Sample:
         known: dict[str, Any] = {"filters": 6, "kernel": 3} | attributes
@@ -198,9 +198,9 @@ def samples(cls: type[Spatial], given: Sequence[dict[str, Any]]) -> list[Sample]
         x = Type(dtype, (batch, *inner, 4) if op.channels_last else (batch, 4, *inner))
         return Sample((x, *op.parameters(x).values()), known)
 
-    found += [case(g) for g in given]
-    found += [case({}, d) for d in DType if d in FLOATS]
-    return [*found, case({"pad": 1}, batch=0)]
+    listed += [case(g) for g in given]
+    listed += [case({}, d) for d in DType if d in FLOATS]
+    return [*listed, case({"pad": 1}, batch=0)]
 
 
 @declare

@@ -92,11 +92,11 @@ class Einsum(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         letters, output, size = self.parse([x.shape for x in inputs])
-        found = [_diagonal(build.compute(x), text) for x, text in zip(inputs, letters, strict=True)]
-        value, text = found[0]
-        for number in range(1, len(found)):
-            later = set(output).union(*(t for _, t in found[number + 1 :]))
-            value, text = _contract((value, text), found[number], later)
+        terms = [_diagonal(build.compute(x), text) for x, text in zip(inputs, letters, strict=True)]
+        value, text = terms[0]
+        for number in range(1, len(terms)):
+            later = set(output).union(*(t for _, t in terms[number + 1 :]))
+            value, text = _contract((value, text), terms[number], later)
         value, text = _summed(value, text, set(output))
         value = build.transpose(value, [text.index(c) for c in output if c in text])
         return build.cast(
@@ -125,11 +125,11 @@ class Einsum(Composite):
             ("ij,kj->ik", ((33, 65), (67, 65))), ("abc,abd->dc", ((2, 3, 4), (2, 3, 5))),
             ("ij,k->k", ((3, 5), (2,))),
         ]  # fmt: skip
-        found = [
+        samples = [
             Sample(tuple(Type(DType.F32, s) for s in shapes), {"equation": e})
             for e, shapes in cases
         ]
-        return found + [
+        return samples + [
             Sample(
                 (Type(d, (3, 9)), Type(d, (9, 5))),
                 {"equation": "ij,jk->ik"},
@@ -167,10 +167,10 @@ def _contract(lhs: tuple[Node, str], rhs: tuple[Node, str], later: set[str]) -> 
     y, b = _summed(y, b, later | set(a))
     shared = [c for c in a if c in b]
     batch, inner = [c for c in shared if c in later], [c for c in shared if c not in later]
-    found = build.dot(
+    product = build.dot(
         x,
         y,
         ([a.index(c) for c in inner], [b.index(c) for c in inner]),
         ([a.index(c) for c in batch], [b.index(c) for c in batch]),
     )
-    return found, "".join([*batch, *(c for c in a if c not in b), *(c for c in b if c not in a)])
+    return product, "".join([*batch, *(c for c in a if c not in b), *(c for c in b if c not in a)])

@@ -39,11 +39,11 @@ class Linear(Composite):
             if not x.shape:
                 raise ShapeError(f"linear needs a last axis to multiply, got {x}", operand=number)
         names = ["weight"] if len(types) == 1 else [f"weight_{n}" for n in range(len(types))]
-        found = {
+        learned = {
             name: Type(x.dtype, (self.units, x.shape[-1]))
             for name, x in zip(names, types, strict=True)
         }
-        return found | ({"bias": Type(types[0].dtype, (self.units,))} if self.bias else {})
+        return learned | ({"bias": Type(types[0].dtype, (self.units,))} if self.bias else {})
 
     def infer(self, *types: Type) -> Type:
         count = (len(types) - self.bias) // 2
@@ -108,12 +108,12 @@ class Linear(Composite):
             op = cls(units=units, bias=bias)
             return Sample((*xs, *op.parameters(*xs).values()), {"units": units, "bias": bias})
 
-        found = [
+        samples = [
             case([(3, 5)], 7), case([(3, 5)], 7, False), case([(5,)], 3), case([(2, 3, 5)], 4),
             case([(3, 5), (3, 2)], 7), case([(0, 5)], 3), case([(3, 0)], 3), case([(1, 64)], 128),
             case([(33, 65)], 67), case([(3, 5), (3, 2), (3, 1)], 2, False), case([(2, 1, 3, 5)], 1),
         ]  # fmt: skip
-        return found + [case([(3, 9)], 5, dtype=d) for d in DType if d in FLOATS]
+        return samples + [case([(3, 9)], 5, dtype=d) for d in DType if d in FLOATS]
 
 
 @declare
@@ -190,8 +190,8 @@ class Matmul(Composite):
             ((3, 5), (2, 5, 7)), ((5,), (2, 5, 7)), ((2, 3, 5), (5,)), ((0, 5), (5, 7)),
             ((3, 0), (0, 7)), ((65, 33), (33, 67)),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, a), Type(DType.F32, b)), {}) for a, b in shapes]
-        return found + [
+        samples = [Sample((Type(DType.F32, a), Type(DType.F32, b)), {}) for a, b in shapes]
+        return samples + [
             Sample((Type(d, (3, 9)), Type(d, (9, 5))), {}, ("small" if d.is_integer else "normal",))
             for d in DType
             if d in NUMBERS

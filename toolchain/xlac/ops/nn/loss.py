@@ -53,16 +53,16 @@ class Pairwise(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         draw = cls.drawn()
-        found = [
+        samples = [
             Sample((Type(DType.F32, s),) * 2, {"reduction": r}, draw)
             for s in ((7,), (3, 5))
             for r in ("mean", "sum", "none")
         ]
-        found += [
+        samples += [
             Sample((Type(DType.F32, ()),) * 2, {}, draw),
             Sample((Type(DType.F32, (0, 3)),) * 2, {"reduction": "sum"}, draw),
         ]
-        return found + [Sample((Type(d, (3, 5)),) * 2, {}, draw) for d in DType if d in FLOATS]
+        return samples + [Sample((Type(d, (3, 5)),) * 2, {}, draw) for d in DType if d in FLOATS]
 
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
@@ -155,8 +155,8 @@ class KlDiv(Pairwise):
     def each(self, x: Node, y: Node) -> Node:
         if self.log_target:
             return build.mul(build.exp(y), build.sub(y, x))
-        found = build.mul(y, build.sub(build.log(y), x))
-        return build.select(build.compare(y, "eq", 0.0), build.like(0.0, y), found)
+        divergence = build.mul(y, build.sub(build.log(y), x))
+        return build.select(build.compare(y, "eq", 0.0), build.like(0.0, y), divergence)
 
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
@@ -189,8 +189,8 @@ class CosineSimilarity(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [
+        samples = [
             Sample((Type(DType.F32, s),) * 2, {"axis": a})
             for s, a in (((7,), 0), ((3, 5), -1), ((3, 5), 0), ((0, 5), 1))
         ]
-        return found + [Sample((Type(d, (3, 5)),) * 2, {}) for d in DType if d in FLOATS]
+        return samples + [Sample((Type(d, (3, 5)),) * 2, {}) for d in DType if d in FLOATS]

@@ -17,13 +17,13 @@ Sizes = int | tuple[int, ...]
 
 def sizes(name: str, value: Sizes, rank: int, least: int = 1) -> tuple[int, ...]:
     """One number for every spatial axis, or one each."""
-    found = (value,) * rank if isinstance(value, int) else tuple(value)
-    if len(found) != rank or min(found, default=least) < least:
+    extents = (value,) * rank if isinstance(value, int) else tuple(value)
+    if len(extents) != rank or min(extents, default=least) < least:
         raise ShapeError(
             f"{name} needs a number of at least {least}, or {rank} of them, got {value}",
             attribute=name,
         )
-    return found
+    return extents
 
 
 def pairs(
@@ -38,23 +38,23 @@ def pairs(
     if pad == "valid":
         return ((0, 0),) * rank
     if isinstance(pad, int):
-        found: tuple[tuple[int, int], ...] = ((pad, pad),) * rank
+        padding: tuple[tuple[int, int], ...] = ((pad, pad),) * rank
     elif isinstance(pad, str):
         upper = pad == "same_upper"
-        found = tuple(
+        padding = tuple(
             _halves(_same(n, (k - 1) * d + 1, s), upper)
             for n, k, s, d in zip(extents, kernel, strides, dilation, strict=True)
         )
     elif len(pad) == 2 * rank and rank and all(isinstance(p, int) for p in pad):
         flat = [p for p in pad if isinstance(p, int)]
-        found = tuple(zip(flat[:rank], flat[rank:], strict=True))
+        padding = tuple(zip(flat[:rank], flat[rank:], strict=True))
     elif len(pad) == rank:
-        found = tuple((p, p) if isinstance(p, int) else p for p in pad)
+        padding = tuple((p, p) if isinstance(p, int) else p for p in pad)
     else:
         raise ShapeError(f"pad {list(pad)} does not fit {rank} spatial axes", attribute="pad")
-    if any(p < 0 for pair in found for p in pair):
+    if any(p < 0 for pair in padding for p in pair):
         raise ShapeError(f"pad {pad} is negative", attribute="pad")
-    return found
+    return padding
 
 
 def covered(kernel: int, dilation: int) -> int:

@@ -128,13 +128,13 @@ class Pool(Composite):
             {"kernel": 2, "stride": 3, "pad": 1, "ceil_mode": True},
             {"kernel": (2,) * cls.rank, "pad": ((0, 1),) * cls.rank},
         ]
-        found = [Sample((Type(DType.F32, (2, 3, *inner)),), g) for g in given]
-        found += [
+        samples = [Sample((Type(DType.F32, (2, 3, *inner)),), g) for g in given]
+        samples += [
             Sample((Type(d, (1, 2, *inner)),), given[2], ("small",))
             for d in DType
             if d in cls.accepts
         ]
-        return [*found, Sample((Type(DType.F32, (0, 3, *inner)),), given[0])]
+        return [*samples, Sample((Type(DType.F32, (0, 3, *inner)),), given[0])]
 
 
 @family

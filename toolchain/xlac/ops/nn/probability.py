@@ -34,8 +34,8 @@ class Normalised(Composite):
             ((7,), 0), ((3, 5), -1), ((3, 5), 0), ((2, 3, 5), 1), ((2, 1, 3, 5), -1), ((0, 3), 1),
             ((3, 0), 1), ((3, 1), 1), ((4999,), 0),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {"axis": a}) for s, a in shapes]
-        return found + [Sample((Type(d, (3, 17)),), {}) for d in DType if d in FLOATS]
+        samples = [Sample((Type(DType.F32, s),), {"axis": a}) for s, a in shapes]
+        return samples + [Sample((Type(d, (3, 17)),), {}) for d in DType if d in FLOATS]
 
 
 def shifted(x: Node, axis: int) -> Node:

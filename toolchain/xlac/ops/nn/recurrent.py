@@ -37,11 +37,11 @@ class Cell(Composite):
                 raise ShapeError(f"{self.mnemonic}: state {state} does not fit {x}", operand=number)
         units = states[0].shape[-1]
         rows = units * self.gates
-        found = {
+        learned = {
             "weight": Type(x.dtype, (rows, x.shape[-1])),
             "recurrent": Type(x.dtype, (rows, units)),
         }
-        return found | (
+        return learned | (
             {"bias": Type(x.dtype, (rows,)), "recurrent_bias": Type(x.dtype, (rows,))}
             if self.bias
             else {}
@@ -66,7 +66,7 @@ class Cell(Composite):
 
     def products(self, x: Node, h: Node, learned: Sequence[Node]) -> tuple[list[Node], list[Node]]:
         """What x and what the state give to each gate, in the compute type."""
-        found = []
+        products = []
         for number, value in enumerate((x, h)):
             total = build.dot(
                 value,
@@ -77,10 +77,10 @@ class Cell(Composite):
             if self.bias:
                 total = build.add(total, build.compute(learned[2 + number]))
             last, units = total.type.rank - 1, h.shape[-1]
-            found.append(
+            products.append(
                 [build.cut(total, last, units * g, units * (g + 1)) for g in range(self.gates)]
             )
-        return found[0], found[1]
+        return products[0], products[1]
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -90,7 +90,7 @@ class Cell(Composite):
             op = cls(**given)
             return Sample((*types, *op.parameters(*types).values()), given)
 
-        found = [
+        samples = [
             case((3, 5), 7),
             case((5,), 4),
             case((3, 5), 7, bias=False),
@@ -98,7 +98,7 @@ class Cell(Composite):
             case((1, 60), 60),
             case((2, 3, 4), 1),
         ]
-        return found + [case((3, 5), 4, d) for d in DType if d in FLOATS]
+        return samples + [case((3, 5), 4, d) for d in DType if d in FLOATS]
 
 
 @declare

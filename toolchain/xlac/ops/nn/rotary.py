@@ -94,7 +94,7 @@ class RotaryEmbedding(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [
+        samples = [
             Sample((Type(DType.F32, (2, 3, 5, 8)),), {}),
             Sample((Type(DType.F32, (2, 3, 5, 8)),), {"interleaved": True}),
             Sample((Type(DType.F32, (5, 8)), Type(DType.I64, (5,))), {}, ("normal", "small")),
@@ -105,4 +105,4 @@ class RotaryEmbedding(Composite):
                 ("normal", "small"),
             ),
         ]
-        return found + [Sample((Type(d, (2, 5, 6)),), {}) for d in DType if d in FLOATS]
+        return samples + [Sample((Type(d, (2, 5, 6)),), {}) for d in DType if d in FLOATS]

@@ -88,8 +88,8 @@ def _product(left: Array, right: Array) -> Array:
     total = np.zeros((*left.shape[:-1], right.shape[-1]), numeric.wider(dtype))
     for first in range(0, depth, LONG):
         total += np.matmul(left[..., first : first + LONG], right[..., first : first + LONG, :])
-    found: Array = total.astype(dtype)
-    return found
+    product: Array = total.astype(dtype)
+    return product
 
 
 def _paired(axes: Ints, others: Ints) -> Ints:
@@ -219,14 +219,14 @@ class Dot(Op):
         }
         if all(mapped):
             after |= {name: (0, *after[name]) for name in ("batch_lhs", "batch_rhs")}
-        found = Node.of(replace(self, **after), lhs, rhs)
+        batched = Node.of(replace(self, **after), lhs, rhs)
         place = len(self.batch_lhs)
         if mapped[1] and not mapped[0]:
             place += len(self.free(lhs.type.rank, rhs.type.rank - 1)[0])
         if all(mapped) or place == 0:
-            return [found]
-        others = (axis for axis in range(found.type.rank) if axis != place)
-        return [apply("transpose", found, perm=(place, *others))]
+            return [batched]
+        others = (axis for axis in range(batched.type.rank) if axis != place)
+        return [apply("transpose", batched, perm=(place, *others))]
 
     def rows(self, lhs: Type, rhs: Type) -> Dim:
         """How many rows of the left operand each position of the batch multiplies."""
@@ -272,7 +272,7 @@ class Dot(Op):
             )
 
         plain = ((1,), (0,))
-        found = [
+        samples = [
             case((3, 5), (5, 7), plain), case((1, 5), (5, 7), plain),
             case((5,), (5,), ((0,), (0,))), case((3,), (5,), ((), ())),
             case((3, 5), (7, 5), ((1,), (1,))), case((5, 3), (5, 7), ((0,), (0,))),
@@ -284,13 +284,13 @@ class Dot(Op):
             case((3, 5), (5, 7), plain, dtype=DType.F16, out=DType.F32),
             case((3, 5), (5, 7), plain, dtype=DType.I8, out=DType.I32),
         ]  # fmt: skip
-        found += [case((9, 33), (33, 17), plain, dtype=d) for d in DType if d is not DType.BOOL]
+        samples += [case((9, 33), (33, 17), plain, dtype=d) for d in DType if d is not DType.BOOL]
         given = {"contract_lhs": (1,), "contract_rhs": (0,)}
         mixed = (
             (Type(DType.F32, (5, 33)), Type(DType.I8, (33, 17))),
             (Type(DType.I8, (3, 7)), Type(DType.F16, (7, 19))),
         )
-        return found + [
+        return samples + [
             Sample(
                 types,
                 given,

@@ -231,7 +231,7 @@ class Conv(Op):
 
         line = ("NCW", "OIW", "NCW")
         same = {"low": (1, 1), "high": (1, 1)}
-        found = [
+        samples = [
             case((1, 3, 7, 7), (5, 3, 3, 3), low=(1, 1), high=(1, 1)),
             case((2, 3, 9, 8), (4, 3, 3, 3), low=(1, 0), high=(1, 2), strides=(2, 2)),
             case((1, 4, 7, 7), (6, 2, 3, 3), feature_groups=2),
@@ -252,4 +252,4 @@ class Conv(Op):
             case((1, 2, 5), (3, 2, 3), line, DType.F16, out_dtype=DType.F32),
             case((1, 2, 5), (3, 2, 3), line, DType.I8, out_dtype=DType.I32),
         ]
-        return found + [case((1, 3, 9), (4, 3, 3), line, d) for d in DType if d is not DType.BOOL]
+        return samples + [case((1, 3, 9), (4, 3, 3), line, d) for d in DType if d is not DType.BOOL]

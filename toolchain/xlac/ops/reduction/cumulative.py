@@ -73,7 +73,7 @@ class Cumulative(Op):
         nan = apply("compare", x, x, direction="ne")
         places = apply("select", apply("or", same, nan), line, nothing)
         latest = Node.of(replace(self, combine="max"), places)
-        found = apply(
+        moved = apply(
             "compare",
             latest,
             apply(
@@ -87,7 +87,7 @@ class Cumulative(Op):
         if self.reverse:
             latest = apply("neg", latest)
         kept = taken_along(t, latest, self.axis)
-        return [apply("select", found, kept, zeros(t.type))]
+        return [apply("select", moved, kept, zeros(t.type))]
 
     def _product_change(self, x: Node, t: Node) -> Node:
         front = (self.axis, *(axis for axis in range(x.type.rank) if axis != self.axis))
@@ -113,8 +113,8 @@ class Cumulative(Op):
             scanned=2,
             reverse=self.reverse,
         )
-        found = apply("transpose", pick(scan, 1), perm=back)
-        return apply("cast", found, dtype=t.type.dtype)
+        product = apply("transpose", pick(scan, 1), perm=back)
+        return apply("cast", product, dtype=t.type.dtype)
 
     def evaluate(self, *arrays: Array) -> Array:
         (x,) = arrays
@@ -129,7 +129,7 @@ class Cumulative(Op):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [
+        samples = [
             Sample((Type(DType.F32, s),), {"axis": a, "combine": "add"})
             for s, a in (
                 ((7,), 0),
@@ -143,15 +143,15 @@ class Cumulative(Op):
             )
         ]
         for combine, draw in (("mul", "unit"), ("max", "special"), ("min", "special")):
-            found.append(
+            samples.append(
                 Sample((Type(DType.F32, (3, 11)),), {"axis": 1, "combine": combine}, (draw,))
             )
         for reverse, exclusive in ((True, False), (False, True), (True, True)):
             given = {"axis": 1, "combine": "add", "reverse": reverse, "exclusive": exclusive}
-            found.append(Sample((Type(DType.F32, (3, 7)),), given))
+            samples.append(Sample((Type(DType.F32, (3, 7)),), given))
         for dtype in DType:
             combine = "xor" if dtype is DType.BOOL else "add"
-            found.append(
+            samples.append(
                 Sample((Type(dtype, (2, 9)),), {"axis": 1, "combine": combine}, ("small",))
             )
-        return found
+        return samples

@@ -60,8 +60,8 @@ def of_weights(op: Conv, x: Node, kernel: Shape, ct: Node) -> Node:
         )
         sums.append(apply("reshape", total, shape=(1, total.shape[0])))
     shape = tuple(counts[s] for s in wanted)
-    found = apply("reshape", apply("concat", *sums, axis=0), shape=shape)
-    return apply("transpose", found, perm=tuple(wanted.index(s) for s in op.layout[1]))
+    gradient = apply("reshape", apply("concat", *sums, axis=0), shape=shape)
+    return apply("transpose", gradient, perm=tuple(wanted.index(s) for s in op.layout[1]))
 
 
 def _cast(node: Node, dtype: DType) -> Node:

@@ -61,17 +61,17 @@ class Extreme(Composite):
             here = build.apply1("or", here, build.compare(flat, "ne", flat))
         most = int(np.iinfo(self.dtype.numpy).max)
         place = build.select(here, build.iota(flat.shape, axis, self.dtype), most)
-        found = build.reduce(place, "min", axis)
+        first = build.reduce(place, "min", axis)
         if not self.keepdims:
-            return found
-        return build.reshape(found, reduced(x.type, self.axis, True))
+            return first
+        return build.reshape(first, reduced(x.type, self.axis, True))
 
     def evaluate(self, *arrays: Array) -> Array:
         x = numeric.widen(arrays[0])
-        found = (np.argmax if self.largest else np.argmin)(
+        places = (np.argmax if self.largest else np.argmin)(
             x, axis=self.axis, keepdims=self.keepdims
         )
-        return np.asarray(found).astype(self.dtype.numpy)
+        return np.asarray(places).astype(self.dtype.numpy)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -80,12 +80,12 @@ class Extreme(Composite):
             ((3, 5), None, True), ((2, 3, 5), -2, False), ((0, 3), 1, False), ((4999,), 0, False),
             ((3, 1), 1, False),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {"axis": a, "keepdims": k}) for s, a, k in shapes]
-        found += [
+        samples = [Sample((Type(DType.F32, s),), {"axis": a, "keepdims": k}) for s, a, k in shapes]
+        samples += [
             Sample((Type(d, (3, 9)),), {"axis": 1}, ("small",)) for d in DType if d in NUMBERS
         ]
         return [
-            *found,
+            *samples,
             Sample((Type(DType.F32, (5, 13)),), {"axis": 1, "dtype": DType.I32}, ("special",)),
         ]
 

@@ -58,8 +58,8 @@ class Over(Composite):
     def evaluate(self, *arrays: Array) -> Array:
         (x,) = arrays
         axes = build.axes_of(self.axis, x.ndim)
-        found = numeric.reduce(self.combine, x, axes)
-        return np.expand_dims(found, axes) if self.keepdims else found
+        reduced = numeric.reduce(self.combine, x, axes)
+        return np.expand_dims(reduced, axes) if self.keepdims else reduced
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -78,12 +78,12 @@ def over(
     ]  # fmt: skip
     if empty:
         shapes += [((3, 0), 1, False), ((0, 3), 1, True)]
-    found = [
+    samples = [
         Sample((Type(main, s),), {"axis": a, "keepdims": k} | attributes, (draw,))
         for s, a, k in shapes
     ]
     kept = draw if draw != "normal" else "small"
-    return found + [
+    return samples + [
         Sample((Type(d, (3, 9)),), {"axis": 1} | attributes, (kept,)) for d in DType if d in accepts
     ]
 

@@ -130,22 +130,22 @@ class Sort(Op):
             ((1,), 0), ((0,), 0), ((7,), 0), ((3, 0), 1), ((3, 17), 1), ((17, 3), 0),
             ((2, 9, 3), 1), ((2, 1, 3, 8), 3), ((4999,), 0),
         ]  # fmt: skip
-        found = [
+        samples = [
             Sample((Type(DType.F32, s),), {"axis": a, "descending": d})
             for s, a in cases
             for d in (False, len(s) == 2)
         ]
-        found += [Sample((Type(d, (3, 13)),), {"axis": 1}, ("special",)) for d in DType]
-        found.append(
+        samples += [Sample((Type(d, (3, 13)),), {"axis": 1}, ("special",)) for d in DType]
+        samples.append(
             Sample((Type(DType.F32, (3, 13)),), {"axis": 1, "descending": True}, ("special",))
         )
         pair = (Type(DType.I32, (3, 13)), Type(DType.F32, (3, 13)))
-        found += [
+        samples += [
             Sample(pair, {"axis": 1, "keys": k, "descending": d}, ("small",))
             for k in (1, 2)
             for d in (False, True)
         ]
-        return found + cls._kept_samples()
+        return samples + cls._kept_samples()
 
     @classmethod
     def _kept_samples(cls) -> list[Sample]:
@@ -153,15 +153,17 @@ class Sort(Op):
             ((7,), 0, 0), ((7,), 0, 7), ((9, 3), 0, 2), ((3, 90), 1, 5), ((3, 130), 1, 65),
             ((2, 400, 3), 1, 7), ((2, 900), 1, 1), ((1500,), 0, 600),
         ]  # fmt: skip
-        found = [
+        samples = [
             Sample((Type(DType.F32, s),), {"axis": a, "kept": k, "descending": k % 2 == 0})
             for s, a, k in cases
         ]
         for d in DType:
             given = {"axis": 1, "descending": d.nbytes < 4}
-            found += [
+            samples += [
                 Sample((Type(d, (2, n)),), {**given, "kept": k}, (values,))
                 for n, k, values in ((300, 3, "special"), (40, 39, "special"), (300, 20, "small"))
             ]
         pair = (Type(DType.I32, (2, 150)), Type(DType.F32, (2, 150)))
-        return found + [Sample(pair, {"axis": 1, "keys": k, "kept": 9}, ("small",)) for k in (1, 2)]
+        return samples + [
+            Sample(pair, {"axis": 1, "keys": k, "kept": 9}, ("small",)) for k in (1, 2)
+        ]

@@ -45,8 +45,8 @@ class Topk(Composite):
             raise ShapeError(
                 f"there are no {self.k} elements along axis {axis} of {x}", attribute="k"
             )
-        found = x.with_shape((*x.shape[:axis], self.k, *x.shape[axis + 1 :]))
-        return found, found.with_dtype(DType.I64)
+        kept = x.with_shape((*x.shape[:axis], self.k, *x.shape[axis + 1 :]))
+        return kept, kept.with_dtype(DType.I64)
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         (x,) = inputs
@@ -59,10 +59,10 @@ class Topk(Composite):
             ((7,), {"k": 3}), ((3, 9), {"k": 2}), ((9, 3), {"k": 2, "axis": 0}),
             ((3, 9), {"k": 9, "largest": False}), ((3, 9), {"k": 0}), ((0, 9), {"k": 2}),
         ]  # fmt: skip
-        found = [Sample((Type(F, s),), g) for s, g in cases] + [
+        samples = [Sample((Type(F, s),), g) for s, g in cases] + [
             Sample((Type(F, (3, 13)),), {"k": 5}, ("special",))
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (3, 9)),), {"k": 4}, ("small",)) for d in DType if d in NUMBERS
         ]
 
@@ -106,10 +106,10 @@ class Argsort(Composite):
             ((0, 9), {}),
             ((3, 0), {}),
         ]
-        found = [Sample((Type(F, s),), g) for s, g in cases] + [
+        samples = [Sample((Type(F, s),), g) for s, g in cases] + [
             Sample((Type(F, (3, 13)),), {}, ("special",))
         ]
-        return found + [Sample((Type(d, (3, 9)),), {}, ("small",)) for d in DType]
+        return samples + [Sample((Type(d, (3, 9)),), {}, ("small",)) for d in DType]
 
 
 @family
@@ -142,15 +142,15 @@ class Running(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [
+        samples = [
             Sample((Type(F, s),), {"axis": a}, ("unit",))
             for s, a in (((7,), 0), ((3, 5), -1), ((0, 5), 0), ((3, 0), 1))
         ]
-        found += [
+        samples += [
             Sample((Type(F, (3, 5)),), {"reverse": r, "exclusive": e}, ("unit",))
             for r, e in ((True, False), (False, True), (True, True))
         ]
-        return found + [Sample((Type(d, (3, 5)),), {}, ("small",)) for d in DType if d in NUMBERS]
+        return samples + [Sample((Type(d, (3, 5)),), {}, ("small",)) for d in DType if d in NUMBERS]
 
 
 @declare

@@ -176,22 +176,22 @@ class Reduce(Op):
             ((3, 5), (1,)), ((3, 5), ()), ((2, 3, 5), (0, 2)), ((2, 3, 5), (1,)),
             ((2, 3, 5, 7), (2, 3)), ((4999,), (0,)), ((71, 73), (0,)),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {"axes": a, "combine": "add"}) for s, a in cases]
+        samples = [Sample((Type(DType.F32, s),), {"axes": a, "combine": "add"}) for s, a in cases]
         for combine in ("mul", "max", "min"):
-            found.append(
+            samples.append(
                 Sample((Type(DType.F32, (5, 17)),), {"axes": (1,), "combine": combine}, ("unit",))
             )
         for dtype in DType:
             combine = "and" if dtype is DType.BOOL else "max" if dtype.is_signed else "add"
-            found.append(Sample((Type(dtype, (3, 37)),), {"axes": (1,), "combine": combine}))
+            samples.append(Sample((Type(dtype, (3, 37)),), {"axes": (1,), "combine": combine}))
         for combine in ("and", "or", "xor"):
-            found.append(
+            samples.append(
                 Sample((Type(DType.I32, (3, 5)),), {"axes": (0,), "combine": combine}, ("special",))
             )
-        found.append(
+        samples.append(
             Sample((Type(DType.F32, (5, 9)),), {"axes": (1,), "combine": "max"}, ("special",))
         )
-        return [*found, Sample((Type(DType.BOOL, (4, 0)),), {"axes": (1,), "combine": "and"})]
+        return [*samples, Sample((Type(DType.BOOL, (4, 0)),), {"axes": (1,), "combine": "and"})]
 
 
 def moves(

@@ -104,18 +104,18 @@ class ReducePrecision(Composite):
                 sign,
                 bits,
             )
-        found = Node.of(convert.Bitcast(dtype), bits)
-        return build.select(build.compare(x, "ne", x), x, found)
+        rounded = Node.of(convert.Bitcast(dtype), bits)
+        return build.select(build.compare(x, "ne", x), x, rounded)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         given = [(8, 7), (5, 10), (4, 3), (8, 23), (11, 52), (2, 0)]
-        found = [
+        samples = [
             Sample((Type(DType.F32, (3, 17)),), {"exponent_bits": e, "mantissa_bits": m}, (d,))
             for e, m in given
             for d in ("normal", "special")
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (17,)),), {"exponent_bits": 5, "mantissa_bits": 2})
             for d in DType
             if d in FLOATS

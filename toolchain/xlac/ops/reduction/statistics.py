@@ -42,8 +42,8 @@ class Float(Over):
     def evaluate(self, *arrays: Array) -> Array:
         axes = build.axes_of(self.axis, arrays[0].ndim)
         with np.errstate(all="ignore"):
-            found = np.asarray(self.meaning(numeric.widen(arrays[0]), axes))
-        return numeric.narrow(found, arrays[0].dtype)
+            value = np.asarray(self.meaning(numeric.widen(arrays[0]), axes))
+        return numeric.narrow(value, arrays[0].dtype)
 
     @abstractmethod
     def meaning(self, x: Array, axes: tuple[int, ...]) -> Any:
@@ -66,12 +66,12 @@ def number(x: Node, axis: Axis) -> Node:
     size = count(x, axis)
     if isinstance(size, int):
         return build.constant(float(size), x.type.dtype)
-    found: Node | None = None
+    product: Node | None = None
     for a in build.axes_of(axis, x.type.rank):
         part = build.cast(Node.of(DimSize(a), x), x.type.dtype)
-        found = part if found is None else build.mul(found, part)
-    assert found is not None
-    return found
+        product = part if product is None else build.mul(product, part)
+    assert product is not None
+    return product
 
 
 @declare
@@ -189,8 +189,8 @@ class Norm(Float):
         if self.ord == 2:
             return build.sqrt(build.reduce(build.mul(x, x), "add", self.axis, self.keepdims))
         size = Node.of(native.Abs(), x)
-        found = build.reduce(size, "add" if self.ord == 1 else "max", self.axis, self.keepdims)
-        return found if self.ord == 1 else build.maximum(found, 0.0)
+        norm = build.reduce(size, "add" if self.ord == 1 else "max", self.axis, self.keepdims)
+        return norm if self.ord == 1 else build.maximum(norm, 0.0)
 
     def meaning(self, x: Array, axes: tuple[int, ...]) -> Any:
         if self.ord == 2:
@@ -229,14 +229,16 @@ class Logsumexp(Float):
         axes = build.axes_of(self.axis, x.type.rank)
         top = finite(build.reduce(x, "max", axes, True))
         total = build.reduce(build.exp(build.sub(x, top)), "add", axes, True)
-        found = build.add(build.log(total), top)
-        return found if self.keepdims else build.reshape(found, reduced(x.type, axes, False))
+        total_log = build.add(build.log(total), top)
+        return (
+            total_log if self.keepdims else build.reshape(total_log, reduced(x.type, axes, False))
+        )
 
     def meaning(self, x: Array, axes: tuple[int, ...]) -> Any:
         top = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
         top = np.where(np.isfinite(top), top, x.dtype.type(0))
-        found = np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top
-        return found if self.keepdims else np.squeeze(found, axes)
+        logs = np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top
+        return logs if self.keepdims else np.squeeze(logs, axes)
 
 
 def finite(x: Node) -> Node:

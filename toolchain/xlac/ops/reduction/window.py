@@ -82,7 +82,7 @@ class Window(Op):
             )
         shape = []
         for axis, size in enumerate(xs[0].shape):
-            found = moves(
+            moved = moves(
                 size,
                 self.window[axis],
                 self.strides[axis],
@@ -91,7 +91,7 @@ class Window(Op):
                 self.base_dilation[axis],
                 self.window_dilation[axis],
             )
-            shape.append(found)
+            shape.append(moved)
         return several([x.with_shape(tuple(shape)) for x in xs])
 
     @property
@@ -234,15 +234,15 @@ class Window(Op):
                     for a, n in zip(self.low, kept.shape, strict=True)
                 )
             ] = kept
-        found = []
+        taps = []
         for position in product(*(range(w) for w in self.window)):
             first = [p * d for p, d in zip(position, self.window_dilation, strict=True)]
             cut = tuple(
                 slice(f, f + (n - 1) * s + 1 if n else f, s)
                 for f, n, s in zip(first, shape, self.strides, strict=True)
             )
-            found.append(padded[cut] if prod(shape) else np.empty(shape, x.dtype))
-        return found
+            taps.append(padded[cut] if prod(shape) else np.empty(shape, x.dtype))
+        return taps
 
     def bodies(self) -> Sequence[Any]:
         return () if self.body is None else (self.body,)
@@ -268,7 +268,7 @@ class Window(Op):
             return Sample((Type(dtype, shape),), {"combine": combine} | known, (draw,))
 
         image = {"window": (1, 1, 3, 3), "strides": (1, 1, 2, 2)}
-        found = [
+        samples = [
             case((7,), window=(3,)),
             case((7,), "add", window=(3,), strides=(2,), low=(1,), high=(1,)),
             case((7,), "add", window=(2,), window_dilation=(3,)),
@@ -284,7 +284,7 @@ class Window(Op):
             case((1, 1, 71, 71), "add", **image),
         ]
         for dtype in DType:
-            found.append(
+            samples.append(
                 case((3, 9), "or" if dtype is DType.BOOL else "add", dtype, "small", window=(2, 3))
             )
-        return found
+        return samples

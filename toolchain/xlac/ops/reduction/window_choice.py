@@ -50,15 +50,15 @@ class WindowChoice(Composite):
             raise ShapeError(
                 f"{self.mnemonic}: combine is max or min, got {self.combine!r}", attribute="combine"
             )
-        found = self.moving.infer(x)
+        chosen_type = self.moving.infer(x)
         if prod(self.window) > MOST_PLACES:
             problem = (
                 f"a window of {prod(self.window):,} places, and at most {MOST_PLACES:,} are "
                 "chosen from"
             )
             raise ShapeError(f"{self.mnemonic}: {problem}", attribute="window")
-        assert isinstance(found, Type)
-        return found
+        assert isinstance(chosen_type, Type)
+        return chosen_type
 
     def checked(self, x: Type, given: Type, wanted: Type, result: Type) -> Type:
         """The result's type, of the second operand's dtype. Raises ShapeError."""
@@ -80,7 +80,7 @@ class WindowChoice(Composite):
         hangs = any(n != 0 and n > 0 for n in (*self.low, *self.high))
         inside = apply("broadcast", true, shape=x.shape, axes=())
         left = apply("broadcast", true, shape=node.shape, axes=())
-        found = []
+        choices = []
         for place in self.places():
             value = op.tap(x, least, place, node.shape)
             same = apply("compare", value, node, direction="eq")
@@ -89,8 +89,8 @@ class WindowChoice(Composite):
             if hangs:
                 chosen = apply("and", chosen, op.tap(inside, false, place, node.shape))
             left = apply("and", left, apply("not", chosen))
-            found.append(chosen)
-        return found
+            choices.append(chosen)
+        return choices
 
     def places(self) -> list[Ints]:
         """The window's places, in row-major order."""
@@ -125,7 +125,7 @@ class WindowChoice(Composite):
     @classmethod
     def cases(cls) -> list[tuple[Type, Type, dict[str, Any], tuple[str, str]]]:
         """Types of x and of what windows choose of it, attributes, and how both are drawn."""
-        found = []
+        listed = []
         drawn = [(F32, g, ("normal", "normal")) for g in cls.geometries()]
         drawn += [(F32, g, ("special", "normal")) for g in cls.geometries()[4:6]]
         for dtype in sorted(FLOATS, key=lambda d: d.value):
@@ -140,8 +140,8 @@ class WindowChoice(Composite):
                 "window_dilation": (1,) * rank,
             } | given
             x = Type(dtype, shape)
-            found.append((x, SelectAndGather(**whole).choices(x), whole, how))
-        return found
+            listed.append((x, SelectAndGather(**whole).choices(x), whole, how))
+        return listed
 
 
 F32 = DType.F32

@@ -117,5 +117,5 @@ class Select(Elementwise):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = dtypes_and_shapes(2, ANY)
-        return [Sample((s.inputs[0].with_dtype(DType.BOOL), *s.inputs), {}, s.draw) for s in found]
+        of_two = dtypes_and_shapes(2, ANY)
+        return [Sample((s.inputs[0].with_dtype(DType.BOOL), *s.inputs), {}, s.draw) for s in of_two]

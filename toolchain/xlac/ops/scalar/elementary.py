@@ -140,8 +140,8 @@ class FloorDivide(Direct):
         x, y = arrays
         if x.dtype.kind == "f":
             return np.floor(x / y)
-        found = np.floor_divide(x, np.where(y == 0, 1, y))
-        return np.where(y == 0, np.array(-1).astype(x.dtype), found)
+        quotient = np.floor_divide(x, np.where(y == 0, 1, y))
+        return np.where(y == 0, np.array(-1).astype(x.dtype), quotient)
 
     def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
         x, y = inputs

@@ -51,13 +51,13 @@ class Formula(Composite):
     ) -> Sequence[Node]:
         """Operands broadcast from their last axes: lower ranks have 1s behind the new axis."""
         rank = max(i.type.rank for i in node.inputs)
-        found = [
+        aligned = [
             apply("reshape", i, shape=(size, *(1,) * (rank + 1 - i.type.rank), *i.shape[1:]))
             if on and i.type.rank <= rank
             else i
             for i, on in zip(inputs, mapped, strict=True)
         ]
-        return [Node.of(self, *found)]
+        return [Node.of(self, *aligned)]
 
     @abstractmethod
     def formula(self, *xs: Node) -> Node:
@@ -78,8 +78,8 @@ class Direct(Formula):
     def evaluate(self, *arrays: Array) -> Array:
         wide = [numeric.widen(a) for a in arrays]
         with np.errstate(all="ignore"):
-            found = np.asarray(self.meaning(*wide))
-        return numeric.narrow(found, self.result.numpy if self.result else arrays[0].dtype)
+            value = np.asarray(self.meaning(*wide))
+        return numeric.narrow(value, self.result.numpy if self.result else arrays[0].dtype)
 
 
 def cases(cls: type[Formula], *attributes: dict[str, object], draw: str = "normal") -> list[Sample]:

@@ -129,10 +129,10 @@ class Zeta(Formula):
         pole = build.select(even, build.like(math.inf, x), math.nan)
         broken = build.compare(x, "ne", build.apply1("floor", x))
         others = build.select(whole, pole, build.select(broken, build.like(math.nan, x), others))
-        found = hurwitz(x, above)
-        found = build.select(low, build.add(found, others), found)
-        found = build.select(build.compare(x, "eq", 1.0), math.inf, found)
-        return build.select(build.compare(x, "lt", 1.0), math.nan, found)
+        series = hurwitz(x, above)
+        series = build.select(low, build.add(series, others), series)
+        series = build.select(build.compare(x, "eq", 1.0), math.inf, series)
+        return build.select(build.compare(x, "lt", 1.0), math.nan, series)
 
 
 def hurwitz(x: Node, q: Node) -> Node:
@@ -168,13 +168,13 @@ class Polygamma(Formula):
         n, x = xs
         after = build.add(n, 1.0)
         odd = build.compare(build.apply1("rem", n, 2.0), "eq", 1.0)
-        found = build.mul(build.exp(build.apply1("lgamma", after)), build.apply1("zeta", after, x))
-        found = build.select(odd, found, build.apply1("neg", found))
-        found = build.select(build.compare(n, "eq", 0.0), build.apply1("digamma", x), found)
+        value = build.mul(build.exp(build.apply1("lgamma", after)), build.apply1("zeta", after, x))
+        value = build.select(odd, value, build.apply1("neg", value))
+        value = build.select(build.compare(n, "eq", 0.0), build.apply1("digamma", x), value)
         wrong = build.apply1(
             "or", build.compare(n, "ne", build.apply1("floor", n)), build.compare(n, "lt", 0.0)
         )
-        return build.select(wrong, math.nan, found)
+        return build.select(wrong, math.nan, value)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

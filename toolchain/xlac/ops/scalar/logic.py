@@ -205,7 +205,7 @@ class Where(Composite):
             ((0,), (0,), (1,)),
             ((1001,), (1001,), ()),
         ]
-        found = [
+        samples = [
             Sample(
                 tuple(
                     Type(d, s)
@@ -215,6 +215,6 @@ class Where(Composite):
             )
             for shape in shapes
         ]
-        return found + [
+        return samples + [
             Sample((Type(DType.BOOL, (7,)), Type(d, (7,)), Type(d, ())), {}) for d in DType
         ]

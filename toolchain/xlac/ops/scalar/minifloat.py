@@ -74,11 +74,11 @@ class Minifloat:
             (codes & ((1 << self.mantissa) - 1)) / (1 << self.mantissa),
         )
         normal = (field > 0) | (not self.signed)
-        found = np.ldexp(fraction + normal, np.where(normal, field, 1) - self.bias)
-        found[(codes % self.sign) > self.largest] = np.nan
+        magnitudes = np.ldexp(fraction + normal, np.where(normal, field, 1) - self.bias)
+        magnitudes[(codes % self.sign) > self.largest] = np.nan
         if self.ending == "ieee":
-            found[codes % self.sign == self.infinity] = np.inf
-        signed: Array = np.where(codes >= self.sign, -found, found)
+            magnitudes[codes % self.sign == self.infinity] = np.inf
+        signed: Array = np.where(codes >= self.sign, -magnitudes, magnitudes)
         if self.ending == "fnuz":
             signed[self.sign] = np.nan
         return signed

@@ -53,11 +53,11 @@ class DecodeFloat(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         codes = Type(DType.U8, (300,))
-        found = [
+        samples = [
             Sample((codes,), {"format": f}, (d,)) for f in FORMATS for d in ("normal", "special")
         ]
-        found += [Sample((Type(DType.U8, s),), {"format": "f8e5m2"}) for s in SHAPES]
-        return found + [
+        samples += [Sample((Type(DType.U8, s),), {"format": "f8e5m2"}) for s in SHAPES]
+        return samples + [
             Sample((codes,), {"format": "f8e4m3fn", "dtype": d}) for d in DType if d in FLOATS
         ]
 
@@ -173,24 +173,24 @@ class EncodeFloat(Direct):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         wide = Type(DType.F32, (300,))
-        found = [
+        samples = [
             Sample((wide,), {"format": f, "saturate": s}, (d,))
             for f in FORMATS
             for s in (False, True)
             for d in ("normal", "special")
         ]
-        found += [
+        samples += [
             Sample((wide,), {"format": "f8e8m0fnu", "rounding": r}, (d,))
             for r in ROUNDINGS
             for d in ("positive", "special")
         ]
-        found += [
+        samples += [
             Sample((Type(d, (300,)),), {"format": f})
             for d in DType
             if d in FLOATS
             for f in ("f8e4m3fn", "f8e8m0fnu")
         ]
-        return found + [Sample((Type(DType.F32, s),), {"format": "f8e5m2"}) for s in SHAPES]
+        return samples + [Sample((Type(DType.F32, s),), {"format": "f8e5m2"}) for s in SHAPES]
 
 
 def unsigned(x: Node) -> DType:

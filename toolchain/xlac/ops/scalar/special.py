@@ -23,10 +23,10 @@ from xlac_sdk.lowering.math import normal
 
 def polynomial(x: Node, coefficients: Sequence[float]) -> Node:
     """By Horner's rule, the highest power first."""
-    found = build.like(coefficients[0], x)
+    value = build.like(coefficients[0], x)
     for coefficient in coefficients[1:]:
-        found = build.add(build.mul(found, x), coefficient)
-    return found
+        value = build.add(build.mul(value, x), coefficient)
+    return value
 
 
 def chebyshev(x: Node, coefficients: Sequence[float]) -> Node:
@@ -102,7 +102,7 @@ class Erfc(Formula):
         if single(x):
             inverse = build.div(1.0, a)
             near, away = (polynomial(build.mul(inverse, inverse), c) for c in ERFC_SINGLE)
-            found = build.mul(
+            tail = build.mul(
                 build.mul(scale, inverse), build.select(build.compare(a, "lt", 2.0), near, away)
             )
         else:
@@ -110,8 +110,8 @@ class Erfc(Formula):
                 build.div(polynomial(a, top), polynomial(a, below))
                 for top, below in (ERFC_NEAR, ERFC_FAR)
             )
-            found = build.mul(scale, build.select(build.compare(a, "lt", 8.0), near, away))
-        return build.select(build.compare(scale, "eq", 0.0), 0.0, found)
+            tail = build.mul(scale, build.select(build.compare(a, "lt", 8.0), near, away))
+        return build.select(build.compare(scale, "eq", 0.0), 0.0, tail)
 
 
 @declare
@@ -191,7 +191,7 @@ class ErfInv(Formula):
         root = build.sqrt(w)
         if single(x):
             near, away = ERF_INV_SINGLE
-            found = build.select(
+            ratio = build.select(
                 build.compare(w, "lt", 5.0),
                 polynomial(build.sub(w, 2.5), near),
                 polynomial(build.sub(root, 3.0), away),
@@ -203,10 +203,10 @@ class ErfInv(Formula):
                 polynomial(build.sub(root, 3.25), middle),
                 polynomial(build.sub(root, 5.0), tail),
             )
-            found = build.select(
+            ratio = build.select(
                 build.compare(w, "lt", 6.25), polynomial(build.sub(w, 3.125), centre), far
             )
-        return build.mul(build.select(build.compare(size(x), "eq", 1.0), math.inf, found), x)
+        return build.mul(build.select(build.compare(size(x), "eq", 1.0), math.inf, ratio), x)
 
 
 I1E_SINGLE = (
@@ -290,9 +290,11 @@ class NextAfter(Formula):
             build.compare(y, "lt", 0.0), build.constant(least + 1, whole), build.constant(1, whole)
         )
         moved = build.select(build.compare(x, "eq", 0.0), first, moved)
-        found = build.select(build.compare(x, "eq", y), y, Node.of(convert.Bitcast(dtype), moved))
+        neighbour = build.select(
+            build.compare(x, "eq", y), y, Node.of(convert.Bitcast(dtype), moved)
+        )
         wrong = build.apply1("or", build.compare(x, "ne", x), build.compare(y, "ne", y))
-        return build.select(wrong, math.nan, found)
+        return build.select(wrong, math.nan, neighbour)
 
     def evaluate(self, *arrays: Array) -> Array:
         return np.asarray(np.nextafter(*arrays))

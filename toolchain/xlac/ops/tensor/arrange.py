@@ -35,8 +35,10 @@ class View(Composite):
     creates = frozenset()
 
     def infer(self, *types: Type) -> Types:
-        found = self.expand(*(build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(types)))
-        return several([x.type for x in found]) if isinstance(found, tuple) else found.type
+        expanded = self.expand(
+            *(build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(types))
+        )
+        return several([x.type for x in expanded]) if isinstance(expanded, tuple) else expanded.type
 
 
 @declare
@@ -62,16 +64,16 @@ class Split(View):
                 )
             parts = (size // self.parts,) * self.parts
         total: Dim = 0
-        found = []
+        pieces = []
         for part in parts:
-            found.append(build.cut(x, axis, total, total + part))
+            pieces.append(build.cut(x, axis, total, total + part))
             total = total + part
         if total != size:
             raise ShapeError(
                 f"parts {dims(parts)} do not make up axis {axis} of {x.type}",
                 attribute="sizes" if self.sizes else "parts",
             )
-        return tuple(found) if len(found) > 1 else found[0]
+        return tuple(pieces) if len(pieces) > 1 else pieces[0]
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -112,8 +114,8 @@ class Stack(View):
             ((0, 5), 2, 0),
             ((3, 5), 1, 2),
         ]
-        found = [Sample((Type(F, s),) * n, {"axis": a}) for s, n, a in cases]
-        return found + [Sample((Type(d, (3,)),) * 2, {"axis": 1}) for d in DType]
+        samples = [Sample((Type(F, s),) * n, {"axis": a}) for s, n, a in cases]
+        return samples + [Sample((Type(d, (3,)),) * 2, {"axis": 1}) for d in DType]
 
 
 @declare

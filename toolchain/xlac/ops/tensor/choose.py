@@ -77,18 +77,18 @@ class Embedding(Composite):
     def samples(cls) -> Sequence[Sample]:
         shapes: list[Ints] = [(5,), (), (2, 3), (0,), (1000,)]
         known = {"count": 7, "dim": 5}
-        found = [
+        samples = [
             Sample((Type(DType.I64, s), Type(F, (7, 5))), known, ("small", "normal"))
             for s in shapes
         ]
-        found += [
+        samples += [
             Sample(
                 (Type(DType.I32, (4,)), Type(d, (7, 5))), known | {"dtype": d}, ("index", "normal")
             )
             for d in DType
             if d in FLOATS
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (4,)), Type(F, (7, 5))), known, ("small", "normal"))
             for d in DType
             if d.is_integer
@@ -136,11 +136,11 @@ class Take(Composite):
             ((0, 3), (2,), 1),
             ((99,), (1000,), 0),
         ]
-        found = [
+        samples = [
             Sample((Type(F, s), Type(DType.I64, i)), {"axis": a}, ("normal", "index"))
             for s, i, a in cases
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (7,)), Type(DType.I32, (5,))), {}, ("normal", "index")) for d in DType
         ]
 
@@ -190,11 +190,11 @@ class TakeAlongAxis(Composite):
             ((2, 3, 7), (2, 3, 9), -1),
             ((3, 7), (3, 0), 1),
         ]
-        found = [
+        samples = [
             Sample((Type(F, s), Type(DType.I64, i)), {"axis": a}, ("normal", "index"))
             for s, i, a in cases
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (3, 7)), Type(DType.I32, (3, 5))), {}, ("normal", "index"))
             for d in DType
         ]
@@ -266,10 +266,10 @@ class GatherNd(Composite):
             ((7,), (0, 1)),
             ((7, 5), (2,)),
         ]
-        found = [
+        samples = [
             Sample((Type(F, s), Type(DType.I64, i)), {}, ("normal", "small")) for s, i in cases
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (7, 5)), Type(DType.I32, (3, 2))), {}, ("normal", "small"))
             for d in DType
         ]

@@ -39,8 +39,8 @@ class Filled(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [Sample((), {"shape": s}) for s in ((), (3,), (0, 3), (2, 3, 5))]
-        return found + [Sample((), {"shape": (3,), "dtype": d}) for d in DType]
+        samples = [Sample((), {"shape": s}) for s in ((), (3,), (0, 3), (2, 3, 5))]
+        return samples + [Sample((), {"shape": (3,), "dtype": d}) for d in DType]
 
 
 @declare
@@ -162,12 +162,12 @@ class Arange(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         assert isinstance(self.start, int | float)
-        found = build.iota((self.count(),), 0, self.dtype.compute)
+        values = build.iota((self.count(),), 0, self.dtype.compute)
         if self.step != 1:
-            found = build.mul(found, self.step)
+            values = build.mul(values, self.step)
         if self.start != 0:
-            found = build.add(found, self.start)
-        return build.cast(found, self.dtype)
+            values = build.add(values, self.start)
+        return build.cast(values, self.dtype)
 
     def evaluate(self, *arrays: Array) -> Array:
         count = self.count()

@@ -91,10 +91,10 @@ class Compact(Op):
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         (mask,) = arrays
         (bound,) = static((self.bound,))
-        found = np.flatnonzero(mask)
+        set_positions = np.flatnonzero(mask)
         positions = np.full(bound, mask.size, np.int64)
-        positions[: min(bound, found.size)] = found[:bound]
-        return positions, np.asarray(found.size, np.int64)
+        positions[: min(bound, set_positions.size)] = set_positions[:bound]
+        return positions, np.asarray(set_positions.size, np.int64)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

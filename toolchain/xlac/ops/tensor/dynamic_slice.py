@@ -23,14 +23,14 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 def listed(starts: Sequence[Node], mapped: Sequence[bool], size: Dim) -> Node:
     """Starts, some along a leading axis, as i64[size, rank]: beyond it, u64 saturates."""
-    found = []
+    columns = []
     for start, on in zip(starts, mapped, strict=True):
         if start.type.dtype is DType.U64:
             most = apply("const", value=np.asarray(2**62, np.uint64))
             start = apply("min", start, with_axis(most, size) if on else most)
         wide = apply("cast", start, dtype=DType.I64)
-        found.append(apply("reshape", wide if on else with_axis(wide, size), shape=(size, 1)))
-    return apply("concat", *found, axis=1)
+        columns.append(apply("reshape", wide if on else with_axis(wide, size), shape=(size, 1)))
+    return apply("concat", *columns, axis=1)
 
 
 def _line(size: Dim) -> Node:
@@ -124,17 +124,17 @@ class DynSlice(Elementwise):
             ((2, 3, 5), (1, 3, 2)),
             ((4999,), (4000,)),
         ]
-        found = [
+        samples = [
             Sample(
                 (Type(DType.F32, s), *[Type(DType.I32)] * len(s)), {"sizes": k}, ("normal", "index")
             )
             for s, k in cases
         ]
-        found += [
+        samples += [
             Sample((Type(d, (9,)), Type(DType.I64)), {"sizes": (4,)}, ("normal", "index"))
             for d in DType
         ]
-        return found + [
+        return samples + [
             Sample((Type(DType.F32, (9,)), Type(d)), {"sizes": (4,)}, ("normal", "special"))
             for d in DType
             if d.is_integer
@@ -284,7 +284,7 @@ class DynUpdate(Elementwise):
             ((2, 3, 5), (1, 3, 2)),
             ((4999,), (3,)),
         ]
-        found = [
+        samples = [
             Sample(
                 (Type(DType.F32, s), Type(DType.F32, k), *[Type(DType.I32)] * len(s)),
                 {},
@@ -292,7 +292,7 @@ class DynUpdate(Elementwise):
             )
             for s, k in cases
         ]
-        return found + [
+        return samples + [
             Sample(
                 (Type(d, (9,)), Type(d, (4,)), Type(DType.I64)), {}, ("normal", "normal", "index")
             )

@@ -42,7 +42,7 @@ class Pad(Elementwise):
         if value.dtype is not x.dtype:
             raise ShapeError(f"cannot pad {x} with a value of {value.dtype}", operand=1)
         check_lengths(self.mnemonic, x.rank, low=self.low, high=self.high, interior=self.interior)
-        found = []
+        extents = []
         for axis, (size, low, high, between) in enumerate(
             zip(x.shape, self.low, self.high, self.interior, strict=True)
         ):
@@ -56,8 +56,8 @@ class Pad(Elementwise):
                     f"padding {low} and {high} crops more than axis {axis} of {x} holds",
                     attribute="low",
                 )
-            found.append(inner + low + high)
-        return x.with_shape(tuple(found))
+            extents.append(inner + low + high)
+        return x.with_shape(tuple(extents))
 
     def linear(self) -> Sequence[Sequence[str]]:
         return (("x", "value"),)
@@ -170,12 +170,12 @@ class Pad(Elementwise):
             ((1, 2, 5, 5), (0, 0, 1, 1), (0, 0, 1, 1), (0,) * 4), ((4990,), (4,), (5,), (0,)),
             ((5,), (-4,), (-1,), (0,)),
         ]  # fmt: skip
-        found = [
+        samples = [
             Sample((Type(DType.F32, x), Type(DType.F32)), {"low": a, "high": b, "interior": c})
             for x, a, b, c in cases
         ]
         shape = {"low": (1, 0), "high": (0, 2), "interior": (0, 0)}
-        return found + [Sample((Type(d, (3, 5)), Type(d)), shape) for d in DType]
+        return samples + [Sample((Type(d, (3, 5)), Type(d)), shape) for d in DType]
 
 
 @declare
@@ -269,8 +269,8 @@ class Concat(Elementwise):
             (((3, 2), (3, 5)), 1), (((1, 5), (4, 5), (2, 5)), 0), (((2, 3, 5), (2, 1, 5)), 1),
             (((2, 1, 3, 5),) * 3, 3), (((1, 4990), (1, 9)), 1),
         ]  # fmt: skip
-        found = [
+        samples = [
             Sample(tuple(Type(DType.F32, s) for s in shapes), {"axis": axis})
             for shapes, axis in cases
         ]
-        return found + [Sample((Type(d, (3, 5)), Type(d, (3, 2))), {"axis": 1}) for d in DType]
+        return samples + [Sample((Type(d, (3, 5)), Type(d, (3, 2))), {"axis": 1}) for d in DType]

@@ -237,7 +237,7 @@ class Gather(Elementwise):
             "index_vector_dim": 1,
             "slice_sizes": (1, 5),
         }
-        found = [
+        samples = [
             case((7, 5), (4,), **rows), case((7, 5), (0,), **rows), case((999, 5), (1000,), **rows),
             case((7, 5), (2, 3), offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,),
                  index_vector_dim=2, slice_sizes=(1, 5)),
@@ -254,8 +254,8 @@ class Gather(Elementwise):
             case((7,), (), offset_dims=(0,), start_index_map=(0,), index_vector_dim=0,
                  slice_sizes=(2,)),
         ]  # fmt: skip
-        found += [case((7, 5), (4,), d, **rows) for d in DType]
-        return found + [
+        samples += [case((7, 5), (4,), d, **rows) for d in DType]
+        return samples + [
             Sample((Type(DType.F32, (7, 5)), Type(d, (4,))), rows, ("normal", "special"))
             for d in DType
             if d.is_integer

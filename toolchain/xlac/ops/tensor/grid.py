@@ -157,15 +157,17 @@ def _corner(x: Node, taps: Sequence[Tap], sizes: Sequence[int]) -> Node:
         if tap.inside is not None:
             inside = tap.inside if inside is None else build.apply1("and", inside, tap.inside)
     assert place is not None
-    found = gathered(x, place)
+    pixels = gathered(x, place)
 
     def beside(node: Node) -> Node:
         return build.reshape(node, (node.shape[0], 1, node.shape[1]))
 
     if inside is not None:
-        found = build.select(beside(inside), found, build.like(0, found))
+        pixels = build.select(beside(inside), pixels, build.like(0, pixels))
     return (
-        found if weight is None else build.mul(found, build.cast(beside(weight), found.type.dtype))
+        pixels
+        if weight is None
+        else build.mul(pixels, build.cast(beside(weight), pixels.type.dtype))
     )
 
 
@@ -218,9 +220,9 @@ class GridSample(Composite):
             else:
                 places.append(build.div(build.sub(build.mul(at, float(size)), 1.0), 2.0))
                 edges.append((-0.5, size - 0.5))
-        found = interpolated(x, places, self.mode, self.padding, edges)
+        values = interpolated(x, places, self.mode, self.padding, edges)
         shape: tuple[Dim, ...] = (*x.shape[:2], *grid.shape[1:-1])
-        return build.reshape(found, shape)
+        return build.reshape(values, shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -239,19 +241,19 @@ class GridSample(Composite):
             )
 
         image, grid = (2, 3, 5, 7), (2, 4, 3, 2)
-        found = [
+        samples = [
             case(image, grid, mode=m, padding=p, align_corners=a)
             for m in ("linear", "nearest", "cubic")
             for p in ("zeros", "border", "reflection")
             for a in (False, True)
         ]
-        found += [
+        samples += [
             case((1, 2, 9), (1, 5, 1)),
             case((1, 2, 3, 4, 5), (1, 2, 3, 2, 3)),
             case((0, 2, 3, 4), (0, 2, 3, 2)),
         ]
-        found += [case((1, 2, 1, 1), (1, 3, 3, 2), padding="reflection", align_corners=True)]
-        found += [
+        samples += [case((1, 2, 1, 1), (1, 3, 3, 2), padding="reflection", align_corners=True)]
+        samples += [
             case((1, 1, 3, 4), (1, 2, 2, 2), d, mode="nearest") for d in DType if d in NUMBERS
         ]
-        return found + [case((1, 1, 3, 4), (1, 2, 2, 2), d, d) for d in DType if d in FLOATS]
+        return samples + [case((1, 1, 3, 4), (1, 2, 2, 2), d, d) for d in DType if d in FLOATS]

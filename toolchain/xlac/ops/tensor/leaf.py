@@ -201,31 +201,33 @@ class RngBits(Op):
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         (state,) = arrays
         shape = static(self.shape)
-        found = random.layout(self.algorithm, shape, self.dtype)
-        outer, steps, inner, count = static((found.outer, found.steps, found.inner, found.count))
+        layout = random.layout(self.algorithm, shape, self.dtype)
+        outer, steps, inner, count = static(
+            (layout.outer, layout.steps, layout.inner, layout.count)
+        )
         new, stream = random.words(self.algorithm, state, outer * steps * inner)
         if self.dtype is DType.U64:
             stream = stream[:, 0::2].astype(np.uint64) | stream[:, 1::2].astype(
                 np.uint64
             ) << np.uint64(32)
-        places = stream.reshape(outer, steps, inner, found.each).swapaxes(2, 3)
-        bits = places.reshape(outer, steps * found.each, inner)[:, :count]
+        places = stream.reshape(outer, steps, inner, layout.each).swapaxes(2, 3)
+        bits = places.reshape(outer, steps * layout.each, inner)[:, :count]
         return new, bits.astype(self.dtype.numpy).reshape(shape)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = []
+        samples = []
         for algorithm, known in random.ALGORITHMS.items():
             state = (Type(DType.U64, (known.state,)),)
             for dtype in (DType.U8, DType.U16, DType.U32, DType.U64):
-                found.append(
+                samples.append(
                     Sample(state, {"algorithm": algorithm, "shape": (3, 5), "dtype": dtype})
                 )
             for shape in ((), (0, 3), (4, 3), (3, 2, 5), (5, 3, 1), (4999,)):
-                found.append(
+                samples.append(
                     Sample(state, {"algorithm": algorithm, "shape": shape, "dtype": DType.U32})
                 )
-        return found
+        return samples
 
 
 def convert_element(value: Expr, dtype: DType) -> Expr:

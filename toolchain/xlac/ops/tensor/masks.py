@@ -64,13 +64,13 @@ class OneHot(Composite):
             ((0,), 3, -1),
             ((5,), 0, -1),
         ]
-        found = [
+        samples = [
             Sample((Type(DType.I64, s),), {"depth": d, "axis": a}, ("index",)) for s, d, a in cases
         ]
-        found += [
+        samples += [
             Sample((Type(DType.I32, (5,)),), {"depth": 7, "dtype": d}, ("index",)) for d in DType
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (5,)),), {"depth": 7}, ("index",)) for d in DType if d.is_integer
         ]
 

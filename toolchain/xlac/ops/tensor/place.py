@@ -68,7 +68,7 @@ class ScatterElements(Composite):
             ((3, 7), (2, 5), 1),
             ((3, 7), (0, 2), 0),
         ]
-        found = [
+        samples = [
             Sample(
                 (Type(F, s), Type(DType.I64, i), Type(F, i)),
                 {"axis": a, "combine": "add"},
@@ -76,7 +76,7 @@ class ScatterElements(Composite):
             )
             for s, i, a in cases
         ]
-        found += [
+        samples += [
             Sample(
                 (Type(F, (7,)), Type(DType.I32, (9,)), Type(F, (9,))),
                 {"combine": c},
@@ -84,7 +84,7 @@ class ScatterElements(Composite):
             )
             for c in ("assign", "mul", "max", "min")
         ]
-        return found + [
+        return samples + [
             Sample(
                 (Type(d, (7,)), Type(DType.I32, (5,)), Type(d, (5,))),
                 {},
@@ -166,7 +166,7 @@ class ScatterNd(Composite):
             ((7, 5, 2), (2, 3, 2), (2, 3, 2)),
             ((7,), (0, 1), (0,)),
         ]
-        found = [
+        samples = [
             Sample(
                 (Type(F, s), Type(DType.I64, i), Type(F, u)),
                 {"combine": c},
@@ -175,7 +175,7 @@ class ScatterNd(Composite):
             for s, i, u in cases
             for c in ("assign", "add")
         ]
-        return found + [
+        return samples + [
             Sample(
                 (Type(d, (7,)), Type(DType.I32, (5, 1)), Type(d, (5,))),
                 {},

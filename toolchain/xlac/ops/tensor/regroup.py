@@ -16,7 +16,7 @@ def regroup(at: Index, new: Shape, old: Shape) -> Index:
     Runs of axes with equal products are mapped apart, so that axes which match keep their own
     counter and only those that were split or merged need divisions.
     """
-    found: list[Expr] = []
+    index: list[Expr] = []
     i = j = 0
     while i < len(new) or j < len(old):
         first, second = i, j
@@ -46,8 +46,8 @@ def regroup(at: Index, new: Shape, old: Shape) -> Index:
                 right, j = right * old[j], j + 1
             else:
                 break
-        found += _split(_linear(at[first:i], new[first:i]), old[second:j])
-    return tuple(found)
+        index += _split(_linear(at[first:i], new[first:i]), old[second:j])
+    return tuple(index)
 
 
 def _linear(at: Sequence[Expr], shape: Shape) -> Expr:

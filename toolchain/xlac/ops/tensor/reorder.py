@@ -228,15 +228,15 @@ class PadMode(View):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [
+        samples = [
             Sample((Type(F, (4, 5)),), {"pads": ((1, 2), (0, 3)), "mode": m})
             for m in ("constant", "edge", "reflect", "wrap")
         ]
-        found += [
+        samples += [
             Sample((Type(F, (2, 3, 4)),), {"pads": ((0, 0), (0, 0), (2, 2)), "mode": "reflect"}),
             Sample((Type(F, (0, 2)),), {"pads": ((1, 0), (1, 1)), "value": 2.5}),
         ]
-        return found + every((3,), pads=((1, 1),), mode="edge")
+        return samples + every((3,), pads=((1, 1),), mode="edge")
 
 
 @declare

@@ -141,7 +141,7 @@ class Resize(Composite):
                 "a region has a start and an end for each axis, and is for tf_crop_and_resize",
                 attribute="region",
             )
-        found = []
+        grids = []
         for number, axis in enumerate(axes):
             old = x.shape[axis]
             if not isinstance(old, int) or old == 0:
@@ -163,8 +163,8 @@ class Resize(Composite):
             region = (
                 (self.region[number], self.region[count + number]) if self.region else (0.0, 1.0)
             )
-            found.append(AxisGrid(axis, old, new, scale, region))
-        return found
+            grids.append(AxisGrid(axis, old, new, scale, region))
+        return grids
 
     def taps(self, scale: float) -> float:
         """How many elements one new one is made of, at most."""
@@ -204,11 +204,11 @@ class Resize(Composite):
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
-        found = x if self.mode == "nearest" else build.compute(x)
+        resized = x if self.mode == "nearest" else build.compute(x)
         outside: Node | None = None
         for grid in self.grids(x.type):
             indices, weights = self.neighbours(grid)
-            found = self._along(found, grid, indices, weights)
+            resized = self._along(resized, grid, indices, weights)
             if self.coordinates == "tf_crop_and_resize":
                 where = grid.positions(self.coordinates)
                 beyond = build.along(
@@ -216,10 +216,10 @@ class Resize(Composite):
                 )
                 outside = beyond if outside is None else build.apply1("or", outside, beyond)
         if outside is not None:
-            found = build.select(
-                outside, build.constant(self.extrapolation, found.type.dtype), found
+            resized = build.select(
+                outside, build.constant(self.extrapolation, resized.type.dtype), resized
             )
-        return build.cast(found, x.type.dtype)
+        return build.cast(resized, x.type.dtype)
 
     def _along(self, x: Node, grid: AxisGrid, indices: Array, weights: Array) -> Node:
         """One axis on its new grid."""
@@ -259,17 +259,17 @@ class Resize(Composite):
             {"size": (3, 3), "mode": "linear", "coordinates": "tf_crop_and_resize",
              "region": (0.2, 0.4, 1.3, 0.9), "extrapolation": 10.0},
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, (2, 3, 4, 5)),), m) for m in modes]
-        found += [
+        samples = [Sample((Type(DType.F32, (2, 3, 4, 5)),), m) for m in modes]
+        samples += [
             Sample((Type(DType.F32, (1, 2, 5)),), {"scale": 2.0}),
             Sample((Type(DType.F32, (0, 2, 5)),), {"scale": 2.0, "mode": "linear"}),
         ]
-        found += [
+        samples += [
             Sample((Type(d, (1, 1, 3, 4)),), {"size": (5, 2)}, ("small",))
             for d in DType
             if d in NUMBERS
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (1, 1, 3, 4)),), {"size": (5, 2), "mode": "linear"})
             for d in DType
             if d in FLOATS

@@ -244,10 +244,10 @@ class Scatter(Op):
             "scatter_dims_to_operand_dims": (0,),
             "index_vector_dim": 1,
         }
-        found = [
+        samples = [
             case((7, 5), (9,), (9, 5), c, **rows) for c in ("assign", "add", "mul", "max", "min")
         ]
-        found += [
+        samples += [
             case((7, 5), (0,), (0, 5), **rows),
             case((0, 5), (3,), (3, 5), **rows),
             case((70, 5), (1000,), (1000, 5), **rows),
@@ -279,7 +279,7 @@ class Scatter(Op):
                 index_vector_dim=2,
             ),
         ]
-        return found + [
+        return samples + [
             case((7, 5), (9,), (9, 5), "assign" if d is DType.BOOL else "add", d, **rows)
             for d in DType
         ]

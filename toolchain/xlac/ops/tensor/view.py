@@ -68,8 +68,8 @@ class Reshape(Elementwise):
             ((7, 11), (11, 7)), ((4, 6), (2, 2, 3, 2)), ((2, 2, 3, 2), (8, 3)),
             ((4999,), (1, 4999, 1)), ((50, 100), (2, 25, 10, 10)),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, a),), {"shape": b}) for a, b in pairs]
-        return found + [Sample((Type(d, (3, 4)),), {"shape": (2, 6)}) for d in DType]
+        samples = [Sample((Type(DType.F32, a),), {"shape": b}) for a, b in pairs]
+        return samples + [Sample((Type(d, (3, 4)),), {"shape": (2, 6)}) for d in DType]
 
 
 @declare
@@ -137,8 +137,8 @@ class Broadcast(Elementwise):
             ((0,), (3, 0), (1,)), ((1, 1), (2, 3, 5, 7), (1, 3)), ((7,), (700, 7), (1,)),
             ((4999,), (4999, 1), (0,)),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, x),), {"shape": s, "axes": a}) for x, s, a in cases]
-        return found + [
+        samples = [Sample((Type(DType.F32, x),), {"shape": s, "axes": a}) for x, s, a in cases]
+        return samples + [
             Sample((Type(d, (3, 1)),), {"shape": (3, 5), "axes": (0, 1)}) for d in DType
         ]
 
@@ -183,8 +183,8 @@ class Transpose(Elementwise):
             ((2, 3, 5), (1, 2, 0)), ((2, 3, 5, 7), (0, 2, 3, 1)), ((67, 71), (1, 0)),
             ((3, 1, 5), (2, 1, 0)),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {"perm": p}) for s, p in cases]
-        return found + [Sample((Type(d, (3, 7)),), {"perm": (1, 0)}) for d in DType]
+        samples = [Sample((Type(DType.F32, s),), {"perm": p}) for s, p in cases]
+        return samples + [Sample((Type(d, (3, 7)),), {"perm": (1, 0)}) for d in DType]
 
 
 @declare
@@ -204,7 +204,7 @@ class Slice(Elementwise):
     def infer(self, *types: Type) -> Type:
         (x,) = types
         check_lengths(self.mnemonic, x.rank, starts=self.starts, stops=self.stops, steps=self.steps)
-        found: list[Dim] = []
+        extents: list[Dim] = []
         for axis, (start, stop, step, size) in enumerate(
             zip(self.starts, self.stops, self.steps, x.shape, strict=True)
         ):
@@ -215,8 +215,8 @@ class Slice(Elementwise):
                 raise ShapeError(
                     f"slice {start}:{stop}:{step} of axis {axis} leaves {x}", attribute="starts"
                 )
-            found.append(extent((last - first + abs(step) - 1) // abs(step)))
-        return x.with_shape(tuple(found))
+            extents.append(extent((last - first + abs(step) - 1) // abs(step)))
+        return x.with_shape(tuple(extents))
 
     def linear(self) -> Sequence[Sequence[str]]:
         return (("x",),)
@@ -274,11 +274,11 @@ class Slice(Elementwise):
             ((70, 71), (0, 1), (70, 70), (1, 1)),
             ((2, 3, 5, 7), (1, 0, 2, 3), (2, 3, 4, 7), (1, 1, 1, 1)),
         ]  # fmt: skip
-        found = [
+        samples = [
             Sample((Type(DType.F32, x),), {"starts": a, "stops": b, "steps": c})
             for x, a, b, c in cases
         ]
-        return found + [
+        return samples + [
             Sample((Type(d, (3, 7)),), {"starts": (0, 1), "stops": (3, 6), "steps": (2, 1)})
             for d in DType
         ]

@@ -61,13 +61,13 @@ def radices(size: int) -> list[int]:
 
 def _primes(size: int) -> list[int]:
     """The prime factors, ascending."""
-    found, divisor = [], 2
+    primes, divisor = [], 2
     while divisor * divisor <= size:
         while size % divisor == 0:
-            found.append(divisor)
+            primes.append(divisor)
             size //= divisor
         divisor += 1
-    return found + [size] * (size > 1)
+    return primes + [size] * (size > 1)
 
 
 def transformed(x: Node, way: DftForm, parts: int = 2) -> Node:
@@ -86,8 +86,8 @@ def _staged(x: Node, stages: list[int], way: DftForm, parts: int) -> Node:
     columns = build.reshape(x, (given, radix, rest * batch))
     rows = build.reshape(_points(columns, DftForm(way.inverse), 2), (2, radix, rest, batch))
     turned = _rotated(rows, stages[1:], way)  # (2, rest, radix, batch)
-    found = _staged(build.reshape(turned, (2, rest, radix * batch)), stages[1:], way, parts)
-    return build.reshape(found, (parts, size, batch))
+    staged = _staged(build.reshape(turned, (2, rest, radix * batch)), stages[1:], way, parts)
+    return build.reshape(staged, (parts, size, batch))
 
 
 def _points(x: Node, way: DftForm, parts: int) -> Node:
@@ -153,10 +153,10 @@ def _convolved(x: Node, way: DftForm, parts: int) -> Node:
     around[:size] = np.exp(-1j * half[:, 0])
     around[long - size + 1 :] = around[size - 1 : 0 : -1]
     spectrum = (np.fft.fft(around) * (way.share / long))[:, None]
-    found = multiplied(
+    turned_pair = multiplied(
         *parts_of(transformed(padded, DftForm(False)), axis=0), spectrum.real, spectrum.imag
     )
-    whole = transformed(stacked(*found, axis=0), DftForm(True))
+    whole = transformed(stacked(*turned_pair, axis=0), DftForm(True))
     real, imaginary = (build.cut(p, 0, 0, size) for p in parts_of(whole, axis=0))
     made = multiplied(real, imaginary, np.cos(half), np.sin(half))
     return stacked(*made, axis=0) if parts == 2 else build.reshape(made[0], (1, size, batch))

@@ -40,7 +40,7 @@ class ArrayTable:
         """The column of each input. Raises SourceError for a damaged array, and for an input that
         is to be made of several arrays.
         """
-        found: dict[str, Column] = {}
+        columns: dict[str, Column] = {}
         for name, (one, names) in asked.items():
             if len(names) > 1:
                 problem = f"{self.path}: '{name}' is to be several arrays side by side"
@@ -54,8 +54,8 @@ class ArrayTable:
             if not array.ndim:
                 problem = f"{self.path}: '{names[0]}' is a single number, and has no rows"
                 raise fault("XL6304", problem)
-            found[name] = ArrayColumn(array, str(self.path))
-        return found
+            columns[name] = ArrayColumn(array, str(self.path))
+        return columns
 
 
 def safetensors(path: Path) -> ArrayTable:

@@ -45,7 +45,7 @@ def file_data(
     chosen = dict(columns or {})
     _check_inputs(chosen, inputs)
     groups = [[_opened(path, name, resize) for path in paths] for name, paths in map(_named, texts)]
-    found: dict[str, Column] = {}
+    by_input: dict[str, Column] = {}
     owners: dict[str, Path] = {}
     for group in groups:
         asked = _matching_inputs(group[0], inputs, chosen, alone=len(groups) == 1)
@@ -54,11 +54,11 @@ def file_data(
                 problem = f"'{name}' is in {owners[name]} and in {group[0].path}"
                 raise fault("XL6302", problem, "files of one pattern follow each other: 'shards/*'")
             owners[name] = group[0].path
-        found |= _columns(group, asked)
-    missing = [name for name in inputs if name not in found]
+        by_input |= _columns(group, asked)
+    missing = [name for name in inputs if name not in by_input]
     if missing:
         raise _missing_column(missing[0], groups, inputs)
-    return ColumnData({name: FittedColumn(found[name], one) for name, one in inputs.items()})
+    return ColumnData({name: FittedColumn(by_input[name], one) for name, one in inputs.items()})
 
 
 def _columns(
@@ -98,7 +98,7 @@ def _matching_inputs(
     own name, or `name.0`, `name.1` and so on. `alone`: no other table may have them. Raises
     SourceError.
     """
-    found = {}
+    matching = {}
     for name, one in inputs.items():
         if name in chosen:
             names = chosen[name]
@@ -121,8 +121,8 @@ def _matching_inputs(
                 )
                 raise fault("XL6312", problem)
             names = tuple(expected)
-        found[name] = one, names
-    return found
+        matching[name] = one, names
+    return matching
 
 
 def _check_inputs(chosen: Columns, inputs: Mapping[str, TrainingInput]) -> None:
@@ -163,7 +163,7 @@ def _named(text: str) -> tuple[str, list[Path]]:
     if not glob.has_magic(text):
         raise FileNotFoundError(ENOENT, "No such file or directory", text)
     named = islice(glob.iglob(text, recursive=True), MAX_FILES + 1)  # noqa: PTH207 text may be absolute
-    paths = [Path(found) for found in sorted(named)]
+    paths = [Path(path) for path in sorted(named)]
     if not paths:
         raise fault("XL6301", f"no file is named as '{text}'")
     if len(paths) > MAX_FILES:
@@ -204,7 +204,7 @@ def column_names(texts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """The names of columns by input, from texts such as `a,b,c` and `pixel0..pixel783` (a range).
     Raises SourceError.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    names_by_input: dict[str, tuple[str, ...]] = {}
     for name, text in texts.items():
         names: list[str] = []
         for part in text.split(","):
@@ -217,5 +217,5 @@ def column_names(texts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
                 raise fault("XL6312", f"'{part}' names no columns")
             width = len(match[2]) if match[2].startswith("0") and len(match[2]) > 1 else 0
             names += [f"{match[1]}{number:0{width}}" for number in range(first, last + 1)]
-        found[name] = tuple(names)
-    return found
+        names_by_input[name] = tuple(names)
+    return names_by_input

@@ -73,10 +73,10 @@ class FittedColumn:
         """Some rows as the array of the input. Checks their values unless `verify` did. Raises
         SourceError.
         """
-        found = self.column.take(rows)
+        values = self.column.take(rows)
         if not self.ready:
-            check_values(found, self.input, self._place(rows), self._checks_bounds)
-        return arranged(found, self.input)
+            check_values(values, self.input, self._place(rows), self._checks_bounds)
+        return arranged(values, self.input)
 
     def _place(self, rows: Rows) -> Place:
         if isinstance(rows, slice):
@@ -91,9 +91,9 @@ class FittedColumn:
         step = max(1, CHUNK_BYTES // row)
         for start in range(0, self.rows, step):
             span = slice(start, min(start + step, self.rows))
-            found = self.column.take(span)
-            check_values(found, self.input, self._place(span), self._checks_bounds)
-            consume(found)
+            values = self.column.take(span)
+            check_values(values, self.input, self._place(span), self._checks_bounds)
+            consume(values)
             progress(f"checking {self.input.name}", span.stop, self.rows)
 
 

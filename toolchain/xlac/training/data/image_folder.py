@@ -44,13 +44,13 @@ class ImageTable:
         self, asked: Mapping[str, tuple[TrainingInput, tuple[str, ...]]]
     ) -> dict[str, Column]:
         """The column of images and that of labels. Raises SourceError."""
-        found: dict[str, Column] = {}
+        columns: dict[str, Column] = {}
         for name, (one, names) in asked.items():
             if names == ("label",):
-                found[name] = ImageLabels(self.labels, str(self.path), files=tuple(self.files))
+                columns[name] = ImageLabels(self.labels, str(self.path), files=tuple(self.files))
             else:
-                found[name] = ImageColumn(self.files, one, self.resize)
-        return found
+                columns[name] = ImageColumn(self.files, one, self.resize)
+        return columns
 
 
 @dataclass(frozen=True, slots=True)

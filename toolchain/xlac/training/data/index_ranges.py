@@ -17,7 +17,7 @@ VIEWS = (Broadcast, Cast, Reshape, Slice, Transpose)
 
 def index_ranges(graph: Graph) -> dict[str, IndexRange]:
     """The valid numbers of each such input by name: the intersection over all its uses."""
-    found: dict[str, IndexRange] = {}
+    ranges: dict[str, IndexRange] = {}
     for node in graph.nodes():
         if isinstance(node.op, Classes):
             indices, count = node.inputs[1], node.inputs[0].type.shape[node.op.axis]
@@ -33,5 +33,5 @@ def index_ranges(graph: Graph) -> dict[str, IndexRange]:
         leaf = indices.op
         if isinstance(leaf, Param) and leaf.kind == "input" and indices.type.dtype.is_integer:
             own = IndexRange(0, count - 1, frozenset() if ignored is None else frozenset([ignored]))
-            found[leaf.name] = own & found.get(leaf.name, own)
-    return found
+            ranges[leaf.name] = own & ranges.get(leaf.name, own)
+    return ranges

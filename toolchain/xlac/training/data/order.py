@@ -54,12 +54,12 @@ def shuffled(positions: NDArray[np.int64], rows: int, seed: int, epoch: int) -> 
     while 1 << (2 * half) < rows:
         half += 1
     keys, mask = _keys(seed, epoch), np.uint64((1 << half) - 1)
-    found = positions.astype(np.uint64)
-    left = np.arange(len(found))  # indices of results that are no rows yet
+    places = positions.astype(np.uint64)
+    left = np.arange(len(places))  # indices of results that are no rows yet
     while len(left):
-        found[left] = _permuted(found[left], keys, np.uint64(half), mask)
-        left = left[found[left] >= rows]
-    return found.astype(np.int64)
+        places[left] = _permuted(places[left], keys, np.uint64(half), mask)
+        left = left[places[left] >= rows]
+    return places.astype(np.int64)
 
 
 def _permuted(words: Words, keys: Words, half: np.uint64, mask: np.uint64) -> Words:

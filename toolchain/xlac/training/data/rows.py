@@ -76,8 +76,8 @@ class ColumnData:
         """The batches of an epoch from number `start` on. Raises SourceError."""
         whole = {name: column.take(slice(0, 1)) for name, column in self._whole.items()}
         for rows in order.batches(self.rows, start):
-            found: Rows = slice(int(rows[0]), int(rows[-1]) + 1) if order.epoch is None else rows
-            yield {**{name: c.take(found) for name, c in self._columns.items()}, **whole}
+            chosen: Rows = slice(int(rows[0]), int(rows[-1]) + 1) if order.epoch is None else rows
+            yield {**{name: c.take(chosen) for name, c in self._columns.items()}, **whole}
 
 
 class SampleData:

@@ -86,17 +86,17 @@ class BatchData:
 
     def _arrays(self, item: Any, place: str) -> Batch:
         values = named(item, self._inputs, place)
-        found: Batch = {}
+        batch: Batch = {}
         rows: dict[str, int] = {}
         for name, one in self._inputs.items():
             array = array_of(values[name], one, place)
-            found[name] = self._fitted(array, one, place)
+            batch[name] = self._fitted(array, one, place)
             if one.axis is not None:
                 rows[name] = len(array)
         if len(set(rows.values())) > 1:
             counts = ", ".join(f"{count} of '{name}'" for name, count in rows.items())
             raise fault("XL6305", f"{place}: inputs have different numbers of rows: {counts}")
-        return found
+        return batch
 
     @staticmethod
     def _fitted(array: Array, one: TrainingInput, place: str) -> Array:

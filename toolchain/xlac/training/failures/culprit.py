@@ -100,8 +100,8 @@ def _wrong(array: Array) -> Array:
     """Which numbers are not finite."""
     if array.dtype.kind not in "fV":
         return np.zeros(array.shape, bool)
-    found: Array = ~np.isfinite(array.astype(np.float64))
-    return found
+    not_finite: Array = ~np.isfinite(array.astype(np.float64))
+    return not_finite
 
 
 def _origin(node: Node, wrong: Array, values: Values) -> tuple[Node, Array]:
@@ -125,20 +125,20 @@ def _operand(node: Node, wrong: Array, values: Values) -> tuple[Node, Array] | N
     if is_choice(node):
         chosen = np.broadcast_to(values[node.inputs[0]][0], wrong.shape)
         for branch, here in ((node.inputs[1], chosen), (node.inputs[2], ~chosen)):
-            found = np.broadcast_to(_wrong(values[branch][0]), wrong.shape) & here & wrong
-            if found.any():
+            marked = np.broadcast_to(_wrong(values[branch][0]), wrong.shape) & here & wrong
+            if marked.any():
                 same = branch.shape == node.shape
-                return branch, found if same else _wrong(values[branch][0])
+                return branch, marked if same else _wrong(values[branch][0])
         return None
     for operand in node.inputs:
         if _is_constant(operand):  # an infinity that somebody wrote, such as that of a mask
             continue
         for result in values[operand]:
-            found = _wrong(result)
-            if isinstance(node.op, Scalar) and found.shape == wrong.shape:
-                found = found & wrong
-            if found.any():
-                return operand, found
+            marked = _wrong(result)
+            if isinstance(node.op, Scalar) and marked.shape == wrong.shape:
+                marked = marked & wrong
+            if marked.any():
+                return operand, marked
     return None
 
 

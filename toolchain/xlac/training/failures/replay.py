@@ -32,9 +32,9 @@ def failure(
     """
     what = "the gradients are" if loss_finite else "the loss is"
     problem = f"step {steps + 1}: {what} not finite; nothing was learned from this batch"
-    found = replayed(models, options, state, arrays, calls)
+    problems = replayed(models, options, state, arrays, calls)
     hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
-    return SourceError(Diagnostic("XL6031", problem, hint=hint), *found)
+    return SourceError(Diagnostic("XL6031", problem, hint=hint), *problems)
 
 
 def replayed(
@@ -49,11 +49,11 @@ def replayed(
     several micro-batches, or one too large to evaluate, the first node that checked programs find,
     which says where it may be left out. Nothing where these find nothing.
     """
-    found = _first_non_finite("input", arrays) or _first_non_finite("", state)
-    if found is None and len(calls) == 1:
-        found = culprit(models["step"], state, calls[0][1])
-    if found is not None:
-        return (found,)
+    diagnostic = _first_non_finite("input", arrays) or _first_non_finite("", state)
+    if diagnostic is None and len(calls) == 1:
+        diagnostic = culprit(models["step"], state, calls[0][1])
+    if diagnostic is not None:
+        return (diagnostic,)
     chooses = any(is_choice(node) for node in models["evaluate"].graph.nodes())
     programs = TrainingPrograms(models, {**options, "checked": "all"})
     programs.begin({name: np.array(array) for name, array in state.items()})

@@ -141,8 +141,8 @@ def read(path: Path) -> Checkpoint:
 
 def _loaders(state: Mapping[str, Array]) -> list[str]:
     """The arrays of a loader's state, in order."""
-    found = [name for name in state if name.startswith(LOADER)]
-    return sorted(found, key=lambda name: int(name.removeprefix(LOADER)))
+    names = [name for name in state if name.startswith(LOADER)]
+    return sorted(names, key=lambda name: int(name.removeprefix(LOADER)))
 
 
 def _digest(metadata: Mapping[str, str], state: Mapping[str, Array]) -> str:

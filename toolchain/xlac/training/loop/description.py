@@ -94,8 +94,8 @@ def described(file: Path) -> dict[str, Any]:
     if len(raw) > MAX_BYTES:
         raise fault("XL6339", f"{file} has more than {MAX_BYTES:,} bytes")
     try:
-        found = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
-        return RunDescription.model_validate(found).model_dump(exclude_unset=True, by_alias=True)
+        document = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
+        return RunDescription.model_validate(document).model_dump(exclude_unset=True, by_alias=True)
     except json.JSONDecodeError as error:
         span = Span(file, error.lineno, error.colno)
         raise SourceError(Diagnostic("XL6339", f"this is no JSON: {error.msg}", span)) from None

@@ -32,9 +32,9 @@ def finishing_steps() -> Iterator[Interrupt]:
     than the main one, for a SIGINT that the program ignores, nor for a SIGTERM that it handles
     itself.
     """
-    found = Interrupt()
+    interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
-        yield found
+        yield interrupt
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     if before[signal.SIGINT] in (signal.SIG_IGN, None):
@@ -47,12 +47,12 @@ def finishing_steps() -> Iterator[Interrupt]:
             signal.signal(number, handler)
 
     def record(number: int, frame: FrameType | None) -> None:
-        found.signal = number
+        interrupt.signal = number
         restore()
 
     for number in before:
         signal.signal(number, record)
     try:
-        yield found
+        yield interrupt
     finally:
         restore()

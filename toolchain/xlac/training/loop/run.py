@@ -91,8 +91,8 @@ class TrainingLoop:
                 self.validate.verify(self.report.count)
             held.enter_context(self.folder.locked())
             self._interrupt = held.enter_context(finishing_steps())
-            found = self.folder.newest(self.report.say) if resume else None
-            self._begin(found)
+            newest = self.folder.newest(self.report.say) if resume else None
+            self._begin(newest)
             if self.options.tensorboard:
                 self._events = EventWriter(self.folder.path / "tensorboard", self.position.step)
                 held.callback(self._events.close)
@@ -108,28 +108,28 @@ class TrainingLoop:
             self.folder.save_weights(self.steps, self.options.merge)
         return TrainingRun(self.table.rows, self.position.step, self.folder.path)
 
-    def _begin(self, found: Checkpoint | None) -> None:
+    def _begin(self, saved: Checkpoint | None) -> None:
         """Restores a checkpoint, or writes the first one."""
         length = self._length()
         begin_length(self.steps, length)
-        if found is not None:
-            compare(found.identity, self._identity(), self.folder)
+        if saved is not None:
+            compare(saved.identity, self._identity(), self.folder)
         self.folder.describe({**self._about, "identity": self._identity()})
-        if found is None:
+        if saved is None:
             self.table.begin(-1)
             self._save()
             return
-        self.steps.restore(found.state)
-        if self._loader is not None and found.loader is not None:
-            self._loader.restore(found.loader)
+        self.steps.restore(saved.state)
+        if self._loader is not None and saved.loader is not None:
+            self._loader.restore(saved.loader)
         if length is not None:
             self.steps.set_length(length)  # a resumed run may be longer than planned before
-        self.position = found.position
-        self._began = time.monotonic() - found.position.seconds
-        self.table.begin(found.position.epoch)
-        self.report.say(f"going on from step {found.position.step}, epoch {found.position.epoch}")
-        if self._keeps_best and found.position.best_step == found.position.step:
-            self.folder.keep_best(found.position.step, self.steps, self.options.merge)
+        self.position = saved.position
+        self._began = time.monotonic() - saved.position.seconds
+        self.table.begin(saved.position.epoch)
+        self.report.say(f"going on from step {saved.position.step}, epoch {saved.position.epoch}")
+        if self._keeps_best and saved.position.best_step == saved.position.step:
+            self.folder.keep_best(saved.position.step, self.steps, self.options.merge)
 
     def _length(self) -> int | None:
         """The number of steps of the whole run, if known."""
@@ -252,8 +252,8 @@ class TrainingLoop:
         evaluations: dict[str, Evaluation] = {VALIDATE: self.steps.run_evaluate}
         if self.steps.averages:
             evaluations[AVERAGED] = self.steps.ema.run_evaluate
-        found = {p: self._evaluated(self.validate, label, e) for p, e in evaluations.items()}
-        return {f"{prefix}{n}": value for prefix, one in found.items() for n, value in one.items()}
+        parts = {p: self._evaluated(self.validate, label, e) for p, e in evaluations.items()}
+        return {f"{prefix}{n}": value for prefix, one in parts.items() for n, value in one.items()}
 
     def _evaluated(self, data: TrainingData, label: str, evaluate: Evaluation) -> MetricsRow:
         """The mean of each metric over data, in the order in which they are stored. `label` names

@@ -85,12 +85,12 @@ class RunFolder:
         paths = checkpoint.listed(self.checkpoints)
         for path in paths:
             try:
-                found = checkpoint.read(path)
+                intact = checkpoint.read(path)
             except (BadCheckpoint, OSError) as error:
                 tell(f"warning: {path} is damaged and left out: {error} [XL6333]")
                 continue
             self.last = path
-            return found
+            return intact
         if paths:
             problem = f"every checkpoint in {self.checkpoints} is damaged"
             raise fault("XL6333", problem, f"{paths[0].name} is the newest")

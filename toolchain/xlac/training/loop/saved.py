@@ -35,23 +35,23 @@ class SavedState:
         """Sets the state that `save` wrote to a folder, that of the newest checkpoint of a run's
         folder, or of one checkpoint file. Raises SourceError, and changes nothing then.
         """
-        found = _read(Path(path), warnings.warn)
-        if found.identity.get("fingerprint") != self.fingerprint:
+        saved = _read(Path(path), warnings.warn)
+        if saved.identity.get("fingerprint") != self.fingerprint:
             problem = f"{path} is a checkpoint of another model, or of other training"
             hint = "the spec and options of its trainer; weights alone are named in a spec"
             raise fault("XL6334", problem, hint)
-        self.restore(found.state)
+        self.restore(saved.state)
 
 
 def _read(path: Path, tell: Callable[[str], object]) -> Checkpoint:
     """The checkpoint of a file or folder. Raises SourceError."""
     file = path / SAVED if path.is_dir() else path
     if path.is_dir() and not file.exists():
-        found = RunFolder(path, keep=1).newest(tell)
-        if found is None:
+        newest = RunFolder(path, keep=1).newest(tell)
+        if newest is None:
             hint = "what trainer.save wrote, a folder of xlac train, or a checkpoint"
             raise fault("XL6332", f"there is no checkpoint in {path}", hint)
-        return found
+        return newest
     try:
         return checkpoint.read(file)
     except (BadCheckpoint, OSError) as error:

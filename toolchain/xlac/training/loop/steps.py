@@ -102,8 +102,8 @@ def means(sums: Sums) -> dict[str, float]:
 def mean(numbers: Sequence[float]) -> float:
     """The sum of the means of (sum, count) pairs with a count; NaN where all counts are 0."""
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
-    found = [total / count for total, count in pairs if count]
-    return sum(found) if found else float("nan")
+    means = [total / count for total, count in pairs if count]
+    return sum(means) if means else float("nan")
 
 
 def begin_length(steps: TrainingSteps, length: int | None) -> None:

@@ -87,9 +87,9 @@ def within_memory(model: Model, memory: MemoryLimit, target: Target) -> dict[str
 
 def _optimizers(training: Training) -> list[str]:
     """Names of each loss's optimizers, groups last; with the loss where there are several."""
-    found: list[str] = []
+    optimizers: list[str] = []
     for objective in training.objectives:
         used = sorted(objective.learns.values(), key=lambda one: bool(one.group))
         suffix = f" ({objective.name})" if objective.name else ""
-        found += dict.fromkeys(f"{one.name}{suffix}" for one in used)
-    return found
+        optimizers += dict.fromkeys(f"{one.name}{suffix}" for one in used)
+    return optimizers
