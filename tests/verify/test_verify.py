@@ -21,6 +21,9 @@ from xlac.debug.verify.taps import Tapped
 from xlac.driver import specialized
 from xlac.frontends.loader import load
 from xlac.fusion.group import Group, Kind
+from xlac.passes import simplify
+from xlac.passes.rewrite.pattern import x, y
+from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.kernel_ir.kernel import Apply, Expr, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -148,3 +151,62 @@ def test_other_engines_agree(engine: str) -> None:
     found = xlac.verify(SPECS / "digits.yaml", against=["reference", engine], draws=["random"])
     assert found.right, found.text()
     assert any(v.against == engine and v.deviation.right for v in found.values), found.text()
+
+
+# ---- artefacts, rewrites one by one, the worst inputs, the smallest spec -------------------------
+
+
+def test_an_artefact_against_its_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, other = tmp_path / "small.yaml", tmp_path / "other.yaml"
+    spec.write_text(SPEC, "utf-8")
+    other.write_text(SPEC.replace("root * 2.0", "root * 2.001"), "utf-8")
+    assert status(["build", str(spec), "-o", str(tmp_path / "out")]) == 0
+    assert status(["verify", str(tmp_path / "out"), "--against", str(spec)]) == 0
+    capsys.readouterr()
+    # sums near 0, or else both are the same -1
+    np.savez(tmp_path / "near.npz", x=np.full((3, 40), 1e-6, np.float32))
+    given = ["--inputs", str(tmp_path / "near.npz")]
+    assert status(["verify", str(tmp_path / "out"), "--against", str(other), *given]) == 1
+    assert "the artefact computes something else" in capsys.readouterr().out
+    other.write_text(SPEC.replace("[3, 40]", "[3, 41]"), "utf-8")
+    assert status(["verify", str(tmp_path / "out"), "--against", str(other)]) == 2
+    assert "another type or size" in capsys.readouterr().err
+    assert status(["verify", str(tmp_path / "out")]) == 2
+    assert "--against model.yaml" in capsys.readouterr().err
+
+
+def test_each_rewrite_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = tmp_path / "small.yaml"
+    spec.write_text("xlac: 1\ninputs: {a: 'f32[6]', b: 'f32[6]'}\noutputs: {c: exp(a - b) * 1.0}\n")
+    fine = xlac.verify(spec, draws=["random"], each=True)
+    assert fine.right and any("rewrites was checked" in note for note in fine.notes)
+    wrong = (x - y >> y + x).on({DType.F32})
+    monkeypatch.setattr(simplify, "RULES", (*simplify.RULES, wrong))
+    found = xlac.verify(spec, draws=["random"], each=True)
+    assert any(
+        cause.startswith("random: rewrite") and "(x - y) >> (y + x)" in cause
+        for cause in found.causes
+    ), found.text()
+
+
+def test_the_worst_inputs_are_searched_for(tmp_path: Path) -> None:
+    spec = tmp_path / "small.yaml"
+    spec.write_text(SPEC, "utf-8")
+    found = xlac.verify(spec, draws=["random"], search=20)
+    assert found.right and "searched" in {v.draw for v in found.values}
+    by = {v.draw: v.deviation.share for v in found.values if v.against == "its inputs"}
+    assert 0 < by["random"] <= by["searched"] <= 1
+
+
+def test_the_smallest_spec_is_written(
+    tmp_path: Path, wrong_kernels: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, small = tmp_path / "small.yaml", tmp_path / "least"
+    spec.write_text(SPEC, "utf-8")
+    assert status(["verify", str(spec), "--draw", "random", "--smallest", str(small)]) == 1
+    text = small.with_suffix(".yaml").read_text("utf-8")
+    assert "exp" in text and "tanh" not in text and "sqrt" not in text
+    given = ["--inputs", str(small.with_suffix(".npz"))]
+    assert status(["verify", str(small.with_suffix(".yaml")), *given]) == 1
+    assert status(["reduce", str(spec)]) == 1
+    assert capsys.readouterr().out.rpartition("smallest")[2].count("xlac: 1") == 1

@@ -32,7 +32,7 @@ from xlac.cli.options import spec_options, target_options
     "--output",
     "-o",
     type=click.Path(path_type=Path),
-    help="Write NAME.graph and NAME.npz, for NAME as given.",
+    help="Write NAME.yaml and NAME.npz, for NAME as given, and weights beside them.",
 )
 def command(
     given: tuple[str, ...],
@@ -44,14 +44,11 @@ def command(
 ) -> int:
     """Shrink SPEC as long as it fails in the same way: a wrong result, or the same exception.
 
-    Exit code 1 says that it fails; the smallest failing graph is printed, or written with its
+    Exit code 1 says that it fails; the smallest failing spec is printed, or written with its
     inputs.
     """
-    import numpy as np
-
     from xlac.cli.faults.bisect import open_subject
-    from xlac.debug.reduce import FailingCase, reduce
-    from xlac.ir.text import show
+    from xlac.debug.smallest import smallest, text_of, written
 
     subject = open_subject(chosen(**options), pairs(given, "--input"), archive, seed)
     first = subject.outcome()
@@ -59,18 +56,10 @@ def command(
         click.echo("the compiled model agrees with the interpreter: nothing to reduce")
         return 0
     click.echo(f"it fails: {first}", err=True)
-    case = reduce(
-        FailingCase(subject.model.graph, subject.inputs, subject.model.weights),
-        lambda c: subject.on(c.graph, c.inputs, c.weights).outcome().kind == first.kind,
-        lambda line: click.echo(line, err=True),
-        attempts,
-    )
+    case = smallest(subject, attempts, lambda line: click.echo(line, err=True))
     if output is None:
-        click.echo(show(case.graph), nl=False)
+        click.echo(text_of(case, subject.model.precision), nl=False)
         return 1
-    output.parent.mkdir(parents=True, exist_ok=True)
-    text, arrays = output.with_suffix(".graph"), output.with_suffix(".npz")
-    text.write_text(show(case.graph), encoding="utf-8")
-    np.savez(arrays, allow_pickle=False, **case.inputs)
-    click.echo(f"{text}\n{arrays}")
+    for file in written(case, subject.model.precision, output):
+        click.echo(file)
     return 1

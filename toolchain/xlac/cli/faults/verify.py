@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.choice import chosen, pairs
+from xlac.cli.choice import chosen, is_artefact, pairs
 from xlac.cli.options import spec_options, target_options
 
 if TYPE_CHECKING:
@@ -44,6 +44,23 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of drawn inputs.")
 @click.option("--taps/--no-taps", default=True, help="Judge every group of nodes by itself.")
+@click.option(
+    "--each", is_flag=True, help="Check the graph after every single rewrite of the compile."
+)
+@click.option(
+    "--search",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Look for the worst inputs, in N steps of hill climbing.",
+)
+@click.option(
+    "--smallest",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="NAME",
+    help="Where something is wrong, write the smallest spec that shows it: NAME.yaml, NAME.npz.",
+)
 @click.option("--all", "every", is_flag=True, help="Show every value, also those that are right.")
 @click.option("--json", "as_json", type=click.Path(path_type=Path), help="Write a report as JSON.")
 @click.option("--junit", type=click.Path(path_type=Path), help="Write a report as JUnit's XML.")
@@ -54,20 +71,28 @@ def command(
     draws: str | None,
     seed: int,
     taps: bool,
+    each: bool,
+    search: int,
+    smallest: Path | None,
     every: bool,
     as_json: Path | None,
     junit: Path | None,
     **options: Any,
 ) -> int:
     """Compile SPEC and compare it with what it means, node by node, by the bounds of docs/SPEC.md.
+    A folder that xlac build made is compared with --against model.yaml.
 
     Exit code 0 says that every value is within its bound, 1 that one is not: then the first such
     node and the cause are named.
     """
-    from xlac.cli.inputs import gather
+    named = pairs(given, "--input")
+    engines = [name.strip() for name in against.split(",") if name.strip()]
+    kinds = None if draws is None else [d.strip() for d in draws.split(",") if d.strip()]
+    if is_artefact(options["spec"]):
+        return of_artefact(engines, named, archives, kinds, seed, options, every, as_json, junit)
     from xlac.cli.models import open_model
     from xlac.debug.verify.subject import VerifiedProgram
-    from xlac.debug.verify.verify import drawings, unsound, verified
+    from xlac.debug.verify.verify import LARGE, Extra, drawings, unsound, verified
     from xlac_sdk.host.registry import find
     from xlac_sdk.source import VerifyError
 
@@ -79,19 +104,75 @@ def command(
         program = VerifiedProgram.of(model, target, backend, taps)
     except VerifyError as error:
         return tell(unsound(model, target, error), every, as_json, junit)
-    named = pairs(given, "--input")
+    sets = given_sets(model, named, archives, seed)
+    small = program.lowered.program.work.flops < LARGE
+    drawn = drawings(model, sets, kinds, small, seed)
+    extra = Extra(each, search, seed)
+    found = verified(program, drawn, engines, choice.spec, told, extra=extra)
+    code = tell(found, every, as_json, junit)
+    if code and smallest is not None:
+        shrink(program, drawn, found, smallest)
+    return code
+
+
+def told(line: str) -> None:
+    """Says on standard error how far it is."""
+    click.echo(line, err=True)
+
+
+def given_sets(
+    model: Any, named: dict[str, str], archives: tuple[Path, ...], seed: int
+) -> dict[str, Any]:
+    """The inputs that the user gives, by the names of their files."""
+    from xlac.cli.inputs import gather
+
     sets = {file.stem: gather(model, named, file, seed) for file in archives}
     if named and not sets:
         sets["given"] = gather(model, named, None, seed)
-    kinds = None if draws is None else [d.strip() for d in draws.split(",") if d.strip()]
-    found = verified(
-        program,
-        drawings(program, sets, kinds, seed),
-        [name.strip() for name in against.split(",") if name.strip()],
-        choice.spec,
-        lambda line: click.echo(line, err=True),
-    )
+    return sets
+
+
+def of_artefact(
+    engines: list[str],
+    named: dict[str, str],
+    archives: tuple[Path, ...],
+    kinds: list[str] | None,
+    seed: int,
+    options: dict[str, Any],
+    every: bool,
+    as_json: Path | None,
+    junit: Path | None,
+) -> int:
+    """An artefact against its source, which `--against` names."""
+    from xlac.artefact.loader import load
+    from xlac.cli.models import open_model
+    from xlac.debug.verify.artefact import verified_artefact
+    from xlac.debug.verify.verify import drawings
+
+    if len(engines) != 1 or engines[0] == "reference":
+        raise click.UsageError("an artefact is verified against its source: --against model.yaml")
+    folder, source = options["spec"], Path(engines[0])
+    choice = chosen(**{**options, "spec": source})
+    model = open_model(choice)
+    loaded = load(folder)
+    drawn = drawings(model, given_sets(model, named, archives, seed), kinds, True, seed)
+    found = verified_artefact(loaded, model, source, drawn, told)
     return tell(found, every, as_json, junit)
+
+
+def shrink(program: Any, drawn: dict[str, Any], found: Verification, name: Path) -> None:
+    """Writes the smallest spec that fails as the model does."""
+    from xlac.debug.compare import ComparedModel
+    from xlac.debug.smallest import smallest, written
+
+    wrong = found.first_wrong
+    inputs = drawn[wrong.draw] if wrong else next(iter(drawn.values()))
+    subject = ComparedModel(program.model, inputs, program.target, program.backend)
+    if subject.outcome().right:
+        click.echo("note: the whole model's outputs do not show it: nothing was written")
+        return
+    for file in written(smallest(subject, 400, told), program.model.precision, name):
+        click.echo(f"smallest: {file}")
 
 
 def tell(found: Verification, every: bool, as_json: Path | None, junit: Path | None) -> int:

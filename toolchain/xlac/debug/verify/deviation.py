@@ -35,6 +35,16 @@ class Discrepancy:
         """Whether every element is within its bound."""
         return not self.wrong
 
+    @property
+    def share(self) -> float:
+        """The error of the element that is named, as a part of its bound."""
+        if not self.wrong and not 0 < self.bound < np.inf:
+            return 0.0
+        if not self.bound or isinstance(self.found, str):
+            return float("inf")
+        share = abs(self.found - self.meant) / self.bound
+        return (0.0 if self.right else float("inf")) if np.isnan(share) else share
+
     def __str__(self) -> str:
         if self.elements and isinstance(self.found, str):
             return self.found

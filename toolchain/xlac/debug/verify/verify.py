@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from xlac.debug.compare import ComparedModel
 from xlac.debug.verify.draws import DRAWS
+from xlac.debug.verify.each import each_rewrite
 from xlac.debug.verify.engines import ENGINES
 from xlac.debug.verify.judge import REFERENCE, DrawJudge
+from xlac.debug.verify.search import worst_inputs
 from xlac.debug.verify.subject import VerifiedProgram
 from xlac.debug.verify.verification import Verification, VerifiedValue
 from xlac.driver import specialized
@@ -41,6 +44,8 @@ def verify(
     draws: Sequence[str] | None = None,
     seed: int = 0,
     taps: bool = True,
+    each: bool = False,
+    search: int = 0,
     dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None,
     threads: int | None = None,
@@ -55,7 +60,9 @@ def verify(
     arrays by name, or several such by a name of their own; beside them inputs are drawn as `draws`
     says ("random", "large", "tiny", "special", "ties", "zeros"), all of them by default where a
     call is small. With `taps` every value that a group of nodes leaves is judged for what the group
-    read. Sizes that are open are at their `opt`, or as `dims` says.
+    read. With `each` the graph is checked after every single rewrite, and `search` is for how many
+    steps of hill climbing the worst inputs are looked for. Sizes that are open are at their `opt`,
+    or as `dims` says.
 
     Returns a `Verification`, whose `right` is the verdict. Raises SourceError for an engine or a
     draw that there is not, and what `xlac.compile` raises.
@@ -75,8 +82,21 @@ def verify(
         program = VerifiedProgram.of(model, facts, backend, taps)
     except VerifyError as error:
         return unsound(model, facts, error)
-    drawn = drawings(program, _sets(inputs), draws, seed)
-    return verified(program, drawn, against, file, begun=begun)
+    small = program.lowered.program.work.flops < LARGE
+    drawn = drawings(model, _sets(inputs), draws, small, seed)
+    asked = Extra(each, search, seed)
+    return verified(program, drawn, against, file, begun=begun, extra=asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What is verified beside drawn inputs: `each` rewrite, and the worst inputs that so many steps
+    of `search` find.
+    """
+
+    each: bool = False
+    search: int = 0
+    seed: int = 0
 
 
 def verified(
@@ -86,6 +106,7 @@ def verified(
     source: Path | None,
     tell: Tell = lambda line: None,
     begun: float | None = None,
+    extra: Extra | None = None,
 ) -> Verification:
     """Judges a program for each of some sets of inputs."""
     started = time.perf_counter() if begun is None else begun
@@ -96,6 +117,13 @@ def verified(
     causes: list[str] = []
     if isinstance(program.taps, str):
         notes.append(f"groups are not judged one by one: {program.taps}")
+    asked = extra or Extra()
+    drawn = dict(drawn)
+    if asked.search and program.with_taps is not None:
+        start = drawn.get("random") or next(iter(drawn.values()))
+        worst, most = worst_inputs(program, start, asked.search, asked.seed, tell)
+        drawn["searched"] = worst
+        notes.append(f"the worst inputs found take {most:.0%} of a group's bound")
     for draw, inputs in drawn.items():
         tell(f"inputs: {draw}")
         judge = DrawJudge(program, draw, inputs, tell)
@@ -103,6 +131,12 @@ def verified(
         values += found
         notes += [n for n in said if n not in notes]
         causes += [c for c in why if c not in causes]
+    if asked.each:
+        for draw, inputs in drawn.items():
+            subject = ComparedModel(program.model, inputs, program.target, program.backend)
+            count, culprit = each_rewrite(subject, tell)
+            causes += [f"{draw}: {culprit}"] if culprit else []
+            notes.append(f"{draw}: each of {count} rewrites was checked")
     return Verification(
         program.model.name,
         program.target.name,
@@ -128,18 +162,19 @@ def _sets(inputs: Mapping[str, Any] | None) -> dict[str, Inputs]:
 
 
 def drawings(
-    program: VerifiedProgram,
+    model: Model,
     given: Mapping[str, Inputs],
     draws: Sequence[str] | None,
+    small: bool,
     seed: int = 0,
 ) -> dict[str, Inputs]:
     """Sets of inputs by name: those that are given, inputs that they lack drawn at random, then
-    those of the draws. Raises SourceError for a draw that there is not.
+    those of the draws, by default all where a call is `small`. Raises SourceError for a draw that
+    there is not.
     """
     if draws is None:
-        small = program.lowered.program.work.flops < LARGE
         draws = () if given else (tuple(DRAWS) if small else ("random",))
-    types = {param(node).name: node.type for node in program.model.inputs}
+    types = {param(node).name: node.type for node in model.inputs}
     found: dict[str, Inputs] = {}
     for name, arrays in given.items():
         generator = np.random.default_rng(seed)

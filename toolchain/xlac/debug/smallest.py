@@ -1,0 +1,72 @@
+"""The smallest spec that shows a fault, as files that anybody can run: YAML, and the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from xlac.debug.compare import ComparedModel
+from xlac.debug.reduce import FailingCase, reduce
+from xlac.exporters.spec import text, write
+from xlac.ir.graph import Graph, Node
+from xlac.ir.text import show
+from xlac.model import Model
+from xlac.ops.tensor.leaf import Param
+from xlac_sdk.source import UnsupportedError
+
+Tell = Callable[[str], None]
+
+
+def smallest(subject: ComparedModel, attempts: int, tell: Tell = lambda line: None) -> FailingCase:
+    """The smallest case that greedy steps find and that fails as the subject does, which must.
+    States are inputs of it.
+    """
+    start = FailingCase(
+        without_state(subject.model.graph), dict(subject.given), subject.model.weights
+    )
+    first = subject.on(start.graph, start.inputs, start.weights).outcome()
+    return reduce(
+        start,
+        lambda c: subject.on(c.graph, c.inputs, c.weights).outcome().kind == first.kind,
+        tell,
+        attempts,
+    )
+
+
+def without_state(graph: Graph) -> Graph:
+    """The graph with inputs in the place of states."""
+
+    def changed(node: Node) -> Node:
+        if isinstance(node.op, Param) and node.op.kind == "state":
+            return replace(node, op=replace(node.op, kind="input"))
+        return node
+
+    made = graph.rewrite(changed)
+    return Graph(made.name, tuple(map(changed, made.inputs)), made.outputs)
+
+
+def text_of(case: FailingCase, precision: str) -> str:
+    """A case as the text of a spec; as that of a graph where no spec can say it."""
+    try:
+        return text(Model(case.graph, case.weights, precision=precision))
+    except UnsupportedError:
+        return show(case.graph)
+
+
+def written(case: FailingCase, precision: str, file: Path) -> list[Path]:
+    """Writes a case as NAME.yaml, with a file of weights where there are any, and NAME.npz; as
+    NAME.graph where no spec can say it.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    model = Model(case.graph, case.weights, precision=precision)
+    arrays = file.with_suffix(".npz")
+    try:
+        files = write(model, file.with_suffix(".yaml"))
+    except UnsupportedError:
+        files = [file.with_suffix(".graph")]
+        files[0].write_text(show(case.graph), encoding="utf-8")
+    np.savez(arrays, allow_pickle=False, **case.inputs)
+    return [*files, arrays]

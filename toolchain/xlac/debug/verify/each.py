@@ -1,0 +1,28 @@
+"""Translation validation: after each rewrite of a compile, alone, the graph must mean what it
+meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xlac.debug.compare import ComparedModel
+from xlac.passes.rewrite.trace import Trace
+
+
+def each_rewrite(
+    subject: ComparedModel, tell: Callable[[str], None] = lambda line: None
+) -> tuple[int, str]:
+    """How many rewrites a compile makes, and the first after which the graph, interpreted in
+    float64, does not mean what the user wrote; "" where there is none. A fault that a later rewrite
+    hides is found, too.
+    """
+    full = Trace()
+    subject.optimized(full)
+    total = len(full.fired)
+    for number in range(1, total + 1):
+        if number % 20 == 0:
+            tell(f"{number} of {total} rewrites")
+        if not subject.interpreted(Trace(fuel=number)).right:
+            return total, f"rewrite {number} of {total}: {full.fired[number - 1]}"
+    return total, ""
