@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -50,6 +50,11 @@ test-cross: $(VENV)/.tested ## ahead of time for other machines, run here by emu
 test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; transformers too where PyTorch is installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check onnxruntime
 	$(BIN)/python -m pytest --all tests/onnx/test_onnx_models.py
+
+test-tflite: $(VENV)/.tested ## every operator of TensorFlow Lite beside LiteRT's reference kernels; a minute
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-tflite]"
+	PYTHONPATH=tests/tflite $(BIN)/python tests/tflite/record.py --check
+	$(BIN)/python -m pytest -n 2 --all tests/tflite
 
 cuda: $(VENV)/.tested ## every shipped spec and conformance case compiled for GPUs that need not be there; minutes
 	$(BIN)/python -m pytest -n 2 --all tests/cuda/text
@@ -128,6 +133,7 @@ docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.ops.reference > docs/OPS.md
 	$(BIN)/python -m xlac.frontends.onnx.reference docs/ONNX.md
 	$(BIN)/python -m xlac.frontends.stablehlo.coverage docs/STABLEHLO.md
+	$(BIN)/python -m xlac.frontends.tflite.reference docs/TFLITE.md
 	$(BIN)/python -m xlac.ops.error_bounds docs/SPEC.md
 	$(BIN)/xlac schema -o docs/xlac-spec-1.schema.json
 

@@ -47,6 +47,7 @@ DOORS = {
     "xlac.cli": "a command imports what it needs when it runs: `xlac --help` is quick",
     "xlac.frontends.onnx": "loader.py asks whose file it is without the importer",
     "xlac.frontends.stablehlo": "likewise",
+    "xlac.frontends.tflite": "likewise",
     "xlac.frontends.torch": "likewise",
 }
 """Packages and modules that import parts of their own room when they are asked for them."""

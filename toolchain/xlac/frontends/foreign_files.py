@@ -16,6 +16,7 @@ OWN = {
     ".mlirbc": ("StableHLO bytecode",),
     ".jaxexport": ("a program of jax.export",),
     ".pt2": ("a program of torch.export", "a zip archive"),
+    ".tflite": ("a model of TensorFlow Lite",),
 }
 """For each suffix, the kinds of content that are expected; the suffix's own reader checks the
 rest.

@@ -181,6 +181,13 @@ def _gathered(op: Op, x: Array, indices: Array) -> Any:
     return x.reshape(-1)[op.evaluate(np.arange(x.size).reshape(x.shape), indices)]
 
 
+def _reduced(op: Any, x: Array) -> Any:
+    if op.body is not None or op.combine not in ("add", "mul"):
+        raise DataDependent(f"a reduction by {op.combine or 'a body'} of symbolic sizes")
+    combine = np.add if op.combine == "add" else np.multiply
+    return combine.reduce(x, axis=op.axes, dtype=object)
+
+
 def _sliced(op: Any, x: Array) -> Any:
     cuts = zip(op.starts, op.stops, op.steps, strict=True)
     return x[tuple(slice(a, None if k < 0 and b == -1 else b, k) for a, b, k in cuts)]
@@ -207,6 +214,7 @@ SYMBOLIC: dict[str, Callable[..., Any]] = {
     "transpose": lambda op, x: x.transpose(op.perm),
     "broadcast": _spread,
     "slice": _sliced,
+    "reduce": _reduced,
     "max": _extreme("ge"),
     "min": _extreme("le"),
     "compare": _compared,

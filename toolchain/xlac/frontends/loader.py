@@ -23,6 +23,7 @@ READERS = {
     ".mlirbc": "xlac.frontends.stablehlo",
     ".jaxexport": "xlac.frontends.jax.exported",
     ".pt2": "xlac.frontends.torch",
+    ".tflite": "xlac.frontends.tflite",
 }
 """For each file suffix, the module whose `load` reads it; files with any other suffix are specs."""
 SPECS = "xlac.spec.load"

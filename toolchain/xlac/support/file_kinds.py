@@ -17,7 +17,7 @@ KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
             "name it .mlir, if it is StableHLO",
         ),
         (rb".{0,65000}ML\xefR", "a program of jax.export", "name it .jaxexport"),
-        (rb".{4}TFL3", "a model of TensorFlow Lite", "convert it to ONNX: tf2onnx"),
+        (rb".{4}TFL3", "a model of TensorFlow Lite", "name it .tflite"),
         (rb"GGUF", "GGUF", "xlac reads safetensors"),
         (rb"\x89HDF", "HDF5, as Keras writes", "convert it to ONNX: tf2onnx"),
         (

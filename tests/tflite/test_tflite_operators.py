@@ -1,0 +1,130 @@
+"""Every operator of TensorFlow Lite beside the reference kernels, whose results expected.npz has:
+floats within 2e-6 of the largest, quantized integers at most one apart and 99 % of them equal.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from record import ABSENT, EXPECTED, OTHERS
+from tflite_case import Array, Case
+from tflite_cases import cases
+
+import xlac
+from xlac.frontends.loader import load
+from xlac.frontends.produced import produced
+from xlac.frontends.tflite.produced import PRODUCED
+from xlac.frontends.tflite.registry import OPERATORS
+
+CASES = {case.name: case for case in cases()}
+COMPARED = sorted(set(CASES) - ABSENT - OTHERS)
+
+
+@cache
+def recorded() -> dict[str, Array]:
+    """What the reference kernels gave."""
+    with np.load(EXPECTED) as file:
+        return dict(file)
+
+
+def run(case: Case, target: str, folder: Path) -> list[Array]:
+    """What we give for a case."""
+    file = folder / "model.tflite"
+    file.write_bytes(case.file())
+    program = xlac.compile(file, target=target)
+    results: list[Array] = []
+    for _ in range(case.calls):
+        found: Any = program(*case.inputs())
+        results += found.values() if isinstance(found, dict) else [found]
+    return results
+
+
+def check(case: Case, found: list[Array]) -> None:
+    """Compares results with those recorded."""
+    results = [case.graph.tensors[n] for n in case.graph.outputs] * case.calls
+    for number, (array, tensor) in enumerate(zip(found, results, strict=True)):
+        wanted = recorded()[f"{case.name}/{number}"]
+        assert (array.shape, array.dtype) == (wanted.shape, wanted.dtype)
+        if wanted.dtype.kind == "f":
+            limit = 2e-6 * np.abs(wanted).max(initial=1e-6)
+            np.testing.assert_allclose(array, wanted, rtol=0, atol=limit)
+            continue
+        apart = np.abs(array.astype(np.int64) - wanted.astype(np.int64))
+        if tensor.scale is None:
+            assert not apart.any()
+        assert apart.max(initial=0) <= 1
+        assert np.mean(apart == 0) >= 0.99
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", COMPARED)
+def test_operators_are_as_the_reference_kernels(name: str, tmp_path: Path) -> None:
+    check(CASES[name], run(CASES[name], "reference", tmp_path))
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("target", ["cpu", "c"])
+@pytest.mark.parametrize("name", COMPARED)
+def test_compiled_operators_are_too(name: str, target: str, tmp_path: Path) -> None:
+    check(CASES[name], run(CASES[name], target, tmp_path))
+
+
+def real(name: str) -> list[Array]:
+    """The operands of a case, constants too, as the numbers that they stand for."""
+    case, inputs = CASES[name], iter(CASES[name].inputs())
+    operands = []
+    for number in case.graph.operators[0][2]:
+        if number < 0:
+            continue
+        tensor = case.graph.tensors[number]
+        array = next(inputs) if tensor.value is None else np.asarray(tensor.value)
+        operands.append(array if tensor.scale is None else array * np.float32(tensor.scale))
+    return operands
+
+
+def test_response_normalization_has_all_channels_of_its_window(tmp_path: Path) -> None:
+    (x,) = real("LOCAL_RESPONSE_NORMALIZATION")
+    sums = sum(np.pad(x**2, [(0, 0)] * 3 + [(2, 2)])[..., n : n + 9] for n in range(5))
+    (found,) = run(CASES["LOCAL_RESPONSE_NORMALIZATION"], "cpu", tmp_path)
+    np.testing.assert_allclose(found, x * (1 + 0.4 * sums) ** -0.6, rtol=2e-6)
+
+
+def test_dynamic_range_weights_meet_unrounded_inputs(tmp_path: Path) -> None:
+    x, weight, bias = real("FULLY_CONNECTED_dynamic")
+    (found,) = run(CASES["FULLY_CONNECTED_dynamic"], "cpu", tmp_path)
+    np.testing.assert_allclose(found, x @ weight.T + bias, rtol=0, atol=2e-6 * 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [
+        ("BROADCAST_TO", lambda x, shape: np.broadcast_to(x, shape)),
+        ("CALL", np.negative),
+        ("CEIL", np.ceil),
+        ("ELU", lambda x: np.where(x > 0, x, np.expm1(x))),
+        ("ROUND", np.rint),
+        ("SEGMENT_SUM", lambda x, ids: np.stack([x[ids == n].sum(0) for n in range(4)])),
+    ],
+)
+def test_operators_that_litert_lacks(name: str, meaning: Any, tmp_path: Path) -> None:
+    (found,) = run(CASES[name], "cpu", tmp_path)
+    np.testing.assert_allclose(found, meaning(*real(name)), rtol=2e-6, atol=1e-7)
+
+
+def test_every_operator_has_a_case() -> None:
+    graphs = [graph for case in CASES.values() for graph in (case.graph, *case.others)]
+    tried = {operator[0] for graph in graphs for operator in graph.operators}
+    assert tried == set(OPERATORS)
+
+
+def test_every_declared_operation_is_made_and_no_other(tmp_path: Path) -> None:
+    made: set[str] = set()
+    for case in CASES.values():
+        file = tmp_path / "model.tflite"
+        file.write_bytes(case.file())
+        made |= produced(load(file).graph)
+    assert sorted(made) == sorted(PRODUCED)

@@ -1,0 +1,186 @@
+"""The tensors of a TensorFlow Lite file: types, quantization, and data, which stays in the file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from xlac.frontends.tflite.file.flatbuffer import FlatBuffer, FlatBufferTable
+from xlac.frontends.tflite.file.schema import schema
+from xlac.ir.op import Array, ShapeError
+from xlac.ir.types import RANK
+from xlac_sdk.dtypes import DType
+
+DTYPES = {
+    "FLOAT32": DType.F32, "FLOAT16": DType.F16, "BFLOAT16": DType.BF16, "FLOAT64": DType.F64,
+    "INT8": DType.I8, "INT16": DType.I16, "INT32": DType.I32, "INT64": DType.I64,
+    "UINT8": DType.U8, "UINT16": DType.U16, "UINT32": DType.U32, "UINT64": DType.U64,
+    "BOOL": DType.BOOL, "INT4": DType.I8, "INT2": DType.I8, "UINT4": DType.U8,
+}  # fmt: skip
+"""The element types that tensors may have; narrower ones are held in bytes."""
+PACKED = {"INT4": 4, "INT2": 2, "UINT4": 4}  # bits of elements of which a byte holds several
+COMPLEX = "COMPLEX64"  # f32 with a last axis of 2: real and imaginary parts
+
+
+@dataclass(frozen=True, slots=True)
+class AffineQuantization:
+    """Real value = scale * (integer - zero): one scale and zero point, or one for each entry of
+    `axis`.
+    """
+
+    scales: Array  # f32[n]
+    zeros: Array  # i32[n]
+    axis: int
+
+    @property
+    def single(self) -> bool:
+        """Whether all elements have one scale and zero point."""
+        return self.scales.size == 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """What a file says of a tensor. `dtype` is None for types that have no numbers (STRING,
+    RESOURCE, VARIANT); `kind` is the type's name in the schema. `data` are its bytes if it is
+    constant.
+    """
+
+    index: int
+    name: str
+    kind: str
+    dtype: DType | None
+    shape: tuple[int, ...]
+    signature: tuple[int, ...]  # the shape with -1 for sizes that are open
+    quantization: AffineQuantization | None
+    data: memoryview | None
+    variable: bool
+    sparse: FlatBufferTable | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether a size is open."""
+        return -1 in self.signature
+
+
+def tensors(table: FlatBufferTable, buffers: list[memoryview | None]) -> list[TensorInfo]:
+    """The tensors of a sub-graph. Raises ShapeError or MalformedFlatBuffer."""
+    return [_tensor(number, entry, buffers) for number, entry in enumerate(table["tensors"])]
+
+
+def buffers(file: FlatBuffer, model: FlatBufferTable) -> list[memoryview | None]:
+    """The bytes of each buffer of a model; None where it has none. Large files keep them behind the
+    FlatBuffer, at an offset from the file's start.
+    """
+    found: list[memoryview | None] = []
+    for entry in model["buffers"]:
+        data = entry.bytes("data")
+        if entry["offset"] > 1:
+            file.within(entry["offset"], entry["size"])
+            data = file.data[entry["offset"] : entry["offset"] + entry["size"]]
+        found.append(data if data is not None and len(data) else None)
+    return found
+
+
+def _tensor(number: int, table: FlatBufferTable, buffers: list[memoryview | None]) -> TensorInfo:
+    name = table["name"] or f"tensor{number}"
+    kind = schema().enums["TensorType"].get(table["type"], str(table["type"]))
+    dtype = DType.F32 if kind == COMPLEX else DTYPES.get(kind)
+    shape = tuple(table["shape"])
+    signature = tuple(table["shape_signature"]) or shape
+    if len(signature) != len(shape) or len(shape) > RANK - 1:
+        raise ShapeError(
+            f"tensor '{name}' has shape {list(shape)[:40]} and signature {list(signature)[:40]}: "
+            f"both have one rank, of at most {RANK - 1}"
+        )
+    if any(size < 0 for size in shape) or any(size < -1 for size in signature):
+        raise ShapeError(f"tensor '{name}' of shape {list(signature)} has a size below zero")
+    place = table["buffer"]
+    if place >= max(1, len(buffers)):
+        raise ShapeError(f"tensor '{name}' is in buffer {place}, and there are {len(buffers)}")
+    return TensorInfo(
+        number,
+        name,
+        kind,
+        dtype,
+        shape,
+        signature,
+        _quantization(name, table["quantization"], shape),
+        buffers[place] if buffers and place else None,
+        table["is_variable"],
+        table["sparsity"],
+    )
+
+
+def _quantization(
+    name: str, table: FlatBufferTable | None, shape: tuple[int, ...]
+) -> AffineQuantization | None:
+    if table is None:
+        return None
+    details = schema().enums["QuantizationDetails"].get(table["details_type"], "unknown")
+    if details != "NONE":
+        raise ShapeError(f"tensor '{name}' is quantized by {details}, which is not supported")
+    scales = np.asarray(table["scale"], np.float32)
+    if not scales.size:
+        return None
+    zeros = np.asarray(table["zero_point"] or [0] * scales.size, np.int64)
+    axis = table["quantized_dimension"]
+    if zeros.size != scales.size:
+        zeros = np.resize(zeros, scales.size) if zeros.size == 1 else zeros
+    fits = scales.size == 1 or (0 <= axis < len(shape) and shape[axis] == scales.size)
+    if not fits or zeros.size != scales.size:
+        raise ShapeError(
+            f"tensor '{name}' of shape {list(shape)} has {scales.size} scales and {zeros.size} "
+            f"zero points along axis {axis}"
+        )
+    if not (np.isfinite(scales).all() and (scales >= 0).all()):
+        raise ShapeError(f"tensor '{name}' has a scale that is negative or no finite number")
+    if (np.abs(zeros) > 1 << 30).any():
+        raise ShapeError(f"tensor '{name}' has a zero point beyond 30 bits")
+    return AffineQuantization(scales, zeros.astype(np.int32), axis)
+
+
+def array_of(info: TensorInfo) -> Array:
+    """The numbers of a constant tensor, without a copy where they are whole bytes. Raises
+    ShapeError.
+    """
+    assert info.data is not None
+    if info.dtype is None:
+        raise ShapeError(f"tensor '{info.name}' is of type {info.kind}, which has no numbers")
+    if info.sparse is not None:
+        raise ShapeError(
+            f"tensor '{info.name}' is stored sparsely, which is not supported",
+            hint="convert the model without Optimize.EXPERIMENTAL_SPARSITY",
+        )
+    shape = (*info.shape, 2) if info.kind == COMPLEX else info.shape
+    count = math.prod(shape)
+    if info.kind in PACKED:
+        return _unpacked(info, count).reshape(shape)
+    dtype = info.dtype.numpy
+    if len(info.data) != count * dtype.itemsize:
+        raise ShapeError(
+            f"tensor '{info.name}' holds {len(info.data)} bytes, and its shape {list(shape)} of "
+            f"{info.kind} asks for {count * dtype.itemsize}"
+        )
+    if info.dtype is DType.BOOL:
+        return np.frombuffer(info.data, np.uint8).astype(bool).reshape(shape)
+    little = dtype if dtype.isbuiltin != 1 else dtype.newbyteorder("<")
+    return np.frombuffer(info.data, little).reshape(shape)
+
+
+def _unpacked(info: TensorInfo, count: int) -> Array:
+    """Elements of 2 or 4 bits, the first in the lowest bits, one in each byte."""
+    assert info.data is not None
+    bits = PACKED[info.kind]
+    packed = np.frombuffer(info.data, np.uint8)
+    each = 8 // bits
+    if not 0 <= packed.size * each - count < each:
+        raise ShapeError(
+            f"tensor '{info.name}' holds {packed.size} bytes for {count} elements of {bits} bits"
+        )
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (packed[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)[:count]
+    if info.kind.startswith("U"):
+        return codes
+    return ((codes << (8 - bits)).view(np.int8) >> (8 - bits)).astype(np.int8)

@@ -1,0 +1,113 @@
+"""Activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.quantization import held
+from xlac.frontends.tflite.registry import operator
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.reduction.window import Window
+from xlac_sdk.dtypes import DType
+
+
+def _activation(name: str, apply: Callable[[Node], Node]) -> None:
+    @operator(name)
+    def activation(call: TFLiteCall) -> Node:
+        return call.give(apply(call.real(0)))
+
+
+def _clamp(name: str, low: float, high: float) -> None:
+    @operator(name)
+    def clamp(call: TFLiteCall) -> Node:
+        again = call.rescaled()
+        if again is None:
+            return call.give(_between(low, high)(call.real(0)))
+        return held(build.cast(again, DType.F32), call.out(), (low, high))
+
+
+def _between(low: float, high: float) -> Callable[[Node], Node]:
+    return lambda x: (
+        build.minimum(build.maximum(x, low), high) if high < np.inf else build.maximum(x, low)
+    )
+
+
+_activation("LOGISTIC", lambda x: build.apply1("sigmoid", x))
+_activation("TANH", lambda x: build.apply1("tanh", x))
+_clamp("RELU", 0.0, np.inf)
+_clamp("RELU6", 0.0, 6.0)
+_clamp("RELU_N1_TO_1", -1.0, 1.0)
+_clamp("RELU_0_TO_1", 0.0, 1.0)
+_activation("ELU", lambda x: build.apply1("elu", x))
+_activation(
+    "HARD_SWISH", lambda x: build.mul(x, build.div(_between(0.0, 6.0)(build.add(x, 3.0)), 6.0))
+)
+
+
+@operator("LEAKY_RELU", "LeakyReluOptions")
+def leaky_relu(call: TFLiteCall) -> Node:
+    """x where it is positive, alpha x elsewhere."""
+    alpha = call.option("alpha")
+    above, below = call.rescaled(), call.rescaled(alpha) if alpha > 0 else None
+    if above is None or below is None:
+        return call.give(build.apply1("leaky_relu", call.real(0), alpha=alpha))
+    quantization = call.info(0).quantization
+    zero = 0 if quantization is None else int(quantization.zeros[0])
+    return build.select(build.compare(call[0], "ge", zero), above, below)
+
+
+@operator("PRELU")
+def prelu(call: TFLiteCall) -> Node:
+    """x where it is positive, elsewhere x times a slope, which broadcasts."""
+    x, slope = call.real(0), call.real(1)
+    return call.give(build.select(build.compare(x, "ge", 0.0), x, build.mul(x, slope)))
+
+
+@operator("GELU", "GeluOptions")
+def gelu(call: TFLiteCall) -> Node:
+    """The Gaussian error linear unit, by tanh if `approximate`."""
+    kind = "tanh" if call.option("approximate") else "none"
+    return call.give(build.apply1("gelu", call.real(0), approximate=kind))
+
+
+@operator("SOFTMAX", "SoftmaxOptions")
+def softmax(call: TFLiteCall) -> Node:
+    """Along the last axis, of beta x."""
+    x, beta = call.real(0), call.option("beta")
+    scaled = x if beta == 1.0 else build.mul(x, beta)
+    return call.give(build.apply1("softmax", scaled, axis=-1))
+
+
+@operator("LOG_SOFTMAX")
+def log_softmax(call: TFLiteCall) -> Node:
+    """The logarithm of the softmax along the last axis."""
+    return call.give(build.apply1("log_softmax", call.real(0), axis=-1))
+
+
+@operator("L2_NORMALIZATION", "L2NormOptions")
+def l2_normalization(call: TFLiteCall) -> Node:
+    """x over its Euclidean norm along the last axis, which is at least 1e-6."""
+    x = call.real(0)
+    norm = build.sqrt(build.reduce(build.mul(x, x), "add", -1, True))
+    return call.give(call.activated(build.div(x, build.maximum(norm, 1e-6))))
+
+
+@operator("LOCAL_RESPONSE_NORMALIZATION", "LocalResponseNormalizationOptions")
+def local_response_normalization(call: TFLiteCall) -> Node:
+    """x (bias + alpha s)^-beta, where s sums squares over the channels at most `radius` away."""
+    x = call.real(0)
+    radius = call.option("radius")
+    if not 0 <= radius <= 1 << 16:
+        call.fail(f"its radius is {radius}")
+    squares = build.mul(x, x)
+    rank = x.type.rank
+    ones = (1,) * rank
+    at = (*[0] * (rank - 1), radius)
+    op = Window("add", None, (*ones[1:], 2 * radius + 1), ones, at, at, ones, ones)
+    around = Node.of(op, squares)
+    base = build.add(build.mul(around, call.option("alpha")), call.option("bias"))
+    return call.give(build.mul(x, build.apply1("pow", base, -call.option("beta"))))

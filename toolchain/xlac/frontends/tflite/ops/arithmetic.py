@@ -1,0 +1,147 @@
+"""Element-wise arithmetic, comparisons, logic and bits."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.registry import operator
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+_UNARY = {
+    "ABS": "abs", "CEIL": "ceil", "COS": "cos", "EXP": "exp", "FLOOR": "floor", "LOG": "log",
+    "NEG": "neg", "ROUND": "round", "RSQRT": "rsqrt", "SIGN": "sign", "SIN": "sin",
+    "SQRT": "sqrt", "SQUARE": "square",
+}  # fmt: skip
+_ACTIVATED = {
+    "ADD": ("add", "AddOptions"),
+    "SUB": ("sub", "SubOptions"),
+    "MUL": ("mul", "MulOptions"),
+}
+_BINARY = {"MAXIMUM": "max", "MINIMUM": "min", "ATAN2": "atan2"}
+_COMPARISONS = {
+    "EQUAL": "eq",
+    "NOT_EQUAL": "ne",
+    "LESS": "lt",
+    "LESS_EQUAL": "le",
+    "GREATER": "gt",
+    "GREATER_EQUAL": "ge",
+}
+_LOGIC = {"LOGICAL_AND": "and", "LOGICAL_OR": "or", "BITWISE_XOR": "xor", "RIGHT_SHIFT": "shr"}
+
+
+def _unary(name: str, mnemonic: str) -> None:
+    @operator(name)
+    def unary(call: TFLiteCall) -> Node:
+        return call.give(build.apply1(mnemonic, call.real(0)))
+
+
+def _binary(name: str, mnemonic: str) -> None:
+    @operator(name)
+    def binary(call: TFLiteCall) -> Node:
+        return call.give(build.apply1(mnemonic, call.real(0), call.real(1)))
+
+
+def _activated(name: str, mnemonic: str, options: str) -> None:
+    @operator(name, options)
+    def activated(call: TFLiteCall) -> Node:
+        return call.give(call.activated(build.apply1(mnemonic, call.real(0), call.real(1))))
+
+
+def _comparison(name: str, direction: str) -> None:
+    @operator(name)
+    def compared(call: TFLiteCall) -> Node:
+        return build.compare(call.real(0), direction, call.real(1))
+
+
+def _logical(name: str, mnemonic: str) -> None:
+    @operator(name)
+    def logical(call: TFLiteCall) -> Node:
+        return build.apply1(mnemonic, call[0], call[1])
+
+
+for _name, _mnemonic in _UNARY.items():
+    _unary(_name, _mnemonic)
+for _name, (_mnemonic, _options) in _ACTIVATED.items():
+    _activated(_name, _mnemonic, _options)
+for _name, _mnemonic in _BINARY.items():
+    _binary(_name, _mnemonic)
+for _name, _direction in _COMPARISONS.items():
+    _comparison(_name, _direction)
+for _name, _mnemonic in _LOGIC.items():
+    _logical(_name, _mnemonic)
+
+
+@operator("LOGICAL_NOT")
+def logical_not(call: TFLiteCall) -> Node:
+    """Whether an element is false."""
+    return build.apply1("logical_not", call[0])
+
+
+@operator("DIV", "DivOptions")
+def divide(call: TFLiteCall) -> Node:
+    """x / y; integers truncate."""
+    return call.give(call.activated(build.div(call.real(0), call.real(1))))
+
+
+@operator("FLOOR_DIV")
+def floor_divide(call: TFLiteCall) -> Node:
+    """The greatest integer that is not above x / y."""
+    x, y = call.real(0), call.real(1)
+    if x.type.dtype.is_float:
+        return call.give(build.apply1("floor", build.div(x, y)))
+    return build.div(build.sub(x, build.apply1("mod", x, y)), y)
+
+
+@operator("FLOOR_MOD")
+def floor_modulus(call: TFLiteCall) -> Node:
+    """The remainder that has the divisor's sign."""
+    return call.give(build.apply1("mod", call.real(0), call.real(1)))
+
+
+@operator("POW")
+def power(call: TFLiteCall) -> Node:
+    """x to the power y."""
+    return call.give(build.apply1("pow", call.real(0), call.real(1)))
+
+
+@operator("SQUARED_DIFFERENCE")
+def squared_difference(call: TFLiteCall) -> Node:
+    """(x - y)²."""
+    return call.give(build.apply1("square", build.sub(call.real(0), call.real(1))))
+
+
+@operator("ADD_N")
+def add_many(call: TFLiteCall) -> Node:
+    """The sum of tensors of one shape."""
+    return call.give(reduce(build.add, (call.real(n) for n in range(len(call)))))
+
+
+def _selected(name: str) -> None:
+    @operator(name)
+    def selected(call: TFLiteCall) -> Node:
+        test, x, y = call[0], call.real(1), call.real(2)
+        if name == "SELECT" and test.type.rank == 1 and x.type.rank > 1:
+            test = build.along(test, 0, x.type.rank)
+        return call.give(build.select(test, x, y))
+
+
+_selected("SELECT")
+_selected("SELECT_V2")
+
+
+@operator("CAST", "CastOptions")
+def cast(call: TFLiteCall) -> Node:
+    """The numbers in another type; floats truncate to integers, and saturate."""
+    return build.cast(call[0], call.dtype())
+
+
+@operator("BITCAST")
+def bitcast(call: TFLiteCall) -> Node:
+    """The same bits in another type of the same width."""
+    x, wanted = call[0], call.dtype()
+    if x.type.dtype.bits != wanted.bits or DType.BOOL in (x.type.dtype, wanted):
+        call.fail(f"bits of {x.type.dtype} as {wanted}: both must have one width, and not be bool")
+    return x if x.type.dtype is wanted else build.apply1("bitcast", x, dtype=wanted)

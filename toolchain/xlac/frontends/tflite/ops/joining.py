@@ -1,0 +1,95 @@
+"""Tensors joined and parted."""
+
+from __future__ import annotations
+
+from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.quantization import alike
+from xlac.frontends.tflite.registry import operator
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node
+from xlac.ir.op import normal_axis
+from xlac.ops import build
+
+PARTS = 1 << 16  # parts that one operator may make
+
+
+def _alike(call: TFLiteCall) -> bool:
+    """Whether all inputs are quantized as the output is."""
+    wanted = call.out().quantization
+    return all(alike(call.info(n).quantization, wanted) for n in range(len(call)))
+
+
+def _moved(call: TFLiteCall, number: int) -> Node:
+    """An input in the output's quantization."""
+    again = call.rescaled(number=number)
+    return call.give(call.real(number)) if again is None else again
+
+
+@operator("CONCATENATION", "ConcatenationOptions")
+def concatenation(call: TFLiteCall) -> Node:
+    """Tensors joined along an axis, each brought to the output's quantization."""
+    axis = call.option("axis")
+    if call.activation != "NONE":
+        parts = [call.give(call.activated(call.real(number))) for number in range(len(call))]
+    else:
+        parts = list(call) if _alike(call) else [_moved(call, n) for n in range(len(call))]
+    return build.concat(parts, axis)
+
+
+@operator("PACK", "PackOptions")
+def pack(call: TFLiteCall) -> Node:
+    """Tensors of one shape stacked along a new axis."""
+    parts = list(call) if _alike(call) else [_moved(call, n) for n in range(len(call))]
+    return build.apply1("stack", *parts, axis=call.option("axis"))
+
+
+@operator("UNPACK", "UnpackOptions")
+def unpack(call: TFLiteCall) -> tuple[Node, ...]:
+    """The entries of an axis, which is removed."""
+    x = call[0]
+    axis = normal_axis(call.option("axis"), x.type.rank)
+    count = _count(call, x.shape[axis])
+    if count != call.option("num"):
+        call.fail(f"axis {axis} of {x.type} has {count} entries, not {call.option('num')}")
+    shape = [size for a, size in enumerate(x.shape) if a != axis]
+    return tuple(build.reshape(build.cut(x, axis, n, n + 1), shape) for n in range(count))
+
+
+@operator("SPLIT", "SplitOptions")
+def split(call: TFLiteCall) -> tuple[Node, ...]:
+    """Equal parts along an axis, which is the first input."""
+    x = call[1]
+    (axis,) = call.ints(0)
+    axis = normal_axis(axis, x.type.rank)
+    count, size = call.option("num_splits"), x.shape[axis]
+    if not 1 <= count <= PARTS or (isinstance(size, int) and size % count):
+        call.fail(f"axis {axis} of {x.type} does not divide into {count} parts")
+    each = size // count
+    return tuple(build.cut(x, axis, each * n, each * (n + 1)) for n in range(count))
+
+
+@operator("SPLIT_V", "SplitVOptions")
+def split_into(call: TFLiteCall) -> tuple[Node, ...]:
+    """Parts of given sizes along an axis; one of -1 is what is left."""
+    x, sizes = call[0], list(call.dims(1))
+    (axis,) = call.ints(2)
+    axis = normal_axis(axis, x.type.rank)
+    if sizes.count(-1) == 1:
+        known: Dim = 0
+        for size in sizes:
+            known = known + size if size != -1 else known
+        sizes[sizes.index(-1)] = x.shape[axis] - known
+    found: list[Node] = []
+    start: Dim = 0
+    for size in sizes:
+        found.append(build.cut(x, axis, start, start + size))
+        start = start + size
+    if start != x.shape[axis]:
+        call.fail(f"parts of {sizes} do not make up axis {axis} of {x.type}")
+    return tuple(found)
+
+
+def _count(call: TFLiteCall, size: Dim) -> int:
+    if not isinstance(size, int) or size > PARTS:
+        call.fail(f"{size} parts: their number must be known, and at most {PARTS:,}")
+    return size

@@ -1,0 +1,82 @@
+"""Images on another grid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.quantization import alike
+from xlac.frontends.tflite.registry import operator
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+
+@operator("RESIZE_BILINEAR", "ResizeBilinearOptions")
+def resize_bilinear(call: TFLiteCall) -> Node:
+    """Height and width interpolated between their neighbours."""
+    same = alike(call.info(0).quantization, call.out().quantization)
+    if same and call[0].type.dtype in (DType.I8, DType.U8):
+        return _integers(call)
+    return call.give(_resized(call, call.real(0), "linear", "round_prefer_floor"))
+
+
+ONE = 1 << 10  # weights of integers have 10 bits after the point
+
+
+def _integers(call: TFLiteCall) -> Node:
+    """Integers interpolated with weights of 10 bits; the sum rounds halves away from zero."""
+    x = build.cast(call[0], DType.I32)
+    sizes = call.ints(1)
+    for axis, size in zip((1, 2), sizes, strict=True):
+        old = x.shape[axis]
+        if not isinstance(old, int) or size < 1 or not old:
+            call.fail(f"height and width of {x.type} must be known, and not 0")
+        step = (ONE * old + size // 2) // size
+        if call.option("align_corners") and size > 1:
+            step = (ONE * (old - 1) + (size - 1) // 2) // (size - 1)
+        at = np.arange(size, dtype=np.int64) * step
+        if call.option("half_pixel_centers"):
+            at += step // 2 - ONE // 2
+        low = np.clip(at // ONE, 0, old - 1)
+        high = np.clip(-(-at // ONE), 0, old - 1)
+        weight = np.where(at < 0, 0, at - ONE * low)
+        shape = [-1 if a == axis else 1 for a in range(4)]
+        near, far = (build.take(x, build.constant(side), axis) for side in (low, high))
+        parts = [
+            build.mul(part, build.constant(w.astype(np.int32).reshape(shape)))
+            for part, w in ((near, ONE - weight), (far, weight))
+        ]
+        x = build.add(*parts)
+    half = build.select(build.compare(x, "lt", 0), -(ONE * ONE // 2), ONE * ONE // 2)
+    return build.cast(build.div(build.add(x, half), ONE * ONE), call.dtype())
+
+
+@operator("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions")
+def resize_nearest(call: TFLiteCall) -> Node:
+    """Height and width by their nearest neighbours."""
+    rounding = "round_prefer_ceil" if call.option("align_corners") else "floor"
+    return _resized(call, call[0], "nearest", rounding)
+
+
+def _resized(call: TFLiteCall, x: Node, mode: str, rounding: str) -> Node:
+    height, width = call.ints(1)
+    if x.type.rank != 4 or not all(isinstance(size, int) for size in x.shape[1:3]):
+        call.fail(f"x has rank 4, and its height and width are known: got {x.type}")
+    if call.option("align_corners"):
+        coordinates = "align_corners"
+    elif not call.option("half_pixel_centers"):
+        coordinates = "asymmetric"
+    else:
+        coordinates = "half_pixel"
+        if mode == "nearest":  # floor((n + 0.5) * scale)
+            rounding = "round_prefer_ceil"
+    return build.apply1(
+        "resize",
+        x,
+        size=(height, width),
+        axes=(1, 2),
+        mode=mode,
+        coordinates=coordinates,
+        rounding=rounding,
+    )

@@ -1,0 +1,40 @@
+"""Registry of builders of TensorFlow Lite's operators, by their names in the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from xlac.ir.graph import Node
+
+if TYPE_CHECKING:
+    from xlac.frontends.tflite.call import TFLiteCall
+
+Results = Node | tuple[Node, ...]
+Builder = Callable[["TFLiteCall"], Results]
+B = TypeVar("B", bound=Builder)  # a type variable, so that decorators keep a function's type
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The builder of an operator, and the table of its options, "" where it has none."""
+
+    builder: Builder
+    options: str
+
+
+OPERATORS: dict[str, Operator] = {}
+"""Operators by the names that BuiltinOperator gives them; custom ones by their own."""
+
+
+def operator(name: str, options: str = "") -> Callable[[B], B]:
+    """Registers the builder of an operator, whose options are a table of the schema."""
+
+    def register(builder: B) -> B:
+        if name in OPERATORS:
+            raise ValueError(f"{name} is registered twice")
+        OPERATORS[name] = Operator(builder, options)
+        return builder
+
+    return register
