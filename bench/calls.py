@@ -66,6 +66,7 @@ def buffer_of(array: object) -> float:
 
 
 def main() -> None:
+    """Prints the seconds of a call through each interface."""
     x = np.ones((2, 4), np.float32)
     inputs, outputs = {"x": x, "z": x}, {"y": np.empty((2, 4), np.float32)}
     with tempfile.TemporaryDirectory() as folder:

@@ -40,6 +40,7 @@ class Stages:
         self.last = time.process_time()
 
     def mark(self, name: str) -> None:
+        """Adds the processor time since the last mark to a stage."""
         now = time.process_time()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self.last
         self.last = now
@@ -109,6 +110,7 @@ def child(arguments: list[str]) -> dict[str, Any]:
 
 
 def generated(kind: str, count: int) -> dict[str, Any]:
+    """The stages of compiling a generated spec of about `count` nodes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{kind}.yaml"
         path.write_text(spec(kind, count))
@@ -162,6 +164,7 @@ def cold(arguments: list[str], times: int = 3) -> dict[str, float]:
 
 
 def show(name: str, found: dict[str, Any]) -> str:
+    """A line of a model's stages, in seconds."""
     seconds: dict[str, float] = found["seconds"]
     passes = sum(v for k, v in seconds.items() if k.startswith("pass "))
     rest = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items() if not k.startswith("pass "))
@@ -174,6 +177,7 @@ def show(name: str, found: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    """Prints the stages of each spec and size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--sizes", default=",".join(map(str, SIZES)), help="node counts, comma-separated"

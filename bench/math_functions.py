@@ -64,6 +64,7 @@ def nanoseconds(primitive: P, kind: Any, backend: Backend, cpu: str) -> float:
 
 
 def main() -> None:
+    """Prints the accuracy and the speed of each function."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

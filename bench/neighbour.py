@@ -46,6 +46,7 @@ def times(model: Path, inputs: Path) -> dict[str, float]:
 
 
 def main() -> None:
+    """Prints the times of both programs, as the machine is and beside busy processes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

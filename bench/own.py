@@ -125,6 +125,7 @@ def called_from_c(model: Path) -> float:
 
 
 def main() -> None:
+    """Measures what only xlac has and writes it as JSON."""
     models, out = map(Path, sys.argv[1:3])
     found: dict[str, Any] = {"starts": {}}
     for model in sorted(folder for folder in models.iterdir() if (folder / "model.onnx").exists()):

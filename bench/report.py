@@ -24,6 +24,7 @@ FIGURES = {
 
 
 def main() -> None:
+    """Prints the report of a recorded run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -39,12 +39,14 @@ from xlac_sdk.target import Request
 
 
 def model(inputs: list[Node], outputs: list[Node], weights: dict[str, Any] | None = None) -> Model:
+    """A model of these inputs and outputs, which are named by their number."""
     return Model(
         Graph("m", tuple(inputs), {f"y{n}": node for n, node in enumerate(outputs)}), weights or {}
     )
 
 
 def x(name: str = "x", shape: tuple[int, ...] = (8,)) -> Node:
+    """An f32 input."""
     return build.param(name, DType.F32, shape)
 
 
@@ -127,6 +129,8 @@ def branches(size: int) -> Model:
 
 
 def spec(text: Callable[[int], str]) -> Callable[[int], Model]:
+    """A function from a size to the model of a spec whose text is made for that size."""
+
     def made(size: int) -> Model:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "m.yaml"
@@ -203,6 +207,7 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
 
 
 def seconds(make: Callable[[int], Model], size: int) -> dict[str, float]:
+    """CPU seconds of each stage for a model of some size."""
     found = {}
     for name, run in stages(lambda: make(size)):
         start = time.process_time()
@@ -212,6 +217,7 @@ def seconds(make: Callable[[int], Model], size: int) -> dict[str, float]:
 
 
 def main() -> None:
+    """Prints how each stage's time grows with the size of each kind of model."""
     parser = argparse.ArgumentParser()
     parser.add_argument("shapes", nargs="*", default=list(SHAPES))
     parser.add_argument("--sizes", default="250,500,1000")

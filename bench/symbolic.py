@@ -30,6 +30,7 @@ SUITE: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 def arrays(fixed: Any) -> dict[str, np.ndarray]:
+    """Random inputs of a model whose sizes are known, by name."""
     generator = np.random.default_rng(0)
     found = {}
     for node in fixed.inputs:
@@ -63,6 +64,7 @@ def fastest(calls: list[Callable[[], object]], seconds: float) -> list[float]:
 
 
 def measure(name: str, dims: dict[str, str], seconds: float) -> str:
+    """A row of the table: a spec's program for every size beside the one for its own."""
     model = load(
         next(folder / f"{name}.yaml" for folder in SPECS if (folder / f"{name}.yaml").exists()),
         dims=dims,
@@ -82,6 +84,7 @@ def measure(name: str, dims: dict[str, str], seconds: float) -> str:
 
 
 def main() -> None:
+    """Prints a row for each spec."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("specs", nargs="*")
     parser.add_argument("--seconds", type=float, default=2.0)

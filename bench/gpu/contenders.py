@@ -50,6 +50,7 @@ class Session:
         self.accurate = self.error <= workload.tolerance
 
     def call(self, turn: int) -> Any:
+        """Calls the function on one of the sets of inputs, by turns."""
         return self.function(*self.sets[turn % SETS])
 
     def _error(
@@ -102,6 +103,7 @@ class Session:
 
 
 def main() -> None:
+    """Answers the requests of `run.py` on standard input, a line of JSON each."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

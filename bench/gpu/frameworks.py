@@ -46,11 +46,13 @@ class Torch(Contender):
         torch.set_grad_enabled(False)
 
     def put(self, array: np.ndarray, dtype: str) -> Any:
+        """A NumPy array as a tensor on the device, of a type by its name."""
         types = {"f32": self.torch.float32, "bf16": self.torch.bfloat16, "f16": self.torch.float16}
         tensor = self.torch.from_numpy(np.ascontiguousarray(array))
         return tensor.to(self.device, types.get(dtype, tensor.dtype))
 
     def compiled(self, workload: Workload, example: Sequence[Any]) -> Callable[..., Any]:
+        """The workload's function, compiled for inputs like `example`."""
         self.torch.set_float32_matmul_precision(
             "high" if workload.precision == "fast" else "highest"
         )
@@ -81,10 +83,12 @@ class Torch(Contender):
         return lambda *inputs: function(held, *inputs)
 
     def sync(self, result: Any) -> None:
+        """Waits until what the device was given is done."""
         if self.device == "cuda":
             self.torch.cuda.synchronize()
 
     def numpy(self, result: Any) -> list[np.ndarray]:
+        """Results as arrays of float64."""
         return [r.to("cpu", self.torch.float64).numpy() for r in _sequence(result)]
 
 
@@ -101,10 +105,12 @@ class Jax(Contender):
         self.jax, self.jnp = jax, jnp
 
     def put(self, array: np.ndarray, dtype: str) -> Any:
+        """A NumPy array as an array on the device, of a type by its name."""
         types = {"bf16": self.jnp.bfloat16, "f16": self.jnp.float16}
         return self.jax.device_put(self.jnp.asarray(array, types.get(dtype, array.dtype)))
 
     def compiled(self, workload: Workload, example: Sequence[Any]) -> Callable[..., Any]:
+        """The workload's function, compiled for inputs like `example`."""
         if workload.model is not None:
             function, weights = _suite("jax_models", workload, workload.jax)
             held = {k: self.jax.device_put(v) for k, v in weights.items()}
@@ -119,9 +125,11 @@ class Jax(Contender):
         return compiled
 
     def sync(self, result: Any) -> None:
+        """Waits until a result is computed."""
         self.jax.block_until_ready(result)
 
     def numpy(self, result: Any) -> list[np.ndarray]:
+        """Results as arrays of float64."""
         return [np.asarray(r).astype(np.float64) for r in _sequence(result)]
 
 
@@ -136,10 +144,12 @@ class Xlac(Contender):
         self.tensors = Torch(device, "eager")
 
     def put(self, array: np.ndarray, dtype: str) -> Any:
+        """A NumPy array where the target takes it: on the GPU, or in the host's memory."""
         tensor = self.tensors.put(array, dtype)
         return tensor if self.device == "cuda" else _host_array(tensor, dtype)
 
     def compiled(self, workload: Workload, example: Sequence[Any]) -> Callable[..., Any]:
+        """The workload's model, compiled for inputs like `example`."""
         import tempfile
 
         import xlac
@@ -158,9 +168,11 @@ class Xlac(Contender):
         return model
 
     def sync(self, result: Any) -> None:
+        """Waits until what the device was given is done."""
         self.tensors.sync(result)
 
     def numpy(self, result: Any) -> list[np.ndarray]:
+        """Results as arrays of float64."""
         values = result.values() if isinstance(result, dict) else _sequence(result)
         if self.device == "cuda":
             return self.tensors.numpy([self.tensors.torch.from_dlpack(v) for v in values])

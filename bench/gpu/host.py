@@ -94,6 +94,7 @@ def compiled(outputs: str, backend: Any) -> Any:
 
 
 def main() -> None:
+    """Prints what a call costs the host, for each kind of call."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

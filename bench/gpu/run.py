@@ -69,6 +69,7 @@ class Process:
         return answer
 
     def close(self) -> None:
+        """Ends the contender's process."""
         if self.process.poll() is None:
             assert self.process.stdin is not None
             self.process.stdin.close()
@@ -206,6 +207,7 @@ print(2 * a.numel() * 4 / statistics.median(times) / 1e6)
 
 
 def main() -> None:
+    """Measures the workloads that are asked for and writes the record."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

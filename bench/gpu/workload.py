@@ -86,9 +86,11 @@ def spec(
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
+    """The softmax along the last axis, in NumPy."""
     powers = np.exp(x - x.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
 
 
 def gelu_tanh(x: np.ndarray) -> np.ndarray:
+    """The tanh approximation of gelu, in NumPy."""
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))

@@ -49,6 +49,7 @@ class Drawn(CalibrationDataReader):  # type: ignore[misc]
         self.left = [{"x": rng.standard_normal(shape).astype(np.float32)} for _ in range(3)]
 
     def get_next(self) -> Any:
+        """The next inputs by name; None at the end."""
         return self.left.pop() if self.left else None
 
 

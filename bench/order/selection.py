@@ -94,6 +94,7 @@ def measured(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def main() -> None:
+    """Prints a row for each shape, k and order."""
     torch.set_num_threads(1)
     print("| lines | k | order | xlac us | torch | onnxruntime | jax | of the best |")
     print("|---|---|---|---|---|---|---|---|")

@@ -152,6 +152,7 @@ def begun(name: str, row: StepRow, threads: int, folder: Path) -> tuple[Step, di
 
 
 def main() -> None:
+    """Trains one row as one contender, by the requests of `steps.py` on standard input."""
     name, row, threads, folder = sys.argv[1], ROWS[sys.argv[2]], int(sys.argv[3]), Path(sys.argv[4])
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print must not disturb the replies

@@ -211,6 +211,7 @@ def timed(layer: Layer, wrt: str, turns: int, peak: Callable[[], float]) -> dict
 
 
 def main() -> None:
+    """Prints a row for each gradient of a convolution: share of the peak, PyTorch's time."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

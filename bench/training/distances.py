@@ -83,9 +83,11 @@ class Xlac:
             self.trainer.restore({**self.trainer.state(), **cast(weights, dtype)})
 
     def step(self, given: Arrays) -> float:
+        """Trains on a batch; returns the loss."""
         return self.trainer.step(**given)["loss"]
 
     def weights(self) -> Arrays:
+        """The weights in float64, by name."""
         return {n: a.astype(np.float64) for n, a in self.trainer.weights().items()}
 
 
@@ -102,6 +104,7 @@ class Eager:
         self.loss: Callable[..., Any] = lambda given: network(ops, self.tensors, **given)
 
     def step(self, given: Arrays) -> float:
+        """Trains on a batch; returns the loss."""
         self.optimizer.zero_grad()
         found = self.loss({name: torch.from_numpy(array) for name, array in given.items()})
         found.backward()
@@ -109,6 +112,7 @@ class Eager:
         return float(found.detach())
 
     def weights(self) -> Arrays:
+        """The weights in float64, by name."""
         return {n: t.detach().numpy().astype(np.float64) for n, t in self.tensors.items()}
 
 
@@ -176,6 +180,7 @@ def measured(name: str, asked: argparse.Namespace) -> str:
 
 
 def main() -> None:
+    """Prints how far the weights of each model are from those of float64."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

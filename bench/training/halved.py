@@ -110,6 +110,7 @@ def told(row: str, share: float, bursts: int, seconds: float) -> str:
 
 
 def main() -> None:
+    """Prints a row for each model: steps within a part of the memory, and without a limit."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

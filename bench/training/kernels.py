@@ -146,6 +146,7 @@ HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
 
 def main() -> None:
+    """Prints each gradient kernel beside the forward one and the peers."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

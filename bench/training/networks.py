@@ -13,16 +13,20 @@ Weights = Mapping[str, Any]
 
 
 def digits(ops: Any, w: Weights, x: Any, y: Any) -> Any:
+    """The loss of a classifier with one hidden layer."""
     return ops.cross_entropy(ops.linear(ops.relu(ops.linear(x, w, "h1")), w, "out"), y)
 
 
 def mlp(ops: Any, w: Weights, x: Any, y: Any) -> Any:
+    """The loss of a classifier with two hidden layers."""
     for name in ("h1", "h2"):
         x = ops.relu(ops.linear(x, w, name))
     return ops.cross_entropy(ops.linear(x, w, "out"), y)
 
 
 def lstm(ops: Any, w: Weights, x: Any, y: Any) -> Any:
+    """The mean square error of an LSTM's results along time."""
+
     def cell(carry: Any, x_t: Any) -> Any:
         h, c = carry
         gates = ops.linear(x_t, w, "rnn.gx") + ops.linear(h, w, "rnn.gh")
@@ -37,6 +41,7 @@ def lstm(ops: Any, w: Weights, x: Any, y: Any) -> Any:
 
 
 def dlrm(ops: Any, w: Weights, dense: Any, ids: Any, y: Any) -> Any:
+    """The square error of a recommendation model: dense features, embeddings, their products."""
     d = ops.relu(ops.linear(ops.relu(ops.linear(dense, w, "d1")), w, "d2"))
     both = ops.concat([d[:, None], ops.embedding(ids, w["table.weight"])], 1)
     pairs = both @ both.swapaxes(1, 2)
@@ -46,6 +51,8 @@ def dlrm(ops: Any, w: Weights, dense: Any, ids: Any, y: Any) -> Any:
 
 
 def resnet18_cifar(ops: Any, w: Weights, x: Any, y: Any) -> Any:
+    """The loss of ResNet-18 for 32x32 images."""
+
     def unit(x: Any, path: str, at: str, stride: int = 1, pad: int = 1) -> Any:
         return ops.batch_norm(ops.conv(x, w[f"{path}c{at}.weight"], stride, pad), w, f"{path}n{at}")
 
@@ -59,6 +66,8 @@ def resnet18_cifar(ops: Any, w: Weights, x: Any, y: Any) -> Any:
 
 
 def resnet50(ops: Any, w: Weights, x: Any, y: Any) -> Any:
+    """The loss of ResNet-50."""
+
     def unit(x: Any, path: str, at: str, stride: int = 1, pad: int = 0) -> Any:
         return ops.batch_norm(ops.conv(x, w[f"{path}c{at}.weight"], stride, pad), w, f"{path}n{at}")
 
@@ -73,6 +82,8 @@ def resnet50(ops: Any, w: Weights, x: Any, y: Any) -> Any:
 
 
 def mobilenet_v2(ops: Any, w: Weights, x: Any, y: Any) -> Any:
+    """The loss of MobileNetV2."""
+
     def unit(
         x: Any, path: str, k: int = 1, stride: int = 1, groups: int = 1, act: bool = True
     ) -> Any:
@@ -103,6 +114,7 @@ def mobilenet_v2(ops: Any, w: Weights, x: Any, y: Any) -> Any:
 
 
 def bert_layer(ops: Any, w: Weights, x: Any, y: Any) -> Any:
+    """The loss on top of one encoder layer of BERT."""
     parts = [ops.linear(x, w, name) for name in "qkv"]
     x = ops.norm(x + ops.linear(ops.attention(*parts, 12, False), w, "o"), w, "n1")
     x = ops.norm(x + ops.linear(ops.gelu(ops.linear(x, w, "up")), w, "down"), w, "n2")
@@ -110,6 +122,7 @@ def bert_layer(ops: Any, w: Weights, x: Any, y: Any) -> Any:
 
 
 def gpt_small(ops: Any, w: Weights, ids: Any, y: Any) -> Any:
+    """The loss of a decoder on the next tokens."""
     x = ops.embedding(ids, w["token"]) + w["place"]
     for number in range(sum(name.endswith("n1.weight") for name in w)):
         path = f"blocks.{number}"
@@ -123,6 +136,8 @@ def gpt_small(ops: Any, w: Weights, ids: Any, y: Any) -> Any:
 
 
 def unet(ops: Any, w: Weights, x: Any, y: Any) -> Any:
+    """The loss of a U-Net, pixel by pixel."""
+
     def pair(x: Any, path: str) -> Any:
         for name in ("c1", "c2"):
             at = f"{path}.{name}"

@@ -37,10 +37,12 @@ class StepRow:
 
 
 def images(batch: int, size: int, classes: int) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Shapes of images and labels, each with the number of classes (0: floats)."""
     return {"x": ((batch, 3, size, size), 0), "y": ((batch,), classes)}
 
 
 def momentum(lr: float, decay: float) -> tuple[str, Mapping[str, float]]:
+    """SGD with momentum 0.9: its name in PyTorch, and its options."""
     return "SGD", {"lr": lr, "momentum": 0.9, "weight_decay": decay}
 
 

@@ -78,6 +78,7 @@ class Session:
         return json.loads(line)
 
     def close(self) -> None:
+        """Ends the contender's process."""
         assert self.process.stdin
         self.process.stdin.close()
         self.process.wait()
@@ -143,6 +144,7 @@ def mean_of_best(records: list[dict[str, Any]], kind: str) -> float:
 
 
 def main() -> None:
+    """Measures the steps of the rows that are asked for and prints the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

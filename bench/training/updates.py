@@ -11,6 +11,7 @@ Tensors = dict[str, Any]
 
 
 def nothing(weights: Tensors) -> Any:
+    """The state of SGD before the first step: zeros in the shapes of the weights."""
     return {name: jnp.zeros_like(w) for name, w in weights.items()}
 
 
@@ -23,18 +24,21 @@ def sgd(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
 ) -> Any:
+    """The next weights and momentum of SGD."""
     gradients = {n: g + weight_decay * weights[n] for n, g in gradients.items()}
     kept = {n: momentum * kept[n] + g for n, g in gradients.items()} if momentum else {}
     return {n: w - lr * (kept or gradients)[n] for n, w in weights.items()}, kept
 
 
 def moments(weights: Tensors) -> Any:
+    """The state of Adam before the first step: both moments and the count."""
     return nothing(weights), nothing(weights), jnp.zeros((), jnp.float32)
 
 
 def adam(
     weights: Tensors, gradients: Tensors, kept: Any, *, lr: float, weight_decay: float = 0.0
 ) -> Any:
+    """The next weights and moments of Adam."""
     first, second, count = kept
     count = count + 1
     first = {n: 0.9 * first[n] + 0.1 * g for n, g in gradients.items()}
