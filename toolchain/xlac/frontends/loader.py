@@ -59,7 +59,7 @@ def load(
         checkpoint("reading the model")
         without = {} if weights or _reader(source) != SPECS else {"weights": False}
         with needed(f"'{opened.name}'" if isinstance(opened, Path) else "this model"):
-            found: Model = reader.load(
+            model: Model = reader.load(
                 opened,
                 dims=dims,
                 params=params,
@@ -67,7 +67,7 @@ def load(
                 training=training,
                 **without,
             )
-    return as_precise(replace(found, graph=spread(found.graph)), precision)
+    return as_precise(replace(model, graph=spread(model.graph)), precision)
 
 
 def as_precise(model: Model, precision: str) -> Model:

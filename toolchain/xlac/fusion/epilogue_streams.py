@@ -64,7 +64,7 @@ def _streams(
     nodes: Sequence[Node], inside: set[Node], size: int, floats: Callable[[Node], bool]
 ) -> set[Node]:
     """The values of so many elements in memory that some nodes need and that are not `inside`."""
-    found: set[Node] = set()
+    streamed: set[Node] = set()
     seen, stack = set(inside), [i for n in nodes for i in n.inputs]
     while stack:
         node = stack.pop()
@@ -74,5 +74,5 @@ def _streams(
         if floats(node):
             stack += node.inputs
         elif cost.elements(node) == size:
-            found.add(node)
-    return found
+            streamed.add(node)
+    return streamed

@@ -85,8 +85,8 @@ def evaluate(
         return (inputs[0][attributes(node.op)["index"]],)
     arrays = [results[0] for results in inputs]
     with np.errstate(all="ignore"):
-        found = _op(node, float64).evaluate(*_down(node, arrays, float64))
-    results = found if isinstance(found, tuple) else (found,)
+        returned = _op(node, float64).evaluate(*_down(node, arrays, float64))
+    results = returned if isinstance(returned, tuple) else (returned,)
     return tuple(_up(a, float64) for a in results)
 
 

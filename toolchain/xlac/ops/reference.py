@@ -102,10 +102,10 @@ def describe(op: type[Op], mark: str = "") -> str:
     lines.append(f"- operands: {', '.join(map(operand, op.operands)) or 'none'}")
     attributes = [f"  - `{name}`: {text}" for name, text in attribute_texts(op).items()]
     lines += ["- attributes:", *attributes] if attributes else ["- attributes: none"]
-    if op.parameters is not Op.parameters and (found := learned(op)):
+    if op.parameters is not Op.parameters and (tensors := learned(op)):
         lines += [
             "- learned, after the operands:",
-            *(f"  - `{name}`: {type}" for name, type in found.items()),
+            *(f"  - `{name}`: {type}" for name, type in tensors.items()),
         ]
     if (example := example_of(op)) is not None:
         lines.append(f"- example: {example}")
@@ -128,7 +128,7 @@ def operand(name: str) -> str:
 def attribute_texts(op: type[Op]) -> dict[str, str]:
     """The type and default of each attribute."""
     hints = typing.get_type_hints(op)
-    found = {}
+    texts = {}
     for f in fields(op):
         default = (
             f.default
@@ -138,8 +138,8 @@ def attribute_texts(op: type[Op]) -> dict[str, str]:
             else MISSING
         )
         text = type_text(hints[f.name])
-        found[f.name] = text if default is MISSING else f"{text} = {value_text(default)}"
-    return found
+        texts[f.name] = text if default is MISSING else f"{text} = {value_text(default)}"
+    return texts
 
 
 def type_text(hint: Any) -> str:
@@ -195,11 +195,11 @@ def learned(op: type[Op]) -> Mapping[str, Type]:
     made = op(**sample.attributes)
     for count in range(len(sample.inputs), 0, -1):
         try:
-            found = made.parameters(*sample.inputs[:count])
+            tensors = made.parameters(*sample.inputs[:count])
         except (ValueError, TypeError, IndexError):
             continue
-        if len(found) + count == len(sample.inputs):
-            return found
+        if len(tensors) + count == len(sample.inputs):
+            return tensors
     return {}
 
 

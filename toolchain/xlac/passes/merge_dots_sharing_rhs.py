@@ -56,15 +56,15 @@ def joined(graph: Graph, limits: MergeDotsSharingRhsPass, trace: Trace, near: in
 
 def by_matrix(graph: Graph, most: int, near: int) -> list[list[Node]]:
     """Products of few rows that read the same large matrix and differ in nothing but the values."""
-    found: dict[object, list[Node]] = {}
+    products_by_matrix: dict[object, list[Node]] = {}
     for node in graph.nodes():
         if not isinstance(node.op, Dot) or node.op.batch_lhs:
             continue
         left, right = node.inputs
         rows = node.op.rows(left.type, right.type)
         if isinstance(rows, int) and rows <= most and right.type.nbytes > near:
-            found.setdefault((node.op, left.types, right), []).append(node)
-    return [products for products in found.values() if len(products) > 1]
+            products_by_matrix.setdefault((node.op, left.types, right), []).append(node)
+    return [products for products in products_by_matrix.values() if len(products) > 1]
 
 
 def levels(graph: Graph, products: Sequence[Node]) -> list[list[Node]]:
@@ -72,12 +72,12 @@ def levels(graph: Graph, products: Sequence[Node]) -> list[list[Node]]:
     of each other.
     """
     wanted, depth = set(products), dict[Node, int]()
-    found: dict[int, list[Node]] = {}
+    products_by_depth: dict[int, list[Node]] = {}
     for node in graph.nodes():
         depth[node] = max((depth[i] for i in node.inputs), default=0) + (node in wanted)
         if node in wanted:
-            found.setdefault(depth[node], []).append(node)
-    return list(found.values())
+            products_by_depth.setdefault(depth[node], []).append(node)
+    return list(products_by_depth.values())
 
 
 def together(graph: Graph, products: Sequence[Node]) -> Graph:

@@ -77,10 +77,10 @@ def chain(node: Node) -> list[Node]:
     """The concatenation that a node is a view of, and the views between them; nothing where it is
     none.
     """
-    found = [node]
-    while isinstance(found[-1].op, Reshape | Transpose):
-        found += found[-1].inputs
-    return found[::-1] if isinstance(found[-1].op, Concat) else []
+    views = [node]
+    while isinstance(views[-1].op, Reshape | Transpose):
+        views += views[-1].inputs
+    return views[::-1] if isinstance(views[-1].op, Concat) else []
 
 
 def by_parts(node: Node, most: int) -> Node | None:
@@ -110,8 +110,8 @@ def by_parts(node: Node, most: int) -> Node | None:
         return None
     if axis not in op.contract_rhs:
         free = op.free(left.type.rank, right.type.rank)[1]
-        found = [Node.of(op, left, part, origin=node.origin) for part in parts]
-        return build.concat(found, node.type.rank - len(free) + free.index(axis))
+        products = [Node.of(op, left, part, origin=node.origin) for part in parts]
+        return build.concat(products, node.type.rank - len(free) + free.index(axis))
     if node.type.dtype.is_half:
         return None  # each part would be rounded
     along, ends = op.contract_lhs[op.contract_rhs.index(axis)], list(accumulate(sizes, initial=0))

@@ -73,10 +73,10 @@ class MixedPrecision:
 
     def _body(self, body: Graph) -> Graph:
         names, roots = list(body.outputs), list(body.outputs.values())
-        found = MixedPrecision(self.half).nodes(roots)
-        if all(a is b for a, b in zip(found, roots, strict=True)):
+        results = MixedPrecision(self.half).nodes(roots)
+        if all(a is b for a, b in zip(results, roots, strict=True)):
             return body
-        return Graph(body.name, body.inputs, dict(zip(names, found, strict=True)))
+        return Graph(body.name, body.inputs, dict(zip(names, results, strict=True)))
 
     def _mixed(self, node: Node, inputs: list[Node]) -> Node:
         """The node in the precision that the rules give its operation."""
@@ -86,8 +86,8 @@ class MixedPrecision:
         if floats != {DType.F32} or mnemonic in WIDE:
             return self._in_old_types(node, inputs)
         if mnemonic in BACK:
-            found = self._in_old_types(node, inputs)
-            return _cast(found, inputs[0].type.dtype)
+            computed = self._in_old_types(node, inputs)
+            return _cast(computed, inputs[0].type.dtype)
         if mnemonic in PRODUCTS:
             return _with_operands(node, [self._operand(i, self.half) for i in inputs])
         met = {i.type.dtype for i in inputs if i.type.dtype.is_float and not _weak(i)}

@@ -130,12 +130,12 @@ def turns(survey: Survey, crossed: Run, inner: Run, lanes: int) -> bool:
 def _columns(survey: Survey, crossed: Run, inner: Run) -> int:
     """The number of accesses whose neighbours along `crossed` are close, and far along `inner`."""
     along, across = crossed.axes[-1], inner.axes[-1]
-    found = 0
+    count = 0
     for one in survey.accesses:
         step, far = one.strides[along], one.strides[across]
         close = isinstance(step, int) and 1 <= step <= APART
-        found += close and far not in (-1, 0, 1) and not one.opaque
-    return found
+        count += close and far not in (-1, 0, 1) and not one.opaque
+    return count
 
 
 def check(schedule: ElementwiseSchedule, jobs: Surveyed, target: Target) -> None:

@@ -83,8 +83,8 @@ def choose(rows: Rows) -> ReductionSchedule:
             kept = [*kept, pieces_of(vector.extent, chunk)]
         each *= chunk or vector.usual
     threads = share(target, kept, each)
-    found = tuple(_kept(rows)) if by_row else ()
-    return RowReductionSchedule(axes, number, lanes, unroll, join, chunk, threads, found)
+    kept_values = tuple(_kept(rows)) if by_row else ()
+    return RowReductionSchedule(axes, number, lanes, unroll, join, chunk, threads, kept_values)
 
 
 def operations(rows: Rows) -> int:
@@ -121,7 +121,7 @@ def _kept(rows: Rows) -> list[KeptValue]:
     """Values kept between passes on the stack, or in a row of an output if the stack is
     too small.
     """
-    found: list[KeptValue] = []
+    kept: list[KeptValue] = []
     borrowed: set[Node] = set()
     size = upper_bound(rows.space.count)
     for one in rows.plan.passes:
@@ -131,14 +131,14 @@ def _kept(rows: Rows) -> list[KeptValue]:
             value = rows.group.nodes.index(node)
             if nbytes <= room:
                 room -= nbytes
-                found.append(KeptValue(value, None))
+                kept.append(KeptValue(value, None))
                 continue
             for output in rows.plan.passes[-1].stores:
                 if output not in borrowed and holds(rows, output, node):
                     borrowed.add(output)
-                    found.append(KeptValue(value, rows.group.outputs.index(output)))
+                    kept.append(KeptValue(value, rows.group.outputs.index(output)))
                     break
-    return found
+    return kept
 
 
 def holds(rows: Rows, output: Node, node: Node) -> bool:

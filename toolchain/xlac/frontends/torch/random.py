@@ -38,10 +38,10 @@ class Randomness:
             self.seed = self._state = build.param(
                 self.name, DType.U64, (3,), origin=Origin(self.name)
             )
-        self._state, found = build.results(
+        self._state, drawn = build.results(
             Node.of(RngBits("philox", tuple(shape), dtype), self._state)
         )
-        return found
+        return drawn
 
     def uniform(self, shape: Sequence[Dim], dtype: DType) -> Node:
         """Numbers in [0, 1): multiples of 2^-24, of 2^-53 for f64, or of the type's epsilon for

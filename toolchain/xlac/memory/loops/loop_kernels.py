@@ -80,21 +80,21 @@ class _Merger:
 
     def steps(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """Steps in order, with merged loops."""
-        found: list[Step] = []
+        merged: list[Step] = []
         for step in steps:
             match step:
                 case Repeat() | While():
-                    found += self.loop(step)
+                    merged += self.loop(step)
                 case Branch(branches=branches):
                     step = replace(step, branches=tuple(map(self.steps, branches)))
-                    found.append(step)
+                    merged.append(step)
                 case Choice(cases=cases, otherwise=otherwise):
                     cases = tuple(replace(c, steps=self.steps(c.steps)) for c in cases)
-                    found.append(replace(step, cases=cases, otherwise=self.steps(otherwise)))
+                    merged.append(replace(step, cases=cases, otherwise=self.steps(otherwise)))
                 case _:
-                    found.append(step)
+                    merged.append(step)
             self.written |= {a.slot for a in arguments((step,))}
-        return tuple(found)
+        return tuple(merged)
 
     def loop(self, step: Repeat | While) -> tuple[Step, ...]:
         """A loop as a kernel, or the loop with those inside it merged."""
@@ -122,15 +122,15 @@ class _Merger:
 
 def _pays(step: Repeat | While) -> bool:
     """Whether a loop may be merged, and its launches take a part of its time that is worth it."""
-    found = _Estimate()
+    estimate = _Estimate()
     if isinstance(step, While):
-        found.add((*step.condition, *step.body), 1.0)
+        estimate.add((*step.condition, *step.body), 1.0)
     else:
-        found.add(step.body, 1.0)
+        estimate.add(step.body, 1.0)
     return (
-        found.allowed
-        and found.statements <= MOST_STATEMENTS
-        and found.launches * LAUNCH >= WORTH * found.time
+        estimate.allowed
+        and estimate.statements <= MOST_STATEMENTS
+        and estimate.launches * LAUNCH >= WORTH * estimate.time
     )
 
 

@@ -59,8 +59,8 @@ class Cholesky(Composite):
         half = build.mul(
             build.add(build.apply1("tril", both), build.apply1("tril", both, k=-1)), 0.5
         )
-        found = product(low, half)
-        return [found if self.lower else swapped(found)]
+        moved = product(low, half)
+        return [moved if self.lower else swapped(moved)]
 
     def expand(self, *inputs: Node) -> Node:
         (a,) = inputs
@@ -71,8 +71,8 @@ class Cholesky(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes = ((1, 1), (0, 2, 2), (3, 1, 1), (0, 0), (2, 0, 0))
-        found = [Sample((Type(DType.F32, s),), {}, ("positive",)) for s in shapes]
-        return [*found, Sample((Type(DType.F64, (1, 1)),), {"lower": False}, ("positive",))]
+        samples = [Sample((Type(DType.F32, s),), {}, ("positive",)) for s in shapes]
+        return [*samples, Sample((Type(DType.F64, (1, 1)),), {"lower": False}, ("positive",))]
 
 
 def factored(a: Node) -> Node:

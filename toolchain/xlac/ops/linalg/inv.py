@@ -43,5 +43,5 @@ class Inv(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes = ((4, 4), (1, 1), (2, 3, 3), (0, 2, 2), (0, 0))
-        found = [Sample((Type(DType.F32, s),), {}) for s in shapes]
-        return [*found, Sample((Type(DType.F64, (5, 5)),), {})]
+        samples = [Sample((Type(DType.F32, s),), {}) for s in shapes]
+        return [*samples, Sample((Type(DType.F64, (5, 5)),), {})]

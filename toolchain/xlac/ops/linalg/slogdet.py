@@ -61,5 +61,5 @@ class Slogdet(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [Sample((Type(DType.F32, s),), {}) for s in SHAPES]
-        return [*found, Sample((Type(DType.F64, (5, 5)),), {})]
+        samples = [Sample((Type(DType.F32, s),), {}) for s in SHAPES]
+        return [*samples, Sample((Type(DType.F64, (5, 5)),), {})]

@@ -47,11 +47,11 @@ class Solve(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes = ((4, 4), (1, 1), (2, 3, 3), (0, 2, 2), (0, 0), (2, 2))
-        found = [
+        samples = [
             _case(shape, columns, DType.F32)
             for shape, columns in zip(shapes, (2, 3, 1, 2, 2, 0), strict=True)
         ]
-        return [*found, _case((5, 5), 2, DType.F64)]
+        return [*samples, _case((5, 5), 2, DType.F64)]
 
 
 def _case(shape: tuple[int, ...], columns: int, dtype: DType) -> Sample:

@@ -98,9 +98,9 @@ class TriangularSolve(Composite):
             {"left": n & 1 > 0, "lower": n & 2 > 0, "unit": n & 4 > 0, "transpose": n & 8 > 0}
             for n in (0, 1, 2, 3, 9, 11, 3 + 8)
         ]
-        found = [case((3, 3), (3, 2) if g["left"] else (2, 3), **g) for g in flags]
+        samples = [case((3, 3), (3, 2) if g["left"] else (2, 3), **g) for g in flags]
         return [
-            *found,
+            *samples,
             case((2, 3, 3), (2, 3, 1)),
             case((1, 1), (1, 4)),
             case((0, 2, 2), (0, 2, 3)),

@@ -112,12 +112,12 @@ class Dct(Transform):
             ((8,), 0), ((7,), 0), ((1,), 0), ((2, 2), 1), ((3, 5), -1), ((6, 3), 0), ((0, 4), 1),
             ((2, 96, 2), 1),
         ]  # fmt: skip
-        found = [
+        samples = [
             Sample((Type(DType.F32, s),), {"axis": a, "form": form, "ortho": ortho})
             for s, a in cases
             for form, ortho in ((2, False), (3, False), (2, True), (3, True))
         ]
-        return [*found, Sample((Type(DType.F64, (10,)),), {})]
+        return [*samples, Sample((Type(DType.F64, (10,)),), {})]
 
 
 def _interleaved(even: Node, odd: Node) -> Node:

@@ -95,8 +95,8 @@ class Fft(Transform):
             build.like(0.0, x) if t is None else t
             for x, t in zip(node.inputs, tangents, strict=True)
         ]
-        found = Node.of(self, *changes)
-        return [pick(found, n) for n in (0, 1)]
+        change = Node.of(self, *changes)
+        return [pick(change, n) for n in (0, 1)]
 
     def transposed(
         self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
@@ -104,10 +104,10 @@ class Fft(Transform):
         """The matrix is symmetric, so that the transpose is the transform of conjugates."""
         type = node.inputs[0].type
         cts = [build.full(0.0, type.shape, type.dtype) if c is None else c for c in cotangents]
-        found = Node.of(Fft(self.axis, not self.inverse), *cts)
+        transform = Node.of(Fft(self.axis, not self.inverse), *cts)
         size = float(max(1, self.along(type)))
         share = 1 / size if self.inverse else size
-        return [build.mul(pick(found, n), share) if on else None for n, on in enumerate(linear)]
+        return [build.mul(pick(transform, n), share) if on else None for n, on in enumerate(linear)]
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         real, imaginary = inputs
@@ -121,10 +121,10 @@ class Fft(Transform):
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         if 0 in arrays[0].shape:
             return arrays
-        found = (np.fft.ifft if self.inverse else np.fft.fft)(
+        spectrum = (np.fft.ifft if self.inverse else np.fft.fft)(
             arrays[0] + 1j * arrays[1], axis=self.axis
         )
-        return found.real.astype(arrays[0].dtype), found.imag.astype(arrays[0].dtype)
+        return spectrum.real.astype(arrays[0].dtype), spectrum.imag.astype(arrays[0].dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -133,5 +133,7 @@ class Fft(Transform):
             ((0, 4), 1, False), ((4, 0), 1, True), ((3, 1), 1, True), ((64,), 0, False),
             ((2, 48, 3), 1, True), ((2, 149), 1, False), ((394, 2), 0, True),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),) * 2, {"axis": a, "inverse": i}) for s, a, i in cases]
-        return [*found, Sample((Type(DType.F64, (6,)),) * 2, {})]
+        samples = [
+            Sample((Type(DType.F32, s),) * 2, {"axis": a, "inverse": i}) for s, a, i in cases
+        ]
+        return [*samples, Sample((Type(DType.F64, (6,)),) * 2, {})]

@@ -76,8 +76,8 @@ class Rfft(Transform):
         """
         size, axis = self.along(x.type), normal_axis(self.axis, x.type.rank)
         pairs = [self.columns(build.cut(x, axis, first, size, 2)) for first in (0, 1)]
-        found = transformed(stacked(pairs[0], pairs[1], axis=0), DftForm(False))
-        real, imaginary = parts_of(found, axis=0)
+        spectrum = transformed(stacked(pairs[0], pairs[1], axis=0), DftForm(False))
+        real, imaginary = parts_of(spectrum, axis=0)
         ends = [build.cut(p, 0, 0, 1) for p in (real, imaginary)]
         here = [build.concat([p, e], 0) for p, e in zip((real, imaginary), ends, strict=True)]
         there = [build.apply1("flip", p, axis=0) for p in here]
@@ -94,8 +94,8 @@ class Rfft(Transform):
         return [build.add(e, t) for e, t in zip(even, turned, strict=True)]
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        found = np.fft.rfft(arrays[0], axis=self.axis)
-        return found.real.astype(arrays[0].dtype), found.imag.astype(arrays[0].dtype)
+        spectrum = np.fft.rfft(arrays[0], axis=self.axis)
+        return spectrum.real.astype(arrays[0].dtype), spectrum.imag.astype(arrays[0].dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -103,8 +103,8 @@ class Rfft(Transform):
             ((8,), 0), ((7,), 0), ((1,), 0), ((2, 2), 1), ((3, 5), -1), ((6, 3), 0), ((0, 4), 1),
             ((2, 96, 2), 1), ((298,), 0),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {"axis": a}) for s, a in cases]
-        return [*found, Sample((Type(DType.F64, (10,)),), {})]
+        samples = [Sample((Type(DType.F32, s),), {"axis": a}) for s, a in cases]
+        return [*samples, Sample((Type(DType.F64, (10,)),), {})]
 
 
 @declare
@@ -179,8 +179,8 @@ class Irfft(Transform):
         return parts_of(transformed(x, DftForm(True, 1 / self.length)), axis=0)
 
     def evaluate(self, *arrays: Array) -> Array:
-        found: Array = np.fft.irfft(arrays[0] + 1j * arrays[1], self.length, self.axis)
-        return found.astype(arrays[0].dtype)
+        signal: Array = np.fft.irfft(arrays[0] + 1j * arrays[1], self.length, self.axis)
+        return signal.astype(arrays[0].dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -188,5 +188,5 @@ class Irfft(Transform):
             ((5,), 0, 8), ((4,), 0, 7), ((1,), 0, 1), ((2, 2), 1, 2), ((3, 3), -1, 5),
             ((4, 3), 0, 6), ((0, 3), 1, 4), ((2, 49, 2), 1, 96), ((150,), 0, 298),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),) * 2, {"axis": a, "length": n}) for s, a, n in cases]
-        return [*found, Sample((Type(DType.F64, (6,)),) * 2, {"length": 10})]
+        samples = [Sample((Type(DType.F32, s),) * 2, {"axis": a, "length": n}) for s, a, n in cases]
+        return [*samples, Sample((Type(DType.F64, (6,)),) * 2, {"length": 10})]

@@ -68,8 +68,8 @@ class Panels:
         """The contraction and panels with summed axes merged where the left operand allows; packed
         panels always do.
         """
-        found = merged(c)
-        return found, replace(self, inner=found.inner)
+        contraction = merged(c)
+        return contraction, replace(self, inner=contraction.inner)
 
 
 def merged(c: Contraction) -> Contraction:
@@ -263,16 +263,16 @@ def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -
 def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:
     """Transposes a square of vectors in registers by recursively swapping off-diagonal blocks."""
     lanes = len(rows)
-    found, size = list(rows), lanes // 2
+    swapped, size = list(rows), lanes // 2
     while size:
         stay = tuple(n if not n & size else lanes + n - size for n in range(lanes))
         swap = tuple(n + size if not n & size else lanes + n for n in range(lanes))
         for i in range(lanes):
             if not i & size:
-                pair = (found[i], found[i | size])
-                found[i], found[i | size] = (
+                pair = (swapped[i], swapped[i | size])
+                swapped[i], swapped[i | size] = (
                     builder.let("x", Shuffle(pair, stay)),
                     builder.let("x", Shuffle(pair, swap)),
                 )
         size //= 2
-    return found
+    return swapped

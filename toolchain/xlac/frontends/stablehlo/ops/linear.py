@@ -32,16 +32,16 @@ def fft(site: OperationSite) -> Built:
     if kind != "IRFFT":
         return x.each(_transformed(real, imaginary, axes, kind == "IFFT"))
     real, imaginary = _transformed(real, imaginary, axes[:-1], True)
-    found = build.apply1("irfft", real, imaginary, length=lengths[-1], axis=rank - 1)
-    assert part_of(x.element).dtype is found.type.dtype
-    return found
+    signal = build.apply1("irfft", real, imaginary, length=lengths[-1], axis=rank - 1)
+    assert part_of(x.element).dtype is signal.type.dtype
+    return signal
 
 
 def _transformed(real: Node, imaginary: Node, axes: list[int], inverse: bool) -> tuple[Node, Node]:
     for axis in axes:
-        found = build.apply("fft", real, imaginary, axis=axis, inverse=inverse)
-        assert isinstance(found, tuple)
-        real, imaginary = found
+        transform = build.apply("fft", real, imaginary, axis=axis, inverse=inverse)
+        assert isinstance(transform, tuple)
+        real, imaginary = transform
     return real, imaginary
 
 
