@@ -166,8 +166,8 @@ def device_of(value: Any) -> str:
     try:
         kind, number = device()
     except Exception:  # of the object's own functions, or DLPack has no word for it
-        told = str(getattr(value, "device", ""))
-        return "" if told.startswith("cpu") else told or "a device that DLPack does not know"
+        name = str(getattr(value, "device", ""))
+        return "" if name.startswith("cpu") else name or "a device that DLPack does not know"
     if int(kind) in HOST:
         return ""
     return f"{ELSEWHERE.get(int(kind), f'device kind {int(kind)}')}:{int(number)}"

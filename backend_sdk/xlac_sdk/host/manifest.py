@@ -138,7 +138,7 @@ def listed(folder: Path) -> dict[str, str] | None:
         facts = json.loads(regular(folder / NAME).read_text(encoding="utf-8"))
         if facts.pop("sha256") != digest(facts):
             return None
-        return {inside(name, "files"): str(told) for name, told in facts["files"].items()}
+        return {inside(name, "files"): str(sha256) for name, sha256 in facts["files"].items()}
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return None
 
@@ -193,9 +193,9 @@ def _parsed(file: Path) -> Manifest:
         raise SourceError(
             Diagnostic("XL3014", problem, hint="build it again, or use the xlac that made it")
         )
-    told = facts.pop("sha256", None)
+    stated = facts.pop("sha256", None)
     try:
-        if told != digest(facts):
+        if stated != digest(facts):
             raise _damaged(f"{file} was changed after xlac build wrote it: its own hash differs")
         found: Manifest = _MANIFEST(facts, "")
         _consistent(found, file.parent)

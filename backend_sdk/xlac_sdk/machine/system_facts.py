@@ -110,9 +110,9 @@ def _apple() -> dict[str, int]:
     }
     found = {}
     for name, key in names.items():
-        told = subprocess.run(["sysctl", "-n", key], capture_output=True, text=True, check=False)
-        if told.stdout.strip().isdigit() and int(told.stdout):
-            found[name] = int(told.stdout)
+        answer = subprocess.run(["sysctl", "-n", key], capture_output=True, text=True, check=False)
+        if answer.stdout.strip().isdigit() and int(answer.stdout):
+            found[name] = int(answer.stdout)
     if "l2_bytes" in found:
         found.setdefault("l3_bytes", found["l2_bytes"])
     return found

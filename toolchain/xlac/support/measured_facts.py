@@ -41,8 +41,10 @@ def machine() -> str:
         import platform
 
         facts = [platform.machine(), platform.processor()]
-    told = sorted(system_facts().items())  # of one model, hypervisors tell different sizes
-    return digest(sys.platform, str(sys.maxsize), repr(told), *facts)
+    facts_of_system = sorted(
+        system_facts().items()
+    )  # of one model, hypervisors tell different sizes
+    return digest(sys.platform, str(sys.maxsize), repr(facts_of_system), *facts)
 
 
 def place() -> str | None:

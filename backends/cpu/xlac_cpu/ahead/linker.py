@@ -103,9 +103,11 @@ class OwnLinker:
             try:
                 tool = tool_of(self.machine)
             except UnsupportedError as missing:
-                told = missing.diagnostics[0]
+                diagnostic = missing.diagnostics[0]
                 raise UnsupportedError(
-                    Diagnostic(told.code, f"{told.message} ({error})", hint=told.hint)
+                    Diagnostic(
+                        diagnostic.code, f"{diagnostic.message} ({error})", hint=diagnostic.hint
+                    )
                 ) from None
             other(tool)
         else:
@@ -159,16 +161,16 @@ class Linker:
             for file, image in zip(files, objects, strict=True):
                 file.write_bytes(image)
             linked = Path(folder) / "linked"
-            told = self._run((*map(str, files), *flags), linked)
-            if told and re.search("undefined (symbol|reference)", told):
+            complaint = self._run((*map(str, files), *flags), linked)
+            if complaint and re.search("undefined (symbol|reference)", complaint):
                 for library in self._builtins():
-                    told = self._run((*map(str, files), library, *RAISE, *flags), linked)
-                    if not told:
+                    complaint = self._run((*map(str, files), library, *RAISE, *flags), linked)
+                    if not complaint:
                         break
-            if not told:
+            if not complaint:
                 shutil.copy(linked, made)
-        if told:
-            text = "\n".join(line for line in told.splitlines() if line.strip())[:2000]
+        if complaint:
+            text = "\n".join(line for line in complaint.splitlines() if line.strip())[:2000]
             text = text.replace(folder, "")
             problem = f"{self.command} cannot link this for {self.machine.triple}:\n{text}"
             raise UnsupportedError(
@@ -191,14 +193,14 @@ class Linker:
                 if compiler == "clang"
                 else multilib(self.machine)
             )
-            told = subprocess.run(
+            answer = subprocess.run(
                 [compiler, *flags, "-print-libgcc-file-name"],
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            if told.returncode == 0 and Path(told.stdout.strip()).is_file():
-                yield told.stdout.strip()
+            if answer.returncode == 0 and Path(answer.stdout.strip()).is_file():
+                yield answer.stdout.strip()
 
 
 def find(machine: Machine) -> OwnLinker | Linker:

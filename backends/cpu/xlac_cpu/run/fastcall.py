@@ -218,8 +218,8 @@ def _plan(
         kept += [descr, name]
         at += len(slot.shape)
     specs = (ctypes.c_uint64 * max(1, len(words)))(*words)
-    told = sources(program.inputs)
-    facts = [(*told[s.name], s.min, s.max, s.multiple_of) for s in program.sizes]
+    axes_of_sizes = sources(program.inputs)
+    facts = [(*axes_of_sizes[s.name], s.min, s.max, s.multiple_of) for s in program.sizes]
     asked = (ctypes.c_int64 * max(1, 7 * len(facts)))(*(word for fact in facts for word in fact))
     found = (ctypes.c_int64 * max(1, len(facts)))()
     kept += [specs, table, asked, found]

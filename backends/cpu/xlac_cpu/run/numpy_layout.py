@@ -64,13 +64,13 @@ def _at(array: Array, field: str, kind: type[ctypes.c_uint64 | ctypes.c_int32]) 
 def _agrees(array: Array) -> bool:
     """Whether the memory agrees with an array's attributes."""
     flags = array.flags
-    told = 0x0001 * flags.c_contiguous | 0x0100 * flags.aligned | WRITABLE * flags.writeable
+    attributes = 0x0001 * flags.c_contiguous | 0x0100 * flags.aligned | WRITABLE * flags.writeable
     return (
         _at(array, "type", ctypes.c_uint64) == id(type(array))
         and _at(array, "data", ctypes.c_uint64) == array.__array_interface__["data"][0]
         and _at(array, "rank", ctypes.c_int32) == array.ndim
         and _at(array, "descr", ctypes.c_uint64) == id(array.dtype)
-        and _at(array, "flags", ctypes.c_int32) & (DENSE | WRITABLE) == told
+        and _at(array, "flags", ctypes.c_int32) & (DENSE | WRITABLE) == attributes
     )
 
 

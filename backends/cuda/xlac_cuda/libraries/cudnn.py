@@ -115,8 +115,8 @@ class Cudnn:
         name = (self._name(status) or b"").decode(errors="replace") or str(status)
         message = ctypes.create_string_buffer(MOST)
         self._message(message, MOST)
-        told = message.value.decode(errors="replace").strip().splitlines()
-        about = f"{call}: {name}" + (f", {told[-1]}" if told else "")
+        lines = message.value.decode(errors="replace").strip().splitlines()
+        about = f"{call}: {name}" + (f", {lines[-1]}" if lines else "")
         if status in OUT_OF_MEMORY:
             return LimitError(
                 Diagnostic(
@@ -158,8 +158,10 @@ def wanted(least: tuple[int, int]) -> Cudnn:
         return dnn
     old = dnn or next(_loaded(), None)
     if old is not None:
-        told, needed = (".".join(map(str, version)) for version in (old.version, least))
-        problem = f"cuDNN {told} is too old: the program calls that of version {needed} or later"
+        version_here, needed = (".".join(map(str, version)) for version in (old.version, least))
+        problem = (
+            f"cuDNN {version_here} is too old: the program calls that of version {needed} or later"
+        )
         raise UnsupportedError(
             Diagnostic("XL5221", problem, hint=f"a newer nvidia-cudnn-cu13; or {WITHOUT}")
         )

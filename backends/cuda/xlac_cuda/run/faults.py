@@ -75,14 +75,16 @@ class Faults:
                     check=False,
                     timeout=DEADLINE,
                 )
-                told = json.loads(done.stdout)
+                number = json.loads(done.stdout)
             except (OSError, subprocess.SubprocessError, ValueError):
                 return None
         steps = launched(self._program)
-        if not isinstance(told, int) or not 0 <= told < len(steps):
+        if not isinstance(number, int) or not 0 <= number < len(steps):
             return None
         (found,) = error.diagnostics
-        return of_kernel(Diagnostic(found.code, found.message, hint=AGAIN), error.code, steps[told])
+        return of_kernel(
+            Diagnostic(found.code, found.message, hint=AGAIN), error.code, steps[number]
+        )
 
     def _write(self, folder: Path, form: Form, inputs: Mapping[str, Any]) -> None:
         """Writes the program, and the call's arrays."""
@@ -101,8 +103,8 @@ class Faults:
             if name in kept:
                 (folder / str(number)).write_bytes(np.ascontiguousarray(kept[name]).tobytes())
         shapes = [list(shape) for _, shape, _ in given], [list(shape) for _, shape, _ in form.made]
-        told = {"device": self._gpu.index, "inputs": shapes[0], "outputs": shapes[1]}
-        (folder / CALL).write_text(json.dumps(told), encoding="utf-8")
+        facts = {"device": self._gpu.index, "inputs": shapes[0], "outputs": shapes[1]}
+        (folder / CALL).write_text(json.dumps(facts), encoding="utf-8")
 
 
 def _wanted() -> bool:

@@ -170,9 +170,9 @@ def spread(samples: Samples) -> dict[str, Any]:
 
     times = samples.all
     low, median, high = (float(np.percentile(times, at)) * 1e6 for at in (25, 50, 75))
-    told = {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high}
+    statistics = {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high}
     steady = {"spread": samples.spread, "drift": samples.drift}
-    return told | {"best_us": min(times) * 1e6} | steady
+    return statistics | {"best_us": min(times) * 1e6} | steady
 
 
 def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any]:
@@ -226,8 +226,8 @@ def tell_doubts(result: dict[str, Any]) -> None:
 def tell_calls(result: dict[str, Any]) -> None:
     """Prints what a call takes."""
     low, half, high, best = (result[f"{name}_us"] for name in ("p25", "median", "p75", "best"))
-    told = f"{half:.2f} us median, quartiles {low:.2f}–{high:.2f}, best {best:.2f}"
-    click.echo(f"  call      {told}, over {result['calls']} samples")
+    times = f"{half:.2f} us median, quartiles {low:.2f}–{high:.2f}, best {best:.2f}"
+    click.echo(f"  call      {times}, over {result['calls']} samples")
 
 
 def shares(

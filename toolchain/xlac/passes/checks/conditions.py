@@ -142,8 +142,8 @@ def divided(fault: IntegerDivision) -> tuple[Condition, ...]:
     if fault.overflows and dtype.is_signed:
         least = int(np.iinfo(dtype.numpy).min)
         bad = both(build.compare(x, "eq", least), build.compare(y, "eq", -1))
-        told = f"{least} is divided by -1, and no {dtype} holds the quotient"
-        conditions.append(Condition("division", bad, told))
+        message = f"{least} is divided by -1, and no {dtype} holds the quotient"
+        conditions.append(Condition("division", bad, message))
     return tuple(conditions)
 
 
@@ -163,8 +163,8 @@ def overflown(fault: SizeOverflow) -> tuple[Condition, ...]:
         return ()
     value = extent(fault.size)
     bad = build.compare(value, "gt", build.constant(int(np.iinfo(dtype.numpy).max), WIDE))
-    told = f"{fault.what} is {{value}}, and {dtype} holds no such number"
-    return (Condition("sizes", bad, told, value),)
+    message = f"{fault.what} is {{value}}, and {dtype} holds no such number"
+    return (Condition("sizes", bad, message, value),)
 
 
 def both(x: Node, y: Node) -> Node:

@@ -23,9 +23,9 @@ def chunk(
             f"  %w{i} = load {kind}, ptr %a{i}",
         ]
         given.append(f"{kind} %w{i}")
-    told = []
+    recorded = []
     if counter:
-        told = [
+        recorded = [
             f"  %parts.at = getelementptr i64, ptr %frame, i64 {pointers + sizes + 3}",
             "  %parts = load ptr, ptr %parts.at",
             f"  call void @{stamp.PART}(ptr %parts, i64 %begun)",
@@ -39,7 +39,7 @@ def chunk(
         f"  %end = select i1 %short, i64 %after, i64 {stop}",
         *([f"  %begun = call i64 @{counter}()"] if counter else []),
         f"  call void @{symbol}({', '.join([*given[:-3], 'i64 %begin', 'i64 %end'])})",
-        *told,
+        *recorded,
         "  ret void",
     ]
     if stop_checks:
