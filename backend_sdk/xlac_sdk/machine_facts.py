@@ -14,7 +14,7 @@ from typing import Any
 
 from xlac_sdk.support.hashing import blake2b
 
-MEASURED = ("l2_part", "l2_rate", "l3_rate", "memory_rate", "apart_penalty", "stride_penalty")
+MEASURED = ("l2_part", "l2_rate", "l3_rate", "memory_rate", "stride_penalty")
 """The facts that are measured where they can be."""
 TRANSFORM = 15  # instructions for a vector of Winograd's transforms, for each point
 PACKED = 4  # times that packing moves a byte of a panel: it reads, turns, writes and reads again

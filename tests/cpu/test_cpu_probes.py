@@ -35,7 +35,7 @@ def test_the_chain_is_computed() -> None:
 def test_every_probe_runs_and_has_a_size() -> None:
     made = probes.probes(MachineFacts())
     names = [probe.name for probe in made.probes]
-    assert names == ["l1", "l2", *PARTS, "rows_apart", "rows_stride", "l3", "memory"]
+    assert names == ["l1", "l2", *PARTS, "rows_stride", "l3", "memory"]
     for probe in made.probes:
         assert 1 << 20 < probe.nbytes <= probes.MOVED and probe.run() in range(1, 1 << 20)
     few = probes.probes(MachineFacts(l3_bytes=512 << 10))

@@ -67,13 +67,12 @@ def test_facts_are_rounded_to_powers_of_the_fourth_root_of_two() -> None:
 
 
 def test_rates_become_facts() -> None:
-    whole = {"l1": 100.0, "l2": 32.0, "l3": 16.0, "memory": 4.0, "rows_apart": 30.0}
+    whole = {"l1": 100.0, "l2": 32.0, "l3": 16.0, "memory": 4.0}
     found = facts({**whole, "rows_stride": 8.0, "l2_whole": 20.0, "l2_most": 28.0, "l2_part": 31.0})
     assert found == {
         "l2_rate": 32.0,
         "l3_rate": 16.0,
         "memory_rate": 4.0,
-        "apart_penalty": rounded(1 / 15),
         "stride_penalty": rounded(3.0),
         "l2_part": rounded(0.84),
     }

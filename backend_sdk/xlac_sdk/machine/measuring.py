@@ -37,8 +37,8 @@ class TimedProbe(NamedTuple):
 class Probes(NamedTuple):
     """What a backend can measure: a chain that takes `chain_cycles` cycles at any clock, and
     probes. Names with a meaning here are `l1`, `l2` (half of it), `l3`, `memory`, those of `PARTS`,
-    and `rows_apart` and `rows_stride` for rows of a panel that is smaller than the second-level
-    cache, any stride and 2^k bytes apart.
+    and `rows_stride` for rows of a panel that is smaller than the second-level cache, 2^k bytes
+    apart.
     """
 
     chain: Callable[[], object]
@@ -127,11 +127,8 @@ def facts(rate: Mapping[str, float]) -> dict[str, float]:
         if name in rate
     }
     if "l2" in rate:
-        found |= {
-            fact: max(rate["l2"] / rate[name] - 1, 2.0**-6)
-            for name, fact in (("rows_apart", "apart_penalty"), ("rows_stride", "stride_penalty"))
-            if name in rate
-        }
+        if "rows_stride" in rate:
+            found["stride_penalty"] = max(rate["l2"] / rate["rows_stride"] - 1, 2.0**-6)
         if PARTS.keys() <= rate.keys():
             holds = (part for name, part in PARTS.items() if rate[name] >= FULL * rate["l2"])
             found["l2_part"] = next(holds, 0.5)

@@ -50,7 +50,7 @@ def probes(facts: MachineFacts) -> Probes:
 
     found = [flat("l1", facts.l1_bytes // 2), flat("l2", whole // 2)]
     found += [flat(name, int(part * whole)) for name, part in PARTS.items()]
-    found += [apart("rows_apart", 2 * block + facts.line_bytes), apart("rows_stride", 4096)]
+    found.append(apart("rows_stride", 4096))
     if facts.l3_bytes >= 4 * whole:
         found.append(flat("l3", max(2 * whole, min(facts.l3_bytes // 4, 8 * whole))))
     found.append(TimedProbe("memory", MOVED, _Turns(held, rows, begin, far)))

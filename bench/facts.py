@@ -1,0 +1,123 @@
+"""How good choices by facts are: products by the facts of this machine, beside those by facts that
+force another choice. `python bench/facts.py [SECONDS]` prints a row for each product: the time of
+every different program, as a multiple of the fastest one's.
+
+A time is the least of many bursts, interleaved; SECONDS (5) go into each product.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from math import exp, log
+from typing import Any
+
+import numpy as np
+
+from xlac.driver import executable, lower
+from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops import build
+from xlac.ops.tensor.leaf import Param
+from xlac.support.measured_facts import kept
+from xlac_sdk.dtypes import DType
+from xlac_sdk.host.registry import find
+from xlac_sdk.target import Request, Target
+
+BACKEND = find("cpu")
+GENERIC = {"apart_penalty": 0.0625, "prefetch_tiles": 4}
+CHOICES: dict[str, dict[str, Any]] = {
+    "shipped": {},
+    "measured": dict(kept()),
+    "generic": GENERIC,
+    "packed": {"apart_penalty": 1000, "stride_penalty": 1000},
+    "in place": {"apart_penalty": 0.001, "stride_penalty": 0.001},
+    "ahead from 1": {"prefetch_tiles": 1},
+    "ahead from 3": {"prefetch_tiles": 3},
+    "never ahead": {"prefetch_tiles": 64},
+}
+SQUARES = (64, 96, 120, 128, 136, 160, 192, 200, 224, 250, 256, 384)
+OTHERS = (
+    (48, 128, 128), (96, 128, 128), (24, 128, 128), (128, 300, 64), (128, 64, 300), (256, 100, 100),
+    (512, 96, 96), (64, 512, 512), (256, 1024, 256), (100, 300, 700),
+)  # fmt: skip
+CONSTANT = (
+    (2, 768, 1024), (4, 768, 1024), (8, 768, 1024), (12, 768, 1024), (8, 768, 3072),
+    (16, 768, 3072), (32, 768, 3072), (16, 3072, 768),
+)  # fmt: skip
+
+
+def product(rows: int, depth: int, columns: int, kind: str) -> tuple[Model, list[Any]]:
+    """The product of random matrices, and what to call it with; a `weight` is constant."""
+    x, w = (
+        Node.of(Param(name, Type(DType.F32, shape), role))
+        for name, shape, role in (("x", (rows, depth), "input"), ("w", (depth, columns), kind))
+    )
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(n.shape).astype(np.float32) for n in (x, w)]
+    y = build.apply1("matmul", x, w)
+    if kind == "weight":
+        return Model(Graph("product", (x,), {"y": y}), {"w": given[1]}), given[:1]
+    return Model(Graph("product", (x, w), {"y": y}), {}), given
+
+
+def programs(model: Model) -> tuple[dict[str, str], dict[str, Callable[..., Any]]]:
+    """By choice, the choice whose program it shares; and the different programs."""
+    base, shared = BACKEND.target(Request()), {}
+    texts: dict[str, str] = {}
+    made: dict[str, Callable[..., Any]] = {}
+    for name, facts in CHOICES.items():
+        hardware = replace(base.hardware, **facts)
+        target: Target = replace(base, hardware=hardware, unmeasured=base.hardware)
+        lowered = lower(model, target)
+        text = repr(BACKEND.emit(lowered.program, target))
+        shared[name] = texts.setdefault(text, name)
+        if shared[name] == name:
+            made[name] = executable(lowered, BACKEND)
+    return shared, made
+
+
+def least(
+    made: dict[str, Callable[..., Any]], given: list[Any], flops: int, seconds: float
+) -> dict[str, float]:
+    """The least seconds of a call of each program."""
+    many = max(1, int(0.004 * 30e9 / flops))
+    found = {name: float("inf") for name in made}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for name, call in made.items():
+            begin = time.perf_counter()
+            for _ in range(many):
+                call(*given)
+            found[name] = min(found[name], (time.perf_counter() - begin) / many)
+    return found
+
+
+def main(seconds: float) -> None:
+    """Prints a row for each product, and the mean regret of each choice."""
+    cases = [(n, n, n, "input") for n in SQUARES] + [(*shape, "input") for shape in OTHERS]
+    cases += [(*shape, "weight") for shape in CONSTANT]
+    regret: dict[str, list[float]] = {name: [] for name in CHOICES}
+    print(f"| product | GF | {' | '.join(CHOICES)} |\n|{'---|' * (2 + len(CHOICES))}")
+    for rows, depth, columns, kind in cases:
+        model, given = product(rows, depth, columns, kind)
+        shared, made = programs(model)
+        flops = 2 * rows * depth * columns
+        took = least(made, given, flops, seconds)
+        best = min(took.values())
+        for name in CHOICES:
+            regret[name].append(took[shared[name]] / best)
+        cells = " | ".join(f"{regret[name][-1]:.2f}" for name in CHOICES)
+        word = " constant" if kind == "weight" else ""
+        shape = f"{rows}×{depth}×{columns}{word}"
+        print(f"| {shape} | {flops / best / 1e9:.0f} | {cells} |", flush=True)
+    means = (f"{exp(sum(map(log, one)) / len(one)):.3f}" for one in regret.values())
+    print(f"| geometric mean | | {' | '.join(means)} |")
+    print(f"| worst | | {' | '.join(f'{max(one):.2f}' for one in regret.values())} |")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 5)
