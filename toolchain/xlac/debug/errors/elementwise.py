@@ -171,6 +171,9 @@ SCALAR: dict[str, Propagates] = {
 }
 """By mnemonic."""
 
+OF_NAN = frozenset(SCALAR) - {"select", "compare"}
+"""Functions that are NaN where an operand is."""
+
 
 def spread(node: Node, inputs: Inputs, value: Array) -> Array | None:
     """The error of a scalar operation's result that comes from its operands."""
@@ -182,4 +185,7 @@ def spread(node: Node, inputs: Inputs, value: Array) -> Array | None:
         return np.full(shape, np.inf) if touched else None
     with np.errstate(all="ignore"):
         found = np.broadcast_to(SCALAR[node.op.mnemonic](node, inputs, value), value.shape)
+    if node.op.mnemonic in OF_NAN and node.type.dtype.is_float:
+        for x in inputs:  # what may be anything may be NaN
+            found = np.where(np.isinf(x.bound), np.inf, found)
     return np.asarray(found)

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from xlac.debug.errors.approximation import Approximation, exact
+from xlac.debug.errors.approximation import LEAST_EXPONENT, Approximation, exact
 from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array, attributes
@@ -89,7 +89,9 @@ def combined(node: Node, inputs: Inputs, value: Array, at: Sequence[int]) -> Arr
             sizes[n] = np.abs(given[n].astype(np.float64)) + inputs[n].bound
         most = _evaluated(node, sizes)
         factors = sum(given[n].size for n in at)  # at most
-        rounded = factors * 2 * unit_roundoff(node.type.dtype) * most
+        dtype = node.type.dtype
+        lost = 2.0 ** LEAST_EXPONENT[dtype.compute] * np.maximum(most, 1)
+        rounded = factors * (2 * unit_roundoff(dtype) * most + lost)
         if exact([inputs[n] for n in at]):
             return np.asarray(rounded)
         return np.asarray(most - np.abs(value) + rounded)

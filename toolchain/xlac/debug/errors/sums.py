@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from xlac.debug.errors.approximation import GREATEST, Approximation, exact
+from xlac.debug.errors.approximation import GREATEST, LEAST_EXPONENT, Approximation, exact
 from xlac.ir.dims import static
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, Op, attributes
@@ -49,6 +49,11 @@ def magnitudes(inputs: Inputs) -> list[Array]:
         size = np.abs(x.value.astype(np.float64)) + x.bound
         found.append(np.where(np.isfinite(size), size, 0.0))
     return found
+
+
+def underflow(node: Node) -> float:
+    """What the products of a sum lose that are denormal, or too small for that."""
+    return _terms(node) * 2.0 ** LEAST_EXPONENT[node.type.dtype.compute]
 
 
 def overflowing(error: Array, total: Array, dtype: DType) -> Array:
@@ -110,7 +115,7 @@ def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
             return np.asarray(op.evaluate(left, right), np.float64)
 
     total = applied(*sizes)
-    found = factor(node, promise, lambda: _terms(node)) * total
+    found = factor(node, promise, lambda: _terms(node)) * total + underflow(node)
     if a.error is not None:
         found = found + applied(a.error, sizes[1])
     if b.error is not None:
