@@ -32,6 +32,17 @@ SAMPLED = """
     nn.functional.hardswish linalg.solve_triangular nn.functional.hardsigmoid
     nn.functional.pad.reflect max_pool2d_with_indices_backward
     """.split()
+
+
+def encoder_layer(x: torch.Tensor) -> torch.Tensor:
+    ones, size = torch.ones, x.shape[-1]
+    qkv, out = (ones(3 * size, size), ones(3 * size)), (ones(size, size), ones(size))
+    norms = [ones(size)] * 4
+    return torch.ops.aten._transformer_encoder_layer_fwd(
+        x, size, 2, *qkv, *out, False, False, 1e-5, *norms, *out, *out
+    )
+
+
 CALLED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "matmul": (torch.matmul, (torch.ones(2, 3), torch.ones(3, 4))),
     "isfinite": (torch.isfinite, (torch.ones(3),)),
@@ -39,6 +50,7 @@ CALLED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda grad, at: torch.ops.aten.embedding_dense_backward(grad, at, 5, -1, False),
         (torch.ones(3, 4), torch.ones(3, dtype=torch.int64)),
     ),
+    "an encoder layer": (encoder_layer, (torch.ones(2, 3, 8),)),
 }
 """What PyTorch's samples have only in its decomposed form."""
 
@@ -69,13 +81,21 @@ def graphs() -> Iterator[Graph]:
 
 
 def with_open_size() -> Iterator[Graph]:
-    """A value of a size that is open: it is read when the program runs."""
-    exported = torch.export.export(
-        SizeOf(), (torch.ones(3),), dynamic_shapes=({0: torch.export.Dim("n")},)
-    )
+    """A value of a size that is open, which is read when the program runs; and a branch."""
     from xlac.frontends.torch.exported import imported
 
-    yield imported(exported).model.graph
+    for module in (SizeOf(), Branch()):
+        exported = torch.export.export(
+            module, (torch.ones(3),), dynamic_shapes=({0: torch.export.Dim("n")},)
+        )
+        yield imported(exported).model.graph
+
+
+class Branch(torch.nn.Module):
+    """A sine or a cosine."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
 
 
 class SizeOf(torch.nn.Module):

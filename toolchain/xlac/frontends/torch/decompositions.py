@@ -10,6 +10,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
 from xlac.frontends.torch import families
+from xlac.frontends.torch.families.math.lists import one_by_one
 from xlac.frontends.torch.own_operations import without_indices
 from xlac.frontends.torch.table import BUILDERS
 
@@ -25,7 +26,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         torch.ops.aten.max_pool2d_with_indices_backward,
         torch.ops.aten.max_pool3d_with_indices_backward,
     )
-    return ways | {pool.default: without_indices for pool in pools}
+    return ways | {pool.default: without_indices for pool in pools} | one_by_one()
 
 
 def export_decompositions() -> Any:

@@ -23,7 +23,7 @@ from xlac.frontends.torch.fx_nodes import (
 )
 from xlac.frontends.torch.random import Randomness
 from xlac.frontends.torch.sizes import Sizes
-from xlac.frontends.torch.strided import strided
+from xlac.frontends.torch.strided import scattered, strided
 from xlac.frontends.torch.table import BUILDERS, AtenCall, located
 from xlac.frontends.torch.tensors import DTYPES, array_of
 from xlac.ir.graph import Node
@@ -43,6 +43,8 @@ CHECKS = {
     "aten.sym_constrain_range_for_size.default",
 }
 """Assertions that are dropped: bounds of sizes are checked when the program is called."""
+
+SCATTERS = ("aten.as_strided_scatter.default", "prims.as_strided_scatter.default")
 
 Values = dict[FxNode, Any]
 
@@ -113,6 +115,8 @@ class FxImporter:
             return self._higher_order(node, operation, args)
         if operation in ("aten.as_strided.default", "aten.as_strided_copy.default"):
             args = strided(node, args, values, self.sizes)
+        if operation in SCATTERS:
+            args = scattered(node, args, self.sizes)
         builder = BUILDERS.get(operation)
         if builder is None:
             raise NotExpressible("xlac has no counterpart of it")

@@ -1,4 +1,4 @@
-"""Arguments of `as_strided`, which addresses memory: here there are only values."""
+"""Arguments of `as_strided` and its kin, which address memory: here there are only values."""
 
 from __future__ import annotations
 
@@ -36,3 +36,19 @@ def strided(node: FxNode, args: Any, values: Mapping[FxNode, Any], sizes: Sizes)
     if isinstance(at, int) and (at < 0 or (isinstance(last, int) and last >= number(meta.numel()))):
         raise NotExpressible("it reads memory outside of the tensor that it is given")
     return [whole if perm is None else build.transpose(whole, perm), size, stride, at]
+
+
+def scattered(node: FxNode, args: Any, sizes: Sizes) -> list[Any]:
+    """The arguments of as_strided_scatter, its tensor in memory order, with the order of its axes
+    there (None: as they are). Raises NotExpressible.
+    """
+    x, source, size, stride, *offset = args
+    meta = node.all_input_nodes[0].meta["val"]
+    if not is_dense(meta) or number(meta.storage_offset()):
+        raise NotExpressible("the memory that it writes has gaps")
+    perm = order(meta)
+    at = offset[0] if offset and offset[0] is not None else 0
+    last = at + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if isinstance(last, int) and last >= number(meta.numel()):
+        raise NotExpressible("it writes memory outside of the tensor that it is given")
+    return [x if perm is None else build.transpose(x, perm), source, size, stride, at, perm]

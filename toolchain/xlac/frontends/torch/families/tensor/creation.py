@@ -29,6 +29,7 @@ def scalar_tensor(call: AtenCall, value: Scalar, **_: Any) -> Node:
 @aten(
     "zeros",
     "zeros_like",
+    "_new_zeros_with_same_feature_meta",
     "new_zeros",
     "empty.memory_format",
     "empty_strided",

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.layout import inverse
 from xlac.frontends.torch.table import AtenCall, Scalar, aten
-from xlac.ir.dims import Dim, Sym, bounds
+from xlac.ir.dims import Dim, Shape, Sym, bounds, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ops import build
@@ -252,9 +253,34 @@ def as_strided(
     """Elements at strided positions in the memory of x, which `importer.memory` passes in memory
     order.
     """
-    places: Node = call.size(storage_offset or 0)
-    places = build.broadcast_to(places, call.shape)
+    places = strided_places(call, call.shape, stride, storage_offset or 0)
+    return build.take(build.reshape(x, (x.type.size,)), places, 0)
+
+
+def strided_places(call: AtenCall, shape: Shape, stride: Sequence[Dim], start: Dim) -> Node:
+    """The number of each element of a strided tensor in the memory of its base, i64."""
+    places = build.broadcast_to(call.size(start), shape)
     for axis, step in enumerate(stride):
         if isinstance(step, Sym) or step:
-            places = build.add(places, build.mul(build.iota(call.shape, axis), call.size(step)))
-    return build.take(build.reshape(x, (x.type.size,)), places, 0)
+            places = build.add(places, build.mul(build.iota(shape, axis), call.size(step)))
+    return places
+
+
+@aten("as_strided_scatter", "prims.as_strided_scatter.default")
+def as_strided_scatter(
+    call: AtenCall,
+    x: Node,
+    src: Node,
+    size: Sequence[Dim],
+    stride: Sequence[Dim],
+    at: Dim,
+    perm: Sequence[int] | None,
+) -> Node:
+    """x with elements at strided positions in its memory replaced; `importer` passes x in memory
+    order, of which `perm` are the axes.
+    """
+    count = volume(tuple(size))
+    places = build.reshape(strided_places(call, tuple(size), stride, at), (count, 1))
+    flat, new = build.reshape(x, (x.type.size,)), build.reshape(src, (count,))
+    made = build.reshape(build.apply1("scatter_nd", flat, places, new), x.shape)
+    return made if perm is None else build.transpose(made, inverse(tuple(perm)))
