@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from xlac.api import compile
@@ -12,12 +14,17 @@ from xlac.frontends.jax.arrays import as_example, leaf_type
 from xlac.frontends.jax.exported import examples_of, is_exported
 from xlac.frontends.jax.lowered import LoweredFunction, flattened, labels, lower, symbols_of
 from xlac.frontends.jax.static import jitted, required
+from xlac.frontends.stablehlo.custom import dropping
 from xlac.model import Model
 from xlac.runtime.programs import PROGRAMS, Programs
 from xlac.support.failures import Asked
 from xlac_sdk.host.array_values import wrong
 from xlac_sdk.support.choices import chosen
 from xlac_sdk.support.limits import checkpoint, within
+
+
+class CallbackWarning(UserWarning):
+    """A program leaves out calls of Python functions."""
 
 
 class JaxFunction:
@@ -38,11 +45,12 @@ class JaxFunction:
         jit: Mapping[str, Any],
         options: Mapping[str, Any],
         results: str = "numpy",
+        drops: bool = False,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._name = getattr(function, "__name__", type(function).__name__)
         self._arguments, self._options = Arguments(function), dict(options)
-        self._jit, self._as_jax = dict(jit), results == "jax"
+        self._jit, self._as_jax, self._drops = dict(jit), results == "jax", drops
         self._jitted, self._static = jitted(function, jit, self._arguments.positional)
         self._programs: Programs[_JaxProgram] = Programs()
         self._recent: dict[Hashable, _JaxProgram] = {}  # by static values
@@ -111,6 +119,7 @@ class JaxFunction:
             self._jit,
             self._options,
             "jax" if self._as_jax else "numpy",
+            self._drops,
         )
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
@@ -182,7 +191,14 @@ class JaxFunction:
         whole = self._joined(split, args)
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
             checkpoint("reading the model")
-            lowered = lower(self._jitted, whole, {**named, **split.names})
+            with dropping() if self._drops else nullcontext([]) as dropped:
+                lowered = lower(self._jitted, whole, {**named, **split.names})
+            if dropped:
+                places = ", ".join(dropped)
+                said = (
+                    f"{self._name} calls Python functions, which its program leaves out: {places}"
+                )
+                warnings.warn(said, CallbackWarning, stacklevel=4)
             names = labels(lowered.tree_in, self._traced(split))
             compiled = compile(lowered.model, **self._options)
             return _JaxProgram(lowered, compiled, names, required().config)
@@ -241,6 +257,7 @@ def from_jax(
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
     results: str = "numpy",
+    drop_callbacks: bool = False,
     **example_named: Any,
 ) -> JaxFunction:
     """Compiles a function of JAX, now for arguments with the shapes and dtypes of the examples
@@ -250,8 +267,9 @@ def from_jax(
     The function may be a program of `jax.export`, which brings its own examples. `results` is
     "numpy" or "jax" (`jax.Array`s). `jit` are options of `jax.jit`, such as static_argnums and
     donate_argnums; a function that is jitted already has its own. Sizes of
-    `jax.export.symbolic_shape` stay open. `checked` and the limits are those of `xlac.compile`, for
-    each program; JAX's own tracing is not interrupted.
+    `jax.export.symbolic_shape` stay open. `drop_callbacks` leaves out calls of Python functions
+    without results (`jax.debug.print`), with a CallbackWarning. `checked` and the limits are those
+    of `xlac.compile`, for each program; JAX's own tracing is not interrupted.
     Needs JAX: pip install 'xlac[jax]'. Raises SourceError or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
@@ -264,4 +282,5 @@ def from_jax(
             example_args, example_named = examples_of(exported)
         function = exported.call
     results = chosen("results", results, ("numpy", "jax"))
-    return JaxFunction(function, example_args, example_named, dict(jit or {}), options, results)
+    given = dict(jit or {}), options, results, drop_callbacks
+    return JaxFunction(function, example_args, example_named, *given)

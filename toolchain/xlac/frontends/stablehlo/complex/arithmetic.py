@@ -156,6 +156,13 @@ def _paired(
     return lambda x, y: x.each(function(parts(x), parts(y)))
 
 
+def atan2(y: Parts, x: Parts) -> Parts:
+    """-i log((x + iy) / sqrt(x² + y²)), as XLA has it."""
+    above = add(x, (neg(y[1]), y[0]))
+    real, imaginary = log(div(above, sqrt(add(square(x), square(y)))))
+    return imaginary, neg(real)
+
+
 FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
     "negate": lambda x: (neg(x[0]), neg(x[1])), "exponential": exp, "exponential_minus_one": expm1_,
     "log": log, "log_plus_one": log1p_, "sqrt": sqrt, "rsqrt": rsqrt, "cbrt": cbrt, "sine": sin_,
@@ -173,6 +180,7 @@ PAIRS: dict[str, Callable[[Parts, Parts], Parts]] = {
     "add": add,
     "subtract": sub,
     "multiply": mul,
+    "atan2": atan2,
     "divide": div,
     "power": power,
 }

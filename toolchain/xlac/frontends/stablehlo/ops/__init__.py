@@ -4,6 +4,7 @@ the table.
 
 from xlac.frontends.stablehlo.ops import (
     chlo,
+    collectives,
     composites,
     contraction,
     control,
@@ -24,7 +25,7 @@ from xlac.frontends.stablehlo.ops import (
 )
 
 __all__ = [
-    "chlo", "composites", "contraction", "control", "conversion", "creation", "dynamic",
-    "elementwise", "indexing", "lapack", "linear", "normalization", "random", "reductions",
-    "refused", "sorting", "views", "windows",
+    "chlo", "collectives", "composites", "contraction", "control", "conversion", "creation",
+    "dynamic", "elementwise", "indexing", "lapack", "linear", "normalization", "random",
+    "reductions", "refused", "sorting", "views", "windows",
 ]  # fmt: skip

@@ -45,6 +45,42 @@ def binary(site: OperationSite) -> Built:
     return stored(result, site.result.element)
 
 
+@operation("chlo.mulhi", section=SECTION)
+def mulhi(site: OperationSite) -> Built:
+    """The upper half of the bits of a product of integers."""
+    site.takes(2)
+    x, y = site.number(0), site.number(1)
+    dtype = x.type.dtype
+    if dtype.bits < 64:
+        wide = DType.I64 if dtype.is_signed else DType.U64
+        product = build.mul(build.cast(x, wide), build.cast(y, wide))
+        return build.cast(build.apply1("shr", product, build.like(dtype.bits, product)), dtype)
+    a, b = (build.apply1("bitcast", v, dtype=DType.U64) for v in (x, y))
+    found = _upper(a, b)
+    if dtype.is_signed:  # a negative number is 2^64 less than its bits
+        for one, other in ((x, b), (y, a)):
+            less = build.select(build.compare(one, "lt", 0), other, build.like(0, other))
+            found = build.sub(found, less)
+        found = build.apply1("bitcast", found, dtype=dtype)
+    return found
+
+
+def _upper(a: Node, b: Node) -> Node:
+    """The upper 64 bits of a product of u64, from products of 32 bits."""
+    half = build.like(32, a)
+
+    def low(x: Node) -> Node:
+        return build.apply1("and", x, build.like(0xFFFFFFFF, x))
+
+    def high(x: Node) -> Node:
+        return build.apply1("shr", x, half)
+
+    lower = high(build.mul(low(a), low(b)))
+    first = build.add(build.mul(high(a), low(b)), lower)
+    second = build.add(build.mul(low(a), high(b)), low(first))
+    return build.add(build.add(build.mul(high(a), high(b)), high(first)), high(second))
+
+
 @operation("chlo.is_pos_inf", "chlo.is_neg_inf", section=SECTION)
 def is_infinite(site: OperationSite) -> Built:
     """Whether an element is infinite, of one sign."""

@@ -54,15 +54,16 @@ def cholesky(site: OperationSite) -> Built:
 
 @operation("triangular_solve")
 def triangular_solve(site: OperationSite) -> Built:
-    """triangular_solve; for real numbers the adjoint is the transpose."""
+    """triangular_solve, of halves in f32; for real numbers the adjoint is the transpose."""
     site.takes(2)
     form = site.word("transpose_a", "NO_TRANSPOSE")
-    return build.apply1(
+    found = build.apply1(
         "triangular_solve",
-        site.number(0),
-        site.number(1),
+        build.compute(site.number(0)),
+        build.compute(site.number(1)),
         left=site.flag("left_side"),
         lower=site.flag("lower"),
         unit=site.flag("unit_diagonal"),
         transpose=form in ("TRANSPOSE", "ADJOINT"),
     )
+    return build.cast(found, site.number(1).type.dtype)

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
+from xlac.frontends.stablehlo.ops.collectives import BETWEEN
 from xlac.frontends.stablehlo.table import REFUSED
 
-_BETWEEN = "it communicates with other devices, and a program of xlac runs on one"
 _HOST = "it communicates with the host while it runs; make the value an input or an output"
 _UNKNOWN = "it was removed from the dialect"
 
-REFUSED |= dict.fromkeys(
-    (
-        "all_gather",
-        "all_reduce",
-        "all_to_all",
-        "collective_broadcast",
-        "collective_permute",
-        "cross-replica-sum",
-        "reduce_scatter",
-        "async_start",
-        "async_done",
-    ),
-    _BETWEEN,
-)
+REFUSED |= dict.fromkeys(("async_start", "async_done"), BETWEEN)
 REFUSED |= dict.fromkeys(("infeed", "outfeed", "send", "recv"), _HOST)
 REFUSED |= dict.fromkeys(("trace", "cstr_reshapable", "compute_reshape_shape"), _UNKNOWN)
