@@ -278,3 +278,20 @@ def test_int4_weights_keep_their_type() -> None:
     made.graph.initializer.append(packed)
     found = same(made, 1e-5, x=uniform(3, 4))
     assert {t.data_type for t in found.graph.initializer} == {TensorProto.INT4, TensorProto.FLOAT}
+
+
+def test_bounds_of_sizes_are_metadata() -> None:
+    from xlac.exporters.onnx import proto
+    from xlac.frontends.loader import load
+
+    text = "m (float[n, 4] x, float[k] y) => (float[n, 4] z, float[k] w) { z = Exp(x) w = Exp(y) }"
+    dims: dict[str, int | str] = {"n": "2..8"}
+    exported = proto(load(model(text), dims=dims))
+    for made in (exported, simplify(model(text), dims=dims).model()):
+        assert {e.key: e.value for e in made.metadata_props} == {"xlac.size.n": "2..8"}
+        assert sizes(made.graph.input[0]) == ["n", 4] and sizes(made.graph.output[0]) == ["n", 4]
+        found = load(made).dims
+        assert (found["n"].min, found["n"].max) == (2, 8)
+        assert load(made, dims={"n": "3..5"}).dims["n"].max == 5
+    exported.metadata_props[0].value = "what"
+    assert load(exported).dims["n"].max == load(model(text)).dims["n"].max

@@ -195,9 +195,7 @@ class JaxFunction:
                 lowered = lower(self._jitted, whole, {**named, **split.names})
             if dropped:
                 places = ", ".join(dropped)
-                said = (
-                    f"{self._name} calls Python functions, which its program leaves out: {places}"
-                )
+                said = f"{self._name}: calls of Python functions are left out: {places}"
                 warnings.warn(said, CallbackWarning, stacklevel=4)
             names = labels(lowered.tree_in, self._traced(split))
             compiled = compile(lowered.model, **self._options)

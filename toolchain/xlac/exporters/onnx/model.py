@@ -23,7 +23,7 @@ from xlac.exporters.onnx import (
     views,
 )
 from xlac.exporters.onnx.tensors import HeldTensor, save, whole
-from xlac.exporters.onnx.writer import OnnxWriter, value_info
+from xlac.exporters.onnx.writer import OnnxWriter, declare_bounds, value_info
 from xlac.exporters.unsaid import refuse
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
@@ -107,9 +107,11 @@ def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
     for name, array in writer.initializers.items():
         type = Type(DType.of(array.dtype), array.shape)
         tensors[name] = HeldTensor.of(name, type, lambda array=array: array)  # type: ignore[misc]
-    return helper.make_model(
+    file = helper.make_model(
         made, opset_imports=opsets, ir_version=IR_VERSION, producer_name="xlac"
-    ), tensors
+    )
+    declare_bounds(file, model.dims)
+    return file, tensors
 
 
 def renamed(nodes: list[onnx.NodeProto], outputs: Mapping[str, Node]) -> list[onnx.NodeProto]:

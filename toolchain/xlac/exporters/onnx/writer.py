@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from xlac.exporters.onnx.written import REFUSED, WRITTEN
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.composite import Composite
-from xlac.ir.dims import Dim, Quotient, Shape, Sym, Symbol, symbols
+from xlac.ir.dims import UNBOUNDED, Dim, Quotient, Shape, Sym, Symbol, symbols
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.op import Array
 from xlac.ir.types import Type
@@ -24,6 +24,7 @@ from xlac_sdk.dtypes import DType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+BOUNDS = "xlac.size."  # keys of metadata
 OPSET = 21
 """The operators that are written: all that is needed, and every runtime of 2024 and later has them.
 """
@@ -260,6 +261,21 @@ class OnnxWriter:
             known[inner] = self.node(inner, known)
         named = [known[root] for root in roots]
         return named if len(node.results) > 1 else named[0]
+
+
+def declare_bounds(made: onnx.ModelProto, dims: Mapping[str, Symbol]) -> None:
+    """Writes the bounds of open sizes, for which ONNX has no field, as metadata of the model:
+    `xlac.size.NAME` is `1..8`, or `4..`.
+    """
+    for name, size in dims.items():
+        if size.min <= 1 and size.max == UNBOUNDED:
+            continue
+        key, high = f"{BOUNDS}{name}", "" if size.max == UNBOUNDED else str(size.max)
+        others = [entry for entry in made.metadata_props if entry.key != key]
+        del made.metadata_props[:]
+        made.metadata_props.extend(others)
+        entry = made.metadata_props.add()
+        entry.key, entry.value = key, f"{size.min}..{high}"
 
 
 def value_info(name: str, type: Type) -> onnx.ValueInfoProto:

@@ -80,7 +80,7 @@ def imported(
     graph = proto.graph
     importer.initializers(graph)
     asked = [info for info in graph.input if info.name not in importer.scope.values]
-    symbols = Symbols(dims)
+    symbols = Symbols(dims, proto.metadata_props)
     inputs = Inputs(params, symbols)
     names = tuple(info.name for info in asked)
     results = tuple(info.name for info in graph.output)

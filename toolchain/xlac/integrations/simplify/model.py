@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, ValueInfoProto
 
 from xlac.exporters.onnx.tensors import HeldTensor, save, whole
-from xlac.exporters.onnx.writer import ELEMENT
+from xlac.exporters.onnx.writer import ELEMENT, declare_bounds
 from xlac.frontends.onnx.file.files import Files
 from xlac.frontends.onnx.importer import versions_of
 from xlac.frontends.onnx.read import Imported, imported
@@ -134,6 +134,7 @@ def _assembled(
     graph.input.extend(kept)
     graph.output.extend(outputs)
     graph.value_info.extend(declared.between(rebuilt, values))
+    declare_bounds(made, {n: s for n, s in found.symbols.open().items() if n in declared.texts})
     used = _called(graph.node, made.functions)
     functions = [f for f in made.functions if (f.domain, f.name) in used]
     del made.functions[:]

@@ -5,19 +5,29 @@ names is parsed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from xlac.frontends.sizes import OPT, DimValue, sized
 from xlac.ir.dims import Dim, Symbol, symbol
 from xlac.ir.dims import symbols as symbols_of
 
+BOUNDS = "xlac.size."  # keys of metadata that bound sizes
+RANGE = re.compile(r"[0-9]{1,18}\.\.[0-9]{0,18}")
+
 
 class Symbols(dict[str, Dim]):
-    """Sizes by the text of `dim_param`, created on demand; `given` fixes or bounds them."""
+    """Sizes by the text of `dim_param`, created on demand; `given` fixes or bounds them, else the
+    model's metadata do: `xlac.size.batch` is `1..8`, as `xlac export` writes it.
+    """
 
-    def __init__(self, given: Mapping[str, DimValue]) -> None:
+    def __init__(self, given: Mapping[str, DimValue], metadata: Iterable[Any] = ()) -> None:
         super().__init__()
-        self.given = given
+        self.given = {
+            entry.key.removeprefix(BOUNDS): entry.value
+            for entry in metadata
+            if entry.key.startswith(BOUNDS) and RANGE.fullmatch(entry.value)
+        } | dict(given)
         self.names: set[str] = set()
 
     def __missing__(self, text: str) -> Dim:
