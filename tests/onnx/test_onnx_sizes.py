@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, parser
+from onnx.reference import ReferenceEvaluator
 from onnx_cases import INT64, agree, model, value
 
 import xlac
@@ -129,3 +130,48 @@ def test_the_command_line_gives_values_that_decide_sizes(
     assert "f32[2, 3]" in capsys.readouterr().out
     assert status(["run", str(file), "-t", "reference", "-i", "to=2xi64=3,2"]) == 0
     assert "z: float32[3, 2]" in capsys.readouterr().out
+
+
+OPEN = {
+    "ConvTranspose": (
+        "float[n,c,h,w] x, float[c,o,kh,kw] k",
+        "ConvTranspose<strides: ints = [2, 2], kernel_shape: ints = [3, 3]>(x, k)",
+        [{"x": (1, 2, 4, 5), "k": (2, 3, 3, 3)}, {"x": (2, 1, 3, 3), "k": (1, 2, 3, 3)}],
+    ),
+    "GridSample": (
+        "float[n,c,h,w] x, float[n,a,b,q] g",
+        "GridSample(x, g)",
+        [{"x": (1, 2, 4, 5), "g": (1, 3, 4, 2)}, {"x": (2, 1, 3, 3), "g": (2, 2, 2, 2)}],
+    ),
+    "DeformConv": (
+        "float[n,c,h,w] x, float[o,c,kh,kw] k, float[n,of,oh,ow] d",
+        "DeformConv(x, k, d)",
+        [{"x": (1, 2, 5, 5), "k": (3, 2, 3, 3), "d": (1, 18, 3, 3)}],
+    ),
+    "Attention": (
+        "float[b,s,d] q, float[b,t,dk] k, float[b,t,e] v",
+        "Attention<q_num_heads: int = 4, kv_num_heads: int = 2>(q, k, v)",
+        [{"q": (1, 3, 32), "k": (1, 5, 16), "v": (1, 5, 12)}],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OPEN)
+def test_operators_whose_every_size_is_open(kind: str) -> None:
+    inputs, call, shapes = OPEN[kind]
+    ends = {3: "float[y0,y1,y2] y", 4: "float[y0,y1,y2,y3] y"}[len(next(iter(shapes[0].values())))]
+    head = '<ir_version: 10, opset_import: ["" : 23]>'
+    proto = parser.parse_model(f"{head}\nm ({inputs}) => ({ends}) {{ y = {call} }}")
+    program, random = xlac.compile(proto), np.random.default_rng(3)
+    for each in shapes:
+        given = {n: random.uniform(-0.5, 0.5, s).astype(np.float32) for n, s in each.items()}
+        (wanted,) = ReferenceEvaluator(proto).run(None, given)
+        np.testing.assert_allclose(program(**given), wanted, 1e-4, 1e-4)
+
+
+def test_a_size_that_heads_divide_is_called_unknown() -> None:
+    text = "m (float[b,s,d] x, float[4] y) => (float[b,s,d] z, float[3] w) {"
+    call = "z = Attention<q_num_heads: int = 4, kv_num_heads: int = 4>(x, x, x) w = Nothing(y) }"
+    proto = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 23]>\n{text} {call}')
+    with pytest.raises(SourceError, match="is of unknown size, and 4 heads divide it"):
+        load(proto)

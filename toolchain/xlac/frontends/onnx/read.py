@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from xlac.frontends.produced import verified
 from xlac.ir.graph import Graph
 from xlac.model import Interface, Model, Undecided
 from xlac_sdk.source import Diagnostic, SourceError
+
+TRIED = (1, 2, 3, 4, 8)
+TRIED_NODES = 20_000  # the most nodes that are built to try sizes
 
 
 def read(
@@ -101,7 +105,10 @@ def imported(
     if (
         importer.problems
         and symbols.open()
-        and _fits(proto, files, {**dims, **dict.fromkeys(symbols.open(), 1)}, params)
+        and any(
+            _fits(proto, files, {**dims, **sizes}, params)
+            for sizes in guesses(list(symbols.open()), len(graph.node))
+        )
     ):
         raise Undecided(
             Interface(tuple(inputs.made), names, results, formed=frozenset(inputs.formed)),
@@ -115,6 +122,17 @@ def imported(
         )
         raise Undecided(interface)
     return Imported(importer, inputs, symbols, results)
+
+
+def guesses(names: Sequence[str], nodes: int) -> Iterator[dict[str, int]]:
+    """Sizes that may suit a model whose operators need them known: all the same, so that kernels
+    have the size that attributes say and channels divide into groups and heads; then one of them
+    twice as large (two offsets for each place, more heads of queries). At least one is given, and
+    no more than make TRIED_NODES nodes altogether.
+    """
+    same = [dict.fromkeys(names, size) for size in TRIED]
+    doubled = ({**sizes, name: 2 * sizes[name]} for sizes in same for name in names)
+    yield from islice(chain(same, doubled), max(1, TRIED_NODES // max(1, nodes)))
 
 
 def _fits(

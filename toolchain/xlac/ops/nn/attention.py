@@ -44,7 +44,14 @@ class Heads(Composite):
         if heads < 1:
             raise ShapeError(f"{self.mnemonic} of {x} needs the number of heads", attribute="heads")
         width = x.shape[2]
-        if not isinstance(width, int) or width % heads:
+        if not isinstance(width, int):
+            raise ShapeError(
+                f"{self.mnemonic}: the last axis of {x} is of unknown size, and {heads} heads "
+                "divide it",
+                attribute="heads",
+                hint=f"fix the size {width}",
+            )
+        if width % heads:
             raise ShapeError(
                 f"{self.mnemonic}: a last axis of {width} does not divide into {heads} heads",
                 attribute="heads",

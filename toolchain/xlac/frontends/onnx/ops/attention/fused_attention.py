@@ -215,10 +215,8 @@ def _split(packed: Node, count: int, shared: int) -> tuple[Node, Node, Node]:
     """Splits queries, keys and values that are concatenated along the last axis."""
     hidden = packed.shape[2]
     if not isinstance(hidden, int) or hidden % (count + 2 * shared):
-        raise ShapeError(
-            f"{packed.type} does not divide into {count} heads of queries and {shared} of keys and "
-            "of values"
-        )
+        parts = f"{count} heads of queries and {shared} of keys and of values"
+        raise ShapeError(heads.undivided(packed, parts))
     width = hidden // (count + 2 * shared)
     ends = [0, count * width, (count + shared) * width, hidden]
     q, k, v = (build.cut(packed, 2, a, b) for a, b in pairwise(ends))

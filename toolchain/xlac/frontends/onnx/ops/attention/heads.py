@@ -21,12 +21,19 @@ from xlac.ops.tensor.dynamic import DimSize
 from xlac_sdk.dtypes import DType
 
 
+def undivided(x: Node, parts: str) -> str:
+    """Why the last axis of x is not divided into heads: its size is unknown, or does not fit."""
+    if x.type.rank and not isinstance(x.shape[-1], int):
+        return f"the last axis of {x.type} is of unknown size, and {parts} divide it"
+    return f"{x.type} does not divide into {parts}"
+
+
 def apart(x: Node, heads: int) -> Node:
     """Splits (batch, time, heads * width) into heads; an input of rank 4 is split already."""
     if x.type.rank == 4:
         return x
     if x.type.rank != 3 or heads < 1 or not isinstance(x.shape[2], int) or x.shape[2] % heads:
-        raise ShapeError(f"{x.type} does not divide into {heads} heads")
+        raise ShapeError(undivided(x, f"{heads} heads"))
     batch, time, width = x.shape
     return build.transpose(build.reshape(x, (batch, time, heads, width // heads)), (0, 2, 1, 3))
 

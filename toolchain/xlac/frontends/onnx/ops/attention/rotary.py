@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlac.frontends.onnx.graph.call import OperatorCall
+from xlac.frontends.onnx.ops.attention.heads import undivided
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -25,7 +26,7 @@ def rotary_embedding(call: OperatorCall) -> Node:
     heads = call.attr("num_heads", 0)
     batch, time, hidden = x.shape
     if heads < 1 or not isinstance(hidden, int) or hidden % heads:
-        raise ShapeError(f"{x.type} does not divide into {heads} heads", attribute="num_heads")
+        raise ShapeError(undivided(x, f"{heads} heads"), attribute="num_heads")
     wide = build.reshape(x, (batch, time, heads, hidden // heads))
     return build.reshape(rotated(wide, cosine, sine, 2, **given), x.shape)
 
