@@ -134,7 +134,7 @@ def _assembled(
     graph.input.extend(kept)
     graph.output.extend(outputs)
     graph.value_info.extend(declared.between(rebuilt, values))
-    declare_bounds(made, {n: s for n, s in found.symbols.open().items() if n in declared.texts})
+    declare_bounds(made, {n: s for n, s in read.symbols.open().items() if n in declared.texts})
     used = _called(graph.node, made.functions)
     functions = [f for f in made.functions if (f.domain, f.name) in used]
     del made.functions[:]
