@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from xlac.api import compile
@@ -191,7 +191,9 @@ class JaxFunction:
         whole = self._joined(split, args)
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
             checkpoint("reading the model")
-            with dropping() if self._drops else nullcontext([]) as dropped:
+            left_out: AbstractContextManager[list[str]]
+            left_out = dropping() if self._drops else nullcontext([])
+            with left_out as dropped:
                 lowered = lower(self._jitted, whole, {**named, **split.names})
             if dropped:
                 places = ", ".join(dropped)
