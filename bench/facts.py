@@ -1,6 +1,6 @@
 """How good choices by facts are: products by the facts of this machine, beside those by facts that
 force another choice. `python bench/facts.py [SECONDS]` prints a row for each product: the time of
-every different program, as a multiple of the fastest one's.
+every different program, as a multiple of the fastest one's; `… SECONDS wrong` by wrong facts.
 
 A time is the least of many bursts, interleaved; SECONDS (5) go into each product.
 """
@@ -119,5 +119,17 @@ def main(seconds: float) -> None:
     print(f"| worst | | {' | '.join(f'{max(one):.2f}' for one in regret.values())} |")
 
 
+def falsified() -> dict[str, dict[str, Any]]:
+    """The facts shipped, and each cache and rate halved and doubled."""
+    hardware, found = BACKEND.target(Request()).hardware, {"shipped": dict[str, Any]()}
+    for name in ("l1_bytes", "l2_bytes", "l3_bytes", "l2_rate", "l3_rate", "memory_rate"):
+        value = getattr(hardware, name)
+        for by in (0.5, 2):
+            found[f"{name} × {by}"] = {name: type(value)(value * by)}
+    return found
+
+
 if __name__ == "__main__":
+    if "wrong" in sys.argv[1:]:
+        CHOICES = falsified()
     main(float(sys.argv[1]) if len(sys.argv) > 1 else 5)
