@@ -41,11 +41,11 @@ def symbols(dim: Dim) -> frozenset[Symbol]:
     """Every symbol in a size."""
     if not isinstance(dim, Sym):
         return frozenset()
-    found: set[Symbol] = set()
+    atoms: set[Symbol] = set()
     for monomial, _ in dim.parts:
         for atom in monomial:
-            found |= {atom} if isinstance(atom, Symbol) else symbols(atom.dividend)
-    return frozenset(found)
+            atoms |= {atom} if isinstance(atom, Symbol) else symbols(atom.dividend)
+    return frozenset(atoms)
 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:

@@ -65,12 +65,12 @@ class Sym:
         return self * -1 + other
 
     def __mul__(self, other: Dim) -> Dim:
-        found: dict[Monomial, int] = {}
+        factors: dict[Monomial, int] = {}
         for left, a in self.parts:
             for right, b in _parts(other).items():
                 key = tuple(sorted(left + right, key=str))
-                found[key] = found.get(key, 0) + a * b
-        return _make(found)
+                factors[key] = factors.get(key, 0) + a * b
+        return _make(factors)
 
     __rmul__ = __mul__
 
@@ -124,11 +124,11 @@ def _parts(dim: Dim) -> dict[Monomial, int]:
 
 
 def _merge(*many: Mapping[Monomial, int]) -> dict[Monomial, int]:
-    found: dict[Monomial, int] = {}
+    factors: dict[Monomial, int] = {}
     for parts in many:
         for monomial, factor in parts.items():
-            found[monomial] = found.get(monomial, 0) + factor
-    return found
+            factors[monomial] = factors.get(monomial, 0) + factor
+    return factors
 
 
 def _make(parts: Mapping[Monomial, int]) -> Dim:
@@ -153,7 +153,7 @@ def _exact(dividend: Sym, divisor: Sym) -> Dim:
         return 1
     if len(divisor.parts) == 1:
         (atoms, factor) = divisor.parts[0]
-        found: dict[Monomial, int] = {}
+        factors: dict[Monomial, int] = {}
         for monomial, c in dividend.parts:
             left = list(monomial)
             for atom in atoms:
@@ -162,11 +162,11 @@ def _exact(dividend: Sym, divisor: Sym) -> Dim:
                 left.remove(atom)
             else:
                 if c % factor == 0:
-                    found[tuple(left)] = c // factor
+                    factors[tuple(left)] = c // factor
                     continue
             break
         else:
-            return _make(found)
+            return _make(factors)
     raise ValueError(f"{dividend} cannot be divided by {divisor}")
 
 

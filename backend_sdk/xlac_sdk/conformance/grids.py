@@ -60,8 +60,8 @@ def several(threads: int) -> ConformanceCase:
     for turn in range(2):
         b.barrier()
         other = build.mod(build.add(b.thread, turn + 1), threads)
-        found = build.cast(build.load(small, other), I32)
-        total = b.let("total", build.apply(P.ADD, found, build.load(large, other)))
+        narrow = build.cast(build.load(small, other), I32)
+        total = b.let("total", build.apply(P.ADD, narrow, build.load(large, other)))
         b.barrier()
         b.store(large, b.thread, total)
     b.store(y, b.element, build.load(large, b.thread))

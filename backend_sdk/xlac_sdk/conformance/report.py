@@ -45,7 +45,10 @@ class ConformanceReport:
     @property
     def failed(self) -> list[Outcome]:
         """The cases that failed, operations' too."""
-        everything = [*self.outcomes, *(o for found in self.operations.values() for o in found)]
+        everything = [
+            *self.outcomes,
+            *(o for outcomes in self.operations.values() for o in outcomes),
+        ]
         return [o for o in everything if o.status == "failed"]
 
     @property
@@ -75,8 +78,8 @@ class ConformanceReport:
         """A row for each operation."""
         claims = self.target.claims
         return [
-            _row(name, "claimed" if name in claims else "expanded", found)
-            for name, found in self.operations.items()
+            _row(name, "claimed" if name in claims else "expanded", outcomes)
+            for name, outcomes in self.operations.items()
         ]
 
     def _of(self, group: str) -> tuple[Outcome, ...]:

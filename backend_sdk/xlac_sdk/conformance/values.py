@@ -28,7 +28,7 @@ def special(dtype: DType) -> Array:
         return np.array([False, True])
     if dtype.is_integer:
         info = np.iinfo(numpy)
-        found = {
+        numbers = {
             info.min,
             info.min + 1,
             info.max,
@@ -42,8 +42,8 @@ def special(dtype: DType) -> Array:
             dtype.bits,
             dtype.bits + 1,
         }
-        found |= {-1, -2, -7} if dtype.is_signed else set()
-        return np.array(sorted(x for x in found if info.min <= x <= info.max), numpy)
+        numbers |= {-1, -2, -7} if dtype.is_signed else set()
+        return np.array(sorted(x for x in numbers if info.min <= x <= info.max), numpy)
     wide = [0.0, 1.0, 0.5, 1.5, 2.5, 2.0, 3.0, 0.1, 7.75, 100.0, 1e4]
     import ml_dtypes
 

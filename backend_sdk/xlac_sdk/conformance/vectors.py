@@ -66,8 +66,10 @@ def vector_bits(lanes: int) -> ConformanceCase:
             words = b.let("words", build.bits(parts, DType.I32))
             one = b.let("one", build.bits(build.load(x, i, 4), DType.U32))
             moved = build.apply(P.XOR, words, build.splat(build.cast(one, DType.I32), lanes))
-            found = build.apply(P.ADD, moved, build.ramp(Const(1 << 23, DType.I32), 1 << 8, lanes))
-            b.store(y, build.ramp(i, 1, 4 * lanes), build.bits(b.let("w", found), DType.U8))
+            patterns = build.apply(
+                P.ADD, moved, build.ramp(Const(1 << 23, DType.I32), 1 << 8, lanes)
+            )
+            b.store(y, build.ramp(i, 1, 4 * lanes), build.bits(b.let("w", patterns), DType.U8))
 
     return single("words of bytes", body, size=size, group="vectors", dtype=DType.U8)
 
@@ -107,8 +109,8 @@ def vector_table(lanes: int) -> ConformanceCase:
         for quarter in range(4):
             flipped = Const(quarter << 6, DType.U8, lanes)
             chosen = b.let("c", build.apply(P.XOR, build.load(x, build.ramp(0, 1, lanes)), flipped))
-            found = build.load(x, build.cast(chosen, build.INDEX))
-            b.store(y, build.ramp(quarter * lanes, 1, lanes), found)
+            entries = build.load(x, build.cast(chosen, build.INDEX))
+            b.store(y, build.ramp(quarter * lanes, 1, lanes), entries)
 
     return single(
         "bytes in a table", body, size=256, out=4 * lanes, dtype=DType.U8, group="vectors"

@@ -17,13 +17,13 @@ def alignments(program: Program, start: Callable[[Slot], int]) -> dict[Kernel, t
     """The known alignment in bytes of each parameter over all launches; `start` gives that of a
     slot.
     """
-    found: dict[Kernel, tuple[int, ...]] = {}
+    by_kernel: dict[Kernel, tuple[int, ...]] = {}
     for step in walk(program.every_step):
         if isinstance(step, Launch):
             these = tuple(known(argument, start) for argument in step.arguments)
-            before = found.get(step.kernel, these)
-            found[step.kernel] = tuple(map(gcd, before, these))
-    return found
+            before = by_kernel.get(step.kernel, these)
+            by_kernel[step.kernel] = tuple(map(gcd, before, these))
+    return by_kernel
 
 
 def known(argument: Argument, start: Callable[[Slot], int]) -> int:

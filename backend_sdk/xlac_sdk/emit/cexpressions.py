@@ -87,10 +87,10 @@ class Expressions(Conversions):
 
     def text(self, expr: Expr) -> str:
         """The text of an expression, or its name if it has one."""
-        found = self.texts.get(id(expr))
-        if found is None:
+        name = self.texts.get(id(expr))
+        if name is None:
             return self.write(expr)
-        return found if expr.lanes == 1 else self.pick(found, expr)
+        return name if expr.lanes == 1 else self.pick(name, expr)
 
     def pick(self, name: str, expr: Expr) -> str:
         """The current lane of a named vector."""
@@ -249,11 +249,11 @@ class Expressions(Conversions):
         if (
             dtype in _PLAIN
             and primitive in _INFIX
-            and fits(found := combined(primitive, *map(self.range, operands)), dtype)
+            and fits(bounds := combined(primitive, *map(self.range, operands)), dtype)
         ):
             both = all(isinstance(o, Const) for o in operands)
             a, b = given if both else self.operands(operands)
-            wide = "" if fits(found, DType.I32) else f"({self.dialect.types[dtype]})"
+            wide = "" if fits(bounds, DType.I32) else f"({self.dialect.types[dtype]})"
             return f"({wide}{a} {_INFIX[primitive]} {b})"
         if (
             primitive.is_comparison

@@ -244,18 +244,18 @@ def needed(
 
     `more` has functions of the caller's, by name; the others are declared with `before`.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     def visit(body: str) -> None:
         for name in dict.fromkeys(_CALL.findall(body)):
-            if name in found:
+            if name in texts:
                 continue
             try:
                 inner = (more or {}).get(name) or function(name, before)
             except (KeyError, ValueError):
                 continue
             visit(inner.partition("{")[2])
-            found[name] = inner
+            texts[name] = inner
 
     visit(text)
-    return list(found.values())
+    return list(texts.values())

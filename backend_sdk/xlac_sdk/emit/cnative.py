@@ -122,8 +122,8 @@ class NativeVectors(Expressions):
 
     def whole(self, expr: Expr) -> str:
         """The text of a vector of the language, or its name if it has one."""
-        found = self.texts.get(id(expr))
-        return found if found is not None else self.write_whole(expr)
+        name = self.texts.get(id(expr))
+        return name if name is not None else self.write_whole(expr)
 
     def write_whole(self, expr: Expr) -> str:
         """The same without using its name."""

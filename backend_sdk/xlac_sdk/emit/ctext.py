@@ -97,11 +97,11 @@ class _StatementWriter(KernelMemory):
         """Names that a statement and its nested blocks read."""
         known = self._reads.get(id(stmt))
         if known is None:
-            found = {e.name for e in walk(roots(stmt)) if isinstance(e, Var)}
+            names = {e.name for e in walk(roots(stmt)) if isinstance(e, Var)}
             for inner in children(stmt):
                 for one in inner:
-                    found |= self.reads(one)
-            known = self._reads[id(stmt)] = frozenset(found)
+                    names |= self.reads(one)
+            known = self._reads[id(stmt)] = frozenset(names)
         return known
 
     def block(self, body: tuple[Stmt, ...], depth: int) -> Iterator[str]:

@@ -54,12 +54,14 @@ class HandWrittenFunction:
 
 def functions(kernels: Iterable[Kernel]) -> tuple[HandWrittenFunction, ...]:
     """The hand-written functions that kernels call, each once, in the order of first use."""
-    found: dict[str, HandWrittenFunction] = {}
+    by_symbol: dict[str, HandWrittenFunction] = {}
     for kernel in kernels:
         for stmt in statements(kernel.body):
             if isinstance(stmt, Instruction) and stmt.code is not None:
-                found.setdefault(stmt.code.symbol, HandWrittenFunction(stmt.code, stmt.operands))
-    return tuple(found.values())
+                by_symbol.setdefault(
+                    stmt.code.symbol, HandWrittenFunction(stmt.code, stmt.operands)
+                )
+    return tuple(by_symbol.values())
 
 
 def _kind(

@@ -64,9 +64,9 @@ def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
         if str(getattr(value, "dtype", "")) == "torch.bfloat16" and not value.requires_grad:
             return np.asarray(value.view(sys.modules["torch"].int16)).view(DType.BF16.numpy)
         if hasattr(value, "__dlpack__"):
-            found = _exported(value)
-            if found is not None:
-                return found
+            exported = _exported(value)
+            if exported is not None:
+                return exported
         if hasattr(value, "__array__"):
             return np.asarray(value)
     except XlacError:
@@ -126,11 +126,11 @@ def _numbers(value: Any, dtype: DType | None, name: str) -> Array:
     if dtype is None:
         return plain
     with np.errstate(all="ignore"):
-        found = plain.astype(dtype.compute.numpy).astype(dtype.numpy)
-    if not dtype.is_float and not np.array_equal(found, plain):
-        lost = next(part for part, kept in zip(plain.flat, found.flat, strict=True) if part != kept)
+        array = plain.astype(dtype.compute.numpy).astype(dtype.numpy)
+    if not dtype.is_float and not np.array_equal(array, plain):
+        lost = next(part for part, kept in zip(plain.flat, array.flat, strict=True) if part != kept)
         raise wrong("XL6002", f"{_input(name)}is {dtype}, which cannot hold {lost}")
-    return found
+    return array
 
 
 def _held(array: Array) -> str:

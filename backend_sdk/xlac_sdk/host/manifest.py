@@ -82,46 +82,48 @@ _MANIFEST = schema.record(
 )
 
 
-def _consistent(found: Manifest, folder: Path) -> None:
+def _consistent(manifest: Manifest, folder: Path) -> None:
     """Raises ValueError where fields contradict one another."""
     for kind, names in (
-        ("size", [s.name for s in found.sizes]),
-        ("tensor", [t.symbol for t in (*found.inputs, *found.outputs)]),
-        ("input", [t.name for t in found.inputs]),
-        ("output", [t.name for t in found.outputs]),
+        ("size", [s.name for s in manifest.sizes]),
+        ("tensor", [t.symbol for t in (*manifest.inputs, *manifest.outputs)]),
+        ("input", [t.name for t in manifest.inputs]),
+        ("output", [t.name for t in manifest.outputs]),
     ):
         if len(set(names)) < len(names):
             raise ValueError(f"two {kind}s have one name")
-    for size in found.sizes:
+    for size in manifest.sizes:
         if not size.min <= size.opt <= size.max:
             raise ValueError(
                 f"sizes.{size.name}: its bounds are {size.min} to {size.max}, and opt is {size.opt}"
             )
-    for case in found.variants:
-        if not case.keys() <= {size.name for size in found.sizes}:
+    for case in manifest.variants:
+        if not case.keys() <= {size.name for size in manifest.sizes}:
             raise ValueError("variants: a variant has a size that the model has not")
-    if found.entries is not None:
-        if found.format < FORMAT:
-            raise ValueError(f"entries: format {found.format} has none")
-        found.entries.check(found.memory.state, {size.name: size.symbol for size in found.sizes})
-    program = found.artefact(folder).program
+    if manifest.entries is not None:
+        if manifest.format < FORMAT:
+            raise ValueError(f"entries: format {manifest.format} has none")
+        manifest.entries.check(
+            manifest.memory.state, {size.name: size.symbol for size in manifest.sizes}
+        )
+    program = manifest.artefact(folder).program
     arrays = (*program.inputs, *program.outputs)
-    for tensor, slot in zip((*found.inputs, *found.outputs), arrays, strict=True):
+    for tensor, slot in zip((*manifest.inputs, *manifest.outputs), arrays, strict=True):
         if slot.nbytes != tensor.bytes:
             raise ValueError(
                 f"'{tensor.name}' has {slot.nbytes} bytes by its shape, and {tensor.bytes} by the "
                 "manifest"
             )
-    memory = found.memory
+    memory = manifest.memory
     if memory.peak != memory.arena + memory.state + memory.weights:
         raise ValueError("memory.peak: not the sum of the others")
-    if found.weights.inside and found.weights_file:
+    if manifest.weights.inside and manifest.weights_file:
         raise ValueError("weights_file: the weights are in the code")
-    if found.weights_file and found.weights_file not in found.files:
-        raise ValueError(f"'{found.weights_file}' has no hash")
-    library = found.library
-    of_folder = library == "." or any(file.startswith(f"{library}/") for file in found.files)
-    if library and library not in found.files and not of_folder:
+    if manifest.weights_file and manifest.weights_file not in manifest.files:
+        raise ValueError(f"'{manifest.weights_file}' has no hash")
+    library = manifest.library
+    of_folder = library == "." or any(file.startswith(f"{library}/") for file in manifest.files)
+    if library and library not in manifest.files and not of_folder:
         raise ValueError(f"'{library}' has no hash")
 
 
@@ -158,10 +160,10 @@ def read(folder: Path) -> Manifest:
     manifest = _parsed(file)
     for name, wanted in manifest.files.items():
         try:
-            found = file_hash(folder / name)
+            actual = file_hash(folder / name)
         except OSError as error:
             raise _damaged(f"{folder / name}: {error.strerror}") from None
-        if found != wanted:
+        if actual != wanted:
             raise _damaged(
                 f"{folder / name} is not the file that xlac build wrote: its hash differs"
             )
@@ -197,9 +199,9 @@ def _parsed(file: Path) -> Manifest:
     try:
         if stated != digest(facts):
             raise _damaged(f"{file} was changed after xlac build wrote it: its own hash differs")
-        found: Manifest = _MANIFEST(facts, "")
-        _consistent(found, file.parent)
-        return found
+        manifest: Manifest = _MANIFEST(facts, "")
+        _consistent(manifest, file.parent)
+        return manifest
     except (ValueError, RecursionError) as error:
         raise _damaged(f"{file}: {error}") from None
 

@@ -138,17 +138,17 @@ def _value(one: Any) -> Any:
 
 def inside(name: Any, place: str) -> str:
     """The name of a file in the artefact's folder."""
-    found: str = schema.text()(name, place)
-    path = PurePosixPath(found)
+    text: str = schema.text()(name, place)
+    path = PurePosixPath(text)
     if (
         path.is_absolute()
         or ".." in path.parts
-        or "\\" in found
-        or path.as_posix() != found
-        or found == "."
+        or "\\" in text
+        or path.as_posix() != text
+        or text == "."
     ):
         raise schema.wrong(place, "a path inside the artefact's folder", name)
-    return found
+    return text
 
 
 def place(value: Any, place: str) -> str:

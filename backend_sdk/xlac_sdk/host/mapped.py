@@ -90,8 +90,8 @@ def _stamp(facts: os.stat_result) -> tuple[int, int]:
 def file_of(array: np.ndarray[Any, Any] | memoryview) -> MappedFile | None:
     """The mapped file that an array's elements are in, if they are in one of `watched_bytes`."""
     owner = array.obj if isinstance(array, memoryview) else owner_of(array)
-    found = getattr(owner, "watched", None)
-    return found if isinstance(found, MappedFile) else None
+    watched = getattr(owner, "watched", None)
+    return watched if isinstance(watched, MappedFile) else None
 
 
 def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[MappedFile, ...]:

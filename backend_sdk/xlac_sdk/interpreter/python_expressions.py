@@ -85,8 +85,8 @@ class PythonExpressions:
 
     def expr(self, expr: Expr) -> tuple[str, Range]:
         """The text of an expression, and the range of an integer value."""
-        found = self.texts.get(id(expr))
-        return found if found is not None else self.write(expr)
+        known = self.texts.get(id(expr))
+        return known if known is not None else self.write(expr)
 
     def dtype(self, dtype: DType) -> str:
         """A NumPy dtype, by its name in the source."""

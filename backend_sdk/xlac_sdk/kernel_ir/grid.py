@@ -86,14 +86,14 @@ def places(shared: tuple[Buffer, ...]) -> dict[Buffer, int]:
     """The offset of each shared buffer in bytes, in the order of descending alignment, which
     minimizes padding.
     """
-    found: dict[Buffer, int] = {}
+    offsets: dict[Buffer, int] = {}
     at = 0
     for buffer in sorted(shared, key=lambda b: -max(ALIGN, b.align)):
         by = max(ALIGN, buffer.align)
         at = -(-at // by) * by
-        found[buffer] = at
+        offsets[buffer] = at
         at += size(buffer) * buffer.dtype.nbytes
-    return found
+    return offsets
 
 
 def grid(kernel: Kernel) -> Grid | None:
@@ -118,22 +118,22 @@ def check(kernel: Kernel) -> None:
     """Raises VerifyError for a kernel with blocks, threads, exchanges or shared memory that is not
     in GPU form.
     """
-    found = grid(kernel)
-    if found is None:
+    form = grid(kernel)
+    if form is None:
         raise _wrong(
             kernel, "is no BLOCK loop around SHARED buffers and one THREAD loop of constant length"
         )
-    for loop in (found.block, found.thread):
+    for loop in (form.block, form.thread):
         if loop.step != 1 or not isinstance(loop.start, Const) or loop.start.value != 0:
             raise _wrong(kernel, f"loop '{loop.counter.name}' does not count from 0 by 1")
-    if found.threads < 1:
+    if form.threads < 1:
         raise _wrong(kernel, "has blocks without threads")
-    for stmt in found.block.body[:-1]:
+    for stmt in form.block.body[:-1]:
         if not isinstance(stmt, Allocate) or stmt.buffer.space is not Space.SHARED:
             raise _wrong(
                 kernel, "does more in a block than allocate SHARED buffers before its threads begin"
             )
-    for stmt in statements(found.thread.body):
+    for stmt in statements(form.thread.body):
         if isinstance(stmt, For) and stmt.kind in (
             LoopKind.BLOCK,
             LoopKind.THREAD,
@@ -145,7 +145,7 @@ def check(kernel: Kernel) -> None:
             )
         if isinstance(stmt, Allocate) and stmt.buffer.space is Space.SHARED:
             raise _wrong(kernel, f"'{stmt.buffer.name}' is SHARED but allocated by a thread")
-    _Meetings(kernel, found).run()
+    _Meetings(kernel, form).run()
 
 
 def _wrong(kernel: Kernel, what: str) -> VerifyError:
@@ -161,9 +161,9 @@ class _Meetings:
     a block load from one position of SHARED memory is uniform.
     """
 
-    def __init__(self, kernel: Kernel, found: Grid) -> None:
-        self.kernel, self.grid = kernel, found
-        self.differ = {found.thread.counter.name}
+    def __init__(self, kernel: Kernel, form: Grid) -> None:
+        self.kernel, self.grid = kernel, form
+        self.differ = {form.thread.counter.name}
 
     def run(self) -> None:
         before = 0
@@ -216,17 +216,17 @@ class _Meetings:
     def differs(self, expr: Expr) -> bool:
         known: dict[int, bool] = {}
         for one in walk([expr]):
-            found = any(known[id(o)] for o in operands(one))
+            differs = any(known[id(o)] for o in operands(one))
             match one:
                 case Var(name=name):
-                    found = name in self.differ
+                    differs = name in self.differ
                 case Load(buffer=Buffer(space=space, access=access)):
-                    found = (
-                        found
+                    differs = (
+                        differs
                         or space is Space.LOCAL
                         or (space is Space.GLOBAL and access is not Access.READ)
                     )
                 case Exchange():
-                    found = True
-            known[id(one)] = found
+                    differs = True
+            known[id(one)] = differs
         return known[id(expr)]

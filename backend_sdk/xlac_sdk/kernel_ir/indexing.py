@@ -111,10 +111,10 @@ def add(a: Number, b: Number) -> Expr:
             a, b = b, a
         if isinstance(b, Const):
             return plus(a, int(b.value))
-        found = dict(terms(a))
+        sums = dict(terms(a))
         for term, factor in terms(b).items():
-            found[term] = found.get(term, 0) + factor
-        return total(rejoin(found))
+            sums[term] = sums.get(term, 0) + factor
+        return total(rejoin(sums))
     lanes = max(a.lanes, b.lanes)
     base, stride, vectors = _vector_terms(a)
     base2, stride2, vectors2 = _vector_terms(b)

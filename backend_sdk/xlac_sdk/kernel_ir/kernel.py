@@ -261,17 +261,17 @@ def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
 
 def names(kernel: Kernel) -> set[str]:
     """Every name that a kernel defines."""
-    found = {b.name for b in kernel.parameters} | {v.name for v in kernel.sizes}
+    defined = {b.name for b in kernel.parameters} | {v.name for v in kernel.sizes}
     stack = list(kernel.body)
     while stack:
         stmt = stack.pop()
         match stmt:
             case For(counter=var) | Let(var=var):
-                found.add(var.name)
+                defined.add(var.name)
             case Allocate(buffer=buffer):
-                found.add(buffer.name)
+                defined.add(buffer.name)
             case Instruction(operands=operands):
-                found |= {one.name for one in operands if isinstance(one, TensorMap)}
+                defined |= {one.name for one in operands if isinstance(one, TensorMap)}
         for block in children(stmt):
             stack += block
-    return found
+    return defined

@@ -43,14 +43,14 @@ def divide(a: Expr, k: Expr) -> tuple[Expr, Expr]:
     lead, by = _leading(terms(k))
     rest, quotient = dict(terms(a)), dict[Expr, int]()
     for _ in range(len(rest) + 8):  # a step removes a leading term and may add smaller ones
-        found = next(
+        divisible = next(
             (t for t, f in rest.items() if f % by == 0 and _without(t, lead) is not None), None
         )
-        if found is None:
+        if divisible is None:
             break
-        left = _without(found, lead)
+        left = _without(divisible, lead)
         assert left is not None
-        step = {left: rest[found] // by}
+        step = {left: rest[divisible] // by}
         for term, factor in product(step, terms(k)).items():
             rest[term] = rest.get(term, 0) - factor
         rest = {t: f for t, f in rest.items() if f}

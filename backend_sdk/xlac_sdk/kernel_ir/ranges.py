@@ -74,6 +74,6 @@ class Ranges:
                 reach = start[0] + min(0, last), start[1] + max(0, last)
                 return reach if fits(reach, dtype) else None
             case Apply(primitive=primitive, operands=(a, b), dtype=dtype) if dtype.is_integer:
-                found = combined(primitive, self._known[id(a)][1], self._known[id(b)][1])
-                return found if fits(found, dtype) else None
+                bounds = combined(primitive, self._known[id(a)][1], self._known[id(b)][1])
+                return bounds if fits(bounds, dtype) else None
         return None

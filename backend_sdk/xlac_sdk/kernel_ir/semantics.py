@@ -68,11 +68,11 @@ FOLDABLE = frozenset({P.ADD, P.MUL, P.MAX, P.MIN, P.AND, P.OR, P.XOR})
 
 
 def _halves(count: int) -> list[int]:
-    found = []
+    counts = []
     while count > 1:
         count = (count + 1) // 2
-        found.append(count)
-    return found
+        counts.append(count)
+    return counts
 
 
 # ---- casts -----------------------------------------------------------------------------------

@@ -79,21 +79,21 @@ def roots(stmt: Stmt) -> tuple[Expr, ...]:
 
 def walk(exprs: Sequence[Expr]) -> list[Expr]:
     """Every distinct object in the expressions, operands before users."""
-    found: dict[int, Expr] = {}
+    by_identity: dict[int, Expr] = {}
     begun: set[int] = set()
     stack = [*reversed(exprs)]
     while stack:
         expr = stack[-1]
         key = id(expr)
-        if key not in found:
+        if key not in by_identity:
             inner = () if key in begun else _INSIDE[type(expr)](expr)
             if inner:
                 begun.add(key)
                 stack += reversed(inner)
                 continue
-            found[key] = expr
+            by_identity[key] = expr
         stack.pop()
-    return [*found.values()]
+    return [*by_identity.values()]
 
 
 def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:

@@ -24,10 +24,10 @@ def terms(expr: Expr) -> Terms:
         case Const(value=value):
             return {ONE: int(value)} if value else {}
         case Apply(Primitive.ADD, (a, b)):
-            found = dict(terms(a))
+            factors = dict(terms(a))
             for term, factor in terms(b).items():
-                found[term] = found.get(term, 0) + factor
-            return {t: f for t, f in found.items() if f}
+                factors[term] = factors.get(term, 0) + factor
+            return {t: f for t, f in factors.items() if f}
         case Apply(Primitive.MUL, (a, Const(value=k))):
             return {t: f * int(k) for t, f in terms(a).items() if f * int(k)}
     return {expr: 1}
@@ -43,12 +43,12 @@ def factors(term: Expr) -> list[Expr]:
 
 def product(a: Terms, b: Terms) -> Terms:
     """The product of two sums."""
-    found: Terms = {}
+    summed: Terms = {}
     for left, k in a.items():
         for right, j in b.items():
             term = joined([*factors(left), *factors(right)])
-            found[term] = found.get(term, 0) + k * j
-    return {t: f for t, f in found.items() if f}
+            summed[term] = summed.get(term, 0) + k * j
+    return {t: f for t, f in summed.items() if f}
 
 
 def joined(parts: list[Expr]) -> Expr:
@@ -111,41 +111,41 @@ def _positive(expr: Expr) -> bool:
     return low is not None and low >= 0
 
 
-def rejoin(found: Terms) -> Terms:
+def rejoin(factors: Terms) -> Terms:
     """Simplifies `(e div k) * k + e rem k` to e, which arises from a reshape of a reshape."""
-    for term in found:
+    for term in factors:
         known = undivided(term)
         if known is None:
             if isinstance(term, Apply):
-                again = _rejoin_open(found, term)
+                again = _rejoin_open(factors, term)
                 if again is not None:
                     return again
             continue
         quotient, e, k = known
-        factor = found[term]
-        if factor and found.get(quotient) == factor * k:
-            rest = {t: f for t, f in found.items() if t != term and t != quotient}
+        factor = factors[term]
+        if factor and factors.get(quotient) == factor * k:
+            rest = {t: f for t, f in factors.items() if t != term and t != quotient}
             for t, f in terms(e).items():
                 rest[t] = rest.get(t, 0) + f * factor
             return rejoin(rest)
-    return found
+    return factors
 
 
-def _rejoin_open(found: Terms, term: Apply) -> Terms | None:
+def _rejoin_open(summed: Terms, term: Apply) -> Terms | None:
     """The same if k, or the factor of the remainder, is a symbolic size."""
     parts = factors(term)
     for part in parts:
         match part:
             case Apply(Primitive.REM, (e, k)):
-                around = {joined([p for p in parts if p is not part]): found[term]}
+                around = {joined([p for p in parts if p is not part]): summed[term]}
                 quotient = (
                     divided(e, int(k.value))
                     if isinstance(k, Const)
                     else Apply(P.DIV, (e, k), INDEX)
                 )
                 whole = product(product({quotient: 1}, terms(k)), around)
-                if all(found.get(t) == f for t, f in whole.items()):
-                    rest = {t: f for t, f in found.items() if t != term and t not in whole}
+                if all(summed.get(t) == f for t, f in whole.items()):
+                    rest = {t: f for t, f in summed.items() if t != term and t not in whole}
                     for t, f in product(terms(e), around).items():
                         rest[t] = rest.get(t, 0) + f
                     return rejoin({t: f for t, f in rest.items() if f})

@@ -15,9 +15,9 @@ CALLS = (PRODUCT, CONVOLUTION, ATTENTION)
 
 def problem(attributes: Mapping[str, Any]) -> Problem:
     """The description of a call's operation: its one attribute."""
-    (found,) = attributes.values()
-    assert isinstance(found, Problem)
-    return found
+    (operation,) = attributes.values()
+    assert isinstance(operation, Problem)
+    return operation
 
 
 def compute(attributes: Mapping[str, Any], *arguments: Any) -> None:

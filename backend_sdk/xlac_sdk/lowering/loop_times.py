@@ -110,10 +110,10 @@ class Turns:
 
     def value(self, expr: Expr, unknown: float) -> float:
         """An expression's value for these sizes, or its bound, or `unknown`."""
-        found = self._value(expr)
-        if found is None:
-            found = bounds(expr)[1]
-        return unknown if found is None else float(found)
+        value = self._value(expr)
+        if value is None:
+            value = bounds(expr)[1]
+        return unknown if value is None else float(value)
 
     def _value(self, expr: Expr) -> float | None:
         match expr:

@@ -39,14 +39,14 @@ COMMIT = 1e9
 
 def _loops(body: tuple[Stmt, ...]) -> list[For]:
     """The outermost loops of a block."""
-    found: list[For] = []
+    loops: list[For] = []
     for stmt in body:
         if isinstance(stmt, For):
-            found.append(stmt)
+            loops.append(stmt)
         else:
             for inner in children(stmt):
-                found += _loops(inner)
-    return found
+                loops += _loops(inner)
+    return loops
 
 
 class StopChecks:
@@ -101,12 +101,12 @@ class StopChecks:
         if self._whole is not None:
             return self._whole.inside(kernel)
         if kernel not in self._inside:
-            found: dict[int, int] = {}
+            iterations: dict[int, int] = {}
             if self.long and self._slow * self._measure(kernel)[1] >= LONG:
                 written = self._written.get(kernel, kernel)
                 _, _, typical, largest = _both(written, *self._sizes_of(kernel))
-                _choose(written.body, typical, largest, found, self._slow)
-            self._inside[kernel] = found
+                _choose(written.body, typical, largest, iterations, self._slow)
+            self._inside[kernel] = iterations
         return self._inside[kernel]
 
     @cached_property
@@ -193,12 +193,12 @@ def _both(kernel: Kernel, usual: Sizes, greatest: Sizes) -> tuple[float, float, 
 
 
 def _choose(
-    body: tuple[Stmt, ...], typical: Turns, largest: Turns, found: dict[int, int], slow: float
+    body: tuple[Stmt, ...], typical: Turns, largest: Turns, iterations: dict[int, int], slow: float
 ) -> None:
     for loop in _loops(body):
-        found[id(loop)] = max(1, ceil(GRAIN / slow / typical.turn[id(loop)]))
+        iterations[id(loop)] = max(1, ceil(GRAIN / slow / typical.turn[id(loop)]))
         if slow * largest.turn[id(loop)] >= LONG:
-            _choose(loop.body, typical, largest, found, slow)
+            _choose(loop.body, typical, largest, iterations, slow)
 
 
 def _launches(steps: tuple[Step, ...]) -> list[Launch]:

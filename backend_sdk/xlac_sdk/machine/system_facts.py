@@ -20,21 +20,21 @@ MOST_WAYS = 4096  # more are a fully associative cache, as some systems tell
 @cache
 def system_facts(folder: str = CACHES) -> dict[str, int]:
     """What the system tells, by the names of `MachineFacts`; empty where it tells nothing."""
-    found: dict[str, int] = {}
+    facts: dict[str, int] = {}
     for number in range(8):
         entry = f"{folder}/index{number}"
         kind = _text(f"{entry}/type")
         if not kind:
             break
         if kind != "Instruction":
-            _add(found, entry, _text(f"{entry}/level"))
-    if not found and sys.platform == "darwin":
+            _add(facts, entry, _text(f"{entry}/level"))
+    if not facts and sys.platform == "darwin":
         return _apple()
-    if found and "l3_bytes" not in found and "l2_bytes" in found:
-        found["l3_bytes"] = found["l2_bytes"]  # nothing lies between it and memory
-    if found:
-        found["page_bytes"] = os.sysconf("SC_PAGE_SIZE")
-    return found
+    if facts and "l3_bytes" not in facts and "l2_bytes" in facts:
+        facts["l3_bytes"] = facts["l2_bytes"]  # nothing lies between it and memory
+    if facts:
+        facts["page_bytes"] = os.sysconf("SC_PAGE_SIZE")
+    return facts
 
 
 def processors() -> float:
@@ -58,19 +58,19 @@ def quota(group: str = GROUP) -> float:
     return float("inf")
 
 
-def _add(found: dict[str, int], entry: str, level: str) -> None:
+def _add(facts: dict[str, int], entry: str, level: str) -> None:
     """Adds the facts of one data cache."""
     size = _text(f"{entry}/size")
     if level not in ("1", "2", "3") or not size[:-1].isdigit():
         return
-    found[f"l{level}_bytes"] = int(size[:-1]) << SCALE.get(size[-1], 0)
+    facts[f"l{level}_bytes"] = int(size[:-1]) << SCALE.get(size[-1], 0)
     ways, line = _text(f"{entry}/ways_of_associativity"), _text(f"{entry}/coherency_line_size")
     if level != "3" and ways.isdigit() and int(ways) <= MOST_WAYS:
-        found[f"l{level}_ways"] = int(ways)
+        facts[f"l{level}_ways"] = int(ways)
     if level != "1":
-        found[f"l{level}_sharers"] = _members(_text(f"{entry}/shared_cpu_list"))
+        facts[f"l{level}_sharers"] = _members(_text(f"{entry}/shared_cpu_list"))
     if line.isdigit() and int(line):
-        found["line_bytes"] = int(line)
+        facts["line_bytes"] = int(line)
 
 
 def _members(text: str) -> int:
@@ -108,11 +108,11 @@ def _apple() -> dict[str, int]:
         "line_bytes": "hw.cachelinesize",
         "page_bytes": "hw.pagesize",
     }
-    found = {}
+    facts = {}
     for name, key in names.items():
         answer = subprocess.run(["sysctl", "-n", key], capture_output=True, text=True, check=False)
         if answer.stdout.strip().isdigit() and int(answer.stdout):
-            found[name] = int(answer.stdout)
-    if "l2_bytes" in found:
-        found.setdefault("l3_bytes", found["l2_bytes"])
-    return found
+            facts[name] = int(answer.stdout)
+    if "l2_bytes" in facts:
+        facts.setdefault("l3_bytes", facts["l2_bytes"])
+    return facts

@@ -39,12 +39,12 @@ class WeightsOrigin(Enum):
 
 def places(program: Program) -> dict[Slot, int]:
     """The offset in the file of each constant."""
-    found, end = {}, HEADER
+    offsets, end = {}, HEADER
     for slot in program.slots:
         if slot.role is Role.CONSTANT:
-            found[slot] = end
+            offsets[slot] = end
             end += -(-slot.nbytes // ALIGN) * ALIGN
-    return found
+    return offsets
 
 
 def file_bytes(program: Program) -> int:

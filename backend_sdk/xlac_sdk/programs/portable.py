@@ -82,24 +82,24 @@ def read(folder: Path) -> tuple[Program, Target]:
         made: list[Any] = []
         for name, values in document["objects"]:
             made.append(_object(name, [_value(v, made) for v in values]))
-        found, machine = _value(document["root"], made)
-        if not isinstance(found, Program) or not isinstance(machine, Target):
+        program, machine = _value(document["root"], made)
+        if not isinstance(program, Program) or not isinstance(machine, Target):
             raise TypeError("no program")
         data = np.frombuffer(file_bytes(folder / CONSTANTS), np.uint8)
         constants: Mapping[str, Array] = {
             slot.symbol: data[at : at + slot.nbytes]
             .view(slot.dtype.numpy)
             .reshape(static(slot.shape))
-            for slot, at in places(found).items()
+            for slot, at in places(program).items()
         }
-        found = replace(found, constants=constants)
-        verify_program(found)
+        program = replace(program, constants=constants)
+        verify_program(program)
     except OSError:
         raise
     except Exception as error:  # a manipulated file may raise anything in the classes' constructors
         problem = f"'{folder / FILE}' holds no program: {type(error).__name__}"
         raise SourceError(Diagnostic("XL5024", problem, hint="build it again")) from None
-    return found, machine
+    return program, machine
 
 
 class _ObjectNumbers:

@@ -125,11 +125,11 @@ class Program:
         """Every kernel once, in the order of first use."""
         from xlac_sdk.programs.steps import Launch, walk
 
-        found: dict[Kernel, None] = {}
+        kernels: dict[Kernel, None] = {}
         for step in walk(self.every_step):
             if isinstance(step, Launch):
-                found.setdefault(step.kernel)
-        return tuple(found)
+                kernels.setdefault(step.kernel)
+        return tuple(kernels)
 
     @property
     def every_step(self) -> tuple[Step, ...]:

@@ -47,11 +47,11 @@ def with_steps(steps: Steps, visit: Callable[[Step], Steps]) -> Steps:
     """The steps with each leaf step replaced by the result of `visit`; loops and
     branches are kept.
     """
-    found: list[Step] = []
+    rewritten: list[Step] = []
     for step in steps:
         inner = _inside(step, lambda part: with_steps(part, visit))
-        found += visit(step) if inner is None else (inner,)
-    return tuple(found)
+        rewritten += visit(step) if inner is None else (inner,)
+    return tuple(rewritten)
 
 
 def with_slots(steps: Steps, slots: Mapping[Slot, Slot]) -> Steps:

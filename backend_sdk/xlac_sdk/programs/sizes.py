@@ -36,16 +36,16 @@ def of_call(program: Program, inputs: Mapping[str, Shaped]) -> dict[str, int]:
         return {}
     known = _known.setdefault(program, {})
     shapes = tuple(inputs[slot.name].shape for slot in program.inputs)
-    found = known.get(shapes)
-    if found is None:
+    sizes = known.get(shapes)
+    if sizes is None:
         names = [slot.name for slot in program.inputs]
-        found = solve(
+        sizes = solve(
             [(s.name, s.shape) for s in program.inputs], dict(zip(names, shapes, strict=True))
         )
         if len(known) >= KEPT:
             known.clear()
-        known[shapes] = found
-    return found
+        known[shapes] = sizes
+    return sizes
 
 
 def arena_ends(program: Program) -> tuple[Dim, ...]:
@@ -71,7 +71,7 @@ def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> di
     Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is
     violated.
     """
-    found: dict[str, int] = {}
+    solution: dict[str, int] = {}
     known = [(name, shape, shapes[name]) for name, shape in inputs if name in shapes]
     for name, shape, given in known:
         if len(shape) != len(given):
@@ -80,24 +80,24 @@ def solve(inputs: Iterable[Wanted], shapes: Mapping[str, tuple[int, ...]]) -> di
             )
         for dim, size in zip(shape, given, strict=True):
             solved = alone(dim)
-            if solved is None or solved[0].name in found:
+            if solved is None or solved[0].name in solution:
                 continue
             symbol, factor, constant = solved
             if (size - constant) % factor == 0:
-                found[symbol.name] = (size - constant) // factor
-                check(symbol, found[symbol.name])
+                solution[symbol.name] = (size - constant) // factor
+                check(symbol, solution[symbol.name])
     for name, shape, given in known:
         for axis, (dim, size) in enumerate(zip(shape, given, strict=True)):
-            value = substitute(dim, found)
+            value = substitute(dim, solution)
             if value != size:
-                values = ", ".join(f"{k}={v}" for k, v in found.items())
+                values = ", ".join(f"{k}={v}" for k, v in solution.items())
                 where = f"size {dim}" + (
                     f" is {value} with {values}" if isinstance(dim, Sym) else ""
                 )
                 raise _wrong(
                     f"input '{name}' has {size} at axis {axis}, but {where} in {_text(shape)}"
                 )
-    return found
+    return solution
 
 
 def determined(inputs: Iterable[Shape]) -> frozenset[str]:
@@ -109,13 +109,13 @@ def sources(slots: Iterable[Slot]) -> dict[str, tuple[int, int, int, int]]:
     """For each size, by name, the first place that determines it: (slot, axis, factor, constant);
     that axis has `factor * size + constant` elements.
     """
-    found: dict[str, tuple[int, int, int, int]] = {}
+    places: dict[str, tuple[int, int, int, int]] = {}
     for number, slot in enumerate(slots):
         for axis, dim in enumerate(slot.shape):
             solved = alone(dim)
             if solved is not None:
-                found.setdefault(solved[0].name, (number, axis, solved[1], solved[2]))
-    return found
+                places.setdefault(solved[0].name, (number, axis, solved[1], solved[2]))
+    return places
 
 
 def alone(dim: Dim) -> tuple[Symbol, int, int] | None:

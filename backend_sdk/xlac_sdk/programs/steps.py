@@ -189,21 +189,21 @@ def work(steps: tuple[Step, ...]) -> Work:
 
 def walk(steps: tuple[Step, ...]) -> list[Step]:
     """All steps, each before those nested in it."""
-    found: list[Step] = []
+    listed: list[Step] = []
     for step in steps:
-        found.append(step)
+        listed.append(step)
         match step:
             case Repeat(body=body):
-                found += walk(body)
+                listed += walk(body)
             case While(condition=condition, body=body):
-                found += walk(condition) + walk(body)
+                listed += walk(condition) + walk(body)
             case Branch(branches=branches):
                 for branch in branches:
-                    found += walk(branch)
+                    listed += walk(branch)
             case Choice():
                 for path in step.paths:
-                    found += walk(path)
-    return found
+                    listed += walk(path)
+    return listed
 
 
 def arguments(steps: tuple[Step, ...]) -> Iterator[Argument]:

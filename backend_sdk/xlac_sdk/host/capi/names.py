@@ -28,14 +28,14 @@ def parameters(names: Iterable[str], kind: str) -> tuple[str, ...]:
 
     One that has no letter to begin with, or means something to a compiler, gets `kind` before it.
     """
-    found: list[str] = []
+    chosen: list[str] = []
     for name in names:
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:LONGEST].rstrip("_")
         if not plain or not plain[0].isalpha() or plain in KEYWORDS | RUST | OURS:
             plain = f"{kind}_{plain}".rstrip("_")
         unique, number = plain, 1
-        while unique in found:
+        while unique in chosen:
             number += 1
             unique = f"{plain}_{number}"
-        found.append(unique)
-    return tuple(found)
+        chosen.append(unique)
+    return tuple(chosen)

@@ -41,10 +41,10 @@ def npy_program(api: Api) -> str:
     solved, checked = {}, []
     for number, array in enumerate(api.inputs):
         for axis, dim in enumerate(array.slot.shape):
-            found = alone(dim)
-            if found is not None and found[0].name not in solved:
+            solution = alone(dim)
+            if solution is not None and solution[0].name not in solved:
                 place = f"inputs[{number}].extents[{axis}]"
-                solved[found[0].name] = called[found[0].name], place, found[1], found[2]
+                solved[solution[0].name] = called[solution[0].name], place, solution[1], solution[2]
             if not isinstance(dim, int):
                 checked.append((number, axis, extents.text(dim, names)))
     made = [
