@@ -254,6 +254,7 @@ def from_jax(
     target: str = "cpu",
     threads: int | None = None,
     checked: Asked = None,
+    allow_kernels: bool | None = None,
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
     results: str = "numpy",
@@ -268,14 +269,14 @@ def from_jax(
     "numpy" or "jax" (`jax.Array`s). `jit` are options of `jax.jit`, such as static_argnums and
     donate_argnums; a function that is jitted already has its own. Sizes of
     `jax.export.symbolic_shape` stay open. `drop_callbacks` leaves out calls of Python functions
-    without results (`jax.debug.print`), with a CallbackWarning. `checked` and the limits are those
-    of `xlac.compile`, for each program; JAX's own tracing is not interrupted.
+    without results (`jax.debug.print`), with a CallbackWarning. `checked`, `allow_kernels` and the
+    limits are those of `xlac.compile`, for each program; JAX's own tracing is not interrupted.
     Needs JAX: pip install 'xlac[jax]'. Raises SourceError or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
-    options = {"target": target, "checked": checked, **limits} | (
-        {} if threads is None else {"threads": threads}
-    )
+    options = {"target": target, "checked": checked, "allow_kernels": allow_kernels, **limits}
+    if threads is not None:
+        options["threads"] = threads
     if is_exported(function):
         exported: Any = function
         if not example_args and not example_named:

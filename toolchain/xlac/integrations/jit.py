@@ -229,6 +229,7 @@ def jit(
     arch: str = ...,
     precision: str = ...,
     checked: Asked = ...,
+    allow_kernels: bool | None = ...,
     max_compile_seconds: float | None = ...,
     max_compile_memory: int | None = ...,
 ) -> Callable[[Function], Jitted]: ...
@@ -242,6 +243,7 @@ def jit(
     arch: str = "",
     precision: str = "",
     checked: Asked = None,
+    allow_kernels: bool | None = None,
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
 ) -> Any:
@@ -262,6 +264,7 @@ def jit(
     }
     options |= {
         "checked": checked,
+        "allow_kernels": allow_kernels,
         "max_compile_seconds": max_compile_seconds,
         "max_compile_memory": max_compile_memory,
     }

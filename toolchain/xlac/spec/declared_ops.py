@@ -5,6 +5,7 @@ the spec's graph.
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,9 @@ from xlac.spec.kernels.files import KernelText
 from xlac.spec.kernels.files import read as read_kernels
 from xlac.spec.report import Fault, Poisoned, Report, nearest
 from xlac.spec.schema import schema
-from xlac.spec.schema.document import Merged, read_document, resolved
+from xlac.spec.schema.document import Merged, merged_with, read_document, resolved
 from xlac.spec.schema.settings import read_dims, read_params
+from xlac.spec.text.composer import compose
 from xlac.spec.weights.stored import Stored
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
@@ -49,7 +51,24 @@ class DeclaredOps:
         if merged is None:
             report.finish()
             raise AssertionError("a spec that cannot be read has a reason")
-        folder = resolved(file).parent
+        return DeclaredOps._of(merged, report, resolved(file).parent, allow_outside)
+
+    @staticmethod
+    def of(section: Mapping[str, Any], folder: Path) -> DeclaredOps:
+        """The operations of a section `ops` that is given as a mapping; files of kernels are
+        relative to the folder. Raises SourceError.
+        """
+        try:
+            text = json.dumps({"xlac": 1, "ops": section}, indent=1)
+        except (TypeError, ValueError) as error:
+            problem = f"this is no section `ops` of mappings, texts and numbers: {error}"
+            raise SourceError(Diagnostic("XL1012", problem)) from None
+        report = Report()
+        merged = merged_with(compose(folder / "ops", text), report)
+        return DeclaredOps._of(merged, report, resolved(folder), False)
+
+    @staticmethod
+    def _of(merged: Merged, report: Report, folder: Path, allow_outside: bool) -> DeclaredOps:
         sizes, _ = read_dims(merged, {}, report)
         values = read_params(merged, {}, sizes, report)
         kernels = read_kernels(merged, report, folder, allow_outside)

@@ -40,6 +40,8 @@ OF_SIZES = frozenset(
         ).split()
     ]
 )
+OF_USERS: set[str] = set()
+"""The operations that `xlac.register_op` registered in this process."""
 WITH_TEXT = re.compile(
     r"_assert_\w+|_functional_assert_\w+|_convolution_mode|_linalg_\w+|_segment_reduce_backward|_sparse_mm\w*|conv[123]d|div_?|divide_?|"
     r"einsum|fft_\w+|gelu_?|gelu_backward|index_reduce_?|linalg_\w+|meshgrid|nanquantile|pad|pad_sequence|quantile|scatter_?|"
@@ -54,7 +56,7 @@ def operation(name: str) -> str:
     """The name, if it is that of an operation on tensors, graphs or sizes. Raises ValueError for
     anything else.
     """
-    if name in OF_GRAPHS or name in OF_SIZES:
+    if name in OF_GRAPHS or name in OF_SIZES or name in OF_USERS:
         return name
     parts = OPERATION.fullmatch(name)
     if parts is None:

@@ -154,6 +154,7 @@ def from_torch(
     threads: int | None = None,
     strict: bool = False,
     checked: Asked = None,
+    allow_kernels: bool | None = None,
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
 ) -> TorchFunction:
@@ -161,14 +162,16 @@ def from_torch(
     a function of tensors that is called like the module.
 
     `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the open size in
-    the model. `checked` and the limits are those of `xlac.compile`; PyTorch's export is not
-    interrupted. Raises SourceError, which lists all unsupported operations, or LimitError.
+    the model. `checked`, `allow_kernels` and the limits are those of `xlac.compile`; PyTorch's
+    export is not interrupted. Raises SourceError, which lists all unsupported operations, or
+    LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
     options = {
         "target": target,
         "threads": threads or torch.get_num_threads(),
         "checked": checked,
+        "allow_kernels": allow_kernels,
         **limits,
     }
     with within(max_compile_seconds, max_compile_memory):

@@ -45,6 +45,7 @@ class Options:
     precision: str = "default"
     fallback: bool = True
     checked: bool | str | None = None
+    allow_kernels: bool | None = None
     max_compile_seconds: float | None = None
     max_compile_memory: int | None = None
     name: str = "graph"
@@ -137,6 +138,7 @@ class Subgraph:
             checked=given.checked,
             max_compile_seconds=given.max_compile_seconds,
             max_compile_memory=given.max_compile_memory,
+            allow_kernels=given.allow_kernels,
         )
         return TensorProgram(
             model,

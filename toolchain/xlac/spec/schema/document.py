@@ -102,6 +102,15 @@ def read_document(file: Path, report: Report, allow_outside: bool = False) -> Me
     return merged
 
 
+def merged_with(source: Source, report: Report) -> Merged:
+    """A document of one text. Problems go to the report."""
+    merged = Merged(Place(source))
+    document = validate(source, report)
+    if document is not None:
+        _merge(merged, document, Place(source), report, first=True)
+    return merged
+
+
 def resolved(path: Path) -> Path:
     """The path with links followed; one that leads nowhere, or around in a circle, as it is."""
     try:

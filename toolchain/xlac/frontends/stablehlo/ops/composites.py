@@ -11,8 +11,12 @@ from xlac.frontends.stablehlo.text.syntax import Operation
 
 @operation("composite")
 def composite(site: OperationSite) -> Built:
-    """A composite of CHLO by xlac's own builder, any other by its decomposition."""
+    """A composite of CHLO by xlac's own builder, one that is registered as a custom call by that
+    builder, any other by its decomposition.
+    """
     name = site.word("name")
+    if name in CUSTOM_CALLS:
+        return CUSTOM_CALLS[name](site)
     entry = TABLE.get(name) if name.startswith("chlo.") else None
     if entry is None:
         return called(site, site.word("decomposition"))
