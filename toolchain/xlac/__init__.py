@@ -32,7 +32,6 @@ _HOMES = {
     **dict.fromkeys(("scan", "while_loop", "cond", "switch"), "xlac.frontends.traced_control"),
     "custom_gradient": "xlac.frontends.gradients.declared_gradients",
     "register_op": "xlac.integrations.registered.operation",
-    "custom_gradient": "xlac.frontends.declared_gradients",
     "from_torch": "xlac.integrations.torch.function",
     "torch_step": "xlac.integrations.torch.step",
     "torch_trainer": "xlac.integrations.torch.trainer",

@@ -11,7 +11,7 @@ import numpy as np
 
 from xlac.api import compile
 from xlac.autodiff.gradient import linearize
-from xlac.frontends.derivatives import derivatives
+from xlac.frontends.gradients.derivatives import derivatives
 from xlac.frontends.onnx import registry
 from xlac.frontends.produced import OF_USERS, produced
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
