@@ -11,14 +11,18 @@ from registered_ops import ROOT, forgotten, gated, run_chapter
 import xlac
 
 torch = pytest.importorskip("torch")
-OP = gated("torchtest")
-gated_op = OP.torch
 
 
-@pytest.fixture(autouse=True)
-def clean() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def gated_op() -> Iterator[object]:
+    """The operation, registered for this file's tests."""
+    from xlac.frontends.torch.table import BUILDERS
+
+    known = dict(BUILDERS)
     with forgotten():
-        yield
+        yield gated("torchtest").torch
+    BUILDERS.clear()
+    BUILDERS.update(known)
 
 
 class Module(torch.nn.Module):
@@ -33,7 +37,7 @@ def operands() -> tuple[torch.Tensor, torch.Tensor]:
     return a.requires_grad_(), b.requires_grad_()
 
 
-def test_pytorchs_own_checks_of_operations() -> None:
+def test_pytorchs_own_checks_of_operations(gated_op: object) -> None:
     """Schema, registration of the derivative, shapes for open sizes, compiled by AOTAutograd."""
     torch.library.opcheck(gated_op, operands(), {"slope": 2.0})
 
@@ -75,4 +79,5 @@ def test_torch_compile_and_its_derivative() -> None:
 
 def test_the_chapters_snippets_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    run_chapter("torch")
+    with forgotten():
+        run_chapter("torch")
