@@ -208,7 +208,7 @@ class LegalExpressions:
         if dtype not in self._missing:
             return dtype
         if not dtype.is_half:
-            raise _unsupported(self.target, f"the type {dtype}")
+            raise _unsupported(self.target, f"type {dtype}")
         return DType.U16
 
     def _var(self, var: Var) -> Var:

@@ -43,6 +43,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.kernel_ir.sharing import roots
 from xlac_sdk.lowering.legal_expressions import LegalExpressions
+from xlac_sdk.source import UnsupportedError
 from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
@@ -54,7 +55,23 @@ def legalize(kernel: Kernel, target: Target, fast: bool = False) -> Kernel:
     already.
     """
     checkpoint()
-    return _Legalizer(kernel, target, fast).run()
+    try:
+        return _Legalizer(kernel, target, fast).run()
+    except UnsupportedError as error:
+        raise _placed(error, kernel) from None
+
+
+def _placed(error: UnsupportedError, kernel: Kernel) -> UnsupportedError:
+    """The same of a kernel whose operations are known: their names, and the place of the first."""
+    origins = kernel.origins
+    if not origins or error.diagnostics[0].span is not None:
+        return error
+    told = ", ".join(f"'{name}'" for name in dict.fromkeys(o.name for o in origins[:3]))
+    more = ", …" if len(origins) > 3 else ""
+    span = next((o.span for o in origins if o.span), None)
+    return UnsupportedError(
+        *(replace(d, message=f"{d.message}: {told}{more}", span=span) for d in error.diagnostics)
+    )
 
 
 class _Legalizer(LegalExpressions):

@@ -11,14 +11,23 @@ from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import Const, For, If, Kernel, Let, LoopKind, Stmt, Var, names
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sums import INDEX
+from xlac_sdk.lowering.fewer_blocks import fewer_blocks
 
 THREADS = 128  # block size of a kernel that does not specify one
 
 
-def spread(kernel: Kernel, threads: int = THREADS, grained: bool = False) -> Kernel:
+def spread(
+    kernel: Kernel, threads: int = THREADS, grained: bool = False, most_blocks: int = 0
+) -> Kernel:
     """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel one thread of
-    one block. If `grained`, a thread runs as many iterations as are worth a task of their own.
+    one block. If `grained`, a thread runs as many iterations as are worth a task of their own. A
+    launch has at most `most_blocks` blocks (`Target.most_blocks`; 0: any number), kernels that were
+    grids already too.
     """
+    return fewer_blocks(_spread(kernel, threads, grained), most_blocks)
+
+
+def _spread(kernel: Kernel, threads: int, grained: bool) -> Kernel:
     if grid(kernel) is not None:
         return kernel
     taken = names(kernel)
