@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Template
 
@@ -103,7 +104,7 @@ class SlateDevice(Device):
     def sync(self) -> None:
         """Every call has ended when it returns."""
 
-    def free(self, handle: object) -> None:
+    def free(self, handle: Any) -> None:
         del self.slates[handle[0]]
 
     def _base(self, place: MemoryPlace) -> int:
