@@ -126,9 +126,18 @@ def embedding_bag_backward(
         raise NotExpressible("a sparse gradient")
     member = bags_of(offsets, indices.shape[0])
     return dense_backward(
-        call, grad, indices, member, bag_size, maximum_indices, num_weights,
-        scale_grad_by_freq, mode, per_sample_weights, padding_idx,
-    )  # fmt: skip
+        call,
+        grad,
+        indices,
+        member,
+        bag_size,
+        maximum_indices,
+        num_weights,
+        scale_grad_by_freq,
+        mode,
+        per_sample_weights,
+        padding_idx,
+    )
 
 
 @aten("_embedding_bag_dense_backward")
