@@ -41,8 +41,15 @@ CHECKS = {
     "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range.default",
     "aten.sym_constrain_range_for_size.default",
+    "prims._make_token.default",
+    "prims._sink_tokens.default",
 }
-"""Assertions that are dropped: bounds of sizes are checked when the program is called."""
+"""Assertions that are dropped: bounds of sizes are checked when the program is called. Tokens order
+effects.
+"""
+
+EFFECTS = {"aten._linalg_check_errors.default"}
+"""Effects that are dropped: matrices that eager mode refuses give infinities and NaNs."""
 
 SCATTERS = ("aten.as_strided_scatter.default", "prims.as_strided_scatter.default")
 
@@ -106,6 +113,8 @@ class FxImporter:
         operation = name_of(node)
         if operation in CHECKS:
             return None
+        if operation == "with_effects" and str(node.args[1]) in EFFECTS:
+            return [None] * len(node.meta["val"])
         for given in node.all_input_nodes:
             for tensor in tensors_in(given.meta.get("val")):
                 dtype_of(tensor)
@@ -132,6 +141,11 @@ class FxImporter:
             raise AssertionError(
                 f"{name_of(node)} has {len(results)} results, its builder gave {len(parts)}"
             )
+        for user in node.users:
+            if user.target is operator.getitem and user.users:
+                number = user.args[1]
+                if parts[number] is None and results[number] is not None:
+                    raise NotExpressible(f"its result {number}, which is used, is PyTorch's own")
         fitted = [
             self._fitted(node, part, wanted) for part, wanted in zip(parts, results, strict=True)
         ]

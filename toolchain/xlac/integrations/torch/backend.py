@@ -50,7 +50,8 @@ def backend(
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )
-    made: Callable[..., Any] = build(module, example_inputs)
+    with torch._functorch.config.patch(unlift_effect_tokens=True):  # else tokens are arguments
+        made: Callable[..., Any] = build(module, example_inputs)
     return made
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.composite import Composite
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, Sample, declare
 from xlac.ir.types import Type, Types
@@ -176,6 +177,25 @@ def column_by_column(a: Node) -> tuple[Node, Node, Node]:
     made = over(steps, step, (a, order), ())
     pivots = build.transpose(pick(made, 2), [*range(1, rank - 1), 0])
     return pick(made, 0), pivots, pick(made, 1)
+
+
+def permutation_of(pivots: Node, rows: Dim) -> Node:
+    """The order of `rows` rows (…, m), i32, after exchanges of row k with row pivots[k], which
+    count from 0: (…, k).
+    """
+    rank, batch, count = pivots.type.rank, pivots.shape[:-1], pivots.shape[-1]
+    first = build.iota((*batch, rows), rank - 1, DType.I32)
+    assert isinstance(count, int)
+
+    def step(order: Node, number: Node, pivots: Node) -> Node:
+        place = build.reshape(entry(pivots, rank - 1, number), (*batch, 1))
+        line = build.iota(order.shape, rank - 1)
+        here, there = build.compare(line, "eq", number), build.compare(line, "eq", place)
+        old = build.reshape(entry(order, rank - 1, number), (*batch, 1))
+        new = build.apply1("take_along_axis", order, place, axis=rank - 1)
+        return build.select(here, new, build.select(there, old, order))
+
+    return over(count, step, (first,), (pivots,)) if count else first
 
 
 def _down(column: Node, a: Node) -> Node:

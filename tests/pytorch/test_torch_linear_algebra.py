@@ -1,0 +1,87 @@
+"""Linear algebra of PyTorch: eager mode's results, or factors of the same matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(len(shape)).normal(size=shape))
+
+
+@pytest.fixture(autouse=True)
+def fixed_sizes() -> None:
+    torch._dynamo.reset()  # else sizes that differ between tests become symbolic
+
+
+def positive(a: torch.Tensor) -> torch.Tensor:
+    return a @ a.mT + torch.eye(a.shape[-1], dtype=a.dtype)
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "solve": lambda a: torch.linalg.solve(a, a * 2 + 1),
+    "solve of vectors": lambda a: torch.linalg.solve(a, a[..., 0]),
+    "solve from the right": lambda a: torch.linalg.solve(a, a + 1, left=False),
+    "inv": torch.linalg.inv,
+    "det": torch.linalg.det,
+    "slogdet": torch.linalg.slogdet,
+    "lu": torch.linalg.lu,
+    "lu_factor": torch.linalg.lu_factor,
+    "lu_solve": lambda a: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), a + 1),
+    "lu_solve of the adjoint, from the right": lambda a: torch.linalg.lu_solve(
+        *torch.linalg.lu_factor(a), a + 1, left=False, adjoint=True
+    ),
+    "cholesky": lambda a: torch.linalg.cholesky(positive(a)),
+    "cholesky_solve": lambda a: torch.cholesky_solve(a, torch.linalg.cholesky(positive(a))),
+    "qr": torch.linalg.qr,
+    "complete qr": lambda a: torch.linalg.qr(a[..., :-1], mode="complete"),
+    "eigvalsh": lambda a: torch.linalg.eigvalsh(a + a.mT),
+    "eigh": lambda a: [x.abs() for x in torch.linalg.eigh(a + a.mT)],
+    "svdvals": torch.linalg.svdvals,
+    "svd": lambda a: [x.abs() for x in torch.linalg.svd(a, full_matrices=False)],
+    "matrix_power": lambda a: torch.linalg.matrix_power(a, -2),
+}
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_are_those_of_eager_mode(name: str) -> None:
+    a = drawn(2, 5, 5)
+    compiled = torch.compile(FUNCTIONS[name], backend="xlac", options={"fallback": False})
+    torch.testing.assert_close(compiled(a), FUNCTIONS[name](a), rtol=1e-9, atol=1e-9)
+
+
+GRADIENTS = {
+    "inv": lambda a: torch.linalg.inv(a).sum(),
+    "cholesky": lambda a: (torch.linalg.cholesky(positive(a)) ** 2).sum(),
+    "qr": lambda a: (torch.linalg.qr(a)[1] ** 3).sum(),
+    "eigh": lambda a: (torch.linalg.eigvalsh(a + a.mT) ** 3).sum(),
+    "svd": lambda a: (torch.linalg.svdvals(a) ** 3).sum(),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_are_those_of_eager_mode(name: str) -> None:
+    function, a = GRADIENTS[name], drawn(2, 4, 4)
+    found = []
+    for called in (function, torch.compile(function, backend="xlac", options={"fallback": False})):
+        given = a.clone().requires_grad_()
+        called(given).backward()
+        found.append(given.grad)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["solve", "det"])
+def test_gradients_by_hidden_factors_are_refused(name: str) -> None:
+    """PyTorch's derivative reads factors that it does not specify."""
+    called = {"solve": lambda a: torch.linalg.solve(a, a + 1), "det": torch.linalg.det}[name]
+    compiled = torch.compile(called, backend="xlac", options={"fallback": False})
+    with pytest.raises(Exception, match="XL73"):
+        compiled(drawn(2, 4, 4).requires_grad_()).sum().backward()

@@ -1,0 +1,216 @@
+"""Decompositions of matrices, and what is solved by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.table import AtenCall, aten
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.linalg.eigh import Eigh
+from xlac.ops.linalg.householder import HouseholderQr
+from xlac.ops.linalg.lu import Lu, permutation_of
+from xlac.ops.linalg.matrices import diagonal, swapped
+from xlac.ops.linalg.qr import Qr
+from xlac.ops.linalg.slogdet import Slogdet
+from xlac.ops.linalg.svd import Svd
+from xlac_sdk.dtypes import DType
+
+
+def several(op: Any, *inputs: Node) -> tuple[Node, ...]:
+    """The results of an operation that has several."""
+    return build.results(Node.of(op, *inputs))
+
+
+def report(wrong: Node) -> Node:
+    """0, or the number from 1 of the first that is wrong along the last axis, as i32."""
+    rank, count = wrong.type.rank, wrong.shape[-1]
+    assert isinstance(count, int)
+    if not count:
+        return build.full(0, wrong.shape[:-1], DType.I32)
+    number = build.add(build.iota(wrong.shape, rank - 1, DType.I32), 1)
+    first = build.reduce(build.select(wrong, number, count + 1), "min", rank - 1)
+    return build.select(build.compare(first, "gt", count), 0, first)
+
+
+def zeros_of(packed: Node, count: int) -> Node:
+    """Where U has zeros on its diagonal, of `count` numbers."""
+    rank = packed.type.rank
+    square = build.cut(build.cut(packed, rank - 2, 0, count), rank - 1, 0, count)
+    return build.compare(diagonal(square), "eq", 0.0)
+
+
+def factored(a: Node, pivot: bool) -> tuple[Node, Node, Node, int]:
+    """The results of `lu`, and how many pivots there are."""
+    if not pivot:
+        raise NotExpressible("LU without pivoting")
+    packed, pivots, order = several(Lu(), a)
+    count = pivots.shape[-1]
+    assert isinstance(count, int)
+    return packed, pivots, order, count
+
+
+@aten("_linalg_det")
+def det(call: AtenCall, A: Node) -> tuple[Any, ...]:
+    """The determinant. Its factors are hidden, of A or of its transpose, for a derivative."""
+    return build.apply1("det", A), None, None
+
+
+@aten("_linalg_slogdet")
+def slogdet(call: AtenCall, A: Node) -> tuple[Any, ...]:
+    """The sign and the logarithm of the determinant; its factors are hidden."""
+    return *several(Slogdet(), A), None, None
+
+
+@aten("_linalg_solve_ex")
+def solve(
+    call: AtenCall, A: Node, B: Node, left: bool = True, check_errors: bool = False
+) -> tuple[Any, ...]:
+    """The X for which A X = B, or X A = B; B may be vectors. A singular A, which eager mode
+    refuses, gives infinities and NaNs. Its factors are hidden.
+    """
+    vector = len(call.shape) == 1 or B.shape == A.shape[:-1]
+    b = build.reshape(B, (*B.shape, 1)) if vector else B
+    outer = build.broadcast_shapes([A.shape[:-2], b.shape[:-2]])
+    a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (A, b))
+    if left or vector:
+        found = build.apply1("solve", a, b)
+    else:
+        found = swapped(build.apply1("solve", swapped(a), swapped(b)))
+    packed, _, _, count = factored(A, True)
+    return build.reshape(found, call.shape), None, None, report(zeros_of(packed, count))
+
+
+@aten("linalg_inv_ex")
+def inv(call: AtenCall, A: Node, check_errors: bool = False) -> tuple[Node, Node]:
+    """The inverse; of a singular A, which eager mode refuses, infinities and NaNs."""
+    packed, _, _, count = factored(A, True)
+    return build.apply1("inv", A), report(zeros_of(packed, count))
+
+
+@aten("linalg_lu_factor_ex")
+def lu_factor(
+    call: AtenCall, A: Node, pivot: bool = True, check_errors: bool = False
+) -> tuple[Node, ...]:
+    """LAPACK's factors: pivots count from 1."""
+    packed, pivots, _, count = factored(A, pivot)
+    return packed, build.add(pivots, 1), report(zeros_of(packed, count))
+
+
+@aten("linalg_lu")
+def lu(call: AtenCall, A: Node, pivot: bool = True) -> tuple[Node, ...]:
+    """P, L and U with A = P L U."""
+    packed, _, order, count = factored(A, pivot)
+    return unpacked(packed, order, count)
+
+
+def unpacked(packed: Node, order: Node, count: int) -> tuple[Node, Node, Node]:
+    """P, L and U of factors and the rows in their order."""
+    rank = packed.type.rank
+    low = build.cut(packed, rank - 1, 0, count)
+    eye = build.apply1("eye", rows=low.shape[-2], columns=count, dtype=low.type.dtype)
+    low = build.add(build.apply1("tril", low, k=-1), build.broadcast_to(eye, low.shape))
+    square = (*packed.shape[:-1], packed.shape[-2])
+    rows = build.back(order, square, (rank - 2,))
+    exchange = build.compare(build.iota(square, rank - 2), "eq", rows)
+    high = build.apply1("triu", build.cut(packed, rank - 2, 0, count))
+    return build.cast(exchange, packed.type.dtype), low, high
+
+
+@aten("linalg_lu_solve")
+def lu_solve(
+    call: AtenCall, LU: Node, pivots: Node, B: Node, left: bool = True, adjoint: bool = False
+) -> Node:
+    """The X for which A X = B, or X A = B, from A's factors."""
+    outer = build.broadcast_shapes([LU.shape[:-2], B.shape[:-2]])
+    order = permutation_of(build.sub(pivots, 1), LU.shape[-2])
+    packed, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (LU, B))
+    order = build.broadcast_to(order, packed.shape[:-1])
+    b = b if left else swapped(b)
+    found = build.apply1("lu_solve", packed, order, b, transpose=adjoint == left)
+    return found if left else swapped(found)
+
+
+@aten("linalg_cholesky_ex")
+def cholesky_ex(
+    call: AtenCall, self: Node, upper: bool = False, check_errors: bool = False
+) -> tuple[Node, Node]:
+    """The triangular factor; of matrices that are not positive definite, which eager mode refuses,
+    NaNs.
+    """
+    factor = build.apply1("cholesky", self, lower=not upper)
+    along = diagonal(factor)
+    return factor, report(build.compare(along, "ne", along))
+
+
+@aten("cholesky")
+def cholesky(call: AtenCall, self: Node, upper: bool = False) -> Node:
+    """The triangular factor."""
+    return build.apply1("cholesky", self, lower=not upper)
+
+
+@aten("cholesky_solve")
+def cholesky_solve(call: AtenCall, self: Node, input2: Node, upper: bool = False) -> Node:
+    """The solution by a triangular factor."""
+    outer = build.broadcast_shapes([self.shape[:-2], input2.shape[:-2]])
+    b, a = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (self, input2))
+    half = build.apply1("triangular_solve", a, b, lower=not upper, transpose=upper)
+    return build.apply1("triangular_solve", a, half, lower=not upper, transpose=not upper)
+
+
+@aten("linalg_qr")
+def qr(call: AtenCall, A: Node, mode: str = "reduced") -> tuple[Node, ...]:
+    """Orthonormal columns and a triangular factor; without the former, an empty tensor."""
+    q, r = several(Qr(complete=mode == "complete"), A)
+    return (q if mode != "r" else call.filled_as(0, 0), r)
+
+
+@aten("geqrf")
+def geqrf(call: AtenCall, self: Node) -> tuple[Node, ...]:
+    """Reflections that make a matrix triangular."""
+    return several(HouseholderQr(), self)
+
+
+@aten("linalg_householder_product")
+def householder_product(call: AtenCall, input: Node, tau: Node) -> Node:
+    """The first columns of the product of reflections."""
+    return build.apply1("householder_product", input, tau)
+
+
+@aten("_linalg_eigh")
+def eigh(call: AtenCall, A: Node, UPLO: str = "L", compute_v: bool = True) -> tuple[Node, ...]:
+    """Eigenvalues, and eigenvectors or an empty tensor."""
+    values, vectors = several(Eigh(lower=UPLO.upper() == "L"), A)
+    return values, vectors if compute_v else call.filled_as(1, 0)
+
+
+@aten("_linalg_svd")
+def svd(
+    call: AtenCall,
+    A: Node,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    driver: str | None = None,
+) -> tuple[Node, ...]:
+    """Singular values, and vectors or empty tensors."""
+    u, s, v = several(Svd(full_matrices=full_matrices and compute_uv), A)
+    return (u, s, v) if compute_uv else (call.filled_as(0, 0), s, call.filled_as(2, 0))
+
+
+@aten("triangular_solve")
+def triangular_solve(
+    call: AtenCall,
+    self: Node,
+    A: Node,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> tuple[Node, Node]:
+    """The solution of A X = self, and A."""
+    outer = build.broadcast_shapes([self.shape[:-2], A.shape[:-2]])
+    b, a = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (self, A))
+    found = build.apply1(
+        "triangular_solve", a, b, lower=not upper, transpose=transpose, unit=unitriangular
+    )
+    return found, a
