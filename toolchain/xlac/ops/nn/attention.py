@@ -44,18 +44,11 @@ class Heads(Composite):
         if heads < 1:
             raise ShapeError(f"{self.mnemonic} of {x} needs the number of heads", attribute="heads")
         width = x.shape[2]
-        if not isinstance(width, int):
-            raise ShapeError(
-                f"{self.mnemonic}: the last axis of {x} is of unknown size, and {heads} heads "
-                "divide it",
-                attribute="heads",
-                hint=f"fix the size {width}",
-            )
-        if width % heads:
-            raise ShapeError(
-                f"{self.mnemonic}: a last axis of {width} does not divide into {heads} heads",
-                attribute="heads",
-            )
+        if not isinstance(width, int) or width % heads:
+            why = f"a last axis of {width} does not divide into {heads} heads"
+            if not isinstance(width, int):
+                why = f"the last axis of {x} is of unknown size, and {heads} heads divide it"
+            raise ShapeError(f"{self.mnemonic}: {why}", attribute="heads")
         return x.shape[0], heads, x.shape[1], width // heads
 
     def shapes(self, q: Type, k: Type, v: Type) -> tuple[tuple[Dim, Dim, Dim, Dim], ...]:
