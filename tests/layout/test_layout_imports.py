@@ -49,6 +49,7 @@ DOORS = {
     "xlac.frontends.stablehlo": "likewise",
     "xlac.frontends.tflite": "likewise",
     "xlac.frontends.torch": "likewise",
+    "xlac.integrations.registered": "PyTorch and JAX need not be installed until they are asked for",
 }
 """Packages and modules that import parts of their own room when they are asked for them."""
 

@@ -26,7 +26,6 @@ from xlac.model import Model
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.walks import substituted
 from xlac.runtime.programs import Programs
-from xlac.settings import settings
 from xlac.spec.declared_ops import DeclaredOps
 from xlac_sdk.dims import evaluate, symbol
 from xlac_sdk.dtypes import DType
@@ -91,7 +90,7 @@ class RegisteredOp:
         domain are underlines there. It is registered when it is first asked for.
         """
         if self._torch is None:
-            from xlac.integrations.registered.torch import registered
+            from xlac.integrations.registered.torch_operation import registered
 
             self._torch = registered(self)
         return self._torch
@@ -102,7 +101,7 @@ class RegisteredOp:
         by name.
         """
         if self._jax is None:
-            from xlac.integrations.registered.jax import function
+            from xlac.integrations.registered.jax_function import function
 
             self._jax = function(self)
         return self._jax
@@ -144,8 +143,7 @@ class RegisteredOp:
         return tuple(substituted(list(graph.outputs.values()), values))
 
     def _noted(self, graph: Graph) -> Graph:
-        if settings().verify_each:
-            OF_USERS.update(produced(graph))
+        OF_USERS.update(produced(graph))
         return graph
 
     def _gradient(self, types: Sequence[Type], attributes: Mapping[str, Any]) -> Graph:
