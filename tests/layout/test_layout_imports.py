@@ -49,7 +49,7 @@ DOORS = {
     "xlac.frontends.stablehlo": "likewise",
     "xlac.frontends.tflite": "likewise",
     "xlac.frontends.torch": "likewise",
-    "xlac.integrations.registered": "PyTorch and JAX need not be installed until they are asked for",
+    "xlac.integrations.registered.operation": "PyTorch and JAX are optional",
 }
 """Packages and modules that import parts of their own room when they are asked for them."""
 
