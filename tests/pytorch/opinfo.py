@@ -46,9 +46,10 @@ class Case:
         # constants are made while the function runs
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         fakes = tuple(mode.from_tensor(t) for t in self.tensors)
-        module, _ = aot_export_module(
-            _Module(self.function), fakes, trace_joint=False, decompositions=decompositions()
-        )
+        with torch._functorch.config.patch(unlift_effect_tokens=True):  # as the backend does
+            module, _ = aot_export_module(
+                _Module(self.function), fakes, trace_joint=False, decompositions=decompositions()
+            )
         (last,) = (n for n in module.graph.nodes if n.op == "output")
         # new values of mutated arguments come first
         last.args = (last.args[0][-len(self.eager()) :],)
