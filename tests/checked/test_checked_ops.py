@@ -110,6 +110,15 @@ def test_an_index_out_of_range_is_found(name: str, dtype: DType) -> None:
             assert shown.value == value and str(value) in str(shown), (value, str(shown))
 
 
+def test_a_row_that_a_permutation_names() -> None:
+    op = OPS["lu_solve"]()
+    model = model_of(op, Type(F, (3, 3)), Type(DType.I32, (3,)), Type(F, (3, 2)))
+    packed, b = np.eye(3, dtype=np.float32), np.ones((3, 2), np.float32)
+    assert run(model, (packed, np.asarray([2, 0, 1], np.int32), b), "bounds")[0] is None
+    check, record = run(model, (packed, np.asarray([0, 3, 1], np.int32), b), "bounds")
+    assert check is not None and str(check.failed(*record).value) == "3"
+
+
 def test_an_index_into_several_axes() -> None:
     op = OPS["gather_nd"]()
     model = model_of(op, Type(F, (7, 5)), Type(DType.I32, (3, 2)))
@@ -213,4 +222,4 @@ def test_a_composite_that_indexes_by_an_operand_says_so(name: str) -> None:
 
 def test_every_operation_with_faults_is_in_these_tables() -> None:
     declared = {n for n in OPS if OPS[n].faults is not Op.faults}
-    assert declared == {*INDEXED, *DIVIDING, "pow", "cond", "iota", "dim_size"}
+    assert declared == {*INDEXED, *DIVIDING, "pow", "cond", "iota", "dim_size", "lu_solve"}

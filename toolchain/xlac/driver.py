@@ -285,13 +285,15 @@ def _executable(lowered: Lowered, backend: Backend) -> Compiled:
         checkpoint("building the code")
         made = Path(folder)
         artifact = backend.build(sources, made)
-        file, copied = artifact.relative_to(made), partial(shutil.copytree, dirs_exist_ok=True)
         checkpoint("loading the code")
         code = backend.load(artifact, program, target)
         checkpoint("keeping the code")
-        place = (
-            cache.keep(key, program.name, backend, lambda room: copied(made, room) / file)
-            if cache
-            else None
-        )
+        write = partial(_copied, artifact, made)
+        place = cache.keep(key, program.name, backend, write) if cache else None
     return Compiled(program, target, code, None if place is None else Path(place))
+
+
+def _copied(artifact: Path, made: Path, room: Path) -> Path:
+    """The artifact, copied with all that was made beside it."""
+    shutil.copytree(made, room, dirs_exist_ok=True)
+    return room / artifact.relative_to(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.ir.composite import Composite
+from xlac.ir.faults import DeclaredFault, OutOfRange
 from xlac.ir.graph import Node
 from xlac.ir.op import Sample, ShapeError, declare
 from xlac.ir.types import Type
@@ -48,6 +49,10 @@ class LuSolve(Composite):
         half = build.apply1("triangular_solve", packed, b, lower=False, transpose=True)
         solved = build.apply1("triangular_solve", packed, half, unit=True, transpose=True)
         return gathered(solved, build.apply1("argsort", permutation, axis=-1))
+
+    def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
+        _, permutation, _ = inputs
+        return (OutOfRange(permutation, (permutation.shape[-1],), what="row {value}"),)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
