@@ -58,20 +58,20 @@ def test_gradients_agree_with_eager_for_sizes_that_change() -> None:
 
 def test_what_xlac_lacks_stays_with_pytorch_and_says_so() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.svdvals(x * 2) + 1
+        return torch.nanmedian(x * 2) + 1
 
     x = torch.randn(4, 4)
-    with pytest.warns(FallbackWarning, match=r"aten\._linalg_svd") as told:
+    with pytest.warns(FallbackWarning, match=r"aten\.nanmedian") as told:
         torch.testing.assert_close(torch.compile(f, backend="xlac")(x), f(x))
-    assert "torch.linalg.svdvals(x * 2) + 1" in str(told[0].message)
+    assert "torch.nanmedian(x * 2) + 1" in str(told[0].message)
 
 
 def test_parts_between_what_is_missing_serve_many_sizes() -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         a = torch.nn.functional.gelu(x @ y)
-        values = torch.linalg.svdvals(a)
+        values = torch.matrix_exp(a / 10)
         b = values.sum() * a + values.mean()
-        return b, torch.linalg.eigvalsh(b @ b.T).sum() + x.shape[0], a.T
+        return b, torch.nanmedian(b @ b.T) + x.shape[0], a.T
 
     compiled = torch.compile(f, backend="xlac", dynamic=True)
     for size in (3, 5, 8):
@@ -145,9 +145,9 @@ def test_parts_of_one_result_that_pytorch_computes_itself(target: str) -> None:
     for several.
     """
     x = torch.randn(4, 3)
-    for f in (lambda x: torch.linalg.svdvals(x[1:]), lambda x: torch.linalg.svdvals(x * 2) + 1):
+    for f in (lambda x: torch.nanmedian(x[1:]), lambda x: torch.nanmedian(x * 2) + 1):
         torch._dynamo.reset()
-        with pytest.warns(FallbackWarning, match="svd"):
+        with pytest.warns(FallbackWarning, match="nanmedian"):
             found = torch.compile(f, backend="xlac", options={"target": target})(x)
         torch.testing.assert_close(found, f(x))
 
@@ -192,7 +192,7 @@ def test_a_checkpoint_with_dropout() -> None:
 
 def test_without_fallback_it_is_an_error() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.svdvals(x)
+        return torch.nanmedian(x)
 
     with pytest.raises(Exception, match="XL7301"):
         torch.compile(f, backend="xlac", options=OPTIONS)(torch.randn(3, 3))
