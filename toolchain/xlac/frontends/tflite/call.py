@@ -46,7 +46,6 @@ class TFLiteCall:
     options: FlatBufferTable | None
     table: str  # what the schema calls the table of options
     importer: TFLiteImporter
-    custom: bytes = b""  # the options of a custom operator
 
     def __len__(self) -> int:
         return len(self.values)

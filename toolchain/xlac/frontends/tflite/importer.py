@@ -88,7 +88,10 @@ class TFLiteImporter:
         try:
             self.scope.values |= dict(zip(graph.inputs, inputs, strict=True))
             for number, operator in enumerate(graph.operators):
-                self._count(1)
+                self._built += 1
+                if self._built > NODES:
+                    problem = f"sub-graphs come to more than {NODES:,} operators"
+                    raise SourceError(Diagnostic("XL7007", problem))
                 self._operator(number, operator)
             return [self.value(index) for index in graph.outputs]
         finally:
@@ -124,13 +127,6 @@ class TFLiteImporter:
                 self.known.outside[level[node]] = node
             node = level[node]
         return node
-
-    def _count(self, operators: int) -> None:
-        self._built += operators
-        if self._built > NODES:
-            raise SourceError(
-                Diagnostic("XL7007", f"sub-graphs come to more than {NODES:,} operators")
-            )
 
     def value(self, index: int) -> Node:
         """The value of a tensor. Raises MissingTensor or ShapeError."""
@@ -223,9 +219,7 @@ class TFLiteImporter:
             )
         infos = tuple(None if i == -1 else self.tensor(i) for i in operator.inputs)
         values = tuple(None if i is None else self._operand(i) for i in infos)
-        call = TFLiteCall(
-            name, infos, values, outputs, operator.options, known.options, self, custom or b""
-        )
+        call = TFLiteCall(name, infos, values, outputs, operator.options, known.options, self)
         with within(operations=OPERATIONS):
             results = known.builder(call)
         return results if isinstance(results, tuple) else (results,)

@@ -12,6 +12,7 @@ from xlac.frontends.onnx.file.dtypes import CODED, DTYPES, LISTED, NAMES
 from xlac.frontends.onnx.file.files import Files
 from xlac.frontends.onnx.file.messages import messages
 from xlac.frontends.onnx.limits import check_size
+from xlac.frontends.packed import fits, unpacked
 from xlac.ir.op import Array, ShapeError
 
 PACKED = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
@@ -84,17 +85,11 @@ def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _unpacked(raw: memoryview, number: int, count: int) -> Array:
-    """Elements of 2 or 4 bits, the first in the lowest bits, as one code in each byte."""
+    """Elements of a type with several in a byte, as one code in each byte."""
     bits = PACKED[number]
-    each = 8 // bits
-    packed = np.frombuffer(raw, np.uint8)
-    if not 0 <= packed.size * each - count < each:
-        raise ShapeError(f"it holds {packed.size} bytes for {count} elements of {bits} bits")
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = (packed[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)[:count]
-    if CODED[number][1].is_signed:
-        return ((codes << (8 - bits)).view(np.int8) >> (8 - bits)).astype(np.int8)
-    return codes
+    if not fits(len(raw), bits, count):
+        raise ShapeError(f"it holds {len(raw)} bytes for {count} elements of {bits} bits")
+    return unpacked(raw, bits, count, CODED[number][1].is_signed)
 
 
 def dense(sparse: Any, files: Files) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xlac.frontends.packed import fits, unpacked
 from xlac.frontends.tflite.file.flatbuffer import FlatBuffer, FlatBufferTable
 from xlac.frontends.tflite.file.schema import schema
 from xlac.ir.op import Array, ShapeError
@@ -170,17 +171,11 @@ def array_of(info: TensorInfo) -> Array:
 
 
 def _unpacked(info: TensorInfo, count: int) -> Array:
-    """Elements of 2 or 4 bits, the first in the lowest bits, one in each byte."""
+    """Elements of a type with several in a byte, as one in each byte."""
     assert info.data is not None
     bits = PACKED[info.kind]
-    packed = np.frombuffer(info.data, np.uint8)
-    each = 8 // bits
-    if not 0 <= packed.size * each - count < each:
+    if not fits(len(info.data), bits, count):
         raise ShapeError(
-            f"tensor '{info.name}' holds {packed.size} bytes for {count} elements of {bits} bits"
+            f"tensor '{info.name}' holds {len(info.data)} bytes for {count} elements of {bits} bits"
         )
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = (packed[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)[:count]
-    if info.kind.startswith("U"):
-        return codes
-    return ((codes << (8 - bits)).view(np.int8) >> (8 - bits)).astype(np.int8)
+    return unpacked(info.data, bits, count, not info.kind.startswith("U"))
