@@ -90,6 +90,11 @@ class Backend(ABC):
     control: ClassVar[Mapping[str, str]] = {}
     """What runs `while`, `cond` and `scan`, if it is not the host: text for `xlac explain`."""
 
+    warps: ClassVar[tuple[int, ...]] = ()
+    """What `Target.warp` may be, where exchanges go through memory and no hardware decides it:
+    `xlac backend tune` takes the fastest.
+    """
+
     relies_on: ClassVar[tuple[str, ...]] = ()
     """Other packages whose version affects the result of `build`, by import name."""
 
@@ -109,8 +114,8 @@ class Backend(ABC):
 
     @abstractmethod
     def target(self, request: Request) -> Target:
-        """The target of a request. Raises SourceError for an unknown CPU, triple or
-        architecture.
+        """The target of a request, with what was tuned of its device (`Target.tuned`). Raises
+        SourceError for an unknown CPU, triple or architecture.
         """
 
     def probes(self, target: Target) -> Probes | None:

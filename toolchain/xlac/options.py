@@ -13,6 +13,8 @@ from xlac.settings import settings
 from xlac.support.dependencies import content
 from xlac.support.failures import Asked, kinds
 from xlac.support.measured_facts import Facts, kept
+from xlac.support.tuned_facts import tuned_facts
+from xlac_sdk.machine_facts import TUNABLE
 from xlac_sdk.target import Request
 
 
@@ -48,10 +50,14 @@ class CompileOptions:
         be.
         """
         threads = self.threads or settings().threads
-        facts = self.facts
-        if facts is None:
-            facts = () if self.cpu or self.triple or self.arch else kept()
-        return Request(self.cpu, self.triple, arch=self.arch, threads=threads, facts=facts)
+        if self.facts is None:
+            facts, tuned = () if self.cpu or self.triple or self.arch else kept(), tuned_facts()
+        else:
+            facts = tuple(fact for fact in self.facts if fact[0] not in TUNABLE)
+            tuned = (("", self.facts),)
+        return Request(
+            self.cpu, self.triple, arch=self.arch, threads=threads, facts=facts, tuned=tuned
+        )
 
     @property
     def checks(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def target(request: Request) -> Target:
     )
     own = found.triple == host().triple and request.cpu in ("", "native")
     facts = shipped(found.cpu, system_facts() if own else {})
-    hardware = replace(facts, **dict(request.facts))
+    hardware = replace(facts, **request.hardware_facts("cpu"))
     # AVX-512 scales by powers of two
     has = {Primitive.FMA: found.fma, Primitive.LDEXP: found.is_x86 and found.masked}
     dots = found.dot_kinds
