@@ -161,8 +161,11 @@ LIMITS: Mapping[str, Limit] = {
 }  # fmt: skip
 """The bounds of each fact, by its name."""
 TUNABLE: Mapping[str, Limit] = {
-    "vector_bytes": _whole(0, 4096), "vector_registers": _whole(1, 4096),
-    "warp": _power(1, 1024), "access_bytes": _whole(1, 1024),
-    "block_threads": _whole(1, 1 << 16), "processors": _whole(0, 1 << 16),
-}  # fmt: skip
+    "vector_bytes": _whole(0, 4096),
+    "vector_registers": _whole(1, 4096),
+    "warp": _power(1, 1024),
+    "access_bytes": _whole(1, 1024),
+    "block_threads": _whole(1, 1 << 16),
+    "processors": _whole(0, 1 << 16),
+}
 """The same of the facts of a `Target` that `xlac backend tune` measures."""

@@ -54,7 +54,7 @@ class CompileOptions:
             facts, tuned = () if self.cpu or self.triple or self.arch else kept(), tuned_facts()
         else:
             facts = tuple(fact for fact in self.facts if fact[0] not in TUNABLE)
-            tuned = (("", self.facts),)
+            tuned = (("", self.facts),) if self.facts else ()
         return Request(
             self.cpu, self.triple, arch=self.arch, threads=threads, facts=facts, tuned=tuned
         )
