@@ -196,7 +196,7 @@ def _grid(
     assert block.high is not None and thread.high is not None
     threads = build.index(thread.high + 1)
     inner = For(thread, zero, threads, body, kind=LoopKind.THREAD)
-    whole = (*map(Allocate, shared), inner)
+    whole: tuple[Stmt, ...] = (*map(Allocate, shared), inner)
     blocks = build.index(block.high + 1)
     return Kernel(name, parameters, (For(block, zero, blocks, whole, kind=LoopKind.BLOCK),))
 
