@@ -1,4 +1,6 @@
-"""Merges programs of one model: general steps for any sizes, and specialized steps for chosen ones."""
+"""Merges programs of one model: general steps for any sizes, and specialized steps for chosen
+ones.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,9 @@ class Merging:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What a program holds for one variant alone: kernels, and bytes of weights packed differently."""
+    """What a program holds for one variant alone: kernels, and bytes of weights packed
+    differently.
+    """
 
     title: str
     kernels: int

@@ -76,7 +76,9 @@ def written(folder: Path) -> set[str]:
 
 
 def _is(file: Path, digest: str) -> bool:
-    """Whether a file has this hash and is no symbolic link. Raises OSError where it cannot be read."""
+    """Whether a file has this hash and is no symbolic link. Raises OSError where it cannot be
+    read.
+    """
     return not file.is_symlink() and file.is_file() and manifest.file_hash(file) == digest
 
 

@@ -15,7 +15,9 @@ MOST = 1 << 16  # characters of an entry that are read at most
 
 
 class CachedFindings:
-    """The findings of one backend. Without a cache, or where it cannot be written, nothing is kept."""
+    """The findings of one backend. Without a cache, or where it cannot be written, nothing is
+    kept.
+    """
 
     def __init__(self, backend: str) -> None:
         self.name = backend

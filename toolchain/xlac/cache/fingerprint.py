@@ -19,7 +19,9 @@ from xlac_sdk.target import Target
 
 
 def compiler(backend: Backend) -> str:
-    """Identifies the compiler: the files of its packages, and of those that the backend depends on."""
+    """Identifies the compiler: the files of its packages, and of those that the backend depends
+    on.
+    """
     return _compiler((type(backend).__module__.partition(".")[0], *backend.relies_on))
 
 

@@ -83,7 +83,9 @@ class Partition:
 
 
 def open_sizes(group: Group) -> tuple[Sym, ...]:
-    """The symbols in the types and attributes of a group, by name: the sizes passed to its kernels."""
+    """The symbols in the types and attributes of a group, by name: the sizes passed to its
+    kernels.
+    """
     if group.sizes is None:
         object.__setattr__(group, "sizes", _open_sizes(group))
     return group.sizes or ()

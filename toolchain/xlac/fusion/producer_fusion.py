@@ -185,7 +185,9 @@ class ProducerFusion:
         return False
 
     def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
-        """Where a floating node is computed, and how often each of its elements is computed there."""
+        """Where a floating node is computed, and how often each of its elements is computed
+        there.
+        """
         result = node in self.results
         full = any(len(c.members) >= MAX_NODES for c in wants.inline) or self._crowds(node, wants)
         if not result and not wants.memory and not full and self._recompute(node, wants.inline):

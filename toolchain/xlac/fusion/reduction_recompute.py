@@ -48,7 +48,9 @@ class Recompute:
         }
 
     def pays(self, node: Node, reader: Cluster, stored: bool) -> bool:
-        """Whether a streaming cluster moves fewer bytes by recomputing a node of another cluster."""
+        """Whether a streaming cluster moves fewer bytes by recomputing a node of another
+        cluster.
+        """
         made = self._made_of(node)
         if made is None or reader.kind not in READERS:
             return False

@@ -33,7 +33,9 @@ class Composite(Op):
         return results if isinstance(results, tuple) else (results,)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        """By expansion, unless a subclass overrides it with NumPy (it should, where that is short)."""
+        """By expansion, unless a subclass overrides it with NumPy (it should, where that is
+        short).
+        """
         return evaluate_expansion(self, arrays)
 
 

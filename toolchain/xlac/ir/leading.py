@@ -21,7 +21,9 @@ that number is put before it.
 
 
 def widened(op: Op, size: Dim) -> Op:
-    """The operation for operands that all have a leading axis of `size`, as its `leading` declares."""
+    """The operation for operands that all have a leading axis of `size`, as its `leading`
+    declares.
+    """
     assert op.leading is not None
     return replace(
         op, **{name: _changed(getattr(op, name), how, size) for name, how in op.leading.items()}

@@ -230,7 +230,9 @@ def declare(cls: type[T]) -> type[T]:
 
 
 def _frozen(cls: type[T]) -> type[T]:
-    """As a frozen dataclass. A class without attributes of its own is one already, by inheritance."""
+    """As a frozen dataclass. A class without attributes of its own is one already, by
+    inheritance.
+    """
     return dataclass(frozen=True)(cls) if get_annotations(cls) else cls
 
 

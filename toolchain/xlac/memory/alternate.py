@@ -121,7 +121,9 @@ class _Alternation:
         return self.made[kernel]
 
     def repeat(self, step: Repeat, count: int) -> tuple[Step, ...]:
-        """A loop; unrolled by two where every second iteration is to read its weights in reverse."""
+        """A loop; unrolled by two where every second iteration is to read its weights in
+        reverse.
+        """
         reading = _WeightReads()
         first, second, third = (self.steps(step.body, reading) for _ in range(3))
         if count < 2 or second == first or third != first:

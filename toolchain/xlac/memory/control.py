@@ -182,7 +182,9 @@ def advance(
 def overwritable(
     planner: MemoryPlanner, partition: Partition, readers: Readers, parameter: Node, node: Node
 ) -> bool:
-    """Whether the next value may be written over the carry: nothing reads the old one afterwards."""
+    """Whether the next value may be written over the carry: nothing reads the old one
+    afterwards.
+    """
     root = readers.value(node)
     maker = readers.maker.get(root)
     if maker is None:

@@ -1,4 +1,6 @@
-"""The limit on a call's memory, and the error that lists the largest tensors when it cannot be met."""
+"""The limit on a call's memory, and the error that lists the largest tensors when it cannot be
+met.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Launches where two parameters share memory: the kernel is made again with one parameter for both."""
+"""Launches where two parameters share memory: the kernel is made again with one parameter for
+both.
+"""
 
 from __future__ import annotations
 

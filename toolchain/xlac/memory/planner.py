@@ -228,7 +228,9 @@ class MemoryPlanner(ProgramSlots):
     def value(
         self, value: Value, places: Places, scratch: dict[Scratch, Argument], group: Group
     ) -> Argument:
-        """The place of a launch's argument; scratch memory of the group is allocated at first use."""
+        """The place of a launch's argument; scratch memory of the group is allocated at first
+        use.
+        """
         match value:
             case Node():
                 return self.place(value, places)

@@ -1,4 +1,6 @@
-"""The caller's view of a program's outputs: cut to their valid sizes, and assembled to sequences."""
+"""The caller's view of a program's outputs: cut to their valid sizes, and assembled to
+sequences.
+"""
 
 from __future__ import annotations
 

@@ -113,7 +113,9 @@ class Specializing:
         return self._turn(program, partial(program, **given))
 
     def _turn(self, program: Compiled, call: Callable[[], Any]) -> Any:
-        """A call of a program, which first gets the state that the last call of any program left."""
+        """A call of a program, which first gets the state that the last call of any program
+        left.
+        """
         if not program.program.state_bytes:
             return call()
         with self._state.of(program):

@@ -70,7 +70,9 @@ def kept() -> Facts:
 
 
 def ordered(facts: Mapping[str, Any]) -> Facts:
-    """Measured facts in order of name. Raises ValueError for an unknown one, or one out of bounds."""
+    """Measured facts in order of name. Raises ValueError for an unknown one, or one out of
+    bounds.
+    """
     for name, value in facts.items():
         if name not in MEASURED or not LIMITS[name].holds(value):
             raise ValueError(name)

@@ -59,7 +59,9 @@ class KernelInliner(KernelRewriter):
     def __init__(
         self, suffix: str, places: Mapping[Buffer, BufferPlace], sizes: Mapping[str, Expr]
     ) -> None:
-        """`suffix` is appended to every name that the kernel binds; `sizes` are its sizes, by name."""
+        """`suffix` is appended to every name that the kernel binds; `sizes` are its sizes, by
+        name.
+        """
         super().__init__(self._named)
         self.suffix, self.places, self.sizes = suffix, dict(places), sizes
 
