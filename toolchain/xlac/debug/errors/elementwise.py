@@ -1,4 +1,4 @@
-"""How errors of operands reach the results of scalar operations."""
+"""How errors of operands propagate through scalar operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xlac_sdk.dtypes import DType
 
 Inputs = Sequence[Approximation]
 Propagates = Callable[[Node, Inputs, Array], Array]
-"""The error that operands with errors cause, given the exact result."""
+"""The error caused by errors of the operands, given the exact result."""
 
 
 def _sum(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -26,7 +26,9 @@ def _largest(node: Node, inputs: Inputs, value: Array) -> Array:
 
 
 def _share(a: Array, e: Array, b: Array) -> Array:
-    """|a| e; where a is infinite the product is, whatever e, unless the other factor may be 0."""
+    """|a| e, the error of a product by an error e of b. Where a is infinite the product stays
+    infinite, unless b may be 0.
+    """
     found = np.where(e == 0, 0.0, np.abs(a) * e)
     return np.where(np.isinf(a) & (e < np.abs(b)), 0.0, found)
 
@@ -46,7 +48,9 @@ def _quotient(node: Node, inputs: Inputs, value: Array) -> Array:
 
 
 def _corners(node: Node, inputs: Inputs, value: Array) -> Array:
-    """Of a function that is monotone in each operand: the extremes are at the corners."""
+    """For a function that is monotone in each operand: its extremes are at the corners of the
+    intervals.
+    """
     found = np.zeros(value.shape)
     for signs in product((-1.0, 1.0), repeat=len(inputs)):
         at = [i.value + s * i.bound for i, s in zip(inputs, signs, strict=True)]
@@ -60,7 +64,7 @@ def _wave(node: Node, inputs: Inputs, value: Array) -> Array:
 
 
 def _not_monotone(node: Node, inputs: Inputs, value: Array) -> Array:
-    """gelu has one minimum, -0.17 at -0.7518, between its corners; its slope is below 1.13."""
+    """gelu has a minimum of -0.17 at -0.7518, between corners; its slope is below 1.13."""
     return np.asarray(1.13 * inputs[0].bound)
 
 
@@ -71,9 +75,10 @@ def _power(node: Node, inputs: Inputs, value: Array) -> Array:
     found = _corners(node, inputs, value)
     below = x.value - x.bound <= 0
     whole = (y.error is None) and bool((np.floor(y.value) == y.value).all())
-    if whole:  # of whole powers the extremes are at the ends too, or at 0
-        crosses = (np.abs(x.value) <= x.bound) & (y.value > 0)
-        return np.where(crosses, np.maximum(found, np.abs(value)), found)
+    if whole:  # the extremes of integer powers are at the ends of the interval, or at 0
+        crosses = (np.abs(x.value) <= x.bound) & (x.bound > 0)
+        found = np.where(crosses & (y.value < 0), np.inf, found)
+        return np.where(crosses & (y.value > 0), np.maximum(found, np.abs(value)), found)
     return np.where(below & _touched(inputs), np.inf, found)
 
 
@@ -115,7 +120,7 @@ def _cast(node: Node, inputs: Inputs, value: Array) -> Array:
 
 
 def _any(node: Node, inputs: Inputs, value: Array) -> Array:
-    """Bits of an operand that is not settled may come out in any way."""
+    """Any bits may result where an operand has an error."""
     worst = 1.0 if node.type.dtype is DType.BOOL else np.inf
     return np.where(_touched(inputs), worst, 0.0)
 
@@ -169,14 +174,14 @@ SCALAR: dict[str, Propagates] = {
         ("rem", "and", "or", "xor", "not", "shl", "shr", "popcnt", "clz", "bitcast"), _any
     ),
 }
-"""By mnemonic."""
+"""Propagation by mnemonic."""
 
 OF_NAN = frozenset(SCALAR) - {"select", "compare"}
 """Functions that are NaN where an operand is."""
 
 
 def spread(node: Node, inputs: Inputs, value: Array) -> Array | None:
-    """The error of a scalar operation's result that comes from its operands."""
+    """The error of a scalar operation's result that is caused by its operands' errors."""
     if exact(inputs):
         return None
     if node.op.mnemonic == "bitcast" and attributes(node.op):
@@ -186,6 +191,6 @@ def spread(node: Node, inputs: Inputs, value: Array) -> Array | None:
     with np.errstate(all="ignore"):
         found = np.broadcast_to(SCALAR[node.op.mnemonic](node, inputs, value), value.shape)
     if node.op.mnemonic in OF_NAN and node.type.dtype.is_float:
-        for x in inputs:  # what may be anything may be NaN
+        for x in inputs:  # an infinite error includes NaN
             found = np.where(np.isinf(x.bound), np.inf, found)
     return np.asarray(found)

@@ -1,4 +1,6 @@
-"""How far a result is from its meaning in ulp, relative and absolute, beside its bound."""
+"""The difference between a result and its exact value, in ulp, relative and absolute, with its
+bound.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from xlac_sdk.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """Of an array: `wrong` of its `elements` are beyond the bound. The errors are the largest of
-    all elements; `place`, `found`, `meant` and `bound` are those of the element that is furthest
-    beyond its bound, or nearest to it.
+    """The comparison of an array: `wrong` of its `elements` are beyond the bound. The errors are
+    the largest of all elements; `place`, `found`, `meant` and `bound` are those of the worst
+    element relative to its bound.
     """
 
     elements: int
@@ -28,7 +30,7 @@ class Discrepancy:
     found: float | str = 0.0
     meant: float = 0.0
     bound: float = 0.0
-    unsettled: int = 0  # elements that may be anything: no bound holds for them
+    unsettled: int = 0  # elements without a finite bound, for which any value is accepted
 
     @property
     def right(self) -> bool:
@@ -37,7 +39,7 @@ class Discrepancy:
 
     @property
     def share(self) -> float:
-        """The error of the element that is named, as a part of its bound."""
+        """The error of the worst element, divided by its bound."""
         if not self.wrong and not 0 < self.bound < np.inf:
             return 0.0
         if not self.bound or isinstance(self.found, str):
@@ -62,7 +64,7 @@ class Discrepancy:
         )
 
     def json(self) -> dict[str, Any]:
-        """The same for JSON, in which infinities and NaN are text."""
+        """The comparison for JSON, with infinities and NaN as text."""
         return {k: _plain(v) for k, v in asdict(self).items()}
 
 
@@ -73,7 +75,7 @@ def _plain(value: Any) -> Any:
 
 
 def deviation(found: Array, meant: Approximation, dtype: DType) -> Discrepancy:
-    """Compares a result of a type with its meaning and the bound of its error."""
+    """Compares a result of the given dtype with its exact value and error bound."""
     wanted = meant.value
     if found.shape != wanted.shape or found.dtype != dtype.numpy:
         text = f"{found.dtype}{list(found.shape)}, meant {dtype.value}{list(wanted.shape)}"
@@ -86,6 +88,8 @@ def deviation(found: Array, meant: Approximation, dtype: DType) -> Discrepancy:
         same = (found == wanted) if not dtype.is_float else (a == b) | (np.isnan(a) & np.isnan(b))
         apart = np.where(same, 0.0, np.abs(a - b))
         apart = np.where(np.isnan(apart), np.inf, apart)
+        if not dtype.is_float:
+            apart = np.where(same, 0.0, np.maximum(apart, 1.0))  # may be 0 beyond 2^53
         free = np.isinf(bound)
         beyond = ~same & ~free & ~(apart <= bound)
         share = np.where(free, -1.0, np.where(bound > 0, apart / bound, np.where(same, 0, np.inf)))

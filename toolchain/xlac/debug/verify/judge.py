@@ -1,5 +1,5 @@
-"""A program judged for one set of inputs: its groups, what is between them, the passes before them,
-its outputs, and what other engines make of the model.
+"""Judges a program for one set of inputs: its groups, the data flow between them, the passes, its
+outputs, and the results of other engines.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from xlac_sdk.dtypes import DType
 
 Tell = Callable[[str], None]
 REFERENCE = "reference"
-"""The engine that is the meaning of the model, in float64."""
+"""The engine that computes the model's exact results, in float64."""
 
 OURS = (REFERENCE, "its inputs")
-"""What values are compared with that no other engine computes."""
+"""The references that are ours, not another engine's."""
 
 
 class DrawJudge:
-    """A program judged for one set of inputs."""
+    """Judges a program for one set of inputs."""
 
     def __init__(
         self, program: VerifiedProgram, draw: str, inputs: Mapping[str, Array], tell: Tell
@@ -42,7 +42,7 @@ class DrawJudge:
         self.inputs = {**inputs, **states_of(program.model.graph)}
         self.tell = tell
         self.notes: list[str] = []
-        self.symptoms: list[str] = []  # that tell of a fault, but not where it is
+        self.symptoms: list[str] = []  # signs of a fault that do not locate it
         self.wrong: list[JudgedNode] = []
         self.judge: GroupJudge | None = None
         self.passes_wrong = False
@@ -50,8 +50,8 @@ class DrawJudge:
     def judged(
         self, against: Sequence[str], source: Path | None, first: bool
     ) -> tuple[list[VerifiedValue], list[str], list[str]]:
-        """Every comparison, remarks and causes. The `first` inputs are those that races are looked
-        for with.
+        """Every comparison, notes and causes. Races are searched for with the `first` inputs
+        only.
         """
         found = ran(self.program.compiled, self.inputs)
         model = self.program.model
@@ -70,7 +70,7 @@ class DrawJudge:
         return values, self.notes, causes
 
     def _causes(self, search: CauseSearch) -> list[str]:
-        """What is at fault where something is wrong."""
+        """The cause, where something is wrong."""
         causes: list[str] = []
         if self.wrong:
             assert self.judge is not None
@@ -96,7 +96,9 @@ class DrawJudge:
     def _nodes(
         self, found: Mapping[str, Array], exact: Mapping[str, Approximation]
     ) -> Iterator[VerifiedValue]:
-        """Every group's values, and whether what is between groups, and before them, is right."""
+        """The values of every group; also checks that data between groups are unchanged, and the
+        passes.
+        """
         program = self.program
         again, left = program.tapped_run(self.inputs)
         for name, array in found.items():
@@ -138,7 +140,7 @@ class DrawJudge:
         )
 
     def _passes(self, outputs: Mapping[str, Array], exact: Mapping[str, Approximation]) -> None:
-        """Whether the graph that was lowered means what the user's does."""
+        """Checks that the lowered graph computes the same as the user's."""
         for name, value in outputs.items():
             if name not in exact:
                 continue
@@ -152,8 +154,8 @@ class DrawJudge:
     def _weighed(
         self, outputs: list[VerifiedValue], nodes: list[VerifiedValue]
     ) -> Iterator[VerifiedValue]:
-        """Outputs are not judged where every node explains what it adds: then errors are inherited
-        from rounding that is promised.
+        """The outputs; where every group is within its bound, a wrong output is not judged, since
+        its error is amplified from permitted rounding.
         """
         explained = bool(nodes) and not self.symptoms and all(v.right for v in nodes)
         for value in outputs:

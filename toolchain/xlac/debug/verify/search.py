@@ -1,4 +1,6 @@
-"""The worst inputs that hill climbing finds: those for which some group is nearest to its bound."""
+"""Searches by hill climbing for the inputs with the largest error of some group relative to its
+bound.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ def worst_inputs(
     seed: int = 0,
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[Inputs, float]:
-    """Inputs changed step by step, each change kept where it brings a result of a group nearer to
-    its bound (or beyond), and how near that is: above 1 is wrong. Needs a program with taps.
+    """The worst inputs found in `steps` random changes, each kept where it increases the largest
+    error of a group relative to its bound, and that ratio; above 1 is wrong. Needs a program with
+    taps.
     """
     generator = np.random.default_rng(seed)
     best = {name: np.array(array) for name, array in start.items()}
@@ -40,7 +43,7 @@ def worst_inputs(
 
 
 def share(program: VerifiedProgram, inputs: Mapping[str, Array]) -> float:
-    """The greatest error of a group's result, as a part of its bound."""
+    """The largest error of a group's result, divided by its bound."""
     given = {**inputs, **states_of(program.model.graph)}
     _, left = program.tapped_run(given)
     judge = GroupJudge(program.lowered, given, left, program.promise)
@@ -48,7 +51,7 @@ def share(program: VerifiedProgram, inputs: Mapping[str, Array]) -> float:
 
 
 def changed(inputs: Mapping[str, Array], generator: Generator) -> Inputs:
-    """The inputs with some elements of one of them changed."""
+    """The inputs with some elements of one array changed."""
     found = {name: array.copy() for name, array in inputs.items()}
     names = [n for n, a in found.items() if a.size and DType.of(a.dtype).is_float]
     if not names:
@@ -84,4 +87,4 @@ def _levelled(array: Array, generator: Generator) -> Array:
 
 
 CHANGES = (_scaled, _drawn, _nudged, _negated, _levelled)
-"""What may become of elements: all of one scale, drawn anew, a few ulp off, negative, equal."""
+"""Changes of elements: scaled, drawn anew, moved by a few ulp, negated, all equal."""

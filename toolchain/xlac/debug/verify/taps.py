@@ -1,8 +1,8 @@
-"""Taps: what every group of a program leaves in memory is copied out, before it is reused.
+"""Taps: copies of the values that every group writes, taken before their memory is reused.
 
 The steps of a tapped program are those of the program itself, with copies between them: kernels,
-places and order are the same objects. Where the copies belong is found by planning the memory of
-the same groups once more.
+places and order are unchanged. The positions of the copies are found by planning the memory of the
+same groups again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ Steps = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tapped:
-    """A program with taps: `after` has the name of the output that holds what a node's group left,
-    `before` that of what a group read, by its number and the node.
+    """A program with taps. `after` maps a node to the output that holds its value as its group
+    wrote it, `before` maps a group's number and a node to the output that holds the node's value as
+    the group read it.
     """
 
     program: Program
@@ -36,15 +37,15 @@ class Tapped:
 
 
 class _TappingPlanner(MemoryPlanner):
-    """Plans as the program was planned, and notes where taps belong. They take no memory of the
-    plan: it must be what it was.
+    """Plans memory as the program was planned, and inserts taps, which take no memory in the
+    plan.
     """
 
     top: tuple[Group, ...] = ()
     reads = False
 
     def block(self, partition: Partition, places: Places, wanted: object) -> Steps:
-        """As ever; the outermost block is the one with taps."""
+        """The steps of a block; taps are inserted in the outermost one."""
         if not self.top:
             self.top = partition.groups
             self.after: dict[Node, Slot] = {}
@@ -64,7 +65,7 @@ class _TappingPlanner(MemoryPlanner):
         return (*first, *steps, *self._written(group, places))
 
     def _missing(self, number: int, places: Places) -> list[Step]:
-        """Taps of the groups before one that are no launches: loops, branches, claimed calls."""
+        """Taps of earlier groups that are not launches: loops, branches, claimed calls."""
         found: list[Step] = []
         for group in self.top[:number]:
             if group.kind in (Kind.CONTROL, Kind.CLAIMED):
@@ -99,8 +100,8 @@ def _slot(name: str, node: Node) -> Slot:
 
 
 def tapped(lowered: Lowered, reads: bool = False) -> Tapped | str:
-    """The program with a tap after every group, and with `reads` one before each for what it reads
-    in the arena. Text instead says why there can be none.
+    """The program with a tap after every group and, with `reads`, one before each group for every
+    value in the arena that it reads. Returns the reason as text where that is impossible.
     """
     program, model = lowered.program, lowered.model
     target = lowered.target
@@ -141,7 +142,7 @@ def taps_in_order(steps: Steps, taps: set[Slot]) -> list[Slot]:
 
 
 def _merged(program: Program, planned: Sequence[Step], taps: set[Slot]) -> Steps | str:
-    """The program's own steps, with the taps where the planned steps have them."""
+    """The program's own steps, with the taps at their positions among the planned steps."""
     own = {slot.symbol: slot for slot in program.slots}
     found: list[Step] = []
     steps = iter(program.steps)
@@ -160,7 +161,7 @@ def _merged(program: Program, planned: Sequence[Step], taps: set[Slot]) -> Steps
 
 
 def _alike(real: Step, planned: Step) -> bool:
-    """Whether two steps are one step of two plans: of one kind, on slots of the same names and
+    """Whether two steps of two plans correspond: of one kind, on slots of the same names and
     places.
     """
     if type(real) is not type(planned):

@@ -1,5 +1,5 @@
-"""Registered operations in PyTorch: `torch.ops.DOMAIN.NAME`, its shapes and its derivative, and the
-same in graphs that are compiled.
+"""Registered operations in PyTorch: `torch.ops.DOMAIN.NAME`, with shapes and derivative, also in
+compiled graphs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def registered(op: RegisteredOp) -> Any:
-    """The operation in PyTorch, registered there: on the processor's tensors, with a derivative,
-    and as a builder of graphs that xlac compiles.
+    """Registers the operation with PyTorch: for CPU tensors, with a derivative, and as a builder
+    for graphs that xlac compiles. Returns it.
     """
     space, name = op.domain.replace(".", "_"), op.name
     back = f"{name}_backward"
@@ -61,12 +61,12 @@ def registered(op: RegisteredOp) -> Any:
     BUILDERS[f"{space}.{name}.default"] = _builder(op)
     BUILDERS[f"{space}.{back}.default"] = _back_builder(op)
     OF_USERS.update(f"torch.ops.{space}.{each}.default" for each in (name, back))
-    op.keeps = library  # PyTorch forgets the operations of one that is collected
+    op.keeps = library  # PyTorch unregisters operations when their library is collected
     return found
 
 
 def _argument(key: str, default: Any) -> str:
-    """An attribute in PyTorch's language of signatures."""
+    """An attribute in PyTorch's schema language."""
     if default is None:
         return f"Scalar {key}"
     if isinstance(default, bool):
@@ -97,7 +97,7 @@ def _differentiable(op: RegisteredOp, found: Any, pulled: Any, library: Any) -> 
 
 
 def _fake(op: RegisteredOp, operands: Sequence[torch.Tensor], named: Any) -> list[torch.Tensor]:
-    """Results without numbers."""
+    """Results without data, for tracing."""
     types = [(dtype_of(x), x.shape) for x in operands]
     found = op.results(types, named)
     return [operands[0].new_empty(shape, dtype=TORCH[dtype]) for dtype, shape in found]

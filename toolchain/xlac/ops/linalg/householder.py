@@ -1,4 +1,4 @@
-"""Reflections that make matrices triangular, and their product."""
+"""Householder reflections that make matrices triangular, and their product."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xlac.ops.linalg.matrices import (
 from xlac_sdk.dtypes import DType
 
 F32 = DType.F32
-PANEL = 16  # columns that are reflected one after the other
+PANEL = 16  # columns of a panel, reflected one by one
 
 
 @declare
@@ -93,8 +93,8 @@ class HouseholderProduct(Composite):
         return packed
 
     def expand(self, *inputs: Node) -> Node:
-        """I - V (I + D N)⁻¹ D V' with the vectors as columns of V, the numbers tau as the diagonal
-        of D, and what is above the diagonal of V' V as N; its first columns.
+        """I - V (I + D N)⁻¹ D V', the compact WY form, with the vectors as columns of V, taus on
+        the diagonal of D, and the part of V' V above its diagonal as N; its first columns.
         """
         packed, taus = inputs
         columns, rank, count = packed.shape[-1], packed.type.rank, taus.shape[-1]
@@ -133,12 +133,12 @@ class HouseholderProduct(Composite):
 
 
 def _reflect(a: Array, taus: Array) -> None:
-    """Replaces a matrix by its factors."""
+    """Replaces a matrix by its factors, in place."""
     for k in range(len(taus)):
         alpha, tail = a[k, k], a[k + 1 :, k]
         if not np.any(tail):
             continue
-        scale = np.max(np.abs(a[k:, k]))  # numbers below the normal ones would lose digits
+        scale = np.max(np.abs(a[k:, k]))  # avoids denormal squares, which would lose digits
         alpha, tail = alpha / scale, tail / scale
         beta = -np.copysign(np.sqrt(alpha * alpha + np.sum(tail * tail)), alpha)
         taus[k] = (beta - alpha) / beta
@@ -155,17 +155,19 @@ def vectors(packed: Node, count: int) -> Node:
 
 
 def _scaled(a: Node, taus: Node) -> Node:
-    """The rows of a times numbers."""
+    """The rows of a, scaled by taus."""
     return build.mul(a, build.back(taus, a.shape, (a.type.rank - 1,)))
 
 
 def _between(v: Node, taus: Node) -> Node:
-    """D N, above whose diagonal it is read."""
+    """D N; only the part above its diagonal is used."""
     return _scaled(product(swapped(v), v), taus)
 
 
 def _reflected(a: Node) -> tuple[Node, Node]:
-    """The factors: those of the first columns, which reflect the rest before it is factored."""
+    """The factors, by recursive blocks: factor the first columns, apply their reflections to the
+    rest, factor the rest.
+    """
     rows, columns = check_matrix("householder_qr", a.type)
     rank, steps = a.type.rank, min(rows, columns)
     size = rows if rows < columns else first_block(steps, PANEL)
@@ -192,7 +194,7 @@ def _reflected(a: Node) -> tuple[Node, Node]:
 
 
 def _column_by_column(a: Node) -> tuple[Node, Node]:
-    """The factors, a column after the other."""
+    """The factors, column by column."""
     rows, columns = check_matrix("householder_qr", a.type)
     rank, batch, steps = a.type.rank, a.shape[:-2], min(rows, columns)
     if not steps:

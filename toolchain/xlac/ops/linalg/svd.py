@@ -147,13 +147,13 @@ def _extended(base: Node, u: Node, columns: int) -> Node:
 
 
 def _outside(u: Node, change: Node, s: Node) -> Node:
-    """What a change has outside of the columns of u, divided by the singular values."""
+    """The part of a change orthogonal to the columns of u, divided by the singular values."""
     rest = build.sub(change, product(u, product(swapped(u), change)))
     return build.div(rest, build.back(s, rest.shape, (rest.type.rank - 2,)))
 
 
 def _orthogonalized(a: Node) -> tuple[Node, Node]:
-    """The rows of square matrices rotated until they are orthogonal, and the product of the
+    """The rows of square matrices, rotated until they are orthogonal, and the product of the
     rotations.
     """
     rank, size = a.type.rank, a.shape[-2]
@@ -181,7 +181,7 @@ def _orthogonalized(a: Node) -> tuple[Node, Node]:
         turn = turns(build.select(large, tangents(first, second, between), 0.0))
         a = paired_anew(rotated((top, low), turn, rank - 2), rank - 2)
         vectors = paired_anew(rotated(halves(vectors, rank - 2), turn, rank - 2), rank - 2)
-        # of a sweep: the last number of steps in which there was something to rotate
+        # of a sweep: the number of its last step that rotated something
         any_ = build.reduce(build.cast(large, DType.I32), "max", rank - 2)
         moved = build.select(build.compare(number, "eq", 0), any_, build.maximum(moved, any_))
         return [a, vectors, bound, moved]

@@ -24,7 +24,7 @@ from xlac.ops.linalg.matrices import (
 )
 from xlac_sdk.dtypes import DType
 
-ROWS = 32  # that are solved one after the other
+ROWS = 32  # rows of a block, solved one by one
 
 
 @declare
@@ -111,8 +111,8 @@ class TriangularSolve(Composite):
 
 
 def solved(a: Node, b: Node, lower: bool, unit: bool) -> Node:
-    """The solution of a X = b: that of the first block, whose product with the rest is subtracted
-    before that is solved; of upper matrices the last block is the first.
+    """The solution of a X = b, by recursive blocks: solve for the first block of X, subtract its
+    product from the rest of b, solve for the rest; for upper matrices, in reverse.
     """
     rank, size = a.type.rank, check_square("triangular_solve", a.type)
     k = first_block(size, ROWS)
@@ -127,7 +127,7 @@ def solved(a: Node, b: Node, lower: bool, unit: bool) -> Node:
 
 
 def row_by_row(a: Node, b: Node, lower: bool, unit: bool) -> Node:
-    """The solution of a X = b, a row of X after the other."""
+    """The solution of a X = b, row by row."""
     rank = a.type.rank
     size = check_square("triangular_solve", a.type)
     if not size:
