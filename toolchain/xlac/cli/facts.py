@@ -1,4 +1,4 @@
-"""--facts and its value: facts of a machine, of a file or of this one."""
+"""The option --facts: machine facts from a file or measured on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def facts_option(function: Command) -> Command:
-    """--facts, of commands that build."""
+    """Adds --facts to commands that build."""
     return click.option(
         "--facts",
         default=None,
@@ -30,8 +30,8 @@ def facts_option(function: Command) -> Command:
 
 
 def facts_given(text: str) -> Facts:
-    """Facts by name, in order. Raises SourceError for a file that cannot be read, and for every
-    entry that is no fact or out of bounds.
+    """Facts by name, in order. Raises SourceError for an unreadable file, an unknown fact, and a
+    value out of bounds.
     """
     if text == HOST:
         return tuple(sorted({**system_facts(), **dict(kept())}.items()))

@@ -47,7 +47,9 @@ def graphs_of(model: Model, training: Training) -> TrainingGraphs:
 
 
 def _with_checkpoints(graphs: TrainingGraphs, model: Model, training: Training) -> TrainingGraphs:
-    """The graphs, and how those are made whose loops keep fewer carries for the way back."""
+    """The graphs, and a function that makes those whose loops keep fewer carries for the backward
+    pass.
+    """
     roots = (n for one in training.objectives for n in one.loss.nodes())
     if not any(scans(Graph("losses", (), {f"{n}": root for n, root in enumerate(roots)}))):
         return graphs

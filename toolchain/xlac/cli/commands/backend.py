@@ -46,7 +46,7 @@ def list_() -> None:
                 escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}"
             )
             continue
-        except Exception as error:  # a plug-in may do anything; listing it must not
+        except Exception as error:  # plug-ins may raise anything
             table.add_row(
                 escape(name),
                 "",
@@ -127,7 +127,7 @@ def info(name: str, arch: str) -> None:
 
 
 def _facts(target: Target) -> str:
-    """The facts of a target's hardware beside its caches, and which of them were measured."""
+    """The hardware facts of a target beside its caches, and which of them were measured."""
     now, before = target.hardware.to_json(), target.shipped.hardware.to_json()
     words = [
         f"{name} {value}{'' if value == before[name] else ' (measured)'}"

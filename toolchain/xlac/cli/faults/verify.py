@@ -1,4 +1,4 @@
-"""`xlac verify`: whether a compiled program computes what its model means."""
+"""`xlac verify`: checks that a compiled program computes what its model defines."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ def command(
 
 
 def told(line: str) -> None:
-    """Says on standard error how far it is."""
+    """Prints progress on standard error."""
     click.echo(line, err=True)
 
 
 def given_sets(
     model: Any, named: dict[str, str], archives: tuple[Path, ...], seed: int
 ) -> dict[str, Any]:
-    """The inputs that the user gives, by the names of their files."""
+    """The user's inputs, by the names of their files."""
     from xlac.cli.inputs import gather
 
     sets = {file.stem: gather(model, named, file, seed) for file in archives}
@@ -143,7 +143,7 @@ def of_artefact(
     as_json: Path | None,
     junit: Path | None,
 ) -> int:
-    """An artefact against its source, which `--against` names."""
+    """Verifies an artefact against its source, given by `--against`."""
     from xlac.artefact.loader import load
     from xlac.cli.models import open_model
     from xlac.debug.verify.artefact import verified_artefact
@@ -176,7 +176,7 @@ def shrink(program: Any, drawn: dict[str, Any], found: Verification, name: Path)
 
 
 def tell(found: Verification, every: bool, as_json: Path | None, junit: Path | None) -> int:
-    """Prints what was found and writes the reports that are asked for; the exit code."""
+    """Prints the verification and writes the requested reports; returns the exit code."""
     import json
 
     click.echo(found.text(every))

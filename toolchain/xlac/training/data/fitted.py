@@ -1,5 +1,5 @@
 """Fits data to the inputs of a step: checks shapes, dtypes and values, and converts numbers where
-the converts_exactly is exact.
+the conversion is exact.
 """
 
 from __future__ import annotations
