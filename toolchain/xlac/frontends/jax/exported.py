@@ -64,7 +64,7 @@ def _read(file: Path) -> Any:
         raise SourceError(
             Diagnostic("XL3001", f"{file} cannot be read: {error.strerror}")
         ) from None
-    except Exception as error:  # of the flatbuffers that it reads, and of what they hold
+    except Exception as error:  # in reading its flatbuffers, or their content
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SourceError(
             Diagnostic("XL7215", f"{file} is no program of jax.export: {said}")

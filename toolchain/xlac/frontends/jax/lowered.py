@@ -47,8 +47,8 @@ class LoweredFunction:
             raise SourceError(Diagnostic("XL6001", problem))
 
     def ready(self, leaves: Sequence[Any], labels: Sequence[str]) -> list[Array] | None:
-        """The model's inputs, where each leaf has the type that the function was lowered for; None
-        where one has not.
+        """The model's inputs, where every leaf has the type that the function was lowered for; None
+        otherwise.
         """
         found = []
         for leaf, (number, type, dtype, shape, weak) in zip(leaves, self._taken, strict=True):
@@ -66,7 +66,8 @@ class LoweredFunction:
         self, leaves: Sequence[Any], labels: Sequence[str], cast: bool = False
     ) -> list[Array]:
         """The model's inputs, from the leaves of the arguments; `labels` name each leaf in
-        messages. `cast`: 64-bit arrays become what JAX takes them for. Raises SourceError.
+        messages. With `cast`, 64-bit arrays become the types that JAX converts them to. Raises
+        SourceError.
         """
         return [inward(leaves[n], self.takes[n], labels[n], cast) for n in self.kept]
 
@@ -77,8 +78,8 @@ class LoweredFunction:
 
     @cached_property
     def _taken(self) -> list[tuple[int, Any, np.dtype[Any] | None, tuple[int, ...], bool]]:
-        """Of each leaf: its number and type, its dtype if it is plain and the shape known, its
-        shape, and whether its type is weak.
+        """For each leaf that the model takes: its number and type, its dtype if it is plain and the
+        shape is static, its shape, and whether its type is weak.
         """
         return [
             (
@@ -132,7 +133,7 @@ def flattened(args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any],
 
     try:
         leaves, tree = jax.tree.flatten((tuple(args), dict(named)))
-    except (RecursionError, SystemError):  # of JAX's, which does not look
+    except (RecursionError, SystemError):  # raised inside JAX, which does not check
         raise endless() from None
     return leaves, tree
 

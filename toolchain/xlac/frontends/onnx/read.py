@@ -46,8 +46,8 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A model whose nodes are all built: `importer.scope.values` has the value of every name of its
-    outermost graph.
+    """A model whose nodes are all built: `importer.scope.values` has the values of all names of its
+    main graph.
     """
 
     importer: OnnxImporter
@@ -125,10 +125,10 @@ def imported(
 
 
 def guesses(names: Sequence[str], nodes: int) -> Iterator[dict[str, int]]:
-    """Sizes that may suit a model whose operators need them known: all the same, so that kernels
-    have the size that attributes say and channels divide into groups and heads; then one of them
-    twice as large (two offsets for each place, more heads of queries). At least one is given, and
-    no more than make TRIED_NODES nodes altogether.
+    """Sizes that may suit a model whose operators need them to be static: all equal, to match sizes
+    in attributes and to be divisible into groups and heads; then one of them doubled (such as two
+    offsets per position, or more query heads). At least one guess is given, and no more than build
+    TRIED_NODES nodes in total.
     """
     same = [dict.fromkeys(names, size) for size in TRIED]
     doubled = ({**sizes, name: 2 * sizes[name]} for sizes in same for name in names)

@@ -1,6 +1,4 @@
-"""Converts the sub-graphs of a TensorFlow Lite model to xlac's graph: values of tensors by their
-numbers, an operator after the other.
-"""
+"""Converts the sub-graphs of a TensorFlow Lite model to xlac's graph, operator by operator."""
 
 from __future__ import annotations
 
@@ -25,10 +23,10 @@ from xlac_sdk.support.choices import similar
 from xlac_sdk.support.limits import within
 
 INLINE_BYTES = 1024  # smaller constants become constants of the graph, larger ones weights
-OPERATIONS = 100_000  # the most xlac nodes that one operator may become
-NODES = 200_000  # the most operators, those of sub-graphs counted at each use
-DEPTH = 100  # the most sub-graphs inside one another
-BYTES = 1 << 36  # bytes of one tensor
+OPERATIONS = 100_000  # xlac nodes that one operator may become, at most
+NODES = 200_000  # operators, counting those of sub-graphs at each use, at most
+DEPTH = 100  # nesting of sub-graphs, at most
+BYTES = 1 << 36  # bytes of one tensor, at most
 
 
 class MissingTensor(Exception):
@@ -43,8 +41,8 @@ class UnknownOperator(ShapeError):
 
 @dataclass(slots=True)
 class TensorScope:
-    """The values of a sub-graph's tensors: by number, None where the operator that gives it failed;
-    and the names of the resource variables that tensors are handles of.
+    """The values of a sub-graph's tensors by number, None where the operator that computes it
+    failed; and the names of the resource variables behind tensors that are handles.
     """
 
     graph: SubGraph
@@ -60,12 +58,12 @@ class TFLiteImporter:
         self.weights: dict[str, Array] = {}
         self.known = Known(self.weights)
         self.variables = StateVariables()
-        # for each body that is being built, what it captures: outer node -> its parameter
+        # for each body being built, its captured values: outer node -> parameter
         self._captures: list[dict[Node, Node]] = []
         self.problems: list[Diagnostic] = []
         self.needed: set[str] = set()
         self._held: dict[tuple[int, int], Node] = {}
-        # whether every size of the model's inputs is a number
+        # whether all sizes of the model's inputs are static
         self.fixed = not any(
             graph.tensors[index].open for graph in file.graphs[:1] for index in graph.inputs
         )
@@ -117,7 +115,7 @@ class TFLiteImporter:
         return bool(self._captures)
 
     def captured(self, node: Node) -> Node:
-        """A value from outside all bodies, as the present one reads it."""
+        """A value from outside all bodies, captured by the current one."""
         if isinstance(node.op, Const):
             return node
         for number, level in enumerate(self._captures):
@@ -139,7 +137,7 @@ class TFLiteImporter:
         return node
 
     def tensor(self, index: int) -> TensorInfo:
-        """What the file says of a tensor of the present sub-graph. Raises ShapeError."""
+        """The description of a tensor of the current sub-graph. Raises ShapeError."""
         tensors = self.scope.graph.tensors
         if not 0 <= index < len(tensors):
             raise ShapeError(f"it names tensor {index}, and there are {len(tensors)}")
@@ -167,7 +165,9 @@ class TFLiteImporter:
         return build.param(name, DType.of(array.dtype), array.shape, kind="weight")
 
     def _operator(self, number: int, operator: OperatorEntry) -> None:
-        """Builds an operator. A failure is recorded; what depends on it is skipped."""
+        """Builds an operator. A failure is recorded, and operators that depend on it are
+        skipped.
+        """
         name, place, outputs = "an operator", f"operator {number}", list[int]()
         try:
             name, custom = self.file.operator_name(operator.table)
@@ -197,7 +197,7 @@ class TFLiteImporter:
             ) from None
         except (SourceError, RecursionError, MalformedFlatBuffer):
             raise
-        # options and inputs may hold anything, so builders may raise anything
+        # options and inputs are untrusted, so builders may raise anything
         except Exception as error:
             self.problems.append(_problem(place, error))
         self.scope.values |= dict.fromkeys(outputs)
@@ -234,8 +234,8 @@ class TFLiteImporter:
 
 
 def _checked(result: Node, info: TensorInfo, fixed: bool) -> Node:
-    """The result of an operator. Raises ShapeError where the file says another type or, in a model
-    whose sizes are `fixed`, another shape: what follows was made for those.
+    """The result of an operator. Raises ShapeError where the file states another type or, in a
+    model whose sizes are `fixed`, another shape, as later operators rely on these.
     """
     shape = (*info.shape, 2) if info.kind == COMPLEX else info.shape
     exact = fixed and info.shape and -1 not in info.signature
@@ -250,7 +250,7 @@ def _checked(result: Node, info: TensorInfo, fixed: bool) -> Node:
 
 
 def _placed(value: Node, info: TensorInfo) -> Node:
-    """The value, with its node given the model's name for messages and dumps."""
+    """The value, named after the model's tensor for messages and dumps."""
     if value.origin is not None or value.op.mnemonic in ("param", "const"):
         return value
     return Node(value.op, value.inputs, value.types, Origin(info.name))

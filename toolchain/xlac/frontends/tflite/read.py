@@ -24,7 +24,7 @@ from xlac.ops import build
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 from xlac_sdk.support.choices import nearest
 
-DEFAULT = "serving_default"  # the signature that is taken where a model has several
+DEFAULT = "serving_default"  # the signature that is imported where a model has several
 
 
 def read(path: Path, dims: Mapping[str, DimValue], params: Mapping[str, object]) -> Model:
@@ -117,7 +117,7 @@ class _Reading:
         return node
 
     def _size(self, input: str, axis: int) -> Dim:
-        """An open size. Files do not name them: the first axis of every input is the batch."""
+        """An open size, which files do not name: the first axis of every input is the batch."""
         name = "batch" if axis == 0 else f"{_legal(input)}_{axis}"
         if name not in self.sizes:
             given = self.given.get(name)
@@ -129,8 +129,8 @@ class _Reading:
 
 
 def _signature(file: ModelFile) -> Signature:
-    """The signature to import: that of serving, else the first; without any, the first sub-graph
-    with its tensors' names. Raises SourceError.
+    """The signature to import: serving_default, else the first; without signatures, the first
+    sub-graph with its tensors' names. Raises SourceError.
     """
     for wanted in (DEFAULT, None):
         for signature in file.signatures:
@@ -151,7 +151,9 @@ def _signature(file: ModelFile) -> Signature:
 
 
 def _complete(file: ModelFile, signature: Signature) -> Signature:
-    """The signature if it names all inputs and outputs of its sub-graph. Raises SourceError."""
+    """The signature, which must name all inputs and outputs of its sub-graph. Raises
+    SourceError.
+    """
     graph = file.graph(signature.graph)
     missing = set(graph.inputs) - set(signature.inputs.values())
     strange = set(signature.outputs.values()) - set(graph.outputs)
@@ -171,6 +173,6 @@ def _plain(file: ModelFile) -> str:
 
 
 def _legal(text: str) -> str:
-    """The closest name to the text that is legal in a spec."""
+    """The text changed to a legal name in a spec."""
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in text).strip("_")[:60]
     return name if name[:1].isalpha() else f"size_{name}"

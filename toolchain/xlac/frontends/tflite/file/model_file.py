@@ -19,7 +19,7 @@ CUSTOM = "CUSTOM"
 
 
 class OperatorEntry:
-    """An operator of a sub-graph; what is read of it is kept, as a sub-graph may be used often."""
+    """An operator of a sub-graph; fields are cached, as a sub-graph may be used often."""
 
     def __init__(self, table: FlatBufferTable) -> None:
         self.table = table
@@ -44,9 +44,7 @@ class OperatorEntry:
 
 @dataclass(frozen=True)
 class SubGraph:
-    """A sub-graph: its tensors, the numbers of those that are inputs and outputs, its
-    operators.
-    """
+    """A sub-graph: its tensors, the numbers of its inputs and outputs, its operators."""
 
     index: int
     name: str
@@ -123,14 +121,14 @@ class ModelFile:
         return self.graphs[index]
 
     def operator_name(self, operator: FlatBufferTable) -> tuple[str, bytes | None]:
-        """The name of an operator, and the options of a custom one, None for others. Raises
+        """The name of an operator, and for a custom one its options, otherwise None. Raises
         ShapeError.
         """
         index = operator["opcode_index"]
         if index >= len(self.codes):
             raise ShapeError(f"it is of kind {index}, and the model has {len(self.codes)}")
         code = self.codes[index]
-        # files of before 2020 have the number in a byte; later ones have 127 there if it is larger
+        # files from before 2020 have the code in a byte; later files have 127 there if it is larger
         number = max(code["builtin_code"], code["deprecated_builtin_code"])
         name = schema().enums["BuiltinOperator"].get(number)
         if name is None:

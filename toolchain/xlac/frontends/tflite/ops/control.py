@@ -1,4 +1,6 @@
-"""Branches, loops, and variables. Sub-graphs are closed: all that they read is passed to them."""
+"""Branches, loops, and variables. Sub-graphs are closed: all values that they read are passed to
+them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def _fresh(values: Sequence[Node]) -> list[Node]:
 
 
 def _unused(outside: Sequence[Node], captured: dict[Node, Node]) -> list[Node]:
-    """The parameters of a body for the nodes `outside`, of which it reads those captured."""
+    """The parameters of a body for the nodes `outside` that it does not capture."""
     return [
         captured.get(node) or build.param(f"unused{n}", node.type.dtype, node.shape)
         for n, node in enumerate(outside)
@@ -33,7 +35,7 @@ def _unused(outside: Sequence[Node], captured: dict[Node, Node]) -> list[Node]:
 
 @operator("IF", "IfOptions")
 def if_(call: TFLiteCall) -> tuple[Node, ...]:
-    """One of two sub-graphs, as the first input says; both give the same types."""
+    """One of two sub-graphs, selected by the first input; both have the same result types."""
     importer = call.importer
     condition = build.reshape(call[0], ())
     inputs = [call[n] for n in range(1, len(call))]
@@ -60,7 +62,7 @@ def if_(call: TFLiteCall) -> tuple[Node, ...]:
 
 @operator("WHILE", "WhileOptions")
 def while_(call: TFLiteCall) -> tuple[Node, ...]:
-    """The body again and again as long as the condition of the carried values holds."""
+    """Runs the body while the condition on the carried values holds."""
     importer = call.importer
     carried = list(call)
     graphs = [
@@ -86,14 +88,14 @@ def while_(call: TFLiteCall) -> tuple[Node, ...]:
 
 @operator("CALL", "CallOptions")
 def call_(call: TFLiteCall) -> tuple[Node, ...]:
-    """A sub-graph."""
+    """Runs a sub-graph."""
     graph = call.importer.file.graph(call.option("subgraph"))
     return tuple(call.importer.run(graph, list(call)))
 
 
 @operator("CALL_ONCE", "CallOnceOptions")
 def call_once(call: TFLiteCall) -> tuple[Node, ...]:
-    """A sub-graph that gives variables their initial values; it has no results."""
+    """A sub-graph that initializes variables; it has no results."""
     importer = call.importer
     before = importer.variables.all
     if before:
@@ -135,6 +137,6 @@ def read_variable(call: TFLiteCall) -> Node:
 
 @operator("ASSIGN_VARIABLE")
 def assign_variable(call: TFLiteCall) -> tuple[Node, ...]:
-    """Gives a variable another value."""
+    """Assigns a new value to a variable."""
     call.importer.variables.write(_handle(call), call[1])
     return ()

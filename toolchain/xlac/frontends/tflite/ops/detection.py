@@ -1,4 +1,4 @@
-"""Selection of boxes: the best, then the best of those that overlap none that was taken."""
+"""Non-maximum suppression: repeatedly selects the best box that overlaps no selected one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from xlac_sdk.dtypes import DType
 def _suppression(name: str) -> None:
     @operator(name)
     def suppression(call: TFLiteCall) -> tuple[Node, ...]:
-        """Indices of `most` boxes by falling score, their scores (V5), and how many are valid; the
-        rest are 0. V5 lowers scores of overlapping boxes by exp(-overlap² / (2 sigma)).
+        """Indices of `most` boxes in order of decreasing score, their scores (V5), and how many are
+        valid; the rest are 0. V5 lowers the scores of overlapping boxes by exp(-overlap² / (2
+        sigma)).
         """
         soft = name == "NON_MAX_SUPPRESSION_V5"
         (most,) = call.ints(2)
@@ -38,7 +39,7 @@ _suppression("NON_MAX_SUPPRESSION_V5")
 def _selected(
     boxes: Node, scores: Node, most: int, overlap: Node, least: Node, sigma: Node | None
 ) -> tuple[Node, Node, Node]:
-    """Indices and scores of the boxes taken, zeros after them, and their number."""
+    """Indices and scores of the selected boxes, followed by zeros, and their number."""
     a, b, c, d = (build.reshape(build.cut(boxes, 1, n, n + 1), (-1,)) for n in range(4))
     edges = [build.minimum(a, c), build.minimum(b, d), build.maximum(a, c), build.maximum(b, d)]
 

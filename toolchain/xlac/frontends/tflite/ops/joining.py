@@ -1,4 +1,4 @@
-"""Tensors joined and parted."""
+"""Concatenation, stacking and splitting."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PARTS = 1 << 16  # parts that one operator may make
 
 
 def _alike(call: TFLiteCall) -> bool:
-    """Whether all inputs are quantized as the output is."""
+    """Whether all inputs have the output's quantization."""
     wanted = call.out().quantization
     return all(alike(call.info(n).quantization, wanted) for n in range(len(call)))
 
 
 def _moved(call: TFLiteCall, number: int) -> Node:
-    """An input in the output's quantization."""
+    """An input converted to the output's quantization."""
     again = call.rescaled(number=number)
     return call.give(call.real(number)) if again is None else again
 
@@ -70,7 +70,7 @@ def split(call: TFLiteCall) -> tuple[Node, ...]:
 
 @operator("SPLIT_V", "SplitVOptions")
 def split_into(call: TFLiteCall) -> tuple[Node, ...]:
-    """Parts of given sizes along an axis; one of -1 is what is left."""
+    """Parts of given sizes along an axis; -1 stands for the remainder."""
     x, sizes = call[0], list(call.dims(1))
     (axis,) = call.ints(2)
     axis = normal_axis(axis, x.type.rank)
