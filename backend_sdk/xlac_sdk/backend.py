@@ -46,13 +46,13 @@ class Executable(Protocol):
 
 
 class Entered(Executable, Protocol):
-    """A loaded program with entries (`xlac_sdk.programs.entries`): what a backend that has
-    `entry_forms` opens.
+    """A loaded program with entries (`xlac_sdk.programs.entries`), returned by backends with
+    `entry_forms`.
     """
 
     def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        """`run` for an entry of the program, by its name. Raises SourceError, XL6030 and XL6031,
-        for what `Entry.needs` and `Entry.succeeded` say.
+        """Runs an entry of the program, given its name. Raises SourceError, XL6030 and XL6031, for
+        the conditions in `Entry.needs` and `Entry.succeeded`.
         """
 
 
@@ -119,8 +119,8 @@ class Backend(ABC):
         """
 
     def probes(self, target: Target) -> Probes | None:
-        """What measures the machine of a target, which is this one, for `xlac doctor --measure`;
-        None if nothing does.
+        """The probes that measure this machine, for `xlac doctor --measure`; None if the backend
+        has none.
         """
         return None
 

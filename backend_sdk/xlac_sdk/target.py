@@ -42,8 +42,8 @@ class Request:
     size: bool = False  # prefer small code over fast code
     # for another machine, or a later run: only features that were asked for may be used
     ahead: bool = False
-    # facts of `MachineFacts`, by name, that replace those of the processor where no sum's order
-    # depends on them: what was measured, or what a file says
+    # facts of `MachineFacts`, by name, that replace the processor's (except for choices that decide
+    # the order of a sum): measured ones, or from a file
     facts: Facts = ()
     # what was tuned here: facts of the target and its hardware, by the device that they describe
     # (`Target.identity`); those of the device "" are of any, as the user gave them
@@ -66,8 +66,8 @@ class Request:
         return dict(self.facts)
 
     def refuse(self, target: str, *names: str, hint: str = "", code: str = "XL5201") -> None:
-        """Raises SourceError where one of these was asked for, by field name, as the target takes
-        none.
+        """Raises SourceError where the request has any of these fields, by name, as the target
+        supports none.
         """
         for name in names:
             given = getattr(self, name)
@@ -89,7 +89,7 @@ class Target:
     byte_tables: bool = False  # vectors of bytes are looked up in tables of 256 at once
     threads: int = 1
     hardware: MachineFacts = GENERIC  # caches, rates and latencies
-    # the same without what was measured, if something was
+    # without measured facts, if there are any
     unmeasured: MachineFacts | None = None
     pointer_bits: int = 64
     warp: int = 0  # threads that execute in lockstep, on a GPU
@@ -157,8 +157,8 @@ class Target:
         return replace(self, hardware=self.unmeasured, unmeasured=None)
 
     def with_facts(self, **facts: Any) -> Target:
-        """The target with some facts of its hardware changed, by name. Raises TypeError and
-        ValueError for those that there are not.
+        """The target with some hardware facts changed, by name. Raises TypeError and ValueError for
+        unknown or invalid ones.
         """
         return replace(self, hardware=replace(self.hardware, **facts))
 

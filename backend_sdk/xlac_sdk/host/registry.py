@@ -16,17 +16,18 @@ RELEASED = ("c", "cpu", "cuda", "opencl", "reference")
 
 
 def installed() -> list[str]:
-    """Names of the backends that are installed, working or not; none is imported."""
+    """Names of the installed backends, working or not; none is imported."""
     from importlib.metadata import entry_points
 
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
 def find(name: str) -> Backend:
-    """Imports one backend, so a broken one cannot break the others. `cuda:1` is the backend `cuda`
-    for its device 1.
+    """Imports one backend, so that a broken one does not affect others. `cuda:1` is the backend
+    `cuda` for its device 1.
 
-    Raises SourceError for an unknown name and UnsupportedError for a plug-in that does not import.
+    Raises SourceError for an unknown name and UnsupportedError for a plug-in that cannot be
+    imported.
     """
     if not isinstance(name, str):
         raise _unknown(name)
@@ -57,11 +58,10 @@ def find(name: str) -> Backend:
 
 
 def _declared(name: str) -> str | None:
-    """Where a backend is (`module:attribute`), as the folders of installed distributions say, in
-    the order of the path.
+    """The location of a backend (`module:attribute`), from the metadata folders of installed
+    distributions, in the order of the path.
 
-    `importlib.metadata` says the same, but importing it takes longer than loading a program that
-    was compiled before.
+    Like `importlib.metadata`, whose import takes longer than loading a cached program.
     """
     for folder in sys.path:
         try:
@@ -95,8 +95,8 @@ def _point(text: str, name: str) -> str | None:
 
 
 def _found(name: str) -> str | None:
-    """The same of distributions that are installed in other ways: in an archive, by a finder of
-    their own.
+    """The location of a backend in distributions that are installed in other ways: in an archive,
+    or by a custom finder.
     """
     from importlib.metadata import entry_points
 
