@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlac.frontends.boxes import edges_of, overlap_of
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.graph import Node
@@ -49,8 +50,7 @@ def _selected(
         here = build.compare(build.iota(left.shape, 0), "eq", best)
         top = build.reduce(left, "max")
         some = build.compare(top, "gt", least)
-        one = [build.reduce(build.select(here, e, -np.inf), "max", 0, True) for e in edges]
-        share = _overlap(one, edges)
+        share = overlap_of(edges_of(here, edges, 0), edges)
         gone = build.apply1("or", here, build.compare(share, "gt", overlap))
         if len(rest) > 4:
             scale = build.div(-0.5, rest[4])
@@ -69,16 +69,3 @@ def _selected(
     _, index, score, some = build.results(Node.of(op, scores, *others))
     count = build.reduce(build.cast(some, DType.I32), "add", 0)
     return index, score, count
-
-
-def _overlap(one: list[Node], boxes: list[Node]) -> Node:
-    """The intersection over union of one box with each; 0 where either is empty."""
-    sides = [
-        build.sub(build.minimum(one[n + 2], boxes[n + 2]), build.maximum(one[n], boxes[n]))
-        for n in (0, 1)
-    ]
-    shared = build.mul(*(build.maximum(side, 0.0) for side in sides))
-    areas = [build.mul(build.sub(e[2], e[0]), build.sub(e[3], e[1])) for e in (one, boxes)]
-    whole = build.apply1("and", *(build.compare(area, "gt", 0.0) for area in areas))
-    union = build.sub(build.add(*areas), shared)
-    return build.select(whole, build.div(shared, union), 0.0)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx.graph.call import OperatorCall
-from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, ShapeError, normal_axis
