@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import reduce
 from importlib import import_module
+from importlib.util import find_spec
 
 from xlac_sdk.backend import Backend
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 GROUP = "xlac.backends"
-RELEASED = ("c", "cpu", "cuda", "opencl", "reference")
-"""Backends that are released with the SDK, each as a distribution `xlac-NAME`, installed or not."""
+DIAGNOSTICS = "diagnostics.txt"  # beside a backend's package: what its own diagnostics mean
 
 
 def installed() -> list[str]:
@@ -20,6 +21,22 @@ def installed() -> list[str]:
     from importlib.metadata import entry_points
 
     return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def diagnostics() -> dict[str, str]:
+    """The catalogue of diagnostics that each installed backend brings, by the backend's name; none
+    is imported. Entries are separated by empty lines; the first line of one is `XL5999 Its title`.
+    """
+    from importlib.metadata import entry_points
+
+    texts = {}
+    for point in sorted(entry_points(group=GROUP)):
+        spec = find_spec(point.module.partition(".")[0])
+        read = getattr(spec and spec.loader, "get_data", None)
+        for folder in (spec and spec.submodule_search_locations) or () if read else ():
+            with suppress(OSError):
+                texts[point.name] = read(os.path.join(folder, DIAGNOSTICS)).decode()
+    return texts
 
 
 def find(name: str) -> Backend:

@@ -31,7 +31,8 @@ def command(measure: bool) -> int:
     import sys
     from importlib.metadata import PackageNotFoundError, version
 
-    from xlac_sdk.host.registry import RELEASED, installed
+    from xlac.support.released import released
+    from xlac_sdk.host.registry import installed
     from xlac_sdk.source import XlacError
 
     click.echo(f"python     {sys.version.split()[0]} on {platform.machine()} {platform.system()}")
@@ -53,9 +54,9 @@ def command(measure: bool) -> int:
         except Exception as error:  # plug-ins may fail in any way; the others are still tried
             message, healthy = f"FAILS: {type(error).__name__}: {error}", False
         click.echo(f"target {target:<12} {message}")
-    for target in RELEASED:
+    for target in released():
         if target not in installed():
-            click.echo(f"target {target:<12} not installed: pip install xlac-{target}")
+            click.echo(f"target {target:<12} not installed: pip install xlac[{target}]")
             healthy &= target != "cpu"
     return 0 if healthy else 1
 

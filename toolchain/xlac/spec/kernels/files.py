@@ -12,7 +12,8 @@ from xlac.spec.report import Fault, Place, Report, nearest
 from xlac.spec.schema.document import Merged, resolved
 from xlac.spec.schema.kernels import KernelSpec
 from xlac.support.dependencies import note
-from xlac_sdk.host.registry import RELEASED, installed
+from xlac.support.released import released
+from xlac_sdk.host.registry import installed
 from xlac_sdk.languages import LANGUAGES
 from xlac_sdk.source import SourceError
 
@@ -37,7 +38,7 @@ def read(
 ) -> dict[str, dict[str, KernelText]]:
     """The kernels of every operation by target; invalid ones are reported."""
     kernels: dict[str, dict[str, KernelText]] = {}
-    known = sorted({*RELEASED, *installed()} - {REFERENCE})
+    known = sorted({*released(), *installed()} - {REFERENCE})
     for name, entry in merged.ops.items():
         for target, like in entry.spec.kernels.items():
             place = entry.place.at("kernels", target)
