@@ -193,10 +193,10 @@ class Target:
     def machine(self) -> dict[str, Any]:
         """`facts` parsed as an object, if it is JSON: `cpu`, `triple`, `features`, …"""
         try:
-            found = json.loads(self.facts or "{}")
+            parsed = json.loads(self.facts or "{}")
         except ValueError:
             return {"facts": self.facts}
-        return found if isinstance(found, dict) else {"facts": found}
+        return parsed if isinstance(parsed, dict) else {"facts": parsed}
 
     def to_json(self) -> dict[str, Any]:
         """Every fact as JSON, the inverse of `from_json`."""

@@ -117,9 +117,9 @@ def as_inputs(slots: Sequence[Slot], given: Mapping[str, Any]) -> dict[str, Arra
 
 
 def other_type(
-    kind: str, name: str, wanted: DType | np.dtype[Any], found: object, hint: str = ""
+    kind: str, name: str, wanted: DType | np.dtype[Any], given: object, hint: str = ""
 ) -> SourceError:
-    """The error for an array of another element type; `found` is NumPy's type, or a name."""
+    """The error for an array of another element type; `given` is NumPy's type, or a name."""
     if kind == "input" and not hint:
         dtype = wanted.numpy if isinstance(wanted, DType) else np.dtype(wanted)
         home = "np" if dtype.isbuiltin == 1 else "ml_dtypes"
@@ -129,14 +129,14 @@ def other_type(
         if isinstance(wanted, DType)
         else next((d for d in DType if d.numpy == wanted), wanted)
     )
-    return wrong("XL6002", f"{kind} '{name}' must be {ours}, not {found}", hint)
+    return wrong("XL6002", f"{kind} '{name}' must be {ours}, not {given}", hint)
 
 
-def other_shape(kind: str, name: str, wanted: Shape, found: Sequence[int]) -> SourceError:
+def other_shape(kind: str, name: str, wanted: Shape, given: Sequence[int]) -> SourceError:
     """The error for an array of another shape."""
     return wrong(
         "XL6003",
-        f"{kind} '{name}' must have shape {shape_text(wanted)}, not {shape_text(tuple(found))}",
+        f"{kind} '{name}' must have shape {shape_text(wanted)}, not {shape_text(tuple(given))}",
     )
 
 

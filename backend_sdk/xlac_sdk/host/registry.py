@@ -7,7 +7,6 @@ import sys
 from contextlib import suppress
 from functools import reduce
 from importlib import import_module
-from importlib.util import find_spec
 
 from xlac_sdk.backend import Backend
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
@@ -27,15 +26,18 @@ def diagnostics() -> dict[str, str]:
     """The catalogue of diagnostics that each installed backend brings, by the backend's name; none
     is imported. Entries are separated by empty lines; the first line of one is `XL5999 Its title`.
     """
+    from importlib.abc import ResourceLoader
     from importlib.metadata import entry_points
+    from importlib.util import find_spec
 
     texts = {}
     for point in sorted(entry_points(group=GROUP)):
         spec = find_spec(point.module.partition(".")[0])
-        read = getattr(spec and spec.loader, "get_data", None)
-        for folder in (spec and spec.submodule_search_locations) or () if read else ():
+        if spec is None or not isinstance(spec.loader, ResourceLoader):
+            continue
+        for folder in spec.submodule_search_locations or ():
             with suppress(OSError):
-                texts[point.name] = read(os.path.join(folder, DIAGNOSTICS)).decode()
+                texts[point.name] = spec.loader.get_data(os.path.join(folder, DIAGNOSTICS)).decode()
     return texts
 
 

@@ -68,11 +68,11 @@ def _placed(error: UnsupportedError, kernel: Kernel) -> UnsupportedError:
     origins = kernel.origins
     if not origins or error.diagnostics[0].span is not None:
         return error
-    told = ", ".join(f"'{name}'" for name in dict.fromkeys(o.name for o in origins[:3]))
+    places = ", ".join(f"'{name}'" for name in dict.fromkeys(o.name for o in origins[:3]))
     more = ", …" if len(origins) > 3 else ""
     span = next((o.span for o in origins if o.span), None)
     return UnsupportedError(
-        *(replace(d, message=f"{d.message}: {told}{more}", span=span) for d in error.diagnostics)
+        *(replace(d, message=f"{d.message}: {places}{more}", span=span) for d in error.diagnostics)
     )
 
 

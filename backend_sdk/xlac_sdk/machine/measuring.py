@@ -77,9 +77,9 @@ class RunCycles:
 
 def sampled(probe: TimedProbe, probes: Probes) -> list[TimedRun]:
     """Samples of a probe, until `LEAST` are undisturbed or `MOST` are taken."""
-    found: list[TimedRun] = []
+    samples: list[TimedRun] = []
     probe.run()  # what it reads is where it will be
-    while len(found) < MOST and sum(not sample.disturbed for sample in found) < LEAST:
+    while len(samples) < MOST and sum(not sample.disturbed for sample in samples) < LEAST:
         before, first = _disturbances(), time.perf_counter_ns()
         probes.chain()
         second = time.perf_counter_ns()
@@ -88,8 +88,8 @@ def sampled(probe: TimedProbe, probes: Probes) -> list[TimedRun]:
         probes.chain()
         last = time.perf_counter_ns()
         chain = (second - first + last - third) / 2
-        found.append(TimedRun(third - second, chain, _disturbances() != before))
-    return found
+        samples.append(TimedRun(third - second, chain, _disturbances() != before))
+    return samples
 
 
 def summary(samples: Sequence[TimedRun], chain_cycles: float) -> RunCycles:
@@ -120,18 +120,18 @@ def rates(measured: Mapping[str, RunCycles], probes: Mapping[str, int]) -> dict[
 
 def facts(rate: Mapping[str, float]) -> dict[str, float]:
     """The facts of `MachineFacts` that follow from rates, rounded; others are absent."""
-    found = {
+    facts = {
         fact: rate[name]
         for name, fact in (("l2", "l2_rate"), ("l3", "l3_rate"), ("memory", "memory_rate"))
         if name in rate
     }
     if "l2" in rate:
         if "rows_stride" in rate:
-            found["stride_penalty"] = max(rate["l2"] / rate["rows_stride"] - 1, 2.0**-6)
+            facts["stride_penalty"] = max(rate["l2"] / rate["rows_stride"] - 1, 2.0**-6)
         if PARTS.keys() <= rate.keys():
             holds = (part for name, part in PARTS.items() if rate[name] >= FULL * rate["l2"])
-            found["l2_part"] = next(holds, 0.5)
-    made = {name: rounded(value) for name, value in found.items()}
+            facts["l2_part"] = next(holds, 0.5)
+    made = {name: rounded(value) for name, value in facts.items()}
     return {name: value for name, value in made.items() if LIMITS[name].holds(value)}
 
 

@@ -105,9 +105,9 @@ class ComparedModel:
         )
 
 
-def agree(meant: Approximation, found: Array) -> bool:
+def agree(meant: Approximation, result: Array) -> bool:
     """Whether a result, in its own type or in float64, is within the tolerance of the expected
     one.
     """
-    array = np.asarray(found)
+    array = np.asarray(result)
     return deviation(array, meant, DType.of(array.dtype)).right

@@ -43,23 +43,23 @@ def measure(backend: Backend, tell: Callable[[str], object]) -> Measurement:
     if probes is None:
         problem = f"the {backend.name} backend has nothing that measures a machine"
         raise UnsupportedError(Diagnostic("XL5043", problem, hint="--target cpu has"))
-    found = _taken(probes, tell)
+    cycles = _taken(probes, tell)
     nbytes = {probe.name: probe.nbytes for probe in probes.probes}
-    return Measurement(found, nbytes, measuring.facts(measuring.rates(found, nbytes)))
+    return Measurement(cycles, nbytes, measuring.facts(measuring.rates(cycles, nbytes)))
 
 
 def _taken(probes: Probes, tell: Callable[[str], object]) -> dict[str, RunCycles]:
-    found: dict[str, RunCycles] = {}
+    cycles: dict[str, RunCycles] = {}
     for probe in probes.probes:
         one = measuring.summary(measuring.sampled(probe, probes), probes.chain_cycles)
-        found[probe.name] = one
+        cycles[probe.name] = one
         rate = f"{probe.nbytes / one.cycles:7.2f} bytes a cycle" if one.counted else "nothing"
         verdict = "" if one.steady else "; too unsteady to be used"
         tell(
             f"{probe.name:<12} {rate}, quartiles {one.spread:.0%} apart, "
             f"{one.counted} of {one.taken} samples undisturbed{verdict}"
         )
-    return found
+    return cycles
 
 
 def keep(measurement: Measurement) -> str:

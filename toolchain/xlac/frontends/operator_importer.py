@@ -73,10 +73,12 @@ class OperatorImporter:
             raise LimitError(
                 Diagnostic("XL4001", f"{place()}: there is not enough memory to import it")
             ) from None
-        except (SourceError, RecursionError, *self.malformed):
+        except (SourceError, RecursionError):
             raise
         # attributes and inputs may hold anything, so builders may raise anything
         except Exception as error:
+            if isinstance(error, self.malformed):
+                raise
             self.problems.append(self._problem(place(), error))
         return None
 

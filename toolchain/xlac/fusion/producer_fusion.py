@@ -55,7 +55,7 @@ class ProducerFusion:
     """
 
     def __init__(self, consumers: ConsumerFusion) -> None:
-        self.found, self.target, self.fuse = consumers, consumers.target, consumers.fuse
+        self.consumers, self.target, self.fuse = consumers, consumers.target, consumers.fuse
         self.number, self.home, self.results, self.prologues = (
             consumers.number,
             consumers.home,
@@ -69,7 +69,7 @@ class ProducerFusion:
 
     def _sweep(self) -> None:
         wanted: dict[Node, _Wants] = {}
-        for node in reversed(self.found.nodes):
+        for node in reversed(self.consumers.nodes):
             went()
             wants = wanted.pop(node, _Wants())
             home = self.home.get(node)
@@ -200,8 +200,8 @@ class ProducerFusion:
         self.why[node] = reason
         host = self._host(node, wants) if not full else None
         if host is None:
-            host = Cluster(Kind.ELEMENTWISE, node, (self.found.newest[node], self.number[node]))
-            self.found.clusters.append(host)
+            host = Cluster(Kind.ELEMENTWISE, node, (self.consumers.newest[node], self.number[node]))
+            self.consumers.clusters.append(host)
             host.labels[node] = Label.SAME
             times = 1.0
         else:
@@ -218,7 +218,7 @@ class ProducerFusion:
         if isinstance(node.op, extend.Concat) and len(node.inputs) > PIECES:
             return True
         return any(
-            len(ways) > 1 and len(ways) * max(1, self.found.weights[node]) > MAX_NODES
+            len(ways) > 1 and len(ways) * max(1, self.consumers.weights[node]) > MAX_NODES
             for ways in wants.ways.values()
         )
 
@@ -236,7 +236,11 @@ class ProducerFusion:
             return False
         if node in self.prologues.alone:
             return True
-        weight, read, size = self.found.weights[node], self.found.reads[node], cost.elements(node)
+        weight, read, size = (
+            self.consumers.weights[node],
+            self.consumers.reads[node],
+            cost.elements(node),
+        )
         if len(inline) == 1 and max(inline.values()) <= 1.0:
             return True
         if weight == 0 and len(inline) == 1:

@@ -134,8 +134,8 @@ class JaxFunction:
             if self._open:
                 program.lowered.fits(tree)
             inputs = program.lowered.inputs(leaves, program.labels, cast=not self._open)
-        found = program.compiled(*inputs)
-        arrays = list(found.values()) if isinstance(found, dict) else [found]
+        outputs = program.compiled(*inputs)
+        arrays = list(outputs.values()) if isinstance(outputs, dict) else [outputs]
         for number in program.lowered.donated:
             if hasattr(leaves[number], "delete"):
                 leaves[number].delete()

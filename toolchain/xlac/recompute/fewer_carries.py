@@ -46,13 +46,13 @@ def explained(program: Program, model: Model, scale: float) -> Program:
     number of steps per kept carry, and `factor` is the total increase of time.
     """
     assert model.checkpointed is not None
-    found = program.facts.get("recomputed", {"factor": 1.0, "nodes": {}})
+    recomputed = program.facts.get("recomputed", {"factor": 1.0, "nodes": {}})
     more = _time(model.checkpointed(scale)) / _time(model.graph)
     carries = {
         node.name or node.op.mnemonic: kept_every(node, scale) for node in scans(model.graph)
     }
-    factor = round(found["factor"] * max(more, 1.0), 4)
-    again = {"factor": factor, "nodes": found["nodes"], "carries": carries}
+    factor = round(recomputed["factor"] * max(more, 1.0), 4)
+    again = {"factor": factor, "nodes": recomputed["nodes"], "carries": carries}
     return replace(program, facts={**program.facts, "recomputed": again})
 
 

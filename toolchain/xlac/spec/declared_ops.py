@@ -72,15 +72,15 @@ class DeclaredOps:
         sizes, _ = read_dims(merged, {}, report)
         values = read_params(merged, {}, sizes, report)
         kernels = read_kernels(merged, report, folder, allow_outside)
-        found = DeclaredOps(merged, Constants(values, sizes), kernels, folder, allow_outside)
-        check_unused(found._elaboration(report))
+        declared = DeclaredOps(merged, Constants(values, sizes), kernels, folder, allow_outside)
+        check_unused(declared._elaboration(report))
         report.finish()
         if not merged.ops:
             problem = "the spec declares no operations"
             raise SourceError(
                 Diagnostic("XL2002", problem, merged.place.span, "its section `ops` does")
             )
-        return found
+        return declared
 
     @property
     def names(self) -> list[str]:
@@ -141,7 +141,7 @@ class DeclaredOps:
         params = {**self.constants.params, **entry.spec.params, **attributes}
         constants = self.constants.extended(params)
         met: dict[str, Dim] = {}
-        found = []
+        types = []
         try:
             for key, text in entry.spec.inputs.items():
                 place = entry.place.at("inputs", key)
@@ -158,10 +158,10 @@ class DeclaredOps:
                         assert extents is not None
                         inside = constants.extended({}, met)
                         found_shape.append(extent(extents[0], tree, inside, place, offset))
-                found.append(Type(dtype, tuple(found_shape)))
+                types.append(Type(dtype, tuple(found_shape)))
         except Fault as fault:
             raise SourceError(fault.diagnostic) from None
-        return found
+        return types
 
     def _elaboration(self, report: Report) -> Elaboration:
         merged = self.merged

@@ -49,7 +49,7 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
 
 def check_outputs(merged: Merged, context: Elaboration) -> None:
     """Reports a spec without nodes or outputs."""
-    if not merged.outputs and not context.report.found:
+    if not merged.outputs and not context.report.diagnostics:
         context.report.add(
             "XL1011",
             "missing key 'outputs': the spec says no result",

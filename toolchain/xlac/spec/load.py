@@ -144,7 +144,7 @@ def _load(
         )
     arrays: Mapping[str, Any] = {}
     drawn = merged.train is not None and merged.train.spec.init is not None
-    if weights and not report.found and not drawn:
+    if weights and not report.diagnostics and not drawn:
         arrays = find(context.weights, stored, constants)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)

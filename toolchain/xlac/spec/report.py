@@ -55,27 +55,27 @@ class Place:
 class Report:
     """Diagnostics in the order found; duplicates are dropped."""
 
-    found: dict[Diagnostic, None] = field(default_factory=dict)
+    diagnostics: dict[Diagnostic, None] = field(default_factory=dict)
     # section and name of entries that could not be read
     broken: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
         """Adds a mistake, unless it was reported before."""
-        self.found[Diagnostic(code, message, span, hint)] = None
+        self.diagnostics[Diagnostic(code, message, span, hint)] = None
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Adds diagnostics."""
-        self.found.update(dict.fromkeys(diagnostics))
+        self.diagnostics.update(dict.fromkeys(diagnostics))
 
     def fault(self, fault: Fault) -> None:
         """Adds the diagnostic of a Fault."""
-        self.found[fault.diagnostic] = None
+        self.diagnostics[fault.diagnostic] = None
 
     def finish(self) -> None:
         """Raises SourceError if anything was found, sorted by place."""
-        if self.found:
+        if self.diagnostics:
             order = sorted(
-                self.found,
+                self.diagnostics,
                 key=lambda d: (
                     (d.span is None, str(d.span.file), d.span.line, d.span.column)
                     if d.span

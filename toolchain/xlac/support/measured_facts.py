@@ -79,15 +79,15 @@ def ordered(facts: Mapping[str, Any]) -> Facts:
     return tuple(sorted(facts.items()))
 
 
-def keep(facts: Mapping[str, Any], told: Mapping[str, Any]) -> str:
-    """Writes measured facts, with `told` describing the measurement; returns the file's path.
+def keep(facts: Mapping[str, Any], how: Mapping[str, Any]) -> str:
+    """Writes measured facts, with `how` saying how; returns the file's path.
     Raises OSError, and ValueError without a cache.
     """
     file = place()
     if file is None:
         raise ValueError("XLAC_CACHE=off")
     os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-    record = {"machine": machine(), "facts": dict(ordered(facts)), "measured": dict(told)}
+    record = {"machine": machine(), "facts": dict(ordered(facts)), "measured": dict(how)}
     room = f"{file}.{os.getpid()}"
     with open(room, "w", encoding="utf-8") as opened:
         opened.write(json.dumps(record, indent=1, sort_keys=True) + "\n")

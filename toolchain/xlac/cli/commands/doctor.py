@@ -67,12 +67,12 @@ def _measure() -> int:
     from xlac.debug.measure import measure as measured
     from xlac_sdk.host.registry import find
 
-    found = measured(find("cpu"), click.echo)
-    if not found.facts:
+    measurement = measured(find("cpu"), click.echo)
+    if not measurement.facts:
         click.echo("nothing was steady: what was kept before stays; measure on an idle machine")
         return 1
-    file = keep(found)
-    click.echo(", ".join(f"{name} {value:g}" for name, value in sorted(found.facts.items())))
+    file = keep(measurement)
+    click.echo(", ".join(f"{name} {value:g}" for name, value in sorted(measurement.facts.items())))
     click.echo(f"kept in {file}")
     return 0
 

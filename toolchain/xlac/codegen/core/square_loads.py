@@ -62,13 +62,13 @@ class _Columns:
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
         # the index of the first element, by the constant of its base
-        self.found: dict[Column, dict[int, Expr]] = {}
+        self.places: dict[Column, dict[int, Expr]] = {}
 
     def note(self, node: Expr) -> Expr:
         """Records a load."""
         where = self.column(node)
         if where is not None and isinstance(node, Load) and isinstance(node.index, Ramp):
-            self.found.setdefault(where[0], {})[where[1]] = node.index.base
+            self.places.setdefault(where[0], {})[where[1]] = node.index.base
         return node
 
     def column(self, node: Expr) -> tuple[Column, int] | None:
@@ -92,7 +92,7 @@ class _Columns:
         address uses variables defined `later` are kept.
         """
         vectors: dict[tuple[Column, int], Expr] = {}
-        for column, loads in self.found.items():
+        for column, loads in self.places.items():
             buffer, stride, parts = column
             if any(one in later for one in walk([term for term, _ in parts])):
                 continue

@@ -29,8 +29,8 @@ def _share(a: Array, e: Array, b: Array) -> Array:
     """|a| e, the error of a product by an error e of b. Where a is infinite the product stays
     infinite, unless b may be 0.
     """
-    found = np.where(e == 0, 0.0, np.abs(a) * e)
-    return np.where(np.isinf(a) & (e < np.abs(b)), 0.0, found)
+    error = np.where(e == 0, 0.0, np.abs(a) * e)
+    return np.where(np.isinf(a) & (e < np.abs(b)), 0.0, error)
 
 
 def _product(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -43,20 +43,20 @@ def _quotient(node: Node, inputs: Inputs, value: Array) -> Array:
     if not node.type.dtype.is_float:
         return _any(node, inputs, value)
     room = np.abs(b) - eb
-    found = (ea + np.where(eb == 0, 0.0, np.abs(value) * eb)) / room
-    return np.where((ea == 0) & (eb == 0), 0.0, np.where(room > 0, found, np.inf))
+    error = (ea + np.where(eb == 0, 0.0, np.abs(value) * eb)) / room
+    return np.where((ea == 0) & (eb == 0), 0.0, np.where(room > 0, error, np.inf))
 
 
 def _corners(node: Node, inputs: Inputs, value: Array) -> Array:
     """For a function that is monotone in each operand: its extremes are at the corners of the
     intervals.
     """
-    found = np.zeros(value.shape)
+    error = np.zeros(value.shape)
     for signs in product((-1.0, 1.0), repeat=len(inputs)):
         at = [i.value + s * i.bound for i, s in zip(inputs, signs, strict=True)]
         apart = np.abs(_floats(node.op, at) - value)
-        found = np.maximum(found, np.where(np.isnan(apart), np.inf, apart))
-    return np.where(_touched(inputs), found, 0.0)
+        error = np.maximum(error, np.where(np.isnan(apart), np.inf, apart))
+    return np.where(_touched(inputs), error, 0.0)
 
 
 def _wave(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -72,21 +72,21 @@ def _power(node: Node, inputs: Inputs, value: Array) -> Array:
     x, y = inputs
     if not node.type.dtype.is_float:
         return _any(node, inputs, value)
-    found = _corners(node, inputs, value)
+    error = _corners(node, inputs, value)
     below = x.value - x.bound <= 0
     whole = (y.error is None) and bool((np.floor(y.value) == y.value).all())
     if whole:  # the extremes of integer powers are at the ends of the interval, or at 0
         crosses = (np.abs(x.value) <= x.bound) & (x.bound > 0)
-        found = np.where(crosses & (y.value < 0), np.inf, found)
-        return np.where(crosses & (y.value > 0), np.maximum(found, np.abs(value)), found)
-    return np.where(below & _touched(inputs), np.inf, found)
+        error = np.where(crosses & (y.value < 0), np.inf, error)
+        return np.where(crosses & (y.value > 0), np.maximum(error, np.abs(value)), error)
+    return np.where(below & _touched(inputs), np.inf, error)
 
 
 def _angle(node: Node, inputs: Inputs, value: Array) -> Array:
     y, x = inputs
     around = (np.abs(y.value) <= y.bound) & (x.value - x.bound <= 0)
-    found = _corners(node, inputs, value)
-    return np.where(around & _touched(inputs), 2 * np.pi, found)
+    error = _corners(node, inputs, value)
+    return np.where(around & _touched(inputs), 2 * np.pi, error)
 
 
 def _compared(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -94,8 +94,8 @@ def _compared(node: Node, inputs: Inputs, value: Array) -> Array:
     room = a.bound + b.bound
     with np.errstate(all="ignore"):
         near = np.abs(a.value.astype(np.float64) - b.value.astype(np.float64)) <= room
-    found = (room > 0) & (near | np.isinf(room))
-    return np.asarray(found, np.float64)
+    unsure = (room > 0) & (near | np.isinf(room))
+    return np.asarray(unsure, np.float64)
 
 
 def _selected(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -131,10 +131,10 @@ def _floats(op: Op, arrays: Sequence[Array]) -> Array:
 
 
 def _touched(inputs: Inputs) -> Array:
-    found: Array = inputs[0].bound > 0
+    touched: Array = inputs[0].bound > 0
     for other in inputs[1:]:
-        found = found | (other.bound > 0)
-    return found
+        touched = touched | (other.bound > 0)
+    return touched
 
 
 SCALAR: dict[str, Propagates] = {
@@ -189,8 +189,8 @@ def spread(node: Node, inputs: Inputs, value: Array) -> Array | None:
         touched = any(bool(i.bound.any()) for i in inputs)
         return np.full(shape, np.inf) if touched else None
     with np.errstate(all="ignore"):
-        found = np.broadcast_to(SCALAR[node.op.mnemonic](node, inputs, value), value.shape)
+        error = np.broadcast_to(SCALAR[node.op.mnemonic](node, inputs, value), value.shape)
     if node.op.mnemonic in OF_NAN and node.type.dtype.is_float:
         for x in inputs:  # an infinite error includes NaN
-            found = np.where(np.isinf(x.bound), np.inf, found)
-    return np.asarray(found)
+            error = np.where(np.isinf(x.bound), np.inf, error)
+    return np.asarray(error)

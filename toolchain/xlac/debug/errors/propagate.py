@@ -79,25 +79,25 @@ def of_node(node: Node, inputs: Sequence[Values], promise: Promise) -> Values:
     followed = _entered(node, operands, promise)
     if followed is not None:
         return followed
-    found = evaluate(node, [(x.value,) for x in operands], float64=True)
-    errors = _errors(node, operands, found, promise)
+    values = evaluate(node, [(x.value,) for x in operands], float64=True)
+    errors = _errors(node, operands, values, promise)
     certain = exact(operands)
     types = [t.dtype for t in node.results]
     made = []
-    for value, error, dtype in zip(found, errors, types, strict=True):
+    for value, error, dtype in zip(values, errors, types, strict=True):
         error = _rounded(node, value, error, dtype, promise)
         made.append(settled(value, error, dtype, certain))
     return tuple(made)
 
 
 def _errors(
-    node: Node, operands: Sequence[Approximation], found: Sequence[Array], promise: Promise
+    node: Node, operands: Sequence[Approximation], values: Sequence[Array], promise: Promise
 ) -> tuple[Array | None, ...]:
     """The errors of the results before rounding to their types."""
-    op, value = node.op, found[0]
+    op, value = node.op, values[0]
     name = op.mnemonic
     if isinstance(op, Const | Param) or not operands:
-        return (None,) * len(found)
+        return (None,) * len(values)
     if name in SCALAR:
         return (spread(node, operands, value),)
     if name in MOVED:
@@ -105,12 +105,12 @@ def _errors(
     if name in ("dot", "conv"):
         return (sums.multiplied(node, operands, promise),)
     if name == "sort":
-        return sorted_values(node, operands, found)
-    if name in ("reduce", "window", "cumulative", "scatter") and len(found) == 1:
+        return sorted_values(node, operands, values)
+    if name in ("reduce", "window", "cumulative", "scatter") and len(values) == 1:
         at = (0, 2) if name == "scatter" else (0,)
         combine = attributes(op)["combine"]
         if name == "scatter" and not exact([operands[1]]):
-            return unknown(node, operands, found)
+            return unknown(node, operands, values)
         if combine == "add":
             return (sums.added(node, operands, promise, at),)
         if combine == "assign":
@@ -118,7 +118,7 @@ def _errors(
             return (None if exact(operands) else np.asarray(op.evaluate(*arrays)),)
         if combine != "body":
             return (combined(node, operands, value, at),)
-    return unknown(node, operands, found)
+    return unknown(node, operands, values)
 
 
 def _rounded(

@@ -55,7 +55,7 @@ def _gathered(node: Node, x: Approximation, places: Approximation) -> Array:
     if count > MOST_COMPONENTS or bool((room > 1).any()):
         return _anything(node)
     here = _evaluated(node, [x.value, places.value])
-    found = np.zeros(here.shape)
+    error = np.zeros(here.shape)
     shape = [count if a == axis else 1 for a in range(indices.ndim)]
     for signs in product((-1, 0, 1), repeat=count):
         step = np.asarray(signs).reshape(shape) * np.ceil(room).astype(np.int64)
@@ -63,8 +63,8 @@ def _gathered(node: Node, x: Approximation, places: Approximation) -> Array:
         with np.errstate(all="ignore"):
             there = _evaluated(node, [x.value, moved_to])
             apart = np.where(there == here, 0.0, np.abs(there - here))
-        found = np.maximum(found, apart + _evaluated(node, [x.bound, moved_to]))
-    return found
+        error = np.maximum(error, apart + _evaluated(node, [x.bound, moved_to]))
+    return error
 
 
 def combined(node: Node, inputs: Inputs, value: Array, at: Sequence[int]) -> Array | None:
@@ -83,8 +83,8 @@ def combined(node: Node, inputs: Inputs, value: Array, at: Sequence[int]) -> Arr
         if combine in CHOSEN:
             for n, e in zip(at, errors, strict=True):
                 given[n] = e
-            found = np.abs(_evaluated(node, given))
-            return np.where(np.isfinite(found) | _infinite(inputs, at), found, 0.0)
+            error = np.abs(_evaluated(node, given))
+            return np.where(np.isfinite(error) | _infinite(inputs, at), error, 0.0)
         return np.full(value.shape, float(any(bool(e.any()) for e in errors)))
     if combine == "mul":
         sizes = list(given)
@@ -124,7 +124,7 @@ def sorted_values(node: Node, inputs: Inputs, values: Sequence[Array]) -> tuple[
             steps = np.diff(np.sort(key.value.astype(np.float64), axis=axis), axis=axis)
             near = (steps <= 2 * worst).any(axis=axis, keepdims=True)
         unsettled = unsettled | (near & (worst > 0))
-    found: list[Array | None] = []
+    errors: list[Array | None] = []
     for number, (x, value) in enumerate(zip(inputs, values, strict=True)):
         worst = x.bound.max(axis=axis, keepdims=True, initial=0.0)
         if number >= keys or keys > 1:
@@ -133,8 +133,8 @@ def sorted_values(node: Node, inputs: Inputs, values: Sequence[Array]) -> tuple[
                 with np.errstate(all="ignore"):
                     span = wide.max(axis, keepdims=True) - wide.min(axis, keepdims=True)
                 worst = worst + np.where(unsettled, span, 0.0)
-        found.append(np.array(np.broadcast_to(worst, value.shape)))
-    return tuple(found)
+        errors.append(np.array(np.broadcast_to(worst, value.shape)))
+    return tuple(errors)
 
 
 def _evaluated(node: Node, arrays: Sequence[Array]) -> Array:

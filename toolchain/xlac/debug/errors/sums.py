@@ -46,11 +46,11 @@ class Promise:
 
 def magnitudes(inputs: Inputs) -> list[Array]:
     """The largest magnitudes of operands, in float64; 0 where that is not finite."""
-    found = []
+    sizes = []
     for x in inputs:
         size = np.abs(x.value.astype(np.float64)) + x.bound
-        found.append(np.where(np.isfinite(size), size, 0.0))
-    return found
+        sizes.append(np.where(np.isfinite(size), size, 0.0))
+    return sizes
 
 
 def underflow(node: Node) -> float:
@@ -99,10 +99,10 @@ def added(node: Node, inputs: Inputs, promise: Promise, at: Sequence[int]) -> Ar
     if not node.type.dtype.is_float:
         return None if exact(summed) else applied([i.bound for i in summed])
     total = applied(magnitudes(summed))
-    found = factor(node, promise, terms) * total
+    error = factor(node, promise, terms) * total
     if not exact(summed):
-        found = found + applied([i.bound for i in summed])
-    return overflowing(found, total, node.type.dtype)
+        error = error + applied([i.bound for i in summed])
+    return overflowing(error, total, node.type.dtype)
 
 
 def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
@@ -118,14 +118,14 @@ def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
             return np.asarray(op.evaluate(left, right), np.float64)
 
     total = applied(*sizes)
-    found = factor(node, promise, lambda: _terms(node)) * total + underflow(node)
+    error = factor(node, promise, lambda: _terms(node)) * total + underflow(node)
     if a.error is not None:
-        found = found + applied(a.error, sizes[1])
+        error = error + applied(a.error, sizes[1])
     if b.error is not None:
-        found = found + applied(magnitudes([Approximation(a.value)])[0], b.error)
-    if isinstance(node.op, Conv) and found.size and _fewer_products(node.op, node):
-        found = np.maximum(found, _winograd(node.op, sizes, promise))
-    return overflowing(found, total, node.type.dtype)
+        error = error + applied(magnitudes([Approximation(a.value)])[0], b.error)
+    if isinstance(node.op, Conv) and error.size and _fewer_products(node.op, node):
+        error = np.maximum(error, _winograd(node.op, sizes, promise))
+    return overflowing(error, total, node.type.dtype)
 
 
 def _in_float64(op: Op) -> Op:
@@ -178,7 +178,7 @@ def _winograd(op: Conv, sizes: Sequence[Array], promise: Promise) -> Array:
     scale = WINOGRAD * (channels + WINOGRAD_CHANNELS) * unit_roundoff(DType.F32)
     if promise.fast:
         scale = max(scale, FAST_WINOGRAD)
-    found = scale * largest[:, None] * weights[None, :, None, None]
+    error = scale * largest[:, None] * weights[None, :, None, None]
     order = "NC" + op.spatial
-    laid: Array = found.transpose([order.index(k) for k in op.layout[2]])
+    laid: Array = error.transpose([order.index(k) for k in op.layout[2]])
     return laid

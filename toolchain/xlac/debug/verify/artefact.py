@@ -35,11 +35,11 @@ def verified_artefact(
     for draw, inputs in drawn.items():
         tell(f"inputs: {draw}")
         given = {**inputs, **states_of(model.graph)}
-        found = ran(loaded, given)
+        results = ran(loaded, given)
         exact = estimated(model.graph, given, model.weights)
         for slot in loaded.program.outputs:
             if slot.name in exact:
-                off = deviation(found[slot.name], exact[slot.name], slot.dtype)
+                off = deviation(results[slot.name], exact[slot.name], slot.dtype)
                 values.append(VerifiedValue(draw, slot.name, "reference", off))
     manifest = loaded.manifest
     fine = all(v.right for v in values)

@@ -36,7 +36,7 @@ class CauseSearch:
 
     program: VerifiedProgram
     inputs: Mapping[str, Array]
-    found: Mapping[str, Array]  # outputs of the program
+    outputs: Mapping[str, Array]  # outputs of the program
     tell: Tell = lambda line: None
 
     def unsound(self) -> list[str]:
@@ -52,14 +52,14 @@ class CauseSearch:
         program = self.program
         for _ in range(RUNS - 1):
             again = ran(program.compiled, self.inputs)
-            for name, array in self.found.items():
+            for name, array in self.outputs.items():
                 if not same_bits(array, again[name]):
                     return [f"a race: output '{name}' differs from run to run{self._racing()}"]
         turned = backwards(program.lowered.program)
         if turned is not None:
             lowered = replace(program.lowered, program=turned)
             again = ran(executable(lowered, program.backend), self.inputs)
-            for name, array in self.found.items():
+            for name, array in self.outputs.items():
                 if not same_bits(array, again[name]):
                     order = "when parallel loops run from their end"
                     return [f"a race: output '{name}' differs {order}{self._racing()}"]
@@ -107,8 +107,8 @@ class CauseSearch:
         blame = GroupSearch(subject, judge.weights, self.tell).group(group, values)
         if blame is not None:
             return [str(blame)]
-        if found := self.stale() or self.unsteady():
-            return found
+        if suspects := self.stale() or self.unsteady():
+            return suspects
         rest = "the steps around it, or how the program's host code passes its arguments"
         return [f"{wrong.name} is right alone: {rest}"]
 

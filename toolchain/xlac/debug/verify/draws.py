@@ -47,12 +47,12 @@ def tiny(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
 
 def special(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
     """Random numbers, one in sixteen of which is NaN, an infinity or a signed zero."""
-    found = random(dtype, shape, generator)
+    array = random(dtype, shape, generator)
     if not dtype.is_float:
-        return found
+        return array
     rare = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy)
-    chosen = rare[generator.integers(0, len(rare), found.shape)]
-    return np.where(generator.random(found.shape) < 1 / 16, chosen, found).astype(dtype.numpy)
+    chosen = rare[generator.integers(0, len(rare), array.shape)]
+    return np.where(generator.random(array.shape) < 1 / 16, chosen, array).astype(dtype.numpy)
 
 
 def ties(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
@@ -82,5 +82,5 @@ DRAWS: Mapping[str, Callable[[DType, Sequence[int], Generator], Array]] = {
 
 def _scaled(dtype: DType, powers: Array, shape: Sequence[int], generator: Generator) -> Array:
     with np.errstate(all="ignore"):
-        found = np.ldexp(generator.uniform(-1, 1, shape), np.floor(powers).astype(np.int64))
-        return np.asarray(found).astype(dtype.numpy)
+        array = np.ldexp(generator.uniform(-1, 1, shape), np.floor(powers).astype(np.int64))
+        return np.asarray(array).astype(dtype.numpy)

@@ -42,11 +42,11 @@ def onnxruntime(model: Model, source: Path | None, inputs: Mapping[str, Array]) 
         session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         wanted = {i.name for i in session.get_inputs()}
         given = {name: array for name, array in inputs.items() if name in wanted}
-        found = session.run(None, given)
+        results = session.run(None, given)
     except Exception as error:  # exceptions of a C++ library
         raise EngineUnavailable(_first(error)) from None
     names = [o.name for o in session.get_outputs()]
-    return _named(model, names, found)
+    return _named(model, names, results)
 
 
 def jax(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
@@ -93,8 +93,8 @@ def torch(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Out
     program = library.export.load(str(source)).module()
     given = [library.from_numpy(np.array(inputs[param(n).name])) for n in model.inputs]
     with library.no_grad():
-        found = program(*given)
-    values = list(found) if isinstance(found, tuple | list) else [found]
+        results = program(*given)
+    values = list(results) if isinstance(results, tuple | list) else [results]
     return _named(model, list(model.graph.outputs), [v.numpy() for v in values])
 
 

@@ -30,11 +30,11 @@ def estimated(
     """
     exact = interpret(graph, inputs, weights, float64=True)
     own = interpret(graph, inputs, weights)
-    found = {}
+    rounded = {}
     for name, value in exact.items():
         dtype = DType.of(own[name].dtype)
-        found[name] = Approximation(value, _room(value, own[name], dtype))
-    return found
+        rounded[name] = Approximation(value, _room(value, own[name], dtype))
+    return rounded
 
 
 def _room(value: Array, own: Array, dtype: DType) -> Array | None:
@@ -74,5 +74,5 @@ def chain(
             left[i] -= 1
             if not left[i]:
                 del values[i]
-    found = {name: values[node][0] for name, node in graph.outputs.items()}
-    return found, {node: values[node][0] for node in kept if node in values}
+    named = {name: values[node][0] for name, node in graph.outputs.items()}
+    return named, {node: values[node][0] for node in kept if node in values}

@@ -53,16 +53,16 @@ class DrawJudge:
         """Every comparison, notes and causes. Races are searched for with the `first` inputs
         only.
         """
-        found = ran(self.program.compiled, self.inputs)
+        results = ran(self.program.compiled, self.inputs)
         model = self.program.model
         exact = estimated(model.graph, self.inputs, model.weights)
-        outputs = list(self._outputs(found, exact)) if REFERENCE in against else []
-        nodes = list(self._nodes(found, exact)) if self.program.with_taps is not None else []
+        outputs = list(self._outputs(results, exact)) if REFERENCE in against else []
+        nodes = list(self._nodes(results, exact)) if self.program.with_taps is not None else []
         values = [*nodes, *self._weighed(outputs, nodes)]
         for name in against:
             if name != REFERENCE:
-                values += self._engine(name, source, found, exact, REFERENCE not in against)
-        search = CauseSearch(self.program, self.inputs, found, self.tell)
+                values += self._engine(name, source, results, exact, REFERENCE not in against)
+        search = CauseSearch(self.program, self.inputs, results, self.tell)
         wrong = self.symptoms or any(not v.right for v in values if v.against in OURS)
         causes = search.unsound() if first else []
         if not causes:
@@ -84,24 +84,24 @@ class DrawJudge:
         return causes or self.symptoms
 
     def _outputs(
-        self, found: Mapping[str, Array], exact: Mapping[str, Approximation]
+        self, results: Mapping[str, Array], exact: Mapping[str, Approximation]
     ) -> Iterator[VerifiedValue]:
         for slot in self.program.lowered.program.outputs:
             if slot.name in exact:
-                off = deviation(found[slot.name], exact[slot.name], slot.dtype)
+                off = deviation(results[slot.name], exact[slot.name], slot.dtype)
                 node = self.program.model.graph.outputs[slot.name]
                 where = place([node.origin]) if node.origin else ""
                 yield VerifiedValue(self.draw, slot.name, REFERENCE, off, where)
 
     def _nodes(
-        self, found: Mapping[str, Array], exact: Mapping[str, Approximation]
+        self, results: Mapping[str, Array], exact: Mapping[str, Approximation]
     ) -> Iterator[VerifiedValue]:
         """The values of every group; also checks that data between groups are unchanged, and the
         passes.
         """
         program = self.program
         again, left = program.tapped_run(self.inputs)
-        for name, array in found.items():
+        for name, array in results.items():
             if not same_bits(array, again[name]):
                 self.symptoms.append(
                     f"output '{name}' of the program is not that of the same kernels with copies "
@@ -171,7 +171,7 @@ class DrawJudge:
         self,
         name: str,
         source: Path | None,
-        found: Mapping[str, Array],
+        results: Mapping[str, Array],
         exact: Mapping[str, Approximation],
         judged: bool,
     ) -> list[VerifiedValue]:
@@ -182,7 +182,7 @@ class DrawJudge:
             self.notes.append(f"{name}: {why}")
             return []
         made = []
-        for output, array in found.items():
+        for output, array in results.items():
             if output not in theirs or output not in exact:
                 continue
             other = theirs[output]

@@ -75,19 +75,19 @@ class GroupJudge:
         if isinstance(node.op, Param):
             source = self.weights if node.op.kind == "weight" else self.inputs
             return np.asarray(source[node.op.name])
-        (found, *_) = evaluate(node, [(self.value(i),) for i in node.inputs])
-        return np.asarray(found)
+        (value, *_) = evaluate(node, [(self.value(i),) for i in node.inputs])
+        return np.asarray(value)
 
     def approximations(self, group: Group) -> dict[Node, tuple[Approximation, ...]]:
         """The exact results of a group's nodes for the values that it read, with error bounds."""
-        found: dict[Node, tuple[Approximation, ...]] = {}
+        approximate: dict[Node, tuple[Approximation, ...]] = {}
         for node in dict.fromkeys((*group.inputs, *(i for n in group.nodes for i in n.inputs))):
             if node not in group.members:
-                found[node] = (Approximation(_wide(self.value(node))),)
+                approximate[node] = (Approximation(_wide(self.value(node))),)
         for node in group.nodes:
             inner = handed(node, self.weights) if group.kind is Kind.CONTROL else node
-            found[node] = of_node(inner, [found[i] for i in node.inputs], self.promise)
-        return found
+            approximate[node] = of_node(inner, [approximate[i] for i in node.inputs], self.promise)
+        return approximate
 
     def group(self, number: int, group: Group) -> Iterator[JudgedNode]:
         """Judges every tapped output of a group."""

@@ -33,9 +33,9 @@ def worst_inputs(
     most = share(program, best)
     for number in range(steps):
         tried = changed(best, generator)
-        found = share(program, tried)
-        if found > most:
-            best, most = tried, found
+        part = share(program, tried)
+        if part > most:
+            best, most = tried, part
             tell(f"step {number + 1} of {steps}: {most:.3f} of the bound")
         if most > 1:
             break
@@ -52,16 +52,16 @@ def share(program: VerifiedProgram, inputs: Mapping[str, Array]) -> float:
 
 def changed(inputs: Mapping[str, Array], generator: Generator) -> Inputs:
     """The inputs with some elements of one array changed."""
-    found = {name: array.copy() for name, array in inputs.items()}
-    names = [n for n, a in found.items() if a.size and DType.of(a.dtype).is_float]
+    moved = {name: array.copy() for name, array in inputs.items()}
+    names = [n for n, a in moved.items() if a.size and DType.of(a.dtype).is_float]
     if not names:
-        return found
-    array = found[names[int(generator.integers(len(names)))]]
+        return moved
+    array = moved[names[int(generator.integers(len(names)))]]
     where = generator.random(array.shape) < generator.choice((0.02, 0.2, 1.0))
     with np.errstate(all="ignore"):
         made = CHANGES[int(generator.integers(len(CHANGES)))](array, generator)
     array[where] = made.astype(array.dtype)[where]
-    return found
+    return moved
 
 
 def _scaled(array: Array, generator: Generator) -> Array:

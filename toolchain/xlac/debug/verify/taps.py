@@ -50,8 +50,8 @@ class _TappingPlanner(MemoryPlanner):
             self.top = partition.groups
             self.after: dict[Node, Slot] = {}
             self.before: dict[tuple[int, Node], Slot] = {}
-            found = super().block(partition, places, wanted)  # type: ignore[arg-type]
-            return (*found, *self._missing(len(self.top), places))
+            block = super().block(partition, places, wanted)  # type: ignore[arg-type]
+            return (*block, *self._missing(len(self.top), places))
         return super().block(partition, places, wanted)  # type: ignore[arg-type]
 
     def launches(
@@ -66,11 +66,11 @@ class _TappingPlanner(MemoryPlanner):
 
     def _missing(self, number: int, places: Places) -> list[Step]:
         """Taps of earlier groups that are not launches: loops, branches, claimed calls."""
-        found: list[Step] = []
+        copies: list[Step] = []
         for group in self.top[:number]:
             if group.kind in (Kind.CONTROL, Kind.CLAIMED):
-                found += self._written(group, places)
-        return found
+                copies += self._written(group, places)
+        return copies
 
     def _written(self, group: Group, places: Places) -> list[Step]:
         return [
@@ -82,14 +82,14 @@ class _TappingPlanner(MemoryPlanner):
     def _read(self, group: Group, number: int, places: Places) -> list[Step]:
         if not self.reads:
             return []
-        found: list[Step] = []
+        copies: list[Step] = []
         for node in dict.fromkeys(group.inputs):
             at = places.get(node)
             if at is not None and node.type.size and at.slot.role is Role.TEMPORARY:
                 slot = _slot(f"read{len(self.before)}", node)
                 self.before[number, node] = slot
-                found.append(self._tap(slot, node, at))
-        return found
+                copies.append(self._tap(slot, node, at))
+        return copies
 
     def _tap(self, slot: Slot, node: Node, at: Argument) -> Copy:
         return Copy(Argument(slot), at, node.type.size)
@@ -144,20 +144,20 @@ def taps_in_order(steps: Steps, taps: set[Slot]) -> list[Slot]:
 def _merged(program: Program, planned: Sequence[Step], taps: set[Slot]) -> Steps | str:
     """The program's own steps, with the taps at their positions among the planned steps."""
     own = {slot.symbol: slot for slot in program.slots}
-    found: list[Step] = []
+    merged: list[Step] = []
     steps = iter(program.steps)
     for step in planned:
         if isinstance(step, Copy) and step.target.slot in taps:
             symbol = step.source.slot.symbol
             if symbol not in own or own[symbol].offset != step.source.slot.offset:
                 return f"the place of {step.source.slot.label} is not known"
-            found.append(replace(step, source=replace(step.source, slot=own[symbol])))
+            merged.append(replace(step, source=replace(step.source, slot=own[symbol])))
             continue
         real = next(steps, None)
         if real is None or not _alike(real, step):
             return "the program's steps are not those of its groups in order"
-        found.append(real)
-    return "the program has more steps than its groups" if next(steps, None) else tuple(found)
+        merged.append(real)
+    return "the program has more steps than its groups" if next(steps, None) else tuple(merged)
 
 
 def _alike(real: Step, planned: Step) -> bool:

@@ -129,8 +129,8 @@ def verified(
     for draw, inputs in drawn.items():
         tell(f"inputs: {draw}")
         judge = DrawJudge(program, draw, inputs, tell)
-        found, said, why = judge.judged(against, source, first=not values)
-        values += found
+        judged_values, said, why = judge.judged(against, source, first=not values)
+        values += judged_values
         notes += [n for n in said if n not in notes]
         causes += [c for c in why if c not in causes]
     if asked.each:
@@ -176,14 +176,14 @@ def drawings(
     if draws is None:
         draws = () if given else (tuple(DRAWS) if small else ("random",))
     types = {param(node).name: node.type for node in model.inputs}
-    found: dict[str, Inputs] = {}
+    drawn: dict[str, Inputs] = {}
     for name, arrays in given.items():
         generator = np.random.default_rng(seed)
         strange = [n for n in arrays if n not in types]
         if strange:
             problem = f"inputs '{name}': the model has no input '{strange[0]}'"
             raise SourceError(Diagnostic("XL6001", problem, hint=f"it has {', '.join(types)}"))
-        found[name] = {
+        drawn[name] = {
             n: np.asarray(arrays[n])
             if n in arrays
             else DRAWS["random"](t.dtype, t.shape, generator)  # type: ignore[arg-type]
@@ -192,8 +192,8 @@ def drawings(
     for name in draws:
         chosen("draw", name, tuple(DRAWS))
         generator = np.random.default_rng(seed)
-        found[name] = {
+        drawn[name] = {
             n: DRAWS[name](t.dtype, t.shape, generator)  # type: ignore[arg-type]
             for n, t in types.items()
         }
-    return found
+    return drawn

@@ -29,9 +29,9 @@ def is_plain(dtype: Any) -> bool:
     """Whether JAX, NumPy and xlac store an element type alike."""
     if is_key(dtype):
         return False
-    found = np.dtype(dtype)
-    special = found.kind == "c" or found.name.startswith("void")
-    return not (special or narrow(found) or minifloat(found))
+    type = np.dtype(dtype)
+    special = type.kind == "c" or type.name.startswith("void")
+    return not (special or narrow(type) or minifloat(type))
 
 
 def as_it_is(leaf: Any, dtype: np.dtype[Any], shape: tuple[int, ...], weak: bool) -> Array | None:
@@ -40,19 +40,19 @@ def as_it_is(leaf: Any, dtype: np.dtype[Any], shape: tuple[int, ...], weak: bool
     """
     kind = type(leaf)
     if kind is np.ndarray:
-        found: Array = leaf
+        array: Array = leaf
     elif (platform := _PLATFORM[kind] if kind in _PLATFORM else _platform(kind, leaf)) is not None:
         # a deleted array has no other attributes
         if leaf.is_deleted() or leaf.weak_type is not weak or platform(leaf) != "cpu":
             return None
-        found, weak = np.asarray(leaf), False
+        array, weak = np.asarray(leaf), False
     elif kind is float or kind is int or kind is bool:
         return _number(leaf, kind, dtype, weak) if shape == () else None
     elif issubclass(kind, np.generic):
-        found = np.asarray(leaf)
+        array = np.asarray(leaf)
     else:
         return None
-    return found if not weak and found.dtype == dtype and found.shape == shape else None
+    return array if not weak and array.dtype == dtype and array.shape == shape else None
 
 
 def _platform(kind: type, leaf: Any) -> Callable[[Any], str] | None:
@@ -148,9 +148,9 @@ def inward(leaf: Any, type: Any, name: str, cast: bool = False) -> Array:
     alive(leaf, name)
     if is_key(type.dtype):
         if getattr(leaf, "dtype", None) != type.dtype:  # another dtype of keys has other bits
-            found = getattr(leaf, "dtype", builtins.type(leaf).__name__)
+            given = getattr(leaf, "dtype", builtins.type(leaf).__name__)
             hint = f"jax.random.key(seed, impl={type.dtype._impl.name!r}) makes one"
-            raise wrong("XL6002", f"input '{name}' must be {type.dtype}, not {found}", hint)
+            raise wrong("XL6002", f"input '{name}' must be {type.dtype}, not {given}", hint)
         # JAX offers no other access that compiles nothing
         numbers = getattr(leaf, "_base_array", None)
         if numbers is not None:
@@ -182,14 +182,14 @@ def _typed(number: Array, dtype: Any, name: str) -> Array:
     it.
     """
     with np.errstate(all="ignore"):
-        found = number.astype(dtype)
-    if (np.dtype(dtype).kind in "iub" and found != number) or (
+        converted = number.astype(dtype)
+    if (np.dtype(dtype).kind in "iub" and converted != number) or (
         np.dtype(dtype).kind != "c" and number.dtype.kind == "c"
     ):
         raise SourceError(
             Diagnostic("XL6002", f"input '{name}' must be {dtype}, which cannot hold {number}")
         )
-    return found
+    return converted
 
 
 def stored(array: Array) -> Array:

@@ -50,8 +50,8 @@ def load(
     names = {size.name for size in known.values()}
     for place, size in known.items():
         if size.name in asked:
-            found = sized(size.name, asked[size.name])
-            known[place] = found if isinstance(found, int) else next(iter(symbols(found)))
+            dim = sized(size.name, asked[size.name])
+            known[place] = dim if isinstance(dim, int) else next(iter(symbols(dim)))
     known |= {name: size for name, size in asked.items() if name not in names}
     return stablehlo.load(exported.mlir_module_serialized, dims=known, params=params)
 

@@ -50,7 +50,7 @@ class LoweredFunction:
         """The model's inputs, where every leaf has the type that the function was lowered for; None
         otherwise.
         """
-        found = []
+        taken = []
         for leaf, (number, type, dtype, shape, weak) in zip(leaves, self._taken, strict=True):
             array = (
                 special(leaf, type, labels[number])
@@ -59,8 +59,8 @@ class LoweredFunction:
             )
             if array is None:
                 return None
-            found.append(array)
-        return found if self._all else [found[n] for n in self.kept]
+            taken.append(array)
+        return taken if self._all else [taken[n] for n in self.kept]
 
     def inputs(
         self, leaves: Sequence[Any], labels: Sequence[str], cast: bool = False
@@ -110,16 +110,16 @@ class LoweredFunction:
         """The function's results as a pytree, from the model's outputs; `as_jax` makes them
         `jax.Array`s, which share the outputs' memory where that is aligned.
         """
-        found: list[Any] = list(arrays)
+        leaves: list[Any] = list(arrays)
         for n, type in self._special:
-            found[n] = outward(found[n], type)
+            leaves[n] = outward(leaves[n], type)
         if as_jax:
             import jax
 
             movable = [n for n, type in enumerate(self.gives) if type.dtype != jax.dtypes.float0]
-            for n, array in zip(movable, jax.device_put([found[n] for n in movable]), strict=True):
-                found[n] = array
-        return self.tree_out.unflatten(found)
+            for n, array in zip(movable, jax.device_put([leaves[n] for n in movable]), strict=True):
+                leaves[n] = array
+        return self.tree_out.unflatten(leaves)
 
 
 def is_open(type: Any) -> bool:

@@ -75,10 +75,10 @@ def dropping() -> Iterator[list[str]]:
     """In the block, calls of Python functions without results are dropped on import; the list gets
     a line for each.
     """
-    found: list[str] = []
-    token = _dropped.set(found)
+    dropped: list[str] = []
+    token = _dropped.set(dropped)
     try:
-        yield found
+        yield dropped
     finally:
         _dropped.reset(token)
 

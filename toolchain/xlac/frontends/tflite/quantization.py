@@ -119,5 +119,5 @@ def limits(info: TensorInfo) -> tuple[int, int]:
     if info.kind in PACKED:
         half = 1 << PACKED[info.kind] - 1
         return (0, 2 * half - 1) if info.kind.startswith("U") else (-half, half - 1)
-    found = np.iinfo(info.dtype.numpy)
-    return int(found.min), int(found.max)
+    range = np.iinfo(info.dtype.numpy)
+    return int(range.min), int(range.max)

@@ -39,10 +39,10 @@ class StateVariables:
         """The value of a variable; before the first call its initial value, by default zeros."""
         if name not in self.all:
             self._declare(name, type)
-        found = self.all[name].now
-        if found.type != type:
-            raise ShapeError(f"variable '{name}' is {found.type}, and is read as {type}")
-        return found
+        node = self.all[name].now
+        if node.type != type:
+            raise ShapeError(f"variable '{name}' is {node.type}, and is read as {type}")
+        return node
 
     def write(self, name: str, value: Node) -> None:
         """Assigns a new value to a variable, of its type."""
@@ -76,7 +76,7 @@ class StateVariables:
         """For each parameter the name of the output with its next value, which is added to
         `outputs`.
         """
-        found = {}
+        state = {}
         following = {name: variable.now for name, variable in self.all.items()}
         if self._begun is not None:
             following[BEGUN] = build.constant(True)
@@ -85,5 +85,5 @@ class StateVariables:
             while result in outputs:
                 result += "'"
             outputs[result] = value
-            found[name] = result
-        return found
+            state[name] = result
+        return state

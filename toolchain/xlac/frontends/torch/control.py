@@ -40,10 +40,10 @@ class HigherOrder:
 
     def graph(self, number: int) -> GraphModule:
         """The argument `number`, a graph. Raises NotExpressible."""
-        found = self.args[number]
-        if not isinstance(found, GraphModule):
+        module = self.args[number]
+        if not isinstance(module, GraphModule):
             raise NotExpressible("its graph is not at hand")
-        return found
+        return module
 
     def operands(self, *numbers: int) -> list[Any]:
         """The operands listed by the arguments `numbers`, concatenated."""
@@ -92,8 +92,8 @@ def cond(op: HigherOrder) -> list[Any]:
     branches = tuple(op.closed(op.graph(n), given, types, fitted) for n in (2, 1))
     index = build.cast(build.reshape(choice, ()), DType.I32)
     made = build.results(Node.of(Cond(branches), index, *tensors, *op.bodies.extents()))
-    found = dict(zip(kept, made, strict=True))
-    return [found.get(number) for number in range(len(op.types))]
+    by_number = dict(zip(kept, made, strict=True))
+    return [by_number.get(number) for number in range(len(op.types))]
 
 
 def while_loop(op: HigherOrder) -> list[Any]:
@@ -115,8 +115,8 @@ def while_loop(op: HigherOrder) -> list[Any]:
     turn = op.closed(op.graph(1), given, types, step)
     same = {f"same{n}": node for n, node in enumerate(turn.inputs[len(carried) :])}
     turn = Graph(turn.name, turn.inputs, {**turn.outputs, **same})
-    found = build.results(Node.of(While(going, turn), *tensors, *extents))
-    return list(found[: len(carried)])
+    values = build.results(Node.of(While(going, turn), *tensors, *extents))
+    return list(values[: len(carried)])
 
 
 def scan(op: HigherOrder) -> list[Any]:

@@ -31,10 +31,10 @@ def of_stablehlo(op: RegisteredOp) -> Callable[[OperationSite], list[Node]]:
     """
 
     def build(site: OperationSite) -> list[Node]:
-        found = site.get("composite_attributes") or site.get("mhlo.backend_config") or {}
-        if not found and isinstance(site.get("backend_config"), dict):
-            found = site.get("backend_config")
-        attributes = {key: plain(value) for key, value in found.items()}
+        given = site.get("composite_attributes") or site.get("mhlo.backend_config") or {}
+        if not given and isinstance(site.get("backend_config"), dict):
+            given = site.get("backend_config")
+        attributes = {key: plain(value) for key, value in given.items()}
         operands = [site.number(n) for n in range(len(site.operands))]
         return [*op.nodes(operands, attributes)]
 

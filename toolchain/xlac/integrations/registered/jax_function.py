@@ -30,8 +30,8 @@ def function(op: RegisteredOp) -> Callable[..., Any]:
     def call(*operands: Any, **attributes: Any) -> Any:
         """Calls the operation."""
         given = [jax.numpy.asarray(x) for x in operands]
-        found = _differentiable(op, attributes)(*given)
-        return found[0] if len(found) == 1 else found
+        results = _differentiable(op, attributes)(*given)
+        return results[0] if len(results) == 1 else results
 
     call.__name__ = call.__qualname__ = op.name
     return call
@@ -87,8 +87,8 @@ def _run(op: RegisteredOp, attributes: dict[str, Any], backward: bool, *arrays: 
 
 def _back_builder(op: RegisteredOp) -> Callable[[OperationSite], list[Node]]:
     def build(site: OperationSite) -> list[Node]:
-        found = site.get("composite_attributes") or {}
-        attributes = {key: plain(value) for key, value in found.items()}
+        stated = site.get("composite_attributes") or {}
+        attributes = {key: plain(value) for key, value in stated.items()}
         given = [site.number(n) for n in range(len(site.operands))]
         count = len(op.operands)
         return [*op.pulled_back(given[:count], given[count:], attributes)]

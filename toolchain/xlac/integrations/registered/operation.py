@@ -82,8 +82,8 @@ class RegisteredOp:
             nodes = [node_of(x) if isinstance(x, Tensor) else x for x in operands]
             made = tuple(map(Tensor, self.nodes(nodes, attributes)))
             return made[0] if len(made) == 1 else made
-        found = self.run([as_array(x, None, "") for x in operands], attributes)
-        return found[0] if len(found) == 1 else found
+        results = self.run([as_array(x, None, "") for x in operands], attributes)
+        return results[0] if len(results) == 1 else results
 
     @property
     def torch(self) -> Any:
@@ -131,8 +131,8 @@ class RegisteredOp:
             return symbol(name, min=1)
 
         types = [Type(dtype, tuple(map(dim, shape))) for dtype, shape in operands]
-        found = self._alone(types, attributes).outputs.values()
-        return [(n.type.dtype, tuple(evaluate(d, sizes) for d in n.shape)) for n in found]
+        outputs = self._alone(types, attributes).outputs.values()
+        return [(n.type.dtype, tuple(evaluate(d, sizes) for d in n.shape)) for n in outputs]
 
     def pulled_back(
         self, operands: Sequence[Node], cotangents: Sequence[Node], attributes: Mapping[str, Any]
@@ -160,9 +160,9 @@ class RegisteredOp:
             problem = f"{self.name}: the derivative takes {', '.join(str(g.type) for g in given)}"
             raise SourceError(Diagnostic("XL6001", problem))
         with derivatives(self.name):
-            found = linearize(values, wrt).transposed(given)
+            cotangents = linearize(values, wrt).transposed(given)
         names = [f"d_{node.op.name}" for node in wrt]  # type: ignore[attr-defined]
-        outputs = dict(zip(names, found, strict=True))
+        outputs = dict(zip(names, cotangents, strict=True))
         return Graph(f"{self.name}_gradient", (*body.inputs, *given), outputs)
 
     # ---- programs ---------------------------------------------------------------------------
@@ -177,8 +177,8 @@ class RegisteredOp:
         given = tuple((name, constant_key(value)) for name, value in sorted(attributes.items()))
         key = backward, types, given
         program = self._programs.get(key, lambda: self._compiled(types, attributes, backward))
-        found = program(*arrays)
-        return tuple(found.values()) if isinstance(found, dict) else (np.asarray(found),)
+        outputs = program(*arrays)
+        return tuple(outputs.values()) if isinstance(outputs, dict) else (np.asarray(outputs),)
 
     def _compiled(
         self, types: Sequence[Type], attributes: Mapping[str, Any], backward: bool

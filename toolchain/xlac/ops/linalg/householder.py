@@ -62,8 +62,8 @@ class HouseholderQr(Composite):
         shapes: list[Ints] = [
             (4, 4), (1, 1), (3, 5), (5, 3), (2, 3, 3), (0, 3, 3), (2, 0, 0), (0, 2), (3, 0),
         ]  # fmt: skip
-        found = [Sample((Type(F32, s),), {}) for s in shapes]
-        return [*found, Sample((Type(DType.F64, (6, 6)),), {})]
+        single = [Sample((Type(F32, s),), {}) for s in shapes]
+        return [*single, Sample((Type(DType.F64, (6, 6)),), {})]
 
 
 @declare
@@ -110,13 +110,13 @@ class HouseholderProduct(Composite):
     def evaluate(self, *arrays: Array) -> Array:
         packed, taus = arrays
         *batch, rows, columns = packed.shape
-        found = np.broadcast_to(np.eye(rows, columns, dtype=packed.dtype), packed.shape).copy()
+        q = np.broadcast_to(np.eye(rows, columns, dtype=packed.dtype), packed.shape).copy()
         for at in np.ndindex(*batch):
             for k in reversed(range(taus.shape[-1])):
                 v = np.concatenate([np.zeros(k), [1.0], packed[at][k + 1 :, k]])
                 v = v.astype(packed.dtype)
-                found[at] -= taus[at][k] * np.outer(v, v @ found[at])
-        return found
+                q[at] -= taus[at][k] * np.outer(v, v @ q[at])
+        return q
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -124,12 +124,12 @@ class HouseholderProduct(Composite):
             ((4, 4), 4), ((1, 1), 1), ((5, 3), 2), ((2, 3, 3), 3), ((0, 3, 3), 2), ((2, 0, 0), 0),
             ((3, 0), 0), ((3, 2), 0),
         ]  # fmt: skip
-        found = [
+        single = [
             Sample((Type(F32, s), Type(F32, (*s[:-2], k))), {}, ("unit", "positive"))
             for s, k in shapes
         ]
         wide = Type(DType.F64, (5, 4)), Type(DType.F64, (4,))
-        return [*found, Sample(wide, {}, ("unit", "positive"))]
+        return [*single, Sample(wide, {}, ("unit", "positive"))]
 
 
 def _reflect(a: Array, taus: Array) -> None:
@@ -231,12 +231,12 @@ def _column_by_column(a: Node) -> tuple[Node, Node]:
         moved = build.sub(a, build.mul(wide, build.back(change, a.shape, (rank - 2,))))
         kept = build.select(below, v, build.select(here, beta, column))
         kept = build.back(kept, a.shape, (rank - 1,))
-        found = build.select(
+        reflected = build.select(
             build.compare(place, "gt", number),
             moved,
             build.select(build.compare(place, "eq", number), kept, a),
         )
-        return [found, build.reshape(tau, batch)]
+        return [reflected, build.reshape(tau, batch)]
 
     made = over(steps, step, (a,), ())
     taus = build.transpose(pick(made, 1), [*range(1, rank - 1), 0])

@@ -50,8 +50,8 @@ def tangents(first: Node, second: Node, between: Node) -> Node:
     twice = build.mul(build.select(none, 1.0, between), 2.0)
     ratio = build.div(build.sub(second, first), twice)
     size = build.apply1("abs", ratio)
-    found = build.div(1.0, build.add(size, build.sqrt(build.add(build.mul(ratio, ratio), 1.0))))
-    signed = build.select(build.compare(ratio, "lt", 0.0), build.apply1("neg", found), found)
+    tangent = build.div(1.0, build.add(size, build.sqrt(build.add(build.mul(ratio, ratio), 1.0))))
+    signed = build.select(build.compare(ratio, "lt", 0.0), build.apply1("neg", tangent), tangent)
     return build.select(none, 0.0, signed)
 
 

@@ -98,8 +98,8 @@ class Lu(Composite):
             (4, 4), (1, 1), (3, 5), (5, 3), (2, 3, 3), (0, 3, 3), (2, 0, 0), (0, 2), (3, 0),
             (2, 2, 4, 2),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {}) for s in shapes]
-        return [*found, Sample((Type(DType.F64, (6, 6)),), {})]
+        single = [Sample((Type(DType.F32, s),), {}) for s in shapes]
+        return [*single, Sample((Type(DType.F64, (6, 6)),), {})]
 
 
 def _eliminate(a: Array, pivots: Array, order: Array) -> None:

@@ -103,10 +103,10 @@ def first_block(size: int, least: int) -> int:
     """
     if size <= least:
         return size
-    found = least
-    while 2 * found < size:
-        found *= 2
-    return found
+    block = least
+    while 2 * block < size:
+        block *= 2
+    return block
 
 
 def entry(x: Node, axis: int, number: Node) -> Node:

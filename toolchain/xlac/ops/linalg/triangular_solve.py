@@ -120,10 +120,10 @@ def solved(a: Node, b: Node, lower: bool, unit: bool) -> Node:
         return row_by_row(a, b, lower, unit)
     ends = (0, k), (k, size)
     first, second = ends if lower else ends[::-1]
-    found = solved(part(a, first, first), build.cut(b, rank - 2, *first), lower, unit)
-    rest = build.sub(build.cut(b, rank - 2, *second), product(part(a, second, first), found))
+    upper = solved(part(a, first, first), build.cut(b, rank - 2, *first), lower, unit)
+    rest = build.sub(build.cut(b, rank - 2, *second), product(part(a, second, first), upper))
     other = solved(part(a, second, second), rest, lower, unit)
-    return build.concat([found, other] if lower else [other, found], rank - 2)
+    return build.concat([upper, other] if lower else [other, upper], rank - 2)
 
 
 def row_by_row(a: Node, b: Node, lower: bool, unit: bool) -> Node:

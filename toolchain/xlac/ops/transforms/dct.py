@@ -97,14 +97,14 @@ class Dct(Transform):
         even = (size + 1) // 2
         if self.form == 2:
             ordered = np.concatenate([x[..., ::2], x[..., 1::2][..., ::-1]], -1)
-            found = 2 * (np.fft.fft(ordered) * turn).real * share
+            values = 2 * (np.fft.fft(ordered) * turn).real * share
         else:
             y = x / share * (1 / (2 * size) if self.ortho else 1.0)
             later = np.concatenate([np.zeros_like(y[..., :1]), y[..., :0:-1]], -1)
             ordered = np.fft.ifft((y - 1j * later) / turn).real * size
-            found = np.empty_like(y)
-            found[..., ::2], found[..., 1::2] = ordered[..., :even], ordered[..., : even - 1 : -1]
-        made: Array = np.moveaxis(found, -1, self.axis)
+            values = np.empty_like(y)
+            values[..., ::2], values[..., 1::2] = ordered[..., :even], ordered[..., : even - 1 : -1]
+        made: Array = np.moveaxis(values, -1, self.axis)
         return made.astype(arrays[0].dtype)
 
     @classmethod

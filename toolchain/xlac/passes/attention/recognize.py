@@ -50,13 +50,13 @@ class Finder:
 
         def visit(old: Node, node: Node) -> Node:
             self.readers[node] = self.readers[old]
-            replaced = self.found(node)
+            replaced = self.attention_of(node)
             self.readers[replaced] = self.readers[old]
             return replaced
 
         return rebuild(graph, visit)
 
-    def found(self, node: Node) -> Node:
+    def attention_of(self, node: Node) -> Node:
         """The attention that a node is the result of, or the node."""
         product = (
             node.inputs[0] if isinstance(node.op, Cast) and self.read(node.inputs[0]) == 1 else node

@@ -52,11 +52,11 @@ def watched_together(models: Mapping[str, Model], kinds: Sequence[str]) -> dict[
     graphs = {name: checked.graph(model.graph) for name, model in models.items()}
     if not any(graphs.values()):
         return dict(models)
-    all_checks, found = tuple(checked.checks), dict[str, Model]()
+    all_checks, watched = tuple(checked.checks), dict[str, Model]()
     for name, one in models.items():
         graph = graphs[name] or _with_record(one.graph, one.graph.outputs, empty_record())
-        found[name] = replace(one, graph=graph, checks=all_checks, checkpointed=None)
-    return found
+        watched[name] = replace(one, graph=graph, checks=all_checks, checkpointed=None)
+    return watched
 
 
 def _with_record(graph: Graph, outputs: Mapping[str, Node], record: Node) -> Graph:

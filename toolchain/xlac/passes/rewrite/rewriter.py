@@ -68,10 +68,10 @@ class Rewriter:
 
     def single(self, node: Node) -> bool:
         """Whether at most one node reads a value."""
-        found = self._single(node)
-        if not found:
+        only_reader = self._single(node)
+        if not only_reader:
             self.refused.add(node)
-        return found
+        return only_reader
 
     def _single(self, node: Node) -> bool:
         return self.readers.get(node, 1) <= 1 and node not in self.shared

@@ -47,9 +47,9 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> La
         report.add("XL3003", "weights gives neither a file nor init", place.key)
         return LazyArrays({})
     check_declared(spec, wanted, constants, place, report)
-    before = len(report.found)
+    before = len(report.diagnostics)
     names = stored.names
-    if spec.rename and len(report.found) > before:
+    if spec.rename and len(report.diagnostics) > before:
         return LazyArrays({})
     makers: dict[str, Callable[[], Array]] = {}
     missing: list[str] = []

@@ -53,10 +53,10 @@ class Stored:
         files = [file for file in every if not factor_file(file)]
         tensors = {name: (file, name) for file in files for name in file.tensors}
         if self.spec.rename and self.readable:
-            before = len(self.report.found)
+            before = len(self.report.diagnostics)
             renames = renamed(tensors, self.spec.rename, place.at("rename"), self.report)
             tensors = {new: tensors[old] for new, old in renames.items()}
-            self.readable = len(self.report.found) == before
+            self.readable = len(self.report.diagnostics) == before
         for number, file in enumerate(every):
             if self.readable and file not in files:
                 try:

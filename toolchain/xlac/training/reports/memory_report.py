@@ -16,8 +16,8 @@ def recomputed(program: Program) -> Mapping[str, Any]:
     """What a program recomputes to fit into a limit: `factor`, by which a call takes longer by the
     cost estimate, and `nodes` with how often.
     """
-    found: Mapping[str, Any] = program.facts.get("recomputed", NOTHING)
-    return found
+    fact: Mapping[str, Any] = program.facts.get("recomputed", NOTHING)
+    return fact
 
 
 def cost(again: Mapping[str, Any], shown: int | None = None) -> str:
@@ -35,8 +35,8 @@ def cost(again: Mapping[str, Any], shown: int | None = None) -> str:
 
 def carries(again: Mapping[str, Any]) -> Mapping[str, int]:
     """Describes, for `recomputed`, how many steps of each loop share one kept carry."""
-    found: Mapping[str, int] = again.get("carries", {})
-    return found
+    fact: Mapping[str, int] = again.get("carries", {})
+    return fact
 
 
 def within(program: Program, limit: MemoryLimit) -> str:

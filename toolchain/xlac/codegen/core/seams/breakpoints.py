@@ -47,7 +47,7 @@ def seams(
     scan = _SeamScan(counter, region.scratch())
     scan.block(body)
     ordered = list[Seam]()
-    for seam in scan.found:
+    for seam in scan.seams:
         _insert(ordered, seam, start, stop, region.facts)
     return _clustered(ordered, step, region.facts)
 
@@ -60,7 +60,7 @@ class _SeamScan:
     def __init__(self, counter: Var, region: LoopRegion) -> None:
         self.counter, self.region = counter, region
         self.region.values[counter.name] = counter
-        self.found: list[Seam] = []
+        self.seams: list[Seam] = []
         self._seen: set[tuple[Expr, Expr]] = set()
         self._inside: set[str] = set()  # names defined in the loop
         self._loaded: set[str] = set()  # names of values computed from loaded values
@@ -139,7 +139,7 @@ class _SeamScan:
             seam = _seam(slope, build.total(rest), min(gap.offsets), max(gap.offsets))
             if seam is not None and (seam.first, seam.last) not in self._seen:
                 self._seen.add((seam.first, seam.last))
-                self.found.append(seam)
+                self.seams.append(seam)
 
     def _before(self, part: Expr) -> bool:
         """Whether a factor is known before the loop."""

@@ -47,7 +47,7 @@ class GradientProducts(GradientWeights):
             to = sides.by_key.place
             self._add(batch, self.changes, self.queries, to, blocks.query_lanes, count, k, here)
         if sides.by_query is not None:
-            self._add_found(batch, tall, k, here)
+            self._add_score_gradients(batch, tall, k, here)
 
     def _products(
         self,
@@ -180,7 +180,7 @@ class GradientProducts(GradientWeights):
         with builder.loop("j", full, here) as j:
             some(j, 1)
 
-    def _add_found(self, batch: Counters, tall: Expr, k: Expr, here: Expr) -> None:
+    def _add_score_gradients(self, batch: Counters, tall: Expr, k: Expr, here: Expr) -> None:
         """Adds to each query of the block the tile's keys, weighted by the cotangents of their
         scores.
         """
@@ -217,7 +217,7 @@ class GradientProducts(GradientWeights):
                     lambda i, v: build.add(
                         build.mul(build.add(start, i), width), build.add(column, v * lanes)
                     ),
-                    self.found,
+                    self.score_gradients,
                 )
 
             self._chunks(width, lanes, chunk)

@@ -86,7 +86,7 @@ class GradientTiles(GradientProducts):
         rows = blocks.rows
         self.queries = builder.local("q", self.dtype, rows * width)
         self.given = builder.local("g", self.dtype, rows * wide)
-        self.found = builder.local("d", self.dtype, rows * width)
+        self.score_gradients = builder.local("d", self.dtype, rows * width)
         self.tops, self.shares, self.means = (builder.local(n, self.dtype, rows) for n in "msd")
         self.weights, self.changes = (
             builder.local(n, self.dtype, rows * blocks.keys) for n in "pc"
@@ -97,7 +97,7 @@ class GradientTiles(GradientProducts):
             self._mean(batch, row, i)
             with builder.loop("e", 0, width, blocks.query_lanes) as e:
                 place = build.add(build.mul(i, width), e)
-                self.put(self.found, place, zero(self.dtype, blocks.query_lanes))
+                self.put(self.score_gradients, place, zero(self.dtype, blocks.query_lanes))
 
     def _row(self, row: Expr) -> Expr:
         if divisor(self.h.rows) % self.schedule.rows:
@@ -174,5 +174,5 @@ class GradientTiles(GradientProducts):
         with builder.loop("i", 0, count) as i:
             where = self._lies(batch, builder.let("row", build.add(first, i)), to)
             with builder.loop("e", 0, width, lanes) as e:
-                value = build.load(self.found, build.add(build.mul(i, width), e), lanes)
+                value = build.load(self.score_gradients, build.add(build.mul(i, width), e), lanes)
                 self.put(buffer, build.add(where, e), value)

@@ -47,13 +47,13 @@ class GradientWeights:
 
     For a block's queries there are `queries` and `given` (the cotangents of their outputs), row by
     row, `tops` (maximum scores), `shares` (reciprocals of the sums of exponentials) and `means` (of
-    the cotangents of weights), and `found`, their cotangents. `weights` and `changes` (cotangents
-    of scores) are those of the tile.
+    the cotangents of weights), and `score_gradients`, their cotangents. `weights` and `changes`
+    (cotangents of scores) are those of the tile.
     """
 
     queries: Buffer
     given: Buffer
-    found: Buffer
+    score_gradients: Buffer
     tops: Buffer
     shares: Buffer
     means: Buffer

@@ -56,7 +56,7 @@ class _Selection:
         self.apart = wide = self.room + self.lanes + 1
         self.halves = 1 if self.kept <= RANKED * self.lanes else 2
         self.keys, self.keys_at = lines.memory("keys", self.kind, wide * self.halves)
-        self.found, self.found_at = lines.memory("found", self.places, wide * self.halves)
+        self.picked, self.picked_at = lines.memory("found", self.places, wide * self.halves)
         self.equal, self.equal_at = lines.memory("equal", self.places, self.kept + 1)
 
     def write(self) -> None:
@@ -142,7 +142,7 @@ class _Selection:
         number = build.cast(place, self.places)
         with builder.when(goes):
             builder.store(self.keys, build.add(self.keys_at, at), key)
-            builder.store(self.found, build.add(self.found_at, at), number)
+            builder.store(self.picked, build.add(self.picked_at, at), number)
             builder.assign(before, build.add(fixed(self.elements, before), 1))
         room = build.apply(P.LT, fixed(self.elements, equal), build.index(self.kept))
         with builder.when(build.apply(P.AND, ties, room)):
@@ -158,7 +158,7 @@ class _Selection:
 
             def place(i: Expr, rank: Expr) -> None:
                 with self.builder.when(build.apply(P.LT, rank, build.index(self.kept))):
-                    source = build.load(self.found, build.add(self.found_at, i))
+                    source = build.load(self.picked, build.add(self.picked_at, i))
                     self._write(bounded(self.builder, rank, self.kept - 1), source)
 
             rest = build.ramp(build.add(self.keys_at, count), 1, self.lanes)
@@ -166,12 +166,12 @@ class _Selection:
             ranks(self.builder, self.keys, self.keys_at, count, self.lanes, place)
             return
         builder, load = self.builder, self.elements.load
-        both, base = (self.keys, self.found), self.keys_at  # they begin at the same element
+        both, base = (self.keys, self.picked), self.keys_at  # they begin at the same element
         merge = Merge(self.elements, both, base, count, _greater_first, self.apart)
         done = merge.every(self.room)
         most = build.apply(P.MIN, count, build.index(self.kept))
         with builder.loop("k", 0, most) as k:
-            self._write(k, load(self.found, build.add(done, k)))
+            self._write(k, load(self.picked, build.add(done, k)))
 
     def _ties(self, count: Expr) -> None:
         """Writes the elements equal to the bound after them."""

@@ -76,14 +76,14 @@ def buffers(file: FlatBuffer, model: FlatBufferTable) -> list[memoryview | None]
     """The bytes of each buffer of a model; None where it has none. Large files store them after the
     FlatBuffer, at an offset from the file's start.
     """
-    found: list[memoryview | None] = []
+    views: list[memoryview | None] = []
     for entry in model["buffers"]:
         data = entry.bytes("data")
         if entry["offset"] > 1:
             file.within(entry["offset"], entry["size"])
             data = file.data[entry["offset"] : entry["offset"] + entry["size"]]
-        found.append(data if data is not None and len(data) else None)
-    return found
+        views.append(data if data is not None and len(data) else None)
+    return views
 
 
 def _tensor(number: int, table: FlatBufferTable, buffers: list[memoryview | None]) -> TensorInfo:

@@ -24,10 +24,10 @@ MOST = 1 << 16  # a stride or dilation
 
 def steps(call: TFLiteCall, *names: str) -> tuple[int, ...]:
     """Options that are strides or dilations, each at least 1."""
-    found = tuple(call.option(name) for name in names)
-    if not all(1 <= step <= MOST for step in found):
-        call.fail(f"{', '.join(names)} are {list(found)}: each must be from 1 to {MOST}")
-    return found
+    sizes = tuple(call.option(name) for name in names)
+    if not all(1 <= step <= MOST for step in sizes):
+        call.fail(f"{', '.join(names)} are {list(sizes)}: each must be from 1 to {MOST}")
+    return sizes
 
 
 def padding(

@@ -52,9 +52,9 @@ def gather_nd(call: TFLiteCall) -> Node:
 def top_k(call: TFLiteCall) -> tuple[Node, ...]:
     """The k largest elements along the last axis, and their indices."""
     (k,) = call.ints(1)
-    found = build.apply("topk", call[0], k=k, axis=-1, largest=True)
-    assert isinstance(found, tuple)
-    return found[0], build.cast(found[1], call.dtype(1))
+    top = build.apply("topk", call[0], k=k, axis=-1, largest=True)
+    assert isinstance(top, tuple)
+    return top[0], build.cast(top[1], call.dtype(1))
 
 
 @operator("CUMSUM", "CumsumOptions")

@@ -79,14 +79,14 @@ def split_into(call: TFLiteCall) -> tuple[Node, ...]:
         for size in sizes:
             known = known + size if size != -1 else known
         sizes[sizes.index(-1)] = x.shape[axis] - known
-    found: list[Node] = []
+    parts: list[Node] = []
     start: Dim = 0
     for size in sizes:
-        found.append(build.cut(x, axis, start, start + size))
+        parts.append(build.cut(x, axis, start, start + size))
         start = start + size
     if start != x.shape[axis]:
         call.fail(f"parts of {sizes} do not make up axis {axis} of {x.type}")
-    return tuple(found)
+    return tuple(parts)
 
 
 def _count(call: TFLiteCall, size: Dim) -> int:

@@ -85,8 +85,8 @@ def _sizes(shape: Sequence[Dim], call: TFLiteCall) -> Node:
         if isinstance(size, int):
             parts.append(build.constant(np.asarray([size], np.int32)))
             continue
-        found = build.apply1("dim_size", _holder(call, size, axis), axis=_axis(call, size, axis))
-        parts.append(build.reshape(build.cast(found, call.dtype()), (1,)))
+        dim = build.apply1("dim_size", _holder(call, size, axis), axis=_axis(call, size, axis))
+        parts.append(build.reshape(build.cast(dim, call.dtype()), (1,)))
     return build.concat([build.cast(part, call.dtype()) for part in parts], 0)
 
 

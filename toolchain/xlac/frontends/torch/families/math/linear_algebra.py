@@ -75,11 +75,11 @@ def solve(
     outer = build.broadcast_shapes([A.shape[:-2], b.shape[:-2]])
     a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (A, b))
     if left or vector:
-        found = build.apply1("solve", a, b)
+        solution = build.apply1("solve", a, b)
     else:
-        found = swapped(build.apply1("solve", swapped(a), swapped(b)))
+        solution = swapped(build.apply1("solve", swapped(a), swapped(b)))
     packed, _, _, count = factored(A, True)
-    return build.reshape(found, call.shape), None, None, report(zeros_of(packed, count))
+    return build.reshape(solution, call.shape), None, None, report(zeros_of(packed, count))
 
 
 @aten("linalg_inv_ex")
@@ -128,8 +128,8 @@ def lu_solve(
     packed, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (LU, B))
     order = build.broadcast_to(order, packed.shape[:-1])
     b = b if left else swapped(b)
-    found = build.apply1("lu_solve", packed, order, b, transpose=adjoint == left)
-    return found if left else swapped(found)
+    solution = build.apply1("lu_solve", packed, order, b, transpose=adjoint == left)
+    return solution if left else swapped(solution)
 
 
 @aten("linalg_cholesky_ex")
@@ -210,7 +210,7 @@ def triangular_solve(
     """The solution of A X = self, and A."""
     outer = build.broadcast_shapes([self.shape[:-2], A.shape[:-2]])
     b, a = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (self, A))
-    found = build.apply1(
+    solution = build.apply1(
         "triangular_solve", a, b, lower=not upper, transpose=transpose, unit=unitriangular
     )
-    return found, a
+    return solution, a

@@ -53,7 +53,7 @@ def _scaled(packet: Any, x: Any, factors: Sequence[Any], scale: Any) -> Any:
 @cache
 def one_by_one() -> dict[Any, Callable[..., Any]]:
     """The decompositions of all out-of-place operations on lists."""
-    found: dict[Any, Callable[..., Any]] = {}
+    decompositions: dict[Any, Callable[..., Any]] = {}
     for name in dir(torch.ops.aten):
         if not name.startswith("_foreach_") or name.endswith("_"):
             continue
@@ -63,5 +63,5 @@ def one_by_one() -> dict[Any, Callable[..., Any]]:
             operation = getattr(packet, overload)
             if one is not None and not overload.endswith("out") and operation._schema.returns:
                 vector = plain in BY_TENSOR and overload == "Tensor"
-                found[operation] = partial(each, one, vector)
-    return found
+                decompositions[operation] = partial(each, one, vector)
+    return decompositions

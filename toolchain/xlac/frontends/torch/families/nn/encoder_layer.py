@@ -46,8 +46,8 @@ def encoder_layer(
 
     def attended(x: Node) -> Node:
         qkv = linear(x, qkv_weight, qkv_bias)
-        found = attention(qkv, num_heads, scores_mask(src, mask, mask_type))
-        return linear(found, proj_weight, proj_bias)
+        heads = attention(qkv, num_heads, scores_mask(src, mask, mask_type))
+        return linear(heads, proj_weight, proj_bias)
 
     def forward(x: Node) -> Node:
         inner = linear(x, ffn_weight_1, ffn_bias_1)
@@ -89,5 +89,7 @@ def attention(qkv: Node, heads: int, mask: Node | None) -> Node:
     scores = build.dot(build.mul(q, 1 / math.sqrt(size)), k, ((3,), (3,)), ((0, 1), (0, 1)))
     if mask is not None:
         scores = build.select(build.broadcast_to(mask, scores.shape), float("-inf"), scores)
-    found = build.dot(build.apply1("softmax", scores, axis=-1), v, ((3,), (2,)), ((0, 1), (0, 1)))
-    return build.reshape(build.transpose(found, (0, 2, 1, 3)), (batch, length, heads * size))
+    weighted = build.dot(
+        build.apply1("softmax", scores, axis=-1), v, ((3,), (2,)), ((0, 1), (0, 1))
+    )
+    return build.reshape(build.transpose(weighted, (0, 2, 1, 3)), (batch, length, heads * size))
