@@ -236,14 +236,9 @@ class ProducerFusion:
             return False
         if node in self.prologues.alone:
             return True
-        weight, read, size = (
-            self.consumers.weights[node],
-            self.consumers.reads[node],
-            cost.elements(node),
-        )
-        if len(inline) == 1 and max(inline.values()) <= 1.0:
-            return True
-        if weight == 0 and len(inline) == 1:
+        weight, read = self.consumers.weights[node], self.consumers.reads[node]
+        size = cost.elements(node)
+        if len(inline) == 1 and (weight == 0 or max(inline.values()) <= 1.0):
             return True
         again = sum(
             read + cost.recomputing(self.target, weight, size * times) for times in inline.values()
