@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -128,6 +128,19 @@ test-jax: $(VENV)/.tested ## JAX's own cases for its primitives, compared with X
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[jax]"
 	XLAC_CACHE=off $(BIN)/python tests/stablehlo/harnesses.py
 	$(BIN)/python tests/jax_derivatives/harness_derivatives.py
+
+test-report: $(VENV)/.tested ## reports in a headless Chromium; installs it where it is not there, so it may want root: a minute
+	command -v chromium chromium-browser google-chrome >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-report]"
+	$(BIN)/python -m pytest --all -rs tests/report
+
+REPORT_VENDOR := toolchain/xlac/debug/report/page/vendor
+
+report-assets: ## the libraries in reports, from the npm registry as the lock says; wants npm
+	rm -rf out/report-assets && mkdir -p out/report-assets && cp $(REPORT_VENDOR)/package.json $(REPORT_VENDOR)/package-lock.json out/report-assets
+	cd out/report-assets && npm ci --ignore-scripts --no-audit --no-fund
+	cp out/report-assets/node_modules/d3/dist/d3.min.js out/report-assets/node_modules/elkjs/lib/elk-worker.min.js $(REPORT_VENDOR)
+	cp out/report-assets/node_modules/elkjs/LICENSE.md $(REPORT_VENDOR)/elkjs-LICENSE.md
 
 docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.ops.reference > docs/OPS.md

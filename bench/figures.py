@@ -48,7 +48,7 @@ class Recorded:
         self, threads: int, key: str = "seconds", over: frozenset[str] = frozenset()
     ) -> dict[str, float]:
         """Ours over the best peer's (or over the best of some), by workload."""
-        ratios = {}
+        found = {}
         for workload in self.workloads:
             values = self.figure(workload, threads, key)
             theirs = [
@@ -57,8 +57,8 @@ class Recorded:
                 if name not in NOT_PEERS and (not over or name in over)
             ]
             if OURS in values and theirs:
-                ratios[workload] = values[OURS] / min(theirs)
-        return ratios
+                found[workload] = values[OURS] / min(theirs)
+        return found
 
     def bound(self, workload: str, threads: int, name: str = OURS) -> dict[str, Any] | None:
         """The least time for a workload by the machine's ceilings, of arithmetic and large memory
@@ -83,7 +83,9 @@ class Recorded:
 
 def figures(run: Mapping[str, Any], key: str) -> dict[str, float]:
     """One figure by contender."""
-    return {name: one[key] for name, one in run.items() if key in one and "failure" not in one}
+    return {
+        name: found[key] for name, found in run.items() if key in found and "failure" not in found
+    }
 
 
 def peers(runs: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,6 @@
-"""The languages of hand-written kernels, by file suffix, as listed in `Target.languages`."""
+"""Languages in which people write kernels by hand, by the suffixes of their files: what
+`Target.languages` names.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KernelLanguage:
-    """A language and its full name. `launched` says whether a kernel's function is called by every
-    thread of a grid, as on a GPU, instead of once by a single thread.
+    """A language by its full name. `launched` says whether every thread of some blocks calls a
+    kernel's function, as on a GPU, instead of one thread the function that computes everything.
     """
 
     name: str

@@ -41,39 +41,34 @@ def contenders(row: Any, threads: int, asked: set[str]) -> dict[str, Callable[[]
     import xlac
 
     arrays = row.arrays()
-    contenders: dict[str, Callable[[], Any]] = {}
+    found: dict[str, Callable[[], Any]] = {}
     forward = xlac.compile(row.forward(), threads=threads)
     given = [arrays[name] for name in forward.inputs]
-    contenders["forward"] = lambda: forward(*given)
+    found["forward"] = lambda: forward(*given)
     y = np.asarray(forward(*given))
-    contenders["torch_forward"] = row.torch_forward(arrays)
-    wanted: Any = [contenders["torch_forward"]().numpy()]
+    found["torch_forward"] = row.torch_forward(arrays)
+    wanted: Any = [found["torch_forward"]().numpy()]
     if not row.wrt:  # a calculation that gradients are made of: the row is itself
-        contenders["xlac"], contenders["torch"] = (
-            contenders.pop("forward"),
-            contenders.pop("torch_forward"),
-        )
+        found["xlac"], found["torch"] = found.pop("forward"), found.pop("torch_forward")
         compared(row.name, [y], wanted)
         if "jax" in asked:
             import jax
 
             jitted = jax.jit(row.jax)
             moved = {n: jax.numpy.asarray(a) for n, a in arrays.items()}
-            contenders["jax"] = lambda: jax.block_until_ready(jitted(**moved))  # type: ignore[no-untyped-call]
-        return {name: call for name, call in contenders.items() if name in asked}
+            found["jax"] = lambda: jax.block_until_ready(jitted(**moved))  # type: ignore[no-untyped-call]
+        return {name: call for name, call in found.items() if name in asked}
     rng = np.random.default_rng(1)
     ct = np.asarray(rng.standard_normal(y.shape), np.float32)
     backward = xlac.compile(row.backward(), threads=threads)
     values = [(arrays | {"ct": ct})[name] for name in backward.inputs]
-    contenders["xlac"] = lambda: backward(*values)
-    contenders["torch"] = row.torch_backward(arrays, ct)
-    ours = contenders["xlac"]()
-    compared(
-        row.name, list(ours.values()) if isinstance(ours, dict) else [ours], contenders["torch"]()
-    )
+    found["xlac"] = lambda: backward(*values)
+    found["torch"] = row.torch_backward(arrays, ct)
+    ours = found["xlac"]()
+    compared(row.name, list(ours.values()) if isinstance(ours, dict) else [ours], found["torch"]())
     if "jax" in asked:
-        contenders["jax"] = row.jax_backward(arrays, ct)
-    return {name: call for name, call in contenders.items() if name in asked}
+        found["jax"] = row.jax_backward(arrays, ct)
+    return {name: call for name, call in found.items() if name in asked}
 
 
 def compared(name: str, ours: Any, theirs: Any) -> None:
@@ -118,9 +113,9 @@ def summary(row: Any, turns: list[Burst]) -> dict[str, Any]:
     }
 
 
-def table_row(row: dict[str, Any]) -> str:
+def told(found: dict[str, Any]) -> str:
     """A row of the table."""
-    best, ratios, work = row["best"], row["ratios"], row["work"]
+    best, ratios, work = found["best"], found["ratios"], found["work"]
 
     def rate(name: str) -> str:
         return f"{work / best[name] / 1e9:.0f}" if work and name in best else ""
@@ -129,7 +124,7 @@ def table_row(row: dict[str, Any]) -> str:
         return f"{ratios[name]:.2f}" if name in ratios else ""
 
     cells = [
-        row["name"],
+        found["name"],
         f"{best['xlac'] * 1e6:.0f}",
         rate("xlac"),
         rate("forward"),
@@ -138,7 +133,7 @@ def table_row(row: dict[str, Any]) -> str:
         ratio("forward"),
         ratio("torch"),
         ratio("jax"),
-        f"{row['spread']['xlac']:.2f}",
+        f"{found['spread']['xlac']:.2f}",
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -177,7 +172,7 @@ def main() -> None:
             continue
         calls = contenders(row, asked.threads, set(asked.contenders.split(",")) | {"xlac"})
         records.append(summary(row, measured(calls, asked.seconds)))
-        print(table_row(records[-1]), flush=True)
+        print(told(records[-1]), flush=True)
     if asked.out:
         asked.out.write_text(json.dumps({"threads": asked.threads, "rows": records}, indent=1))
 

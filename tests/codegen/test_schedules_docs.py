@@ -14,7 +14,7 @@ import pytest
 from xlac.codegen.schedules.document import read
 from xlac.codegen.schedules.schedule import Least, kinds
 from xlac.codegen.schedules.templates import TEMPLATES
-from xlac.debug import report
+from xlac.debug import decisions
 from xlac.driver import lower
 from xlac.frontends.loader import load
 from xlac_sdk.host.registry import find
@@ -36,11 +36,11 @@ def test_the_example(tmp_path: Path) -> None:
     file.write_text(spec)
     target = find("cpu").target(Request(cpu="x86-64-v3", triple="x86_64-unknown-linux-gnu"))
     made = lower(load(file), target)
-    assert report.schedules(made) == shown
+    assert decisions.schedules(made) == shown
     given = tmp_path / "schedules.yaml"
     given.write_text(shown.replace("vectors: 3", "vectors: 1"))
     again = lower(load(file), target, wanted=read(given))
-    assert report.kernels(again.program) != report.kernels(made.program)
+    assert decisions.kernels(again.program) != decisions.kernels(made.program)
     given.write_text(shown.replace("vectors: 3", "vectors: 5"))
     with pytest.raises(SourceError, match=re.escape(refusal())):
         lower(load(file), target, wanted=read(given))

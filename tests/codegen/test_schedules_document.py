@@ -12,7 +12,7 @@ import xlac
 from xlac.cache.compilations import question
 from xlac.cli import status
 from xlac.codegen.schedules.document import Asked, read
-from xlac.debug import report
+from xlac.debug import decisions
 from xlac.driver import Lowered, lower, specialized
 from xlac.frontends.loader import load
 from xlac.options import CompileOptions
@@ -42,21 +42,21 @@ def lowered(spec: str, target: Target = VECTOR, wanted: Asked | None = None) -> 
 def test_what_is_written_gives_the_same_kernels(spec: str, target: Target, tmp_path: Path) -> None:
     made = lowered(spec, target)
     file = tmp_path / "schedules.yaml"
-    file.write_text(report.schedules(made))
+    file.write_text(decisions.schedules(made))
     wanted = read(file)
     assert wanted.groups == {name: parts for name, (_, parts) in made.schedules.table().items()}
     again = lowered(spec, target, wanted)
-    assert report.kernels(again.program) == report.kernels(made.program)
-    assert report.schedules(again) == file.read_text()
+    assert decisions.kernels(again.program) == decisions.kernels(made.program)
+    assert decisions.schedules(again) == file.read_text()
 
 
 def test_another_schedule_gives_another_kernel(tmp_path: Path) -> None:
     made = lowered("elementwise_chain")
-    text = report.schedules(made)
+    text = decisions.schedules(made)
     file = tmp_path / "schedules.yaml"
     file.write_text(text.replace("lanes: 16", "lanes: 8"))
     again = lowered("elementwise_chain", wanted=read(file))
-    assert report.kernels(again.program) != report.kernels(made.program)
+    assert decisions.kernels(again.program) != decisions.kernels(made.program)
 
 
 MISTAKES = [
@@ -78,7 +78,7 @@ MISTAKES = [
 def test_a_mistake_is_said_with_its_place(
     old: str, new: str, code: str, said: str, tmp_path: Path
 ) -> None:
-    text = report.schedules(lowered("elementwise_chain"))
+    text = decisions.schedules(lowered("elementwise_chain"))
     assert old in text
     file = tmp_path / "schedules.yaml"
     file.write_text(text.replace(old, new))
@@ -111,7 +111,7 @@ def scaled(tmp_path: Path) -> Path:
 def test_compile_takes_a_file_or_a_mapping(scaled: Path, tmp_path: Path) -> None:
     made = lower(load(scaled), find("cpu").target(CompileOptions().request))
     file = tmp_path / "schedules.yaml"
-    file.write_text(report.schedules(made).replace("unroll: 4", "unroll: 1"))
+    file.write_text(decisions.schedules(made).replace("unroll: 4", "unroll: 1"))
     given = {"schedules": {"g0": {}}}
     for found in (xlac.compile(scaled, schedules=file), xlac.compile(scaled, schedules=str(file))):
         np.testing.assert_array_equal(found(np.ones(4096, np.float32)), 2)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from goldens import Golden
 
-from xlac.debug import report
+from xlac.debug import decisions
 from xlac.driver import Lowered, lower, specialized
 from xlac.frontends.loader import load
 from xlac.ir.text import show
@@ -48,11 +48,11 @@ def test_stages(spec: str, golden: Golden) -> None:
         made = lowered(spec, target)
         stages = {
             "graph": show(made.model.graph),
-            "fused": report.fused(made),
-            "memory": report.memory(made.program),
+            "fused": decisions.fused(made),
+            "memory": decisions.memory(made.program),
         }
         if target is SCALAR:
-            stages["kernels"] = report.kernels(made.program)
+            stages["kernels"] = decisions.kernels(made.program)
         text = "\n".join(
             f"==> {stage} <==\n{content.rstrip()}\n" for stage, content in stages.items()
         )

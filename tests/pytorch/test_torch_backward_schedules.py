@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from xlac.autodiff.gradient import linearize
-from xlac.debug.report import groups
+from xlac.debug.decisions import groups
 from xlac.driver import Lowered, lower
 from xlac.ir.graph import Graph
 from xlac.model import Model

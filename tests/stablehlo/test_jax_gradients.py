@@ -11,7 +11,7 @@ import pytest
 
 import xlac
 from xlac.autodiff.gradient import linearize
-from xlac.debug.report import groups
+from xlac.debug.decisions import groups
 from xlac.driver import Lowered, lower
 from xlac.ir.graph import Graph
 from xlac.model import Model

@@ -1,5 +1,5 @@
-"""A program's entries in its manifest: their functions, the state tensors, and numbers that callers
-set.
+"""What a manifest says of a program's entries: their functions, the tensors of the state and the
+numbers that callers put there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xlac_sdk.support import schema
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """An entry; `needs` is a state tensor that must be nonzero."""
+    """A function besides the one that runs the model; `needs` is a tensor that must not be 0."""
 
     name: str
     inputs: tuple[TensorFacts, ...]
@@ -29,7 +29,7 @@ class EntryFacts:
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """A state tensor, and its offset in the state block in bytes."""
+    """A tensor of the state, and its place there in bytes."""
 
     name: str
     dtype: DType
@@ -40,9 +40,7 @@ class StateFacts:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """A destination of a number that is set, with its factor:
-    `xlac_sdk.programs.entries.Setting`.
-    """
+    """Where a number that is set goes, and times what: `xlac_sdk.programs.entries.Setting`."""
 
     tensor: str
     factor: float
@@ -50,7 +48,7 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class SettingFacts:
-    """A number that callers set, such as `lr`."""
+    """A number that callers set, `lr` for example."""
 
     name: str
     stores: tuple[StoreFacts, ...]
@@ -58,7 +56,7 @@ class SettingFacts:
 
 @dataclass(frozen=True, slots=True)
 class EntriesFacts:
-    """The entries, state and settings of a program."""
+    """All of them."""
 
     functions: tuple[EntryFacts, ...]
     state: tuple[StateFacts, ...]
@@ -66,7 +64,7 @@ class EntriesFacts:
 
     @staticmethod
     def of(program: Program) -> EntriesFacts | None:
-        """The facts of a program; None for one without entries."""
+        """Those of a program; None for one without entries."""
         if program.entries is None:
             return None
         return EntriesFacts(
@@ -93,14 +91,14 @@ class EntriesFacts:
         )
 
     def slots(self) -> dict[str, Slot]:
-        """The state tensors as slots, by name."""
+        """The tensors of the state as programs have them, by name."""
         return {
             one.name: Slot(one.name, f"state{n}", one.dtype, one.shape, Role.STATE, one.offset)
             for n, one in enumerate(self.state)
         }
 
     def entries(self, state: Mapping[str, Slot], symbols: Mapping[str, Symbol]) -> Entries:
-        """The entries as programs have them, without steps."""
+        """The entries as programs have them, as far as a call needs them: without steps."""
         return Entries(
             tuple(
                 Entry(
@@ -119,9 +117,7 @@ class EntriesFacts:
         )
 
     def check(self, state_bytes: int, symbols: Mapping[str, Symbol]) -> None:
-        """Raises ValueError where facts are inconsistent with each other, or with the size of the
-        state block.
-        """
+        """Raises ValueError where facts contradict one another, or the bytes of the state."""
         for kind, names in (
             ("entry", [one.name for one in self.functions]),
             ("tensor of the state", [one.name for one in self.state]),

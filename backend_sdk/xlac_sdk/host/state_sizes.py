@@ -1,6 +1,4 @@
-"""The open sizes of a program's state, which are fixed while it holds values, as they determine its
-layout.
-"""
+"""The sizes that a program's state has while it holds values: its memory is laid out by them."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from xlac_sdk.programs.program import Program, Role
 
 
 class StateSizes:
-    """The open sizes that the state of a program depends on, and their values in the first call
-    since the last reset. Thread-safe.
+    """Which open sizes the state of a program depends on, and what they were in the first call
+    since it was reset. Thread-safe.
     """
 
     def __init__(self, program: Program) -> None:
@@ -29,7 +27,7 @@ class StateSizes:
         self._lock = Lock()
 
     def check(self, sizes: Mapping[str, int]) -> None:
-        """Raises SourceError for a call with other sizes than those of the present state."""
+        """Raises SourceError for a call whose sizes are not those that the state was made with."""
         if not self._whose:
             return
         with self._lock:
@@ -44,6 +42,6 @@ class StateSizes:
                     raise wrong("XL6003", problem, hint)
 
     def reset(self) -> None:
-        """The state is zero again, and may get any sizes."""
+        """The state is zero again, and may have any sizes."""
         with self._lock:
             self._held.clear()

@@ -1,6 +1,4 @@
-"""Limits the number of blocks of a grid: each block executes several of the original ones in
-turn.
-"""
+"""Grids of more blocks than a device launches at once: a block runs several of them in turn."""
 
 from __future__ import annotations
 
@@ -26,9 +24,8 @@ from xlac_sdk.kernel_ir.sums import INDEX
 
 
 def fewer_blocks(kernel: Kernel, most: int) -> Kernel:
-    """The same grid in at most `most` blocks (`Target.most_blocks`; 0: any number): block b
-    executes the original blocks b, b + most, b + 2 most, … The kernel itself where it never has
-    more.
+    """The same grid in at most `most` blocks (`Target.most_blocks`; 0: any number): block b runs
+    what blocks b, b + most, b + 2 most, … ran. The very kernel where it never has more.
     """
     form = grid(kernel)
     if not most or form is None:
@@ -38,7 +35,7 @@ def fewer_blocks(kernel: Kernel, most: int) -> Kernel:
         return kernel
     first = Var(_fresh("first", names(kernel)), INDEX, low=0, high=most - 1)
     body = form.thread.body
-    if _shares(form):  # the next iteration overwrites what other threads may still read
+    if _shares(form):  # the next round writes what others may still read
         body = (*body, Barrier())
     rounds = For(form.block.counter, first, form.blocks, body, step=most)
     thread = replace(form.thread, body=(rounds,))
@@ -49,7 +46,7 @@ def fewer_blocks(kernel: Kernel, most: int) -> Kernel:
 
 
 def _shares(form: Grid) -> bool:
-    """Whether threads of a block communicate through shared memory."""
+    """Whether threads of a block read what others of it write."""
     body: tuple[Stmt, ...] = form.thread.body
     return bool(form.shared) or any(
         isinstance(stmt, Barrier) or any(isinstance(e, Exchange) for e in walk(roots(stmt)))

@@ -1,1 +1,1 @@
-"""Facts of this machine, reported by its system or measured."""
+"""What this machine is like: what its system tells, and what is measured."""

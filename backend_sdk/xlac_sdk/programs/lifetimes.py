@@ -9,11 +9,11 @@ sizes of that case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from xlac_sdk.programs.entries import check as check_entries
 from xlac_sdk.programs.entries import parts
-from xlac_sdk.programs.program import Case, Program, Role, Slot
+from xlac_sdk.programs.program import Argument, Case, Program, Role, Slot
 from xlac_sdk.programs.step_checks import StepChecks, byte_range
 from xlac_sdk.source import VerifyError
 
@@ -44,6 +44,43 @@ def largest_live(program: Program) -> tuple[Slot, ...]:
     """The temporaries that are live at the step of peak memory, at the maximal sizes."""
     walks = (steps for part in (program, *parts(program)) for steps in _walks(part))
     return max(map(_largest, walks), key=lambda slots: sum(slot.nbytes for slot in slots))
+
+
+class StepNames(dict[int, str]):
+    """The name of what runs at each step that `lives` counts."""
+
+
+def lives(program: Program, names: StepNames | None = None) -> dict[Slot, tuple[int, int]]:
+    """The first and the last step that uses each slot, at the maximal sizes; steps are numbered in
+    the order in which `check` walks them, from 1, and `names` is filled with the names of kernels.
+    """
+    greatest = {s.name: s.max for s in program.sizes}
+    steps = _NamedSteps(program, greatest)
+    steps.run()
+    if names is not None:
+        names.update(steps.names)
+    return {slot: (life.first, life.last) for slot, life in steps.lives.items()}
+
+
+class _NamedSteps(StepChecks):
+    """A walk that notes what uses memory at each step."""
+
+    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
+        super().__init__(program, sizes)
+        self.names: dict[int, str] = {}
+
+    def touch(
+        self,
+        argument: Argument,
+        count: int,
+        reads: bool,
+        writes: bool,
+        who: str,
+        foreign: bool = False,
+    ) -> None:
+        """Notes who uses the argument, beside what every walk does."""
+        self.names.setdefault(self.now, who.removeprefix("kernel "))
+        super().touch(argument, count, reads, writes, who, foreign)
 
 
 def _largest(steps: StepChecks) -> tuple[Slot, ...]:

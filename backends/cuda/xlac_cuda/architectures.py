@@ -75,34 +75,34 @@ def target(request: Request, gpu: int = 0) -> Target:
 
 def known(name: str) -> Architecture:
     """An architecture, by CUDA's name. Raises SourceError for an unknown one."""
-    match = SPELLED.fullmatch(name)
-    if match is None or name not in NAMES:
+    found = SPELLED.fullmatch(name)
+    if found is None or name not in NAMES:
         hint = nearest(name, NAMES, f"one of {', '.join(NAMES)}")
         raise SourceError(
             Diagnostic(
                 "XL5202", f"'{name}' is no architecture that xlac writes code for", hint=hint
             )
         )
-    return KNOWN[int(match[1])]
+    return KNOWN[int(found[1])]
 
 
 def described(name: str, size: bool = False) -> Target:
     """The target of an architecture."""
-    architecture = known(name)
+    found = known(name)
     return Target(
         "cuda",
         languages=frozenset({"cu"}),
         fma=True,
-        hardware=MachineFacts(l2_bytes=architecture.l2),
+        hardware=MachineFacts(l2_bytes=found.l2),
         warp=WARP,
         block_threads=BLOCK_THREADS,
-        shared_bytes=architecture.shared,
+        shared_bytes=found.shared,
         primitives=NATIVE,
         lacks=LACKS,
         size=size,
         facts=json.dumps({"arch": name}),
         access_bytes=ACCESS_BYTES,
-        processors=architecture.processors,
+        processors=found.processors,
         instructions=frozenset(INSTRUCTIONS),
     )
 
@@ -111,12 +111,12 @@ def _here(gpu: int) -> str:
     """The architecture of one of this machine's GPUs."""
     from xlac_cuda.device import devices
 
-    name = devices.architecture(gpu)
-    if name is None:
+    found = devices.architecture(gpu)
+    if found is None:
         problem = "there is no GPU here to compile for, and --arch names none"
         raise UnsupportedError(
             Diagnostic(
                 "XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"
             )
         )
-    return name
+    return found

@@ -21,10 +21,10 @@ def library(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
     """The stand-in as this machine's cuBLASLt; afterwards nothing that it gave may be held."""
     monkeypatch.setattr(cublaslt, "_files", lambda: iter([STANDIN.cublaslt]))
     monkeypatch.setattr(products, "_known", {})
-    cublaslt.installed.cache_clear()
+    cublaslt.found.cache_clear()
     found = Library()
     yield found
-    cublaslt.installed.cache_clear()
+    cublaslt.found.cache_clear()
     assert found("held") == 0
 
 
@@ -34,7 +34,7 @@ def cublas(on_gpu: bool, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     if not on_gpu:
         request.getfixturevalue("library")
         return
-    if cublaslt.installed() is None:
+    if cublaslt.found() is None:
         pytest.skip("cuBLASLt is not installed")
     monkeypatch.setattr(Asked, "backend", CudaBackend())
     monkeypatch.setattr(Asked, "arch", "")
@@ -45,10 +45,10 @@ def dnn(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dnn]:
     """The stand-in as this machine's cuDNN; afterwards nothing that it gave may be held."""
     monkeypatch.setattr(cudnn, "_files", lambda: iter([STANDIN.cudnn]))
     monkeypatch.setattr(cudnn_calls, "_known", {})
-    cudnn.installed.cache_clear()
+    cudnn.found.cache_clear()
     found = Dnn()
     yield found
-    cudnn.installed.cache_clear()
+    cudnn.found.cache_clear()
     assert found("held") == 0
 
 
@@ -60,7 +60,7 @@ def cudnn_library(
     if not on_gpu:
         request.getfixturevalue("dnn")
         return
-    if cudnn.installed() is None:
+    if cudnn.found() is None:
         pytest.skip("cuDNN is not installed")
     monkeypatch.setattr(AskedDnn, "backend", CudaBackend())
     monkeypatch.setattr(AskedDnn, "arch", "")

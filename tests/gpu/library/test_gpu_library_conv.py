@@ -28,7 +28,7 @@ from library_convolutions import (
     sums,
 )
 
-from xlac.debug.report import fused
+from xlac.debug.decisions import fused
 from xlac.debug.story import tell
 from xlac.fusion.group import Kind
 from xlac.ir.dims import symbol

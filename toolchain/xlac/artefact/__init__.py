@@ -1,1 +1,1 @@
-"""The output of `xlac build`, and loading it without the compiler."""
+"""What `xlac build` leaves, and how it is loaded without the compiler."""

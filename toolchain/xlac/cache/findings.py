@@ -1,5 +1,5 @@
-"""Results of measurements that backends make at run time, as entries of the cache (see
-`xlac_sdk.libraries.findings`).
+"""What backends find out while programs run, as entries of the cache: `xlac_sdk.libraries.findings`
+says what for.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from xlac.settings import settings
 from xlac.support.digest import digest
 
 FILE = "found.json"
-MOST = 1 << 16  # characters of an entry that are read at most
+MOST = 1 << 16  # characters that are read of one
 
 
 class CachedFindings:
-    """The findings of one backend. Without a cache, or where it cannot be written, nothing is
-    kept.
+    """Those of one backend. Where there is no cache, or it cannot be written to, everything is
+    forgotten.
     """
 
     def __init__(self, backend: str) -> None:
         self.name = backend
 
     def find(self, *key: str) -> str | None:
-        """The text kept under a key; None where there is none."""
+        """What was found out under a key; None where nothing was kept."""
         cache = self._cache()
         path = None if cache is None else cache.find(self._key(key))
         if path is None:
@@ -35,7 +35,7 @@ class CachedFindings:
             return None
 
     def keep(self, text: str, about: str, *key: str) -> None:
-        """Keeps a text under a key; `about` is what `xlac cache ls` shows."""
+        """Keeps what was found out under a key; `about` says of what, for `xlac cache ls`."""
         cache = self._cache()
         if cache is None:
             return

@@ -1,4 +1,4 @@
-"""The `xlac` command: one module per verb, imported when the verb is used."""
+"""The `xlac` command: one file a verb, each imported only when it is asked for."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ VERBS = {
     "verify": "Compare a compiled spec with what it means, node by node.",
     "bench": "Time a compiled spec.",
     "profile": "Tell which kernels and lines of a spec take the time.",
+    "report": "Write a page that shows graph, kernels, memory and times of a spec.",
     "explain": "Say which kernel each node is in and why, or what an error code means.",
     "inspect": "Print one stage: graph, fused, kernels, memory, source or asm.",
     "import": "Write a model of another framework as a spec and its weights.",
@@ -38,7 +39,7 @@ ROOMS = {
     **dict.fromkeys(("verify", "bisect", "reduce"), "faults"),
     **dict.fromkeys(FORMATS, "commands.formats"),
 }
-"""The packages of verbs that are not in `commands`."""
+"""The folders of verbs that are not in `commands`."""
 
 
 class Verbs(click.Group):
@@ -49,7 +50,7 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a verb, importing its module."""
+        """The command of a verb, whose module is imported now."""
         if cmd_name not in VERBS:
             return None
         room = ROOMS.get(cmd_name, "commands")
@@ -58,16 +59,14 @@ class Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists all verbs with their one-line help, without importing them."""
+        """Every verb with its line of help, none of them imported."""
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb on the command line; a usage error that suggests the nearest one for an unknown
-        verb.
-        """
+        """The verb that was typed; a usage error with the nearest one where there is none."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             from xlac_sdk.support.choices import nearest
 
@@ -90,7 +89,7 @@ def main() -> None:
     training that SIGTERM ended.
     """
     code = status()
-    # exits at once: freeing a large model object by object takes seconds
+    # at once: freeing a large model object by object takes seconds
     if code == INTERRUPTED:
         import atexit
         import os
@@ -103,7 +102,7 @@ def main() -> None:
 
 
 def status(arguments: list[str] | None = None) -> int:
-    """Runs the command and returns its exit code; failures are printed on standard error."""
+    """Runs the command and returns its exit code; every failure is told on standard error."""
     try:
         code = root.main(arguments, standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -114,7 +113,7 @@ def status(arguments: list[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of the pipe has closed it
+        sys.stderr.close()  # the reader of the pipe is gone
         return 0
     except Exception as error:
         return _failed(error)
@@ -136,7 +135,7 @@ def _failed(error: Exception) -> int:
         click.echo("error: out of memory [XL4001]", err=True)
         return 4
     if isinstance(error, OSError):
-        place = error.filename2 or error.filename  # the destination, where a copy failed
+        place = error.filename2 or error.filename  # of a copy, where it was to go
         name = f"{place}: " if place else ""
         full = error.errno in (28, 122)  # ENOSPC, EDQUOT
         click.echo(

@@ -1,4 +1,4 @@
-"""The inputs of a call: files and literals given by the user; the others are random."""
+"""The inputs of a call, of files and literals that the user gives; the others are random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def value(read: Any) -> Any:
-    """The value of an input that determines sizes, as an array."""
+    """What decides a size, as an array."""
     import numpy as np
 
     from xlac.cli.arrays import UntypedNumbers
@@ -32,7 +32,9 @@ def gather(
     seed: int,
     decided: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """An array for every input: files and literals first, so that they determine the open sizes."""
+    """An array for every input: from files and literals first, so that they decide the open
+    sizes.
+    """
     from xlac.ir.dims import substitute, symbols
     from xlac.ops.tensor.leaf import param
 
@@ -49,7 +51,7 @@ def gather(
 def arrays_and_sizes(
     model: Model, given: dict[str, str], archive: Path | None, decided: frozenset[str] = frozenset()
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """The user's inputs, and the open sizes determined by their shapes."""
+    """The inputs that the user gave, and the open sizes that their shapes decide."""
     from xlac.ops.tensor.leaf import param
     from xlac.runtime.specialization import solve
 
@@ -62,13 +64,13 @@ def arrays_and_sizes(
 def sizes_of(
     model: Model, given: dict[str, str], archive: Path | None, decided: frozenset[str]
 ) -> dict[str, int]:
-    """The open sizes of a model that the user's inputs determine."""
+    """The open sizes of a model that the user's inputs decide."""
     return arrays_and_sizes(model, given, archive, decided)[1]
 
 
 def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:
-    """The arrays and numbers in files and literals. Raises SourceError for one that is not an input
-    of the model.
+    """The arrays and numbers that the user has in files and literals. Raises SourceError for one
+    that the model does not take.
     """
     from xlac.cli.arrays import KINDS, load_npz, read
     from xlac_sdk.host.call_binding import unknown
@@ -86,7 +88,7 @@ def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -
 
 
 def shapes_of(arrays: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the user's arrays, and of rows of numbers where the input has one axis."""
+    """The shapes that the user's arrays say, and rows of numbers where the input has one axis."""
     from xlac.cli.arrays import UntypedNumbers
 
     shapes = {
@@ -101,7 +103,7 @@ def shapes_of(arrays: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, 
 
 
 def check_outputs(named: Iterable[str], outputs: Iterable[str]) -> None:
-    """Raises SourceError for a requested output that the model does not have."""
+    """Raises SourceError for an output that the user names and the model has not."""
     from xlac_sdk.host.call_binding import unknown
 
     known = [*outputs]
@@ -116,7 +118,7 @@ def filled(
     given: dict[str, str],
     seed: int,
 ) -> dict[str, Any]:
-    """All inputs: the user's, and generated ones (by default random) of the right types.
+    """Every input: what was found, and what was asked for (random when nothing was) of its type.
 
     Raises SourceError for an array of another type or shape.
     """
@@ -140,7 +142,7 @@ def filled(
 def drawn(
     program: Program, given: dict[str, str], archive: Path | None, seed: int
 ) -> dict[str, Any]:
-    """All inputs of a program, at the sizes determined by the user's inputs."""
+    """All inputs of a program, at the sizes that those which the user gives say."""
     from xlac_sdk.programs.sizes import solve
 
     slots = program.inputs

@@ -1,5 +1,5 @@
-"""Shows the progress of long work on standard error, on terminals only: a line that is removed
-before other output.
+"""How far long work has come, on standard error, and only where a person watches: a line that goes
+when something is printed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-DELAY = 0.5  # seconds of work before the line appears
+DELAY = 0.5  # seconds of work before there is a line: what is done sooner needs none
 
 
 class Progress:
-    """A line with the running stage and its progress, removed at the end of the block.
+    """A line that says which stage is running and how much of it is done. It goes when the work is
+    done.
 
-    Inside the block `current()` is this one. Output of the block passes through: the line is
-    removed first, and reappears after half a second without output.
+    Inside the block `current()` is this one. What the block prints goes through: the line goes
+    first, and comes back when the next half second passes without a word.
     """
 
     def __init__(self, what: str = "") -> None:
@@ -53,15 +54,15 @@ class Progress:
             sys.stdout, sys.stderr = self._streams
 
     def stage(self, what: str) -> None:
-        """Sets the name of the running stage."""
+        """Says what is done from now on."""
         self._tell(what, 0, 0, False)
 
     def update(self, done: int, total: int) -> None:
-        """Shows that `done` of `total` bytes of the stage are done."""
+        """Says how many bytes of the stage are done, and of how many."""
         self._tell(self._what, done, total, True)
 
     def count(self, what: str, done: int, total: int) -> None:
-        """Sets the activity, and shows that `done` of `total` units are done."""
+        """Says what is done from now on, and how many things of how many are done."""
         self._tell(what, done, total, False)
 
     def _tell(self, what: str, done: int, total: int, are_bytes: bool) -> None:
@@ -128,7 +129,7 @@ class Progress:
             self._bar = None
 
     def aside(self) -> None:
-        """Removes the line before other output."""
+        """The line goes: something is printed."""
         with self._lock:
             self._hide()
             if self._shows:
@@ -139,12 +140,12 @@ _current: Progress | None = None
 
 
 def current() -> Progress:
-    """The active progress line, or one that shows nothing."""
+    """The one that is shown, or one that nobody sees."""
     return _current or Progress()
 
 
 class _Through:
-    """A stream that removes the progress line before writing."""
+    """A stream before whose text the line of progress goes."""
 
     def __init__(self, stream: Any, progress: Progress) -> None:
         self._stream, self._progress = stream, progress

@@ -1,1 +1,1 @@
-"""Tools that show what the compiler did, and find what it did wrong."""
+"""Seeing what the compiler did, and finding what it did wrong."""

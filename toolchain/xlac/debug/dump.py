@@ -1,5 +1,5 @@
-"""Writes the output of every stage into a folder: the graph after each pass that changed it,
-groups, kernels, memory, sources.
+"""Writes what every stage made into a folder: the graph after each pass that changed it, groups,
+kernels, memory, sources.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xlac.debug import report
+from xlac.debug import decisions
 from xlac.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 def pass_line(name: str, before: Graph, after: Graph, seconds: float) -> str:
-    """One line on a pass: its time, and whether it changed the graph."""
+    """What a pass took, and whether it did nothing."""
     return f"{name:<25} {seconds * 1e3:9.2f} ms{'' if after is not before else '  (unchanged)'}"
 
 
 class Dump:
-    """An observer of the passes. Files are numbered in the order of the pipeline."""
+    """An observer of the passes. Files are numbered in the order of the pipeline, so that `diff`
+    tells the story.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,18 +40,18 @@ class Dump:
             log.write(f"{self.count:02} {pass_line(name, before, after, seconds)}\n")
 
     def write(self, name: str, graph: Graph) -> None:
-        """Writes a graph to a file with the next number."""
+        """Writes a graph into a file with the next number."""
         from xlac.ir.text import show
 
         (self.folder / f"{self.count:02}-{name}").write_text(show(graph), encoding="utf-8")
 
     @staticmethod
     def finish(folder: Path, lowered: Lowered, backend: Backend) -> None:
-        """Writes the stages after the passes."""
+        """Writes what comes after the passes."""
         stages = {
-            "fused.txt": report.fused(lowered),
-            "kernels.txt": report.kernels(lowered.program),
-            "memory.txt": report.memory(lowered.program),
+            "fused.txt": decisions.fused(lowered),
+            "kernels.txt": decisions.kernels(lowered.program),
+            "memory.txt": decisions.memory(lowered.program),
         }
         for name, text in stages.items():
             (folder / name).write_text(text, encoding="utf-8")

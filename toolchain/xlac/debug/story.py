@@ -1,4 +1,4 @@
-"""Explains each node of the user's spec: its kernels, what they share, which values pass through
+"""The story of each node that the user wrote: its kernels, what shares them, what passes through
 memory, and why.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.schedules.digest import digest
 from xlac.codegen.schedules.document import fields_of
-from xlac.debug.report import call_of, groups, kernels_of, work_of
+from xlac.debug.decisions import call_of, groups, kernels_of, work_of
 from xlac.driver import Lowered
 from xlac.fusion.group import Group, Kind
 from xlac.fusion.partition import is_alias
@@ -35,7 +35,7 @@ REDUCES = {"add": "sum", "mul": "product", "body": "reduce"}
 
 @dataclass(frozen=True, slots=True)
 class WrittenEntry:
-    """An entry of the spec: its operations and the type of its value."""
+    """One entry of the spec: the operations it names and the type of its value."""
 
     path: str
     operations: tuple[str, ...]
@@ -43,9 +43,7 @@ class WrittenEntry:
 
 
 def written(graph: Graph) -> dict[str, WrittenEntry]:
-    """The entries of the spec by path, in order; those of bodies follow the loop that contains
-    them.
-    """
+    """The entries of the spec by path, in order, those of bodies after the loop that holds them."""
     entries: dict[str, WrittenEntry] = {}
     for node in graph.nodes():
         if node.name and not isinstance(node.op, leaf.Param | leaf.Const | Pick):
@@ -67,11 +65,11 @@ def tell(
     control: Mapping[str, str] | None = None,
     schedules: bool = False,
 ) -> str:
-    """The explanation of every entry of `source`, the graph as it was loaded; or of `name` and its
-    contents.
+    """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is
+    inside it.
 
-    With `schedules` the schedule of each kernel is included. `control` has, by mnemonic, what runs
-    loops and branches where that is not the host.
+    With `schedules` the schedule of each kernel is shown too. `control` says who runs loops
+    and branches, by mnemonic, where that is not the host.
     """
     entries = {
         p: e
@@ -79,13 +77,13 @@ def tell(
         if name is None or p == name or p.startswith(f"{name}.")
     }
     every = [group for _, group in groups(lowered.partition)]
-    homes = _homes(every)
+    of_path = homes(every)
     lines: list[str] = []
     by_hand = notes(source, lowered.target)
     for path, entry in entries.items():
         lines.append(f"{path}: {', '.join(entry.operations)} -> {entry.types}")
         lines += (f"    {line}" for line in dict.fromkeys(by_hand.get(path, ())))
-        mine = homes.get(path, [])
+        mine = of_path.get(path, [])
         if not mine:
             lines.append(
                 "    no kernel: computed at compile time, or simplified into what reads it"
@@ -112,8 +110,10 @@ def tell(
     return "\n".join(lines)
 
 
-def _homes(every: Iterable[Group]) -> dict[str, list[Group]]:
-    """The groups that compute each path; those that only view memory, for a path without others."""
+def homes(every: Iterable[Group]) -> dict[str, list[Group]]:
+    """The groups that compute something for each path; those that only view memory, for a path with
+    no others.
+    """
     work: dict[str, dict[Group, None]] = {}
     views: dict[str, dict[Group, None]] = {}
     for group in every:
@@ -124,7 +124,7 @@ def _homes(every: Iterable[Group]) -> dict[str, list[Group]]:
 
 
 def _is_view(node: Node) -> bool:
-    """Whether a node only reorders or reshapes values."""
+    """Whether a node only sees values in another order or shape."""
     return isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice | Pick)
 
 
@@ -155,7 +155,7 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
         f", fused with {', '.join(others)}" if others else ""
     )
     _, *notes = group.reason.split("; ")
-    reasons = [TOGETHER[group.kind]] if group.kind in TOGETHER and _count(group.nodes) > 1 else []
+    reasons = [TOGETHER[group.kind]] if group.kind in TOGETHER and count(group.nodes) > 1 else []
     if reasons or notes:
         yield f"  why: {'; '.join([*reasons, *notes])}"
     if made and (note := lowered.schedules(group).note):
@@ -166,7 +166,7 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
 
 
 def _schedules(lowered: Lowered, group: Group) -> Iterator[str]:
-    """The schedules of a group's kernels, part by part, under the name of its structure."""
+    """What was chosen for the kernels of a group, part by part, under the name of its structure."""
     if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return
     made = lowered.schedules(group).schedules
@@ -178,18 +178,24 @@ def _schedules(lowered: Lowered, group: Group) -> Iterator[str]:
 
 
 def _memory(group: Group) -> Iterator[str]:
-    """Why the values that this group reads are not computed in it, and why those that it writes are
-    needed in memory.
+    """Why what this group reads is not computed in it, and why what it writes does not stay
+    inside.
     """
-    reads: dict[str, dict[str, None]] = {}
-    writes: dict[str, dict[str, None]] = {}
-    for node, why in group.barriers.items():
-        (writes if node in group else reads).setdefault(why, {})[_label(node)] = None
+    reads, writes = barriers(group)
     for verb, reasons in (("reads", reads), ("writes", writes)):
         for why, labels in reasons.items():
             yield (
                 f"  {verb} {', '.join(labels)} {'from' if verb == 'reads' else 'to'} memory: {why}"
             )
+
+
+def barriers(group: Group) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """What the group reads from memory, and what it writes there, by the reason why."""
+    reads: dict[str, dict[str, None]] = {}
+    writes: dict[str, dict[str, None]] = {}
+    for node, why in group.barriers.items():
+        (writes if node in group else reads).setdefault(why, {})[_label(node)] = None
+    return {w: [*v] for w, v in reads.items()}, {w: [*v] for w, v in writes.items()}
 
 
 def _label(node: Node) -> str:
@@ -203,10 +209,11 @@ def _word(node: Node) -> str:
 
 
 def _words(nodes: Sequence[Node]) -> str:
-    """The names of operations, each once and in order; views only where there is nothing else."""
+    """What is done, each once and in order; views only where there is nothing else."""
     done = [node for node in nodes if not _is_view(node)] or nodes
     return ", ".join(dict.fromkeys(map(_word, done)))
 
 
-def _count(nodes: Sequence[Node]) -> int:
+def count(nodes: Sequence[Node]) -> int:
+    """How many nodes compute something; views do not."""
     return sum(not _is_view(node) for node in nodes)

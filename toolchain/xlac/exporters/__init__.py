@@ -1,1 +1,1 @@
-"""Exporters: a model as a spec, as ONNX, as StableHLO."""
+"""Ways out: a model as a spec, as ONNX, as StableHLO."""

@@ -1,3 +1,1 @@
-"""Hand-written kernels of a model: permission to compile them, and comparison with their reference
-graphs.
-"""
+"""Hand-written kernels of a model: whether they may be compiled, and whether they are right."""

@@ -1,7 +1,7 @@
-"""Compares hand-written kernels with their reference graphs, on random and on special values.
+"""Compares hand-written kernels with what their operations mean, on random and on special values.
 
 A kernel is compared before the first program that calls it is run or written. Where it cannot be
-run here (another machine's, no device, no compiler), that is recorded in the program's facts.
+run here (another machine's, no device, no compiler), that is part of the program's facts.
 """
 
 from __future__ import annotations
@@ -31,13 +31,11 @@ from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
 Runs = Callable[[Model], Callable[..., Any]]
-"""Makes a model callable by the names of its inputs. Raises UnsupportedError where that is
-impossible.
-"""
+"""Makes a model callable by the names of its inputs. Raises UnsupportedError where it cannot be."""
 
-FACT = "hand_written"  # of a program: the result of `compared`
+FACT = "hand_written"  # of a program: what `compared` gives
 DRAWS = ("random", "special")
-# errors of building correct code here: a missing tool, device or machine
+# what a build of right code may lack here: a tool, a device, the machine
 LACKING = ("XL5004", "XL5109", "XL5210", "XL5211", "XL5212", "XL5213", "XL5011")
 INDEXING = frozenset(
     "gather scatter dyn_slice dyn_update take take_along embedding one_hot cond while scan".split()
@@ -48,7 +46,7 @@ _known: dict[tuple[Any, ...], str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One use of a kernel: the operation with known sizes, and its place."""
+    """One use of a kernel: the operation with known sizes, and where it stands."""
 
     op: CustomOp
     types: tuple[Type, ...]
@@ -71,7 +69,7 @@ def compared(partition: Partition, target: Target, runs: Runs) -> list[dict[str,
 
 
 def applications(partition: Partition, target: Target) -> Iterator[Application]:
-    """Every distinct use of a kernel, with open sizes at their usual and at their least values."""
+    """Every different use of a kernel, with open sizes at what is usual and at the least."""
     for group in called(partition):
         node = group.anchor
         open_ = {s.name: s for i in node.inputs for size in i.shape for s in symbols(size)}
@@ -90,8 +88,8 @@ def applications(partition: Partition, target: Target) -> Iterator[Application]:
 
 
 def agreement(one: Application, target: Target, runs: Runs) -> str:
-    """The reason why a kernel could not be compared; "" for one that agrees. Raises SourceError for
-    one that does not.
+    """Why a kernel could not be compared; "" for one that agrees. Raises SourceError for one that
+    does not.
     """
     key = _key(one, target)
     if key in _known:
@@ -119,7 +117,7 @@ def agreement(one: Application, target: Target, runs: Runs) -> str:
 
 
 def _key(one: Application, target: Target) -> tuple[Any, ...]:
-    """Identifies a comparison: the kernel, its reference graph, tolerances, types and sizes."""
+    """All that decides what is compared: the kernel, the meaning, the bounds, types and sizes."""
     assert one.op.body is not None
     meaning = digest(show(unnamed(one.op.body)))
     bounds = (one.op.relative, one.op.absolute, one.op.finite)
@@ -128,7 +126,7 @@ def _key(one: Application, target: Target) -> tuple[Any, ...]:
 
 
 def operands(one: Application, kind: str) -> list[Array]:
-    """Arrays of random numbers of usual magnitude, or containing special values."""
+    """Arrays of random numbers of usual size, or with special values among them."""
     rng = np.random.default_rng(SEED)
     assert one.op.body is not None
     indexes = any(node.op.mnemonic in INDEXING for node in one.op.body.nodes())
@@ -186,13 +184,13 @@ def _check(
 
 
 def differs(got: Array, want: Array, relative: float, absolute: float) -> Array:
-    """Which elements differ by more than the tolerance; NaN agrees with NaN."""
+    """Which elements are farther apart than the bound; NaN agrees with NaN."""
     if got.dtype == bool or not DType.of(want.dtype).is_float:
         return np.asarray(got != want)
     a, b = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= absolute + relative * np.abs(b)
-    # the tolerance of an infinity is infinite
+    # near an infinity is everything, as the bound is one
     return np.asarray(~((near & np.isfinite(b)) | (a == b) | (np.isnan(a) & np.isnan(b))))
 
 

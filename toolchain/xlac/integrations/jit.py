@@ -63,11 +63,11 @@ class Jitted:
     def _run(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         call = self._call(receiver, args, named)
         program = self._programs.get(call.key, lambda: self._compile(call))
-        outputs = program.compiled(
+        found = program.compiled(
             *[_as_array(call.leaves[number], dtype, number) for number, dtype in program.takes]
         )
         return unflatten(
-            program.result, list(outputs.values()) if isinstance(outputs, dict) else [outputs]
+            program.result, list(found.values()) if isinstance(found, dict) else [found]
         )
 
     def _call(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> _Call:

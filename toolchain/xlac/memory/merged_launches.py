@@ -1,5 +1,5 @@
-"""Launches where two parameters share memory: the kernel is made again with one parameter for
-both.
+"""Launches of which two parameters were given the same memory: the kernel is made anew with one
+parameter for both.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from xlac_sdk.source import Origin
 
 
 class MergedLaunches:
-    """Makes launches. A kernel that several launches merge in the same way is merged once."""
+    """Makes launches; a kernel that is merged in the same way for several of them is merged
+    once.
+    """
 
     def __init__(self) -> None:
         self.merged: dict[tuple[Kernel, int, int], Kernel] = {}
-        # for `alternated`: the reversed variants of kernels
-        self.backwards: dict[Kernel, Callable[[], Kernel]] = {}
+        self.backwards: dict[Kernel, Callable[[], Kernel]] = {}  # what `alternated` may turn around
 
     def launch(
         self,
@@ -30,7 +31,7 @@ class MergedLaunches:
         sizes: tuple[Sym, ...],
         origins: tuple[Origin, ...],
     ) -> Launch:
-        """A launch; parameters that share memory become one."""
+        """A launch; parameters that were given the same memory become one."""
         for i, written in enumerate(kernel.parameters):
             if written.access is Access.READ:
                 continue
@@ -53,7 +54,7 @@ class MergedLaunches:
 
 
 def _merged(make: Callable[[], Kernel], kept: int, dropped: int, name: str) -> Kernel:
-    """Delays the merging of two parameters of a kernel until it is asked for."""
+    """A kernel that is made, when it is asked for, with two of its parameters as one."""
     kernel = make()
     return replace(
         merge_parameters(kernel, kernel.parameters[kept], kernel.parameters[dropped]), name=name

@@ -1,4 +1,4 @@
-"""The slots of a program being written: temporaries, states, and names of loop counters."""
+"""The slots of a program being written: temporaries, states, and the names of loops' counters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ProgramSlots:
         return kept
 
     def kept(self, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Argument:
-        """A slot in the state block."""
+        """Memory of the state block."""
         slot = Slot(
             name, symbol, type.dtype, type.shape, Role.STATE, self.state_bytes, origin=origin
         )
@@ -50,7 +50,7 @@ class ProgramSlots:
     def slot(
         self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None
     ) -> Slot:
-        """A slot without a place in memory yet."""
+        """A slot of the program that has no place in memory yet."""
         slot = Slot(name, symbol, type.dtype, type.shape, role, origin=origin)
         self.slots.append(slot)
         return slot
@@ -58,7 +58,7 @@ class ProgramSlots:
     def temporary(
         self, type: Type, origin: Origin | None = None, is_value: bool = True
     ) -> Argument:
-        """A temporary: a value, or else scratch memory for computing the one at `origin`."""
+        """Memory for a value, or for what else is needed to compute that of the origin."""
         slot = self.slot(
             Role.TEMPORARY,
             type,
@@ -70,7 +70,7 @@ class ProgramSlots:
         return Argument(slot)
 
     def counter(self) -> str:
-        """A loop counter's name, distinct from all sizes."""
+        """A name for the counter of a loop, which no size has."""
         taken = {symbol.name for symbol in self.sizes}
         self.counters += 1
         while f"step{self.counters}" in taken:

@@ -1,8 +1,9 @@
-"""Brings all convolutions to one layout, channels last, so that the transposes between them cancel.
+"""Brings every convolution to one layout, channels last, so that the transposes between them
+cancel.
 
 x and the result are NHWC, the kernel HWIO (for any number of spatial axes). Transposes of weights
-are computed at compile time; those of values sink through the operations between two convolutions
-and meet their inverses.
+are computed when the model is compiled; those of values sink through what lies between two
+convolutions and meet their inverses.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _conv(
     ],
 )
 def channels_last(node: Node, site: Site) -> Node | None:
-    """Rewrites a convolution of another layout as channels last between transposes."""
+    """A convolution of another layout is one of channels last between transposes."""
     assert isinstance(node.op, Conv)
     spatial = node.op.spatial
     wanted = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
@@ -68,9 +69,9 @@ RULES: tuple[Rule, ...] = (channels_last, *REPEATS, *motion.RULES)
 
 @register("channels-last")
 class ChannelsLastPass(Pass):
-    """Brings all convolutions to one layout, channels last.
+    """Brings every convolution to one layout, channels last.
 
-    `limit` bounds the rewrites that one node of the graph may set off.
+    `limit` is how many rewrites one node of the graph may set off.
     """
 
     limit: int = at_least(0, MOST)

@@ -1,5 +1,5 @@
-"""The caller's view of a program's outputs: cut to their valid sizes, and assembled to
-sequences.
+"""What a caller gets of a program's outputs: without the room that was not used, and as the
+sequences that they form.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from xlac_sdk.dtypes import Array
 
 
 class Results(NamedTuple):
-    """Converts outputs of a program to what the caller gets.
+    """How the outputs of a program become what the caller gets.
 
-    For an output whose sizes depend on data, `extents` maps each such axis to the output that holds
-    the actual size; outputs of sizes are not given to the caller. `forms` maps a name to an output,
-    a list of forms, or None, for a model that returns sequences; empty where every output is an
-    array.
+    `extents` has, for an output with sizes that data decides, axis -> the output that holds the
+    real size; those are not given to the caller by themselves. `forms` has name -> an output, a
+    list of forms, or None, for a model that gives sequences; empty where every output is an array.
     """
 
     names: tuple[str, ...]
@@ -25,7 +24,7 @@ class Results(NamedTuple):
 
     @staticmethod
     def of(outputs: tuple[str, ...], facts: Mapping[str, Any]) -> Results | None:
-        """For a program with these outputs and facts; None where outputs are returned unchanged."""
+        """Of a program with these outputs and facts; None where every output is given as it is."""
         extents, forms = facts.get("extents") or {}, facts.get("forms") or {}
         if not extents and not forms:
             return None
@@ -38,7 +37,7 @@ class Results(NamedTuple):
         )
 
     def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        """What the caller gets, by name, from all outputs by name."""
+        """The caller's view of all outputs by name."""
         return {name: self._formed(self.forms.get(name, name), arrays) for name in self.names}
 
     def _formed(self, form: Any, arrays: Mapping[str, Array]) -> Any:

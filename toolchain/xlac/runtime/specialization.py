@@ -24,13 +24,12 @@ from xlac_sdk.host.call_binding import Parameters, as_input, by_name
 from xlac_sdk.programs.sizes import solve as solved
 from xlac_sdk.source import XlacError
 
-# limits on compiling (seconds, memory) and on calls (time-out, stop), which would hit a second
-# attempt too
+# of compiling (seconds, memory) and of calls (time-out, stop): they hold for a second attempt too
 USER_LIMITS = frozenset({"XL4031", "XL4032", "XL4041", "XL4042"})
 
 
 def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """The value of every symbol, solved from the shapes of the named inputs.
+    """The value of every symbol that the shapes of the named inputs determine.
 
     Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is
     violated.
@@ -41,13 +40,13 @@ def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict
 
 class Specializing:
     """A model with open sizes: compiled for each set of sizes, and of values that decide sizes,
-    when first called with it. Its programs share its state, except state with open sizes.
+    when it first meets it. Its programs share its state, except what has open sizes itself.
 
-    Called like `Compiled`. At most `programs.PROGRAMS` are kept. With `grows`, a size that comes
-    with a second value stays open in the next program (see `growing.py`). `compile_for` takes sizes
-    by symbol (symbols for those that stay open), and by input the values that decide sizes or, for
-    sequences and optionals, the types of their parts; it raises Undecided when it needs the values
-    of more inputs.
+    Called like `Compiled`. At most `programs.PROGRAMS` are kept. Where it `grows`, a size that
+    comes with a second value stays open in the next program: `growing.py` says how far.
+    `compile_for` takes sizes by symbol (those that stay open are symbols), and by input the values
+    that decide sizes or, for sequences and optionals, the types of their parts; it raises Undecided
+    when it needs the values of more inputs.
     """
 
     def __init__(
@@ -59,14 +58,14 @@ class Specializing:
     ) -> None:
         self.interface, self.grows = interface, grows
         self.compile_for = compile_for
-        self._growth: Programs[Growth] = Programs()  # by the key of everything but sizes
+        self._growth: Programs[Growth] = Programs()  # by what else a program is made for
         self._programs: Programs[Compiled] = Programs()
         self._state = SharedState()
         self._lock = Lock()
         self._deciding = frozenset(interface.values)
         self._parameters = Parameters(interface.inputs)
         self._types = {param(node).name: node.type for node in interface.params}
-        # signature of a positional call -> the key of its program
+        # of calls by position -> the key of their program
         self._shapes: dict[tuple[tuple[int, ...], ...], Hashable] = {}
 
     def __repr__(self) -> str:
@@ -113,9 +112,7 @@ class Specializing:
         return self._turn(program, partial(program, **given))
 
     def _turn(self, program: Compiled, call: Callable[[], Any]) -> Any:
-        """A call of a program, which first gets the state that the last call of any program
-        left.
-        """
+        """A call of a program, which has the state that the last call of any left."""
         if not program.program.state_bytes:
             return call()
         with self._state.of(program):
@@ -124,14 +121,14 @@ class Specializing:
     def _note(
         self, shapes: tuple[tuple[int, ...], ...] | None, key: Hashable, program: Compiled
     ) -> None:
-        """Remembers the program for NumPy arrays of these shapes."""
+        """Keeps which program NumPy's arrays of some shapes are for."""
         if shapes is not None and program.inputs == self.inputs:
             if len(self._shapes) >= PROGRAMS:
                 self._shapes.clear()
             self._shapes[shapes] = key
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
-        """Calls `Compiled.run` of the program for these inputs."""
+        """`Compiled.run` of the program for these inputs."""
         shapes = None
         if type(inputs) is dict and len(inputs) == len(self.inputs):
             arrays: list[Any] = [inputs.get(name) for name in self.inputs]
@@ -146,15 +143,17 @@ class Specializing:
         self._turn(program, partial(program.run, given, out))
 
     def reset(self) -> None:
-        """Sets the model's state to zero."""
+        """Sets the model's state to zero, where it began."""
         self._state.reset(self._programs.kept())
 
     def specialize(self, inputs: Mapping[str, Any]) -> Compiled:
-        """The program for these arrays' shapes and deciding values, compiled on first use."""
+        """The program for the shapes, and the deciding values, of these arrays, compiled if it is
+        not there yet.
+        """
         return self._prepared(by_name(self._parameters, (), inputs))[1]
 
     def _prepared(self, inputs: Mapping[str, Any]) -> tuple[Hashable, Compiled, dict[str, Any]]:
-        """The program for these inputs, its key, and the inputs that it takes."""
+        """The program for these inputs, with its key, and those that it takes."""
         forms = {name: form_of(name, inputs[name]) for name in self.interface.formed}
         given = parts({name: self._array(name, value) for name, value in inputs.items()}, forms)
         sizes = solve(
@@ -180,7 +179,7 @@ class Specializing:
     def _for(
         self, sizes: Mapping[str, int], others: Hashable, values: Mapping[str, Any]
     ) -> tuple[Hashable, Compiled]:
-        """The program for some sizes and other keys, with its complete key."""
+        """The program for some sizes, and what else it is made for, with its key."""
         growth = self._growth.get(others, lambda: Growth(self._symbols())) if self.grows else None
         chosen = growth.choose(sizes) if growth is not None else None
         if growth is not None and chosen is not None:
@@ -189,8 +188,7 @@ class Specializing:
                 program = self._programs.get(key, lambda: self.compile_for(wanted, values))
             except Undecided:
                 raise
-            # open sizes are not supported; a limit of the user's is raised
-            except XlacError as error:
+            except XlacError as error:  # not for open sizes, unless a limit of the user's ended it
                 if any(one.code in USER_LIMITS for one in error.diagnostics):
                     raise
             else:
@@ -201,7 +199,7 @@ class Specializing:
         return own, self._programs.get(own, lambda: self.compile_for(sizes, values))
 
     def _learn(self, names: Iterable[str]) -> None:
-        """Records that these inputs' values decide sizes too. Thread-safe."""
+        """These inputs decide sizes too, whatever other threads learn meanwhile."""
         with self._lock:
             self._deciding |= frozenset(names)
 
@@ -209,8 +207,8 @@ class Specializing:
         return {s for type in self._types.values() for dim in type.shape for s in symbols(dim)}
 
     def _array(self, name: str, value: Any) -> Any:
-        """An input as an array that matches the known type; one on a device is passed on for the
-        program to check.
+        """An input as an array that fits what is known of it; one on a device as it is, for the
+        program to look at.
         """
         if name in self.interface.formed:
             return value
@@ -225,13 +223,13 @@ class Specializing:
 
 
 def admits(program: Compiled, name: str, value: int) -> bool:
-    """Whether a size is open in a program and may have this value."""
+    """Whether a size is open in a program, and may have a value."""
     symbol = next((s for s in program.program.sizes if s.name == name), None)
     return symbol is not None and symbol.min <= value <= symbol.max
 
 
 def form_of(name: str, value: Any) -> Any:
-    """The types of the parts of a sequence or optional: a type, None, or a list of such."""
+    """The types of the parts of a sequence or an optional: a type, None, or a list of such."""
     if isinstance(value, list | tuple):
         return [form_of(name, part) for part in value]
     if value is None:
@@ -264,12 +262,12 @@ def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]
 
 
 def frozen(value: Any) -> Hashable:
-    """Nested lists of types as a hashable key."""
+    """Forms as a key."""
     if isinstance(value, dict):
         return tuple(sorted((name, frozen(form)) for name, form in value.items()))
     return tuple(frozen(v) for v in value) if isinstance(value, list) else str(value)
 
 
 def signature(array: Array) -> Hashable:
-    """The values of an array as a hashable key."""
+    """An array's value as a key."""
     return str(array.dtype), array.shape, array.tobytes()

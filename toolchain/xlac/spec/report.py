@@ -1,4 +1,6 @@
-"""Collects mistakes in a spec, with suggestions, so that all are reported at once."""
+"""Collecting what is wrong with a spec, with suggestions, so that everything is reported at
+once.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from xlac_sdk.support.choices import similar
 
 
 class Fault(Exception):
-    """A mistake that prevents the elaboration of a value; elaboration continues with other
-    entries.
+    """One mistake, found where the rest of the value cannot be made; the entry's neighbours go
+    on.
     """
 
     def __init__(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
@@ -22,7 +24,7 @@ class Fault(Exception):
 
 
 class Poisoned(Exception):
-    """A value depends on one whose mistake was already reported."""
+    """A value depends on one that was already reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,49 +35,49 @@ class Place:
     path: Path_ = ()
 
     def at(self, *keys: str | int) -> Place:
-        """The place of a value inside this one."""
+        """A place below this one."""
         return Place(self.source, self.path + keys)
 
     @property
     def span(self) -> Span:
-        """The span of the value."""
+        """Where the value stands."""
         return self.source.span(self.path)
 
     @property
     def key(self) -> Span:
-        """The place of the key instead of the value."""
+        """The key rather than the value."""
         return self.source.key_span(self.path)
 
     def inside(self, offset: int, width: int) -> Span:
-        """Characters within the text at this place."""
+        """Characters of the text at this place."""
         return self.source.span(self.path, offset, width)
 
 
 @dataclass
 class Report:
-    """Diagnostics in the order found; duplicates are dropped."""
+    """Diagnostics in the order found; the same one twice is kept once."""
 
-    diagnostics: dict[Diagnostic, None] = field(default_factory=dict)
+    found: dict[Diagnostic, None] = field(default_factory=dict)
     # section and name of entries that could not be read
     broken: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
-        """Adds a mistake, unless it was reported before."""
-        self.diagnostics[Diagnostic(code, message, span, hint)] = None
+        """Notes a mistake, once however often it is found."""
+        self.found[Diagnostic(code, message, span, hint)] = None
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Adds diagnostics."""
-        self.diagnostics.update(dict.fromkeys(diagnostics))
+        """Notes mistakes."""
+        self.found.update(dict.fromkeys(diagnostics))
 
     def fault(self, fault: Fault) -> None:
-        """Adds the diagnostic of a Fault."""
-        self.diagnostics[fault.diagnostic] = None
+        """Notes the mistake of a Fault."""
+        self.found[fault.diagnostic] = None
 
     def finish(self) -> None:
         """Raises SourceError if anything was found, sorted by place."""
-        if self.diagnostics:
+        if self.found:
             order = sorted(
-                self.diagnostics,
+                self.found,
                 key=lambda d: (
                     (d.span is None, str(d.span.file), d.span.line, d.span.column)
                     if d.span
@@ -86,8 +88,8 @@ class Report:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name: the known word that it is a synonym or a misspelling of, or all
-    known words when they are few.
+    """A hint that names the known word that `name` means elsewhere or is a slip of, or lists them
+    when they are few.
     """
     words = [k for k in known if k]
     plain = name.lower().replace("-", "_")

@@ -1,4 +1,4 @@
-"""Pauses the garbage collector during a compile."""
+"""Garbage collection, put off while a compile makes what it keeps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """No collection of cycles inside the block; one at its end.
+    """No search for cycles inside the block; what a block makes is then searched once.
 
-    A compile keeps nearly all objects that it creates, and each collection visits all of them
-    again: with 20,000 nodes that is a third of the time, and the only part that grows faster than
-    the model.
+    A compile keeps nearly all that it makes, and each search looks at all of it again: with 20,000
+    nodes that is a third of the time, and the only part that grows faster than the model.
     """
     collecting = gc.isenabled()
     gc.disable()

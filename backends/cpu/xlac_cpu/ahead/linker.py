@@ -222,8 +222,8 @@ def tool_of(machine: Machine) -> Linker:
             Diagnostic("XL5011", problem, hint="--emit o,h or a,h: your own linker takes those")
         )
     for name in names:
-        path = shutil.which(name)
-        if path:
+        found = shutil.which(name)
+        if found:
             return Linker(machine, name)
     problem = (
         f"linking for {machine.triple} needs a linker, and none of {', '.join(names)} is on the "
@@ -244,8 +244,8 @@ def candidates(machine: Machine) -> tuple[str, ...]:
 
 def named(machine: Machine, tool: str) -> list[str]:
     """The GNU tool for a machine: with its prefix, and also without if it is this machine's."""
-    cross = [prefix + tool for pattern, prefix in GNU if re.match(pattern, machine.triple)][:1]
-    return [*cross, tool] if machine.arch == host().arch else cross
+    found = [prefix + tool for pattern, prefix in GNU if re.match(pattern, machine.triple)][:1]
+    return [*found, tool] if machine.arch == host().arch else found
 
 
 def multilib(machine: Machine) -> list[str]:

@@ -31,30 +31,30 @@ def places(program: Program) -> Places:
     """Each slot's base (`io`, `fixed` or `arena`) and an index into a table, or an
     offset in bytes.
     """
-    places: dict[Slot, tuple[str, int]] = {}
+    found: dict[Slot, tuple[str, int]] = {}
     for i, slot in enumerate((*program.inputs, *program.outputs)):
-        places.setdefault(slot, ("io", i))
+        found.setdefault(slot, ("io", i))
     for i, slot in enumerate((*fixed(program), *states(program))):
-        places[slot] = ("fixed", i)
+        found[slot] = ("fixed", i)
     for slot in program.slots:
         if slot.role is Role.TEMPORARY:
-            places[slot] = ("arena", slot.offset)
-    return places
+            found[slot] = ("arena", slot.offset)
+    return found
 
 
 def places_ahead(program: Program, constants: Mapping[Slot, int], arena: int) -> Places:
     """The same for code compiled ahead of time: constants are in one `block`, the caller's memory
     has the state and, from the byte `arena` on, the arena.
     """
-    ahead = dict(places(program))
+    found = dict(places(program))
     for slot, at in constants.items():
-        ahead[slot] = ("block", at)
+        found[slot] = ("block", at)
     for slot in program.slots:
         if slot.role is Role.TEMPORARY:
-            ahead[slot] = ("arena", arena + slot.offset)
+            found[slot] = ("arena", arena + slot.offset)
         elif slot.role is Role.STATE:
-            ahead[slot] = ("arena", slot.offset)
-    return ahead
+            found[slot] = ("arena", slot.offset)
+    return found
 
 
 def alignments(program: Program) -> dict[Kernel, tuple[int, ...]]:

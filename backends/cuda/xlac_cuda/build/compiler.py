@@ -46,7 +46,7 @@ def compiled(text: str, name: str = "program.cu") -> DeviceCode:
     Raises UnsupportedError if there is no compiler, or none that supports the architecture.
     """
     flags = (f"-arch={arch_in(text)}", *FLAGS)
-    library = nvrtc.installed()
+    library = nvrtc.found()
     if library is not None:
         try:
             made = library.compile(text, name, (*flags, "--ptxas-options=-v"))
@@ -119,8 +119,8 @@ def _kernel_at(text: str, line: int) -> str:
     """` in kernel NAME (and the comment above it)`"""
     lines = text.splitlines()[:line]
     for at in range(len(lines) - 1, -1, -1):
-        match = KERNEL.match(lines[at])
-        if match:
+        found = KERNEL.match(lines[at])
+        if found:
             start = at
             while start and not lines[start].startswith("/* ") and lines[start]:
                 start -= 1
@@ -129,5 +129,5 @@ def _kernel_at(text: str, line: int) -> str:
                 .removeprefix("/* ")
                 .removesuffix(" */")
             )
-            return f" in {match[1]}" + (f" ({about})" if about else "")
+            return f" in {found[1]}" + (f" ({about})" if about else "")
     return ""

@@ -156,12 +156,10 @@ class Gpu:
         of `nbytes`.
         """
         text = ctypes.c_char_p(name.encode())
-        function = self.driver.made(
-            "cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p)
-        )
+        found = self.driver.made("cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p))
         if dynamic > USUAL_SHARED:
-            self.driver("cuFuncSetAttribute", function, DYNAMIC_SHARED, dynamic)
-        return function
+            self.driver("cuFuncSetAttribute", found, DYNAMIC_SHARED, dynamic)
+        return found
 
     def launch(
         self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int

@@ -152,10 +152,10 @@ class DeviceOutputs:
 
 def _taken(kept: list[T], left: int = 0) -> list[T]:
     """Pops items from a list until only `left` remain."""
-    taken: list[T] = []
+    found: list[T] = []
     while len(kept) > left:
         try:
-            taken.append(kept.pop())
+            found.append(kept.pop())
         except IndexError:  # another thread was faster
             break
-    return taken
+    return found

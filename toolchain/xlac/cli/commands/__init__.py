@@ -1,1 +1,1 @@
-"""The commands, one per module, imported when used."""
+"""The commands, a file each, imported when asked for."""

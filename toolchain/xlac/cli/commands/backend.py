@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from xlac.cli.backend_test import test
-from xlac.cli.backend_tune import tune
 
 if TYPE_CHECKING:
     from xlac_sdk.target import Target
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.group(name="backend")
 def command() -> None:
-    """List, describe, create, test and tune backends."""
+    """List, describe, create and test backends."""
 
 
 @command.command("list")
@@ -46,7 +45,7 @@ def list_() -> None:
                 escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}"
             )
             continue
-        except Exception as error:  # plug-ins may raise anything
+        except Exception as error:  # a plug-in may do anything; listing it must not
             table.add_row(
                 escape(name),
                 "",
@@ -83,13 +82,12 @@ def info(name: str, arch: str) -> None:
     from rich.table import Table
 
     from xlac.cli.commands.doctor import described
-    from xlac.support.tuned_facts import tuned_facts
     from xlac_sdk.host.registry import find
     from xlac_sdk.kernel_ir.primitives import Primitive
     from xlac_sdk.target import Request
 
     backend = find(name)
-    target = backend.target(Request(arch=arch, tuned=tuned_facts()))
+    target = backend.target(Request(arch=arch))
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -127,7 +125,7 @@ def info(name: str, arch: str) -> None:
 
 
 def _facts(target: Target) -> str:
-    """The hardware facts of a target beside its caches, and which of them were measured."""
+    """The facts of a target's hardware beside its caches, and which of them were measured."""
     now, before = target.hardware.to_json(), target.shipped.hardware.to_json()
     words = [
         f"{name} {value}{'' if value == before[name] else ' (measured)'}"
@@ -162,4 +160,3 @@ def new(name: str, parent: Path) -> None:
 
 
 command.add_command(test)
-command.add_command(tune)

@@ -1,4 +1,4 @@
-"""`xlac cache`: the cache of earlier compilations on disk."""
+"""`xlac cache`: what is kept on disk of earlier compilations."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def command(stage: str, **options: Any) -> None:
     assembly, or what each kernel takes of a GPU.
     """
     from xlac.cli.models import open_model
-    from xlac.debug import report
+    from xlac.debug import decisions
     from xlac.driver import lower
     from xlac.ir.text import show
     from xlac_sdk.host.registry import find
@@ -71,13 +71,13 @@ def command(stage: str, **options: Any) -> None:
     )
     match stage:
         case "fused":
-            click.echo(report.fused(lowered))
+            click.echo(decisions.fused(lowered))
         case "schedules":
-            click.echo(report.schedules(lowered), nl=False)
+            click.echo(decisions.schedules(lowered), nl=False)
         case "kernels":
-            click.echo(report.kernels(lowered.program))
+            click.echo(decisions.kernels(lowered.program))
         case "memory":
-            click.echo(report.memory(lowered.program))
+            click.echo(decisions.memory(lowered.program))
         case "source":
             for name, text in backend.emit(lowered.program, facts).items():
                 click.echo(f"==> {name} <==")

@@ -1,1 +1,1 @@
-"""Error bounds of results: the documented bounds of operations, propagated through a graph."""
+"""How far results may be from exact arithmetic: the promised bounds, followed through a graph."""

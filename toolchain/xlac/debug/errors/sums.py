@@ -1,4 +1,4 @@
-"""Errors of sums and of sums of products: those of the terms, and those of adding them."""
+"""Errors of sums and of sums of products: those of the terms, and the bound of adding them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Inputs = Sequence[Approximation]
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The conditions that decide which bounds hold: the device ("cpu" or "gpu"), tensor cores, and
-    `precision: fast`.
+    """Which of the promised bounds hold: on a device ("cpu" or "gpu"), and with `precision:
+    fast`.
     """
 
     device: str = "cpu"
@@ -38,38 +38,35 @@ class Promise:
     fast: bool = False
 
     def roundings(self, mnemonic: str) -> float:
-        """The error bound of an operation's sum, as a multiple of u times the sum of the terms'
-        magnitudes.
-        """
+        """Of a sum that an operation makes, as a multiple of u times the terms' magnitudes."""
         return SUMS[SUM_OF[mnemonic]].of(self.device, self.tensor_cores)
 
 
 def magnitudes(inputs: Inputs) -> list[Array]:
-    """The largest magnitudes of operands, in float64; 0 where that is not finite."""
-    sizes = []
+    """The most that operands may be in magnitude, in float64; 0 where that is not finite."""
+    found = []
     for x in inputs:
         size = np.abs(x.value.astype(np.float64)) + x.bound
-        sizes.append(np.where(np.isfinite(size), size, 0.0))
-    return sizes
+        found.append(np.where(np.isfinite(size), size, 0.0))
+    return found
 
 
 def underflow(node: Node) -> float:
-    """The absolute error of a sum's products by underflow."""
+    """What the products of a sum lose that are denormal, or too small for that."""
     return _terms(node) * 2.0 ** LEAST_EXPONENT[node.type.dtype.compute]
 
 
 def overflowing(error: Array, total: Array, dtype: DType) -> Array:
-    """The error of a sum with terms of total magnitude `total`: NaN (any result) where some order
-    of adding them overflows.
+    """The error of a sum whose terms are `total` in magnitude: where some order of adding them
+    overflows, the result may be either infinity, or NaN.
     """
     return np.where(total > GREATEST[dtype.compute], np.nan, error)
 
 
 def factor(node: Node, promise: Promise, terms: Callable[[], float]) -> float:
-    """The error bound of a sum, as a multiple of the terms' magnitudes.
+    """The bound of adding some terms, as a multiple of their magnitudes.
 
-    With `fast` the order of sums is free; in f64 the reference has rounding errors too, one per
-    term.
+    With `fast` sums may be in any order; in f64 the exact value has roundings too, one for each.
     """
     dtype = node.type.dtype
     roundings = promise.roundings(node.op.mnemonic)
@@ -81,7 +78,7 @@ def factor(node: Node, promise: Promise, terms: Callable[[], float]) -> float:
 
 
 def added(node: Node, inputs: Inputs, promise: Promise, at: Sequence[int]) -> Array | None:
-    """The error of a sum over elements of the operands `at`; other operands are indices."""
+    """Of a sum of elements of the operands `at`; the others are indices."""
     op = node.op
 
     def applied(arrays: Sequence[Array]) -> Array:
@@ -99,14 +96,14 @@ def added(node: Node, inputs: Inputs, promise: Promise, at: Sequence[int]) -> Ar
     if not node.type.dtype.is_float:
         return None if exact(summed) else applied([i.bound for i in summed])
     total = applied(magnitudes(summed))
-    error = factor(node, promise, terms) * total
+    found = factor(node, promise, terms) * total
     if not exact(summed):
-        error = error + applied([i.bound for i in summed])
-    return overflowing(error, total, node.type.dtype)
+        found = found + applied([i.bound for i in summed])
+    return overflowing(found, total, node.type.dtype)
 
 
 def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
-    """The error of a contraction or a convolution."""
+    """Of a contraction or a convolution."""
     a, b = inputs
     if not node.type.dtype.is_float:
         return None if exact(inputs) else np.full(static(node.type.shape), np.inf)
@@ -118,14 +115,14 @@ def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
             return np.asarray(op.evaluate(left, right), np.float64)
 
     total = applied(*sizes)
-    error = factor(node, promise, lambda: _terms(node)) * total + underflow(node)
+    found = factor(node, promise, lambda: _terms(node)) * total + underflow(node)
     if a.error is not None:
-        error = error + applied(a.error, sizes[1])
+        found = found + applied(a.error, sizes[1])
     if b.error is not None:
-        error = error + applied(magnitudes([Approximation(a.value)])[0], b.error)
-    if isinstance(node.op, Conv) and error.size and _fewer_products(node.op, node):
-        error = np.maximum(error, _winograd(node.op, sizes, promise))
-    return overflowing(error, total, node.type.dtype)
+        found = found + applied(magnitudes([Approximation(a.value)])[0], b.error)
+    if isinstance(node.op, Conv) and found.size and _fewer_products(node.op, node):
+        found = np.maximum(found, _winograd(node.op, sizes, promise))
+    return overflowing(found, total, node.type.dtype)
 
 
 def _in_float64(op: Op) -> Op:
@@ -134,7 +131,7 @@ def _in_float64(op: Op) -> Op:
 
 
 def _terms(node: Node) -> float:
-    """The most products that each result adds."""
+    """How many products each result adds, at most."""
     lhs, rhs = (static(i.type.shape) for i in node.inputs)
     if isinstance(node.op, Conv):
         sizes = dict(zip(node.op.layout[1], rhs, strict=True))
@@ -142,11 +139,11 @@ def _terms(node: Node) -> float:
     return float(prod(lhs[axis] for axis in attributes(node.op)["contract_lhs"]))
 
 
-# ---- Winograd convolutions -----------------------------------------------------------------------
+# ---- convolutions by fewer products --------------------------------------------------------------
 
 
 def _fewer_products(op: Conv, node: Node) -> bool:
-    """Whether docs/SPEC.md permits Winograd's algorithm: 3 by 3, stride 1, f32."""
+    """Whether the chapter lets Winograd's algorithm compute it: 3 by 3, stride 1, f32."""
     taps = dict(zip(op.layout[1], node.inputs[1].type.shape, strict=True))
     ones = (*op.strides, *op.lhs_dilation, *op.rhs_dilation)
     return (
@@ -159,11 +156,11 @@ def _fewer_products(op: Conv, node: Node) -> bool:
 
 
 def _winograd(op: Conv, sizes: Sequence[Array], promise: Promise) -> Array:
-    """128 (C + 12) M W u, with M the largest pixel under the window over all channels."""
+    """128 (C + 12) M W u, M the largest pixel under the window, over all channels."""
     x = sizes[0].transpose([op.layout[0].index(k) for k in "NC" + op.spatial])
     kernel = sizes[1].transpose([op.layout[1].index(k) for k in "OI" + op.spatial])
     channels = x.shape[1]
-    wide = 2 if promise.fast else 0  # a tile's pixels extend beyond the window
+    wide = 2 if promise.fast else 0  # a tile's pixels reach beyond the window
     pads = [(low + wide, high + wide) for low, high in zip(op.low, op.high, strict=True)]
     edges = [(max(a, 0), max(b, 0)) for a, b in pads]
     pixels = np.pad(x.max(axis=1, initial=0.0), [(0, 0), *edges])
@@ -178,7 +175,7 @@ def _winograd(op: Conv, sizes: Sequence[Array], promise: Promise) -> Array:
     scale = WINOGRAD * (channels + WINOGRAD_CHANNELS) * unit_roundoff(DType.F32)
     if promise.fast:
         scale = max(scale, FAST_WINOGRAD)
-    error = scale * largest[:, None] * weights[None, :, None, None]
+    found = scale * largest[:, None] * weights[None, :, None, None]
     order = "NC" + op.spatial
-    laid: Array = error.transpose([order.index(k) for k in op.layout[2]])
+    laid: Array = found.transpose([order.index(k) for k in op.layout[2]])
     return laid

@@ -1,1 +1,1 @@
-"""`xlac verify`: checks that a compiled program computes what its model defines, node by node."""
+"""`xlac verify`: whether a compiled program computes what its model means, node by node."""

@@ -1,4 +1,4 @@
-"""Exports a model as StableHLO text: one function, with weights as constants and known sizes."""
+"""A model as StableHLO text: one function, its weights as constants, sizes known."""
 
 from xlac.exporters.stablehlo.module import text, write
 

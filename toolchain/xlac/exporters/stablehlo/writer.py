@@ -1,5 +1,5 @@
-"""Writes operations of a StableHLO function: values, types, regions, and errors for what it cannot
-express.
+"""Operations of a StableHLO function as they are written: values, types, regions, and what cannot
+be said.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ class SsaValue:
 Rule = Callable[..., "SsaValue | Sequence[SsaValue]"]
 RULES: dict[str, Rule] = {}
 REFUSED: dict[str, str] = {}
-"""Operations that cannot be written, each with the reason. All others have a rule or an
-expansion.
-"""
+"""Operations that cannot be written, and why. Every other one has a rule or an expansion."""
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
-    """Registers a rule for operations: a function of the writer, the node and the values of its
+    """Says how operations are written: a function of the writer, the node and the values of its
     operands.
     """
 
@@ -63,7 +61,7 @@ class StableHloWriter:
         self._taken: set[str] = set()
 
     def fresh(self, wanted: str) -> str:
-        """An unused name, as close to the wanted one as possible."""
+        """A name that no value has yet, as near to the wanted one as can be."""
         wanted = clean(wanted or "v")
         name, number = wanted, 1
         while name in self._taken:
@@ -86,7 +84,7 @@ class StableHloWriter:
         attributes: str = "",
         regions: Sequence[list[Any]] = (),
     ) -> list[SsaValue]:
-        """Writes an operation in MLIR's generic form, which every parser supports."""
+        """Writes an operation in MLIR's generic form, which every reader has."""
         made = self.fresh(self.hint or name)
         mark = f"{made}:{len(types)}" if len(types) > 1 else made
         given = f" <{{{attributes}}}>" if attributes else ""
@@ -124,7 +122,7 @@ class StableHloWriter:
         return SsaValue(name, type)
 
     def weight(self, node: Node) -> SsaValue:
-        """A learned tensor, whose text is made when it is written."""
+        """A learned tensor, whose text is made when it is written out."""
         name, label, indent = param(node).name, self.fresh(node.name), self.indent
         self.lines.append(
             lambda: (
@@ -149,9 +147,7 @@ class StableHloWriter:
             self.lines, self.indent = before, self.indent[:-2]
 
     def region(self, types: Sequence[Type], fill: Callable[..., Sequence[SsaValue]]) -> list[Any]:
-        """The lines of a region: its arguments, the operations that `fill` writes, and its
-        results.
-        """
+        """The lines of a region: its arguments, what `fill` writes for them, and its results."""
         with self._inside() as lines:
             given = [SsaValue(self.fresh("arg"), t) for t in types]
             if given:
@@ -168,7 +164,7 @@ class StableHloWriter:
     # ---- graphs ------------------------------------------------------------------------------
 
     def inline(self, graph: Graph, given: Sequence[SsaValue]) -> list[SsaValue]:
-        """The results of a graph, inlined with given values of inputs."""
+        """The results of a graph whose inputs have values."""
         values: dict[Node, Any] = dict(zip(graph.inputs, given, strict=True))
         for node in graph.nodes():
             if node not in values:
@@ -176,7 +172,7 @@ class StableHloWriter:
         return [values[n] for n in graph.outputs.values()]
 
     def made(self, root: Node, given: dict[Node, SsaValue]) -> SsaValue:
-        """The value of nodes that are built from others with known values."""
+        """The value of nodes that were built from others whose values are known."""
         values: dict[Node, Any] = dict(given)
         for node in walk((root,), given):
             values[node] = self.node(node, values)

@@ -1,4 +1,4 @@
-"""The operations that the ONNX importer can make."""
+"""The operations that the ONNX importer makes, of all that there are."""
 
 from __future__ import annotations
 

@@ -72,19 +72,19 @@ _dropped: ContextVar[list[str] | None] = ContextVar("dropped", default=None)
 
 @contextmanager
 def dropping() -> Iterator[list[str]]:
-    """In the block, calls of Python functions without results are dropped on import; the list gets
-    a line for each.
+    """Calls of Python functions without results are left out of what is imported in the block; the
+    list has a line for each.
     """
-    dropped: list[str] = []
-    token = _dropped.set(dropped)
+    found: list[str] = []
+    token = _dropped.set(found)
     try:
-        yield dropped
+        yield found
     finally:
         _dropped.reset(token)
 
 
 def python_callback(site: OperationSite) -> Built:
-    """A call of a Python function: dropped where that is permitted and it has no results."""
+    """A call of a Python function: left out where that is permitted and it has no results."""
     dropped = _dropped.get()
     if any(isinstance(type, TensorType) for type in site.op.types):
         site.fail(

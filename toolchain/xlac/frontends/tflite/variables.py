@@ -1,4 +1,6 @@
-"""Variables of a TensorFlow Lite model, which persist between calls as state of the program."""
+"""Variables of a TensorFlow Lite model, which keep their values from one call to the next: state of
+the program.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,23 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
-BEGUN = "initialized"  # state: whether a call has written the variables
+BEGUN = "initialized"  # state: whether a call has written the others
 
 
 @dataclass(slots=True)
 class Variable:
-    """The parameter with a variable's value at the start of a call, and its current value."""
+    """The parameter that holds a variable when a call begins, and its value now."""
 
     param: Node
     now: Node
 
 
 class StateVariables:
-    """The variables used by a model so far, by name."""
+    """The variables that a model has touched so far, by name."""
 
     def __init__(self) -> None:
         self.all: dict[str, Variable] = {}
-        self.initial: dict[str, Node] = {}  # values written by CALL_ONCE
+        self.initial: dict[str, Node] = {}  # what CALL_ONCE writes
         self._begun: Node | None = None
 
     @property
@@ -36,16 +38,18 @@ class StateVariables:
         return [*(variable.param for variable in self.all.values()), *begun]
 
     def read(self, name: str, type: Type) -> Node:
-        """The value of a variable; before the first call its initial value, by default zeros."""
+        """The value of a variable; before the first call its initial value, zeros if it has
+        none.
+        """
         if name not in self.all:
             self._declare(name, type)
-        node = self.all[name].now
-        if node.type != type:
-            raise ShapeError(f"variable '{name}' is {node.type}, and is read as {type}")
-        return node
+        found = self.all[name].now
+        if found.type != type:
+            raise ShapeError(f"variable '{name}' is {found.type}, and is read as {type}")
+        return found
 
     def write(self, name: str, value: Node) -> None:
-        """Assigns a new value to a variable, of its type."""
+        """Gives a variable another value, of its type."""
         if name not in self.all:
             self._declare(name, value.type)
         known = self.all[name]
@@ -76,7 +80,7 @@ class StateVariables:
         """For each parameter the name of the output with its next value, which is added to
         `outputs`.
         """
-        state = {}
+        found = {}
         following = {name: variable.now for name, variable in self.all.items()}
         if self._begun is not None:
             following[BEGUN] = build.constant(True)
@@ -85,5 +89,5 @@ class StateVariables:
             while result in outputs:
                 result += "'"
             outputs[result] = value
-            state[name] = result
-        return state
+            found[name] = result
+        return found

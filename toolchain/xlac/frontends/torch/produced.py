@@ -1,4 +1,4 @@
-"""The operations that the PyTorch importer can make."""
+"""The operations that the PyTorch importer makes, of all that there are."""
 
 from __future__ import annotations
 

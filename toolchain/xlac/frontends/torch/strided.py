@@ -1,6 +1,4 @@
-"""Arguments of `as_strided` and similar operations, which address memory; values have none here, so
-they are rewritten.
-"""
+"""Arguments of `as_strided` and its kin, which address memory: here there are only values."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""Registered operations: a spec's operations, called by name from Python, PyTorch, JAX and imported
-models.
-"""
+"""Operations of a spec that are called by name: from Python, PyTorch, JAX and imported models."""

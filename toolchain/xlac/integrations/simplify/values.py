@@ -1,5 +1,5 @@
-"""What the optimizer knows of the values of an ONNX graph: which are constant, and which are
-equal.
+"""What the optimizer finds out about the values of an ONNX graph: which are constant, and which are
+the same.
 """
 
 from __future__ import annotations
@@ -23,29 +23,28 @@ from xlac_sdk.source import LimitError
 from xlac_sdk.target import Target
 
 PASSES = "simplify,expand,inline,simplify,cse,fold,simplify,cse"
-"""Passes that fold constants and merge equal values, independently of any target."""
+"""What decides which values are constant and which are the same: passes that no machine decides."""
 
 QUANTIZING = ("DequantizeLinear", "DequantizeBFP", "GatherBlockQuantized", "MatMulNBits")
-"""Operators that expand compact constants; values that depend on them are not folded."""
+"""Operators that keep constants small: what depends on them is not computed ahead."""
 
-MOST = 1 << 28  # bytes of a folded value, intermediate values included
+MOST = 1 << 28  # bytes of a value that is computed ahead, as a step of others too
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFacts:
-    """The values of a graph by name, as nodes of the optimized graph. Values that are not plain
-    tensors, or random, are absent.
+    """The values of a graph by name, as the optimizer left them. Those that are no plain tensors,
+    or random, are not among them.
     """
 
     nodes: Mapping[str, Node]
     weights: Weights
-    kept: frozenset[str] = frozenset()  # names of values that are not folded
-    # nodes that depend on constants alone, with the bytes of these
-    sources: Mapping[Node, int] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()  # names of values that are not computed ahead
+    sources: Mapping[Node, int] = field(default_factory=dict)  # nodes that constants decide
 
     def source(self, name: str) -> int | None:
-        """Bytes of the constants that a value is computed from; None where it depends on anything
-        else, or must not be folded.
+        """Bytes of the constants that a value is made from; None where it depends on more than
+        constants, or must not be computed ahead.
         """
         node = self.nodes.get(name)
         return None if node is None or name in self.kept else self.sources.get(node)
@@ -86,7 +85,7 @@ def analysed(proto: Any, imported: Imported) -> ValueFacts:
 
 
 def _sources(graph: Graph) -> dict[Node, int]:
-    """The nodes that depend on constants alone, each with the bytes of these constants."""
+    """For every node that constants decide, how many bytes they are."""
     nbytes: dict[Node, int] = {}
     for node in graph.nodes():
         op = node.op
@@ -105,7 +104,9 @@ def _sources(graph: Graph) -> dict[Node, int]:
 
 
 def _marked(proto: Any, known: Callable[[str], Any]) -> tuple[set[str], set[str]]:
-    """The names of values that depend on random numbers, and of those that are not folded."""
+    """The names of values that depend on random numbers, and of those that are not computed
+    ahead.
+    """
     random: set[str] = set()
     kept: set[str] = set()
     randomness = RandomNodes(proto.functions)

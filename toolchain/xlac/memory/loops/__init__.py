@@ -1,1 +1,1 @@
-"""Merges loops with small bodies into one kernel each."""
+"""Loops of small bodies, each made one kernel."""

@@ -1,4 +1,4 @@
-"""Linear systems with factored matrices."""
+"""Linear systems whose matrices are factored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalizations without learned tensors: across neighbouring channels, and of vectors."""
+"""Normalization by sizes, with nothing learned: of neighbouring channels, and of a vector."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Discrete Fourier and cosine transforms."""
+"""Operations that combine elements: reductions, products, order and statistics."""

@@ -1,3 +1,1 @@
-"""Recognizes attention written as simpler operations, and replaces it by the operation
-`attention`.
-"""
+"""Recognizes attention that was written by hand, and makes the operation of it."""

@@ -1,1 +1,1 @@
-"""Checked programs: adds nodes that detect faulty values."""
+"""Checked programs: nodes that find what a value should not be."""

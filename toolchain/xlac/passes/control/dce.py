@@ -1,6 +1,6 @@
-"""Removes unused results, carried values and operands of branches and loops.
+"""Removes results, carried values and operands of branches and loops that nothing needs.
 
-Other dead nodes need no pass: a graph consists of what its outputs reach.
+Other dead nodes need no pass: a graph is what its outputs reach.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from xlac.passes.rewrite.trace import Trace
 
 @register("dce")
 class DcePass(Pass):
-    """Removes unused results, carried values and operands of branches and loops."""
+    """Removes results, carried values and operands of branches and loops that nothing needs."""
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Cleaner(g, trace).run())
 
 
 class Cleaner:
-    """Rewrites one graph that has a control operation."""
+    """One walk over a graph with a control operation in it."""
 
     def __init__(self, graph: Graph, trace: Trace) -> None:
         self.graph, self.trace = graph, trace
         self.needed: dict[Node, set[int]] = {}  # results that are picked
-        # of a rewritten node: the new number of each result
-        self.places: dict[Node, dict[int, int]] = {}
+        self.places: dict[Node, dict[int, int]] = {}  # of a rewritten node: where each result went
 
     def run(self) -> Graph:
-        """The graph without dead results and operands."""
+        """The graph without what nothing needs."""
         for node in self.graph.nodes():
             if isinstance(node.op, Pick):
                 self.needed.setdefault(node.inputs[0], set()).add(node.op.index)
@@ -44,7 +43,7 @@ class Cleaner:
         return rebuild(self.graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
-        """The rewritten node: a control operation without results that nothing reads."""
+        """A node as it is afterwards: a control operation without results that nothing reads."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.places:
             (source,) = node.inputs
             if len(source.results) == 1:
@@ -68,7 +67,7 @@ class Cleaner:
 
 
 def live(op: Op, count: int, results: set[int]) -> tuple[list[int], list[int]]:
-    """The results and operands of an operation that are needed for the results `wanted`."""
+    """The results and operands of an operation that matter when `results` are wanted."""
     match op:
         case Cond(branches=branches):
             used = {0}.union(*({1 + i for i in reached(b, results)} for b in branches))
@@ -90,7 +89,7 @@ def live(op: Op, count: int, results: set[int]) -> tuple[list[int], list[int]]:
 
 
 def reached(body: Graph, results: Iterable[int]) -> set[int]:
-    """The inputs of a body that some of its outputs depend on."""
+    """The inputs of a body that some of its outputs need."""
     outputs = list(body.outputs.values())
     seen = set(walk([outputs[i] for i in sorted(results)]))
     return {place for place, node in enumerate(body.inputs) if node in seen}

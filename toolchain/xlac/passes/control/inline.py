@@ -1,5 +1,5 @@
-"""Inlines bodies that run exactly once: calls, branches with a known index, scans of at most one
-step.
+"""Puts bodies in place of what runs them once: calls, branches whose number is known, scans of no
+step or one.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from xlac.passes.rewrite.trace import Trace
 
 @register("inline")
 class InlinePass(Pass):
-    """Inlines bodies that run exactly once."""
+    """Puts bodies in place of what runs them once."""
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Inliner(trace).run(g))
 
 
 class Inliner:
-    """Rewrites one graph whose bodies are rewritten already."""
+    """One walk over a graph; the graphs inside it are done."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.parts: dict[Node, tuple[Node, ...]] = {}  # the results of a replaced node
+        self.parts: dict[Node, tuple[Node, ...]] = {}  # the results of a node that was replaced
 
     def run(self, graph: Graph) -> Graph:
-        """The graph with such bodies inlined."""
+        """The graph with bodies that run once in place of what runs them."""
         if not any(isinstance(node.op, Call | Cond | Scan) for node in graph.nodes()):
             return graph
         return rebuild(graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
-        """The rewritten node."""
+        """A node as it is afterwards."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][node.op.index]
         inlined = unrolled(node)
@@ -84,7 +84,7 @@ def unrolled(node: Node) -> tuple[Node, ...] | None:
 
 
 def placed(body: Graph, inputs: Sequence[Node]) -> tuple[Node, ...]:
-    """The results of a body for given inputs."""
+    """The results of a body on inputs."""
     new = dict(zip(body.inputs, inputs, strict=True))
     for node in body.nodes():
         if node not in new:

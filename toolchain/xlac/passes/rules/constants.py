@@ -1,6 +1,4 @@
-"""Folds operations on uniform constants: tensors with one value, represented as a broadcast
-scalar.
-"""
+"""Arithmetic on uniform constants: a tensor of one number is that number, broadcast."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ POINTWISE: tuple[type[Op], ...] = (
     convert.Cast,
     convert.Bitcast,
 )
-"""Operations that compute each element from the elements at the same index (a bitcast where the
-width is unchanged).
+"""Operations that compute each element from the elements at the same place (a bitcast where the
+width stays).
 """
 
 
@@ -34,11 +32,11 @@ COMPUTED: tuple[type[Op], ...] = (
     window.Window, view.Broadcast, extend.Concat, extend.Pad, view.Reshape, view.Slice,
     view.Transpose,
 )  # fmt: skip
-"""Operations whose results depend only on their operands' elements."""
+"""Operations whose results depend on nothing but the elements of their operands."""
 
 
 def is_pointwise(node: Node) -> bool:
-    """Whether element i of the result depends on elements i of the inputs only."""
+    """Whether element i of the result is made of elements i of the inputs."""
     return isinstance(node.op, POINTWISE) and all(i.shape == node.shape for i in node.inputs)
 
 
@@ -55,7 +53,7 @@ def _fives(count: int = 3) -> Node:
     ],
 )
 def fold_uniform(node: Node, site: Site) -> Node | None:
-    """Folds an operation on uniform constants."""
+    """An operation on uniform constants is computed once, now."""
     values = []
     for i in node.inputs:
         if (value := constant(i)) is None:
@@ -68,7 +66,7 @@ def fold_uniform(node: Node, site: Site) -> Node | None:
 
 @rule(Const, examples=[lambda p: Node.of(Const(np.full((2, 3), 7.0, np.float32)))])
 def splat(node: Node, site: Site) -> Node | None:
-    """An array of equal numbers becomes a broadcast scalar."""
+    """An array of one number is a scalar, broadcast."""
     assert isinstance(node.op, Const)
     value = node.op.value
     if value.size <= 1 or node.op.uniform is None:
@@ -85,7 +83,7 @@ def splat(node: Node, site: Site) -> Node | None:
     ],
 )
 def empty(node: Node, site: Site) -> Node | None:
-    """A tensor without elements becomes a constant."""
+    """What has no elements needs no computing."""
     if (
         len(node.results) != 1
         or 0 not in node.shape

@@ -1,4 +1,4 @@
-"""Elements repeated along axes, as by nearest-neighbour upsampling."""
+"""Elements that are repeated along axes, as nearest neighbours are when a map is enlarged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xlac.passes.rules.views import broadcast, groups, reshape
 
 
 def _doubled(p: Parameter, *units: int) -> Node:
-    """An example: a channels-last map as channels first, with doubled height."""
+    """A map of channels last as one of channels first, twice as high."""
     first = len(units)
     wide = broadcast(p(3, 4, 5), (*units, 5, 3, 2, 4), (first + 1, first + 3, first))
     return reshape(wide, *units, 5, 6, 4)
@@ -24,7 +24,7 @@ def _doubled(p: Parameter, *units: int) -> Node:
     ],
 )
 def sink_transpose_repeat(node: Node, site: Site) -> Node | None:
-    """Moves a repetition before a transpose."""
+    """What is transposed and then repeated along its axes is repeated first."""
     (x,) = node.inputs
     if not isinstance(x.op, Broadcast):
         return None

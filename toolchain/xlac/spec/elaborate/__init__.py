@@ -1,1 +1,1 @@
-"""Elaboration: from validated entries to a graph."""
+"""From validated entries to a graph."""

@@ -1,5 +1,5 @@
-"""Reads the files of hand-written kernels: regular text files of bounded size, inside the spec's
-folder.
+"""The files of hand-written kernels: what is read is a bounded regular file of text, inside the
+spec's folder.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from xlac.spec.report import Fault, Place, Report, nearest
 from xlac.spec.schema.document import Merged, resolved
 from xlac.spec.schema.kernels import KernelSpec
 from xlac.support.dependencies import note
-from xlac.support.released import released
-from xlac_sdk.host.registry import installed
+from xlac_sdk.host.registry import RELEASED, installed
 from xlac_sdk.languages import LANGUAGES
 from xlac_sdk.source import SourceError
 
 MOST = 1 << 20  # bytes of a file
-REFERENCE = "reference"  # the target that runs the reference graph
+REFERENCE = "reference"  # the target that computes the meaning
 
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """The text of a kernel's file, and its entry in the spec."""
+    """A kernel's file as it was read, and what the spec says of it."""
 
     target: str
     language: str
@@ -36,9 +35,9 @@ class KernelText:
 def read(
     merged: Merged, report: Report, folder: Path, allow_outside: bool
 ) -> dict[str, dict[str, KernelText]]:
-    """The kernels of every operation by target; invalid ones are reported."""
+    """The kernels of every operation by target; what cannot be taken is reported."""
     kernels: dict[str, dict[str, KernelText]] = {}
-    known = sorted({*released(), *installed()} - {REFERENCE})
+    known = sorted({*RELEASED, *installed()} - {REFERENCE})
     for name, entry in merged.ops.items():
         for target, like in entry.spec.kernels.items():
             place = entry.place.at("kernels", target)
@@ -57,7 +56,7 @@ def read(
 
 
 def paths(kernels_by_op: Mapping[str, Mapping[str, KernelText]]) -> dict[str, dict[str, Path]]:
-    """The paths of the files, by operation and target."""
+    """Where the files are, by operation and target."""
     return {
         name: {target: kernel.path for target, kernel in kernels.items()}
         for name, kernels in kernels_by_op.items()

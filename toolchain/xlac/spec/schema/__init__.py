@@ -1,1 +1,1 @@
-"""The schema of specs: the pydantic models, the JSON Schema, and the caller's settings."""
+"""What a spec may say: the pydantic models, the JSON Schema, and settings of the caller."""

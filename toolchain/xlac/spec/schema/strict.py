@@ -1,4 +1,4 @@
-"""The base of a spec's sections, in which unknown keys are errors."""
+"""What every section of a spec is: keys that it does not have are mistakes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ VERSION = 1
 
 
 class Strict(BaseModel):
-    """Unknown keys are errors, and values are not converted."""
+    """Unknown keys are errors, and nothing is converted silently."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

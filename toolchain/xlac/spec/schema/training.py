@@ -1,4 +1,4 @@
-"""The schema of training: the section `train`, and optimizers declared by the user."""
+"""Sections on training: what to minimise and how, and optimizers of the user's own."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ if TYPE_CHECKING:
     from xlac.spec.schema.schema import GraphEntry
 
 Positive = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False), AfterValidator(normal)]
-"""A positive number that is positive and finite in f32 as well."""
+"""A number more than 0 that is one in f32, too: neither 0 nor infinite there."""
 Steps = Annotated[int, Field(lt=2**63)]
 """A number of steps, which programs count in 64 bits."""
 
 
 MOST_PARTS = 2**20
-"""The most micro-batches of a step: random numbers are keyed by step and micro-batch in one
-integer.
-"""
+"""Micro-batches of a step: what is drawn counts them beside the steps, in one number."""
 
 
 class MeanSpec(Strict):
-    """A mean given as a sum and a count: averages over batches of any size."""
+    """A mean whose sum and number are given apart: what is summed over batches of any size."""
 
     sum: Expression = Field(description="a scalar")
     count: Expression = Field(description="how many numbers the sum is made of: a scalar")

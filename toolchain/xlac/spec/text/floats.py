@@ -1,4 +1,6 @@
-"""Detects finite numbers that would silently become infinite in an element type."""
+"""Finite numbers that an element type has no room for: they would become infinite without a
+word.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,15 @@ HINT = "an infinity is written inf; f64, or dtype: f64, has numbers up to 1.8e30
 
 
 def check_room(value: Any, dtype: DType, span: Span) -> None:
-    """Raises Fault for a finite number that is infinite in a float type."""
+    """Raises Fault for a finite number that is infinite in a type of floats."""
     if dtype.is_float and beyond(value, dtype):
         shown = str(value) if len(str(value)) <= 40 else f"a number of {len(str(value))} digits"
         raise Fault("XL2006", f"{shown} does not fit {dtype}: it would be infinite", span, HINT)
 
 
 def beyond(value: Any, dtype: DType) -> bool:
-    """Whether a finite number is infinite in a float type."""
-    # representable in every float type
-    if type(value) not in (int, float) or -60000 < value < 60000:
+    """Whether a finite number is infinite in a type of floats."""
+    if type(value) not in (int, float) or -60000 < value < 60000:  # which every type has
         return False
     try:
         number = float(value)
@@ -41,7 +42,7 @@ def beyond(value: Any, dtype: DType) -> bool:
 def check_numbers(
     operands: Sequence[Any], attributes: Mapping[str, Any], results: Sequence[Node], spans: Any
 ) -> None:
-    """Checks the numbers of an operation: operands in the float type of the other operands,
+    """The numbers of an operation: operands in the type of floats in which they meet others,
     attributes in f32, or f64. Raises Fault.
     """
     types = {

@@ -1,4 +1,4 @@
-"""Formats specs canonically: sections and keys in one order, uniform spacing, comments kept."""
+"""Specs in canonical form: sections and keys in one order, one spacing, comments kept."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from xlac.spec.text.composer import compose
 from xlac.spec.text.tree import Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
-# columns at which lines are broken, so large that a flow mapping that the user wrote on one line
-# stays on it
+# columns at which a line is broken: a flow mapping that the user wrote on one line stays there
 NEVER = 1 << 20
-MARK = "⁑"  # put before a comment after a value, to find it in the text
+MARK = "⁑"  # put before a comment behind a value, to find it in the text
 SECTIONS = [field.alias or name for name, field in schema.Document.model_fields.items()]
 _NODE = ["op", "block", "scan", "while", "cond", "in"]
 _BLOCK = ["with", "repeat", "first", "last", "chain", "index", "when", "then", "else", "branches"]
@@ -24,7 +23,7 @@ KEYS = [*_NODE, *_BLOCK, *_LOOP]
 
 
 def canonical(file: Path, text: str) -> str:
-    """The canonical form of a text. Raises SourceError for text that is not YAML of our kind."""
+    """The text in canonical form. Raises SourceError for text that is not YAML of our kind."""
     source = compose(file, text)
     made = _dump(_quoted(source))
     again = compose(file, made)
@@ -38,8 +37,8 @@ def canonical(file: Path, text: str) -> str:
 
 
 def _quoted(source: Source) -> str:
-    """The text with flow scalars that hold commas inside parentheses quoted, as other YAML readers
-    need them.
+    """The text with flow scalars that hold commas inside parentheses quoted, as other readers of
+    YAML need them.
     """
     text = source.text
     for start, end in sorted(source.joined, reverse=True):
@@ -59,7 +58,7 @@ def _dump(text: str) -> str:
     yaml.version = (1, 2)
     try:
         data = yaml.load(text)
-    except YAMLError as error:  # our reader accepted it, so this is a limit of the formatter
+    except YAMLError as error:  # ours read it, so that this is a limit of the formatter
         raise SourceError(
             Diagnostic("XL1004", f"cannot be formatted: {str(error).splitlines()[0]}")
         ) from None
@@ -86,8 +85,8 @@ def _entries(section: Any) -> None:
 
 
 def _sort(mapping: Any, order: list[str]) -> None:
-    """Sorts the keys of one of ruamel's ordered mappings; an operation's attributes keep their
-    order, after `in`.
+    """Moves the keys of one of ruamel's ordered mappings into order; an operation's attributes keep
+    theirs, behind `in`.
     """
     if not hasattr(mapping, "move_to_end"):
         return
@@ -103,7 +102,7 @@ def _sort(mapping: Any, order: list[str]) -> None:
 
 
 def _comments(data: Any) -> None:
-    """Marks comments after values; ruamel would keep their columns, but they are realigned."""
+    """Marks comments behind values; ruamel keeps their columns, and ours are made anew."""
     if not isinstance(data, dict | list):
         return
     attached: Any = getattr(data, "ca", None)
@@ -117,7 +116,7 @@ def _comments(data: Any) -> None:
 
 
 def _literal_lines(text: str) -> set[int]:
-    """The line numbers inside block scalars, which must not be changed."""
+    """The numbers of the lines inside block scalars: those are text, not layout."""
     numbers: set[int] = set()
     stack = [compose(Path("formatted"), text).root]
     while stack:
@@ -134,7 +133,7 @@ def _literal_lines(text: str) -> set[int]:
 
 
 def _spaced(lines: list[str], literal: set[int]) -> list[str]:
-    """At most one blank line in a row, and comments indented like the line after them."""
+    """One blank line at most in a row, and comments indented like what they stand before."""
     spaced: list[str] = []
     for number, line in enumerate(lines):
         if number in literal:
@@ -170,7 +169,9 @@ def _spaced(lines: list[str], literal: set[int]) -> list[str]:
 
 
 def _aligned(lines: list[str]) -> list[str]:
-    """Comments after values, two spaces away; those on consecutive lines are aligned."""
+    """Comments behind values, two spaces away; those on lines that follow each other, in one
+    column.
+    """
     aligned: list[str] = []
     run: list[tuple[str, str]] = []
     for line in [*lines, ""]:

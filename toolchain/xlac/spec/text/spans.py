@@ -1,4 +1,6 @@
-"""Places of the parts of a node, whether a mapping or a call in an expression, for messages."""
+"""Where the parts of a node are, be it a mapping or a call in an expression: what messages point
+at.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from xlac_sdk.source import Span
 
 
 def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:
-    """A ShapeError as a Fault at the operand or attribute that it is about."""
+    """A ShapeError at the operand or attribute that it is about."""
     span = spans.whole()
     if error.operand is not None:
         span = spans.operand(error.operand)
@@ -31,7 +33,7 @@ def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:
 
 @dataclass(frozen=True)
 class NodeSpans:
-    """Places of the parts of a node `{op: …, in: …}`."""
+    """Where the parts of a node `{op: …, in: …}` are."""
 
     place: Place
     spec: schema.OpNode | schema.BlockNode
@@ -45,9 +47,7 @@ class NodeSpans:
         return self.place.at("op" if isinstance(self.spec, schema.OpNode) else "block").span
 
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
-        """The value of an attribute, or a part of it; the node's key where the attribute is not
-        written.
-        """
+        """The value of an attribute, or a part of it; the node's key for one not written."""
         at = self.place.at(name, *path)
         if (
             at.source.find(at.path[: len(self.place.path) + 1])[1]
@@ -61,7 +61,7 @@ class NodeSpans:
         return self.place.at(name).key
 
     def operand(self, number: int) -> Span:
-        """The operand with this number."""
+        """The input of a number."""
         inputs = self.spec.inputs
         if isinstance(inputs, list) and number < len(inputs):
             return self.place.at("in", number).span
@@ -72,7 +72,7 @@ class NodeSpans:
 
 @dataclass(frozen=True)
 class CallSpans:
-    """Places of the parts of a call in an expression."""
+    """Where the parts of a call in an expression are."""
 
     place: Place
     expression: Parsed
@@ -92,7 +92,7 @@ class CallSpans:
         return self._span(self.node.func if isinstance(self.node, ast.Call) else self.node)
 
     def operand(self, number: int) -> Span:
-        """The operand with this number."""
+        """The operand of a number."""
         return self._span(self.operands[number]) if number < len(self.operands) else self.whole()
 
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:

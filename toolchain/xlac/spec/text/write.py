@@ -1,4 +1,4 @@
-"""Writes values as YAML text that our reader reads back unchanged."""
+"""Values as YAML text that our reader gives back unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scalar(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text between double quotes, with characters that YAML cannot represent as escapes."""
+    """Text between double quotes, with what YAML does not hold as escapes."""
     made = json.dumps(text, ensure_ascii=False)
     return (
         made

@@ -1,4 +1,4 @@
-"""`xlac export`: writes a model in another format."""
+"""`xlac export`: a model in the format of others."""
 
 from __future__ import annotations
 

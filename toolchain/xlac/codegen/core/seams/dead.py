@@ -1,4 +1,4 @@
-"""Dead code elimination: removes unused names."""
+"""Removes names that nothing uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlac_sdk.kernel_ir.sharing import roots, walk
 
 
 def without_unused(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """A block without unused names, and without empty loops and conditions."""
+    """A block without names that nothing uses, and loops and conditions that do nothing."""
     return _block(body, set())
 
 

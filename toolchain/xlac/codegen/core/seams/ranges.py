@@ -1,4 +1,4 @@
-"""Ranges of a loop's counter between seams, and what is known of the counter in each."""
+"""Ranges of a loop's counter between places, and what is known of the counter inside each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ P = Primitive
 
 
 def places_of(seams: Sequence[Seam]) -> list[Expr]:
-    """The boundaries of ranges, in order."""
+    """The places where ranges end, in order."""
     places = list[Expr]()
     for seam in seams:
         for place in (seam.first, seam.last):
@@ -25,12 +25,14 @@ def places_of(seams: Sequence[Seam]) -> list[Expr]:
 
 
 def ranges(places: Sequence[Expr]) -> Iterator[tuple[Expr | None, Expr | None]]:
-    """The ranges between boundaries: the first index of each, and the first beyond it."""
+    """The ranges between places, as the least index of each and the first that is beyond."""
     return zip([None, *places], [*places, None], strict=True)
 
 
 def narrowed(var: Var, least: Expr | None, most: Expr | None) -> Var:
-    """A variable with the bounds of a half-open range, where these are numbers."""
+    """A variable that is at least one index and below another, with bounds as far as these are
+    numbers.
+    """
     if isinstance(least, Const):
         low = int(least.value)
         var = replace(var, low=low if var.low is None else max(var.low, low))
@@ -41,7 +43,7 @@ def narrowed(var: Var, least: Expr | None, most: Expr | None) -> Var:
 
 
 def facts_of(var: Var, least: Expr | None, most: Expr | None) -> list[Expr]:
-    """Indices that are nonnegative inside a half-open range, where its bounds are not numbers."""
+    """What is not negative then, as far as they are no numbers."""
     facts = list[Expr]()
     if least is not None and not isinstance(least, Const):
         facts.append(build.sub(var, least))
@@ -51,7 +53,7 @@ def facts_of(var: Var, least: Expr | None, most: Expr | None) -> list[Expr]:
 
 
 def dividend(end: Expr) -> Expr:
-    """An upper bound of an index, without quotients that are multiplied by their divisors."""
+    """At least as much as an index, without quotients that are multiplied by their divisors."""
     bound: Expr = build.index(0)
     for term, factor in build.terms(end).items():
         match term:
@@ -84,7 +86,7 @@ def count(first: Expr, last: Expr, step: int) -> int | None:
 
 
 def on_grid(place: Expr, start: Expr, stop: Expr, step: int) -> Expr | None:
-    """The first counter value at or after a place, if it is a number."""
+    """The first value of a counter that is not before a place, if it is a number."""
     if not (isinstance(place, Const) and isinstance(start, Const) and isinstance(stop, Const)):
         return None
     first, last = int(start.value), int(stop.value)
@@ -94,8 +96,8 @@ def on_grid(place: Expr, start: Expr, stop: Expr, step: int) -> Expr | None:
 
 
 def clamped(place: Expr, before: Expr, start: Expr, stop: Expr, step: int) -> Expr:
-    """The first counter value at or after a place, clamped to the end of the range before it and
-    the end of the loop.
+    """The first value of a counter that is not before a place, and neither before the end of the
+    range before it nor beyond the loop.
     """
     ahead = build.sub(place, start)
     low = build.bounds(ahead)[0]

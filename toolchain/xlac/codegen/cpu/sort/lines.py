@@ -18,13 +18,11 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr
 
-PARTS = 8  # a local array may fill 1/PARTS of the first-level cache
+PARTS = 8  # of the first cache, one of which local memory of a kind may fill
 
 
 class Lines:
-    """The lines of a group whose anchor is a sort; elements are read and stored within `inside`
-    only.
-    """
+    """Of a group whose anchor is a sort; elements are read and stored `inside` its loops only."""
 
     def __init__(self, elements: Elements) -> None:
         self.elements, self.builder = elements, elements.builder
@@ -43,7 +41,7 @@ class Lines:
 
     @contextmanager
     def inside(self, threads: Threads) -> Iterator[None]:
-        """Loops over lines; `line` is the number of the current one."""
+        """The loops over lines; `line` is the number of each."""
         with nest(self.builder, self.loops, threads) as counters:
             self._place = {run.axes[0]: counter for run, counter in counters.items()}
             for run in self.loops:
@@ -51,31 +49,27 @@ class Lines:
             yield
 
     def scratch(self, dtype: DType, each: Dim) -> tuple[Buffer, Expr]:
-        """Scratch memory of `each` elements for every line, and the offset of the current
-        line's.
-        """
+        """Memory of `each` elements for every line, and where that of this line begins."""
         buffer = self.elements.parameter(Scratch(dtype, self.lines * each, "sort"), Access.REREAD)
         return buffer, build.mul(self.line, each)
 
     def memory(self, hint: str, dtype: DType, each: int) -> tuple[Buffer, Expr]:
-        """Scratch memory as above, but a local array where that fits a small part of the
-        first-level cache.
-        """
+        """The same, but local where a small part of the first cache holds it, whatever the type."""
         if each * 8 * PARTS <= self.elements.target.l1_bytes:
             return self.builder.local(hint, dtype, each), build.index(0)
         return self.scratch(dtype, each)
 
     def read(self, k: Expr) -> list[Expr]:
-        """The record at position k, or the records at a vector of positions."""
+        """The record at place k, or the records at a vector of places."""
         return [self.elements.at(x, self._at(k)) for x in self.anchor.inputs]
 
     def key(self, k: Expr) -> Expr:
-        """The order keys of the elements at positions k."""
+        """The order keys of the elements at places k."""
         value = self.elements.at(self.anchor.inputs[0], self._at(k))
         return order_key(self.builder, self.op, value)
 
     def keys(self, first: Expr, lanes: int, mask: Expr | None = None) -> Expr:
-        """The order keys of consecutive elements; where the mask is false, those that sort last."""
+        """The order keys of elements side by side; where the mask is false, those that go last."""
         if lanes == 1:
             return self.key(first)
         with self.elements.masked(mask):
@@ -85,7 +79,7 @@ class Lines:
         return build.select(mask, keys, Const(least(keys.dtype), keys.dtype, lanes))
 
     def store(self, k: Expr, values: Sequence[Expr]) -> None:
-        """Writes the record at position k of the result."""
+        """Writes the record at place k of the result."""
         for node, number in picked(self.elements.group):
             self.elements.store(node, self._at(k), values[number])
 

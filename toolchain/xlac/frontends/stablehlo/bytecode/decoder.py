@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def limit(seconds: int) -> None:
-    """Limits this process to `seconds` more of processor time (SIGXCPU)."""
+    """Has the system end this process, by SIGXCPU, after so much more processor time."""
     with suppress(ImportError):  # Windows has no such limit
         import resource
 

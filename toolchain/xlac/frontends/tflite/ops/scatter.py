@@ -1,4 +1,4 @@
-"""Scatters, and reductions of segments."""
+"""Elements put at indices, and sums of segments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sparse_to_dense(call: TFLiteCall) -> Node:
 
 
 def _empty(combine: str, dtype: DType) -> float:
-    """The value of an empty segment."""
+    """What a segment without rows is."""
     if combine in ("add", "mul"):
         return float(combine == "mul")
     limits = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
@@ -42,7 +42,7 @@ def _empty(combine: str, dtype: DType) -> float:
 def _segments(name: str, combine: str) -> None:
     @operator(name)
     def segments(call: TFLiteCall) -> Node:
-        """Combines the rows of x of each segment; an empty segment is 0, 1, or the least or
+        """Rows of x of one segment combined; a segment without rows is 0, 1, or the least or
         greatest number of the type.
         """
         x, ids = call[0], call[1]

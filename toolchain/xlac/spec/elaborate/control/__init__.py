@@ -1,1 +1,3 @@
-"""Structured control in specs: scan, while and cond, their bodies, and carried values."""
+"""Structured control in specs: scan, while and cond, their bodies, and the values that loops
+carry.
+"""

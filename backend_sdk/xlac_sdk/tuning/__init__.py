@@ -1,1 +1,0 @@
-"""Facts of a device, measured by kernels of our own: `tune.tune` is all that callers need."""

@@ -1,0 +1,89 @@
+"""What is measured for a report: times of kernels, the machine's ceilings, errors of nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlac.debug import ceilings, profile, timing
+from xlac.debug.report.fused_groups import places
+from xlac.debug.report.spec_text import SpecText
+from xlac.debug.verify.verification import Verification
+from xlac.driver import Lowered
+from xlac.ir.op import Array
+from xlac.runtime.compiled import Compiled
+from xlac_sdk.backend import Backend
+
+RUNS = 7
+"""Runs of each probe of a ceiling."""
+
+
+def times_json(
+    lowered: Lowered,
+    backend: Backend,
+    inputs: Sequence[Array],
+    seconds: float,
+    begin: Callable[[Compiled], object],
+    text: SpecText,
+) -> dict[str, Any]:
+    """The section `times`: the median seconds of every step of a call, and of each place of the
+    model.
+    """
+    found = profile.take(lowered, backend, inputs, seconds, begin)
+    rows = [
+        {
+            "kernel": row.name,
+            "runs": row.times,
+            "seconds": row.seconds,
+            "flops": row.times * row.work.flops,
+            "bytes": row.times * row.work.bytes,
+            "computes": list(dict.fromkeys(o.name for o in row.origins)),
+            "places": places(text, row.origins),
+        }
+        for row in found.rows
+    ]
+    lines = [[where, spent] for where, spent in profile.by_line(found.rows)]
+    notes = [f"the log of a call was full; at least {found.lost} steps are missing"]
+    return {
+        "seconds": found.seconds,
+        "calls": found.calls,
+        "steps": rows,
+        "lines": lines,
+        "notes": notes if found.lost else [],
+    }
+
+
+def ceilings_json(lowered: Lowered, backend: Backend) -> dict[str, Any] | None:
+    """The section `ceilings`: the most flops and bytes a second that kernels of our own reach on
+    this machine with the same threads; None for a target without vectors.
+    """
+    if not lowered.target.vector_bytes:
+        return None
+    with ceilings.probes(backend, lowered.target) as probes:
+        runs = [timing.take(probe.run, 0.05 * RUNS).all for probe in probes]
+    (flops, arithmetic), (nbytes, reading) = (
+        (probe.amount, timing.ceiling(times)) for probe, times in zip(probes, runs, strict=True)
+    )
+    return {
+        "flops_per_second": flops / arithmetic[0],
+        "bytes_per_second": nbytes / reading[0],
+        "spread": [arithmetic[1], reading[1]],
+    }
+
+
+def errors_json(found: Verification | None) -> dict[str, Any] | None:
+    """The section `errors`: what `xlac verify --json` writes, with each value's share of its bound;
+    None where nobody verified.
+    """
+    if found is None:
+        return None
+    values = [
+        {**value.json(), "share_of_bound": _finite(value.deviation.share)} for value in found.values
+    ]
+    return {**found.json(), "values": values}
+
+
+def _finite(value: float) -> float | None:
+    """A number for JSON, which has no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,61 @@
+"""Seconds of the stages of a compilation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from xlac_sdk.support.limits import telling
+
+PASS = "pass "
+PASSES = "passes"
+"""The stage of the report that has the passes inside."""
+
+
+@dataclass
+class StageTimes:
+    """Stages with their seconds, in the order in which they begin."""
+
+    entries: list[tuple[str, float]] = field(default_factory=list)
+    current: str = ""
+    begun: float = 0.0
+
+    def begin(self, stage: str) -> None:
+        """Ends the stage before, and begins one."""
+        self.end()
+        self.current, self.begun = stage, time.perf_counter()
+
+    def end(self) -> None:
+        """Ends the stage that runs, if one does."""
+        if self.current:
+            self.entries.append((self.current, time.perf_counter() - self.begun))
+        self.current = ""
+
+    @contextmanager
+    def watching(self, first: str, tell: Callable[[str], object]) -> Iterator[None]:
+        """A scope of a compilation whose stages are noted; it begins with the stage `first`.
+        `tell` hears of them too.
+        """
+
+        def begin(stage: str) -> None:
+            tell(stage)
+            self.begin(stage)
+
+        begin(first)
+        with telling(begin):
+            yield
+        self.end()
+
+    def json(self) -> list[dict[str, Any]]:
+        """The section `stages`: each with its seconds; the passes are inside one of their own."""
+        stages: dict[str, dict[str, Any]] = {}
+        for name, spent in self.entries:
+            outer = PASSES if name.startswith(PASS) else name
+            stage = stages.setdefault(outer, {"name": outer, "seconds": 0.0, "inside": []})
+            stage["seconds"] += spent
+            if outer is PASSES:
+                stage["inside"].append({"name": name.removeprefix(PASS), "seconds": spent})
+        return list(stages.values())
