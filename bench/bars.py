@@ -15,10 +15,10 @@ CONVOLUTIONS = ("conv_3x3_64", "conv_1x1_256_64", "conv_7x7s2_3_64")
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One thing asked for: what was found, and whether it will do (None: not measured)."""
+    """One thing asked for: what was measured, and whether it will do (None: not measured)."""
 
     asked: str
-    found: str
+    measured: str
     met: bool | None
 
 
@@ -36,8 +36,8 @@ def bars(run: Recorded) -> list[Bar]:
 def table(run: Recorded) -> list[str]:
     """Markdown: the bars, met and not met."""
     words = {True: "met", False: "**not met**", None: "not measured"}
-    lines = ["| asked | found | |", "|---|---|---|"]
-    return lines + [f"| {bar.asked} | {bar.found} | {words[bar.met]} |" for bar in bars(run)]
+    lines = ["| asked | measured | |", "|---|---|---|"]
+    return lines + [f"| {bar.asked} | {bar.measured} | {words[bar.met]} |" for bar in bars(run)]
 
 
 def _against_peers(run: Recorded) -> Iterator[Bar]:
@@ -125,13 +125,11 @@ def _compiling(run: Recorded) -> Iterator[Bar]:
         )
     starts = run.own.get("starts", {})
     for key, what in (("ready", "CPU s of all its threads"), ("ready_wall", "wall s")):
-        found = {
-            name: float(one["warm"][key]) for name, one in starts.items() if key in one["warm"]
-        }
-        slowest = max(found, key=found.__getitem__, default="")
+        warm = {name: float(one["warm"][key]) for name, one in starts.items() if key in one["warm"]}
+        slowest = max(warm, key=warm.__getitem__, default="")
         yield _most(
             f"warm start until the first call, process included, {what} (slowest: {slowest})",
-            found.get(slowest),
+            warm.get(slowest),
             0.150,
         )
 
@@ -146,13 +144,13 @@ def _memory(run: Recorded) -> Iterator[Bar]:
     worst = max(over, key=over.__getitem__, default="")
     yield _most(f"arena over the largest live set (worst: {worst})", over.get(worst), 1.05)
     for workload in ("resnet50", "bert_layer"):
-        found = run.figure(workload, 1, "peak_rss_mb")
-        theirs = {name: mb for name, mb in found.items() if name not in NOT_PEERS}
+        megabytes = run.figure(workload, 1, "peak_rss_mb")
+        theirs = {name: mb for name, mb in megabytes.items() if name not in NOT_PEERS}
         least = min(theirs, key=theirs.__getitem__, default="")
         if least:
             yield _most(
                 f"peak memory of {workload}, MB, compiler and all (least of the peers: {least})",
-                found.get(OURS),
+                megabytes.get(OURS),
                 theirs[least],
             )
         if least and workload in starts:
@@ -173,10 +171,10 @@ def _most(asked: str, value: float | None, limit: float) -> Bar:
 
 
 def _least(asked: str, values: Mapping[str, float], limit: float, form: str) -> Bar:
-    found = ", ".join(f"{name} {form.format(value)}" for name, value in values.items())
+    listed = ", ".join(f"{name} {form.format(value)}" for name, value in values.items())
     return Bar(
         f"{asked}: at least {form.format(limit)}",
-        found or "–",
+        listed or "–",
         all(v >= limit for v in values.values()) if values else None,
     )
 

@@ -67,11 +67,11 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
     stages.mark("import")
     model = specialized(load(path))
     stages.mark("load")
-    told = [lambda name, before, after, seconds: stages.mark(f"pass {name}")]
+    stage_marks = [lambda name, before, after, seconds: stages.mark(f"pass {name}")]
     with paused():
         weights = Weights.over(model.weights)
         options = {"weights": weights, "precision": model.precision, "is_kept": is_kept}
-        graph = optimize(model.graph, facts, observers=told, **options)
+        graph = optimize(model.graph, facts, observers=stage_marks, **options)
         nodes = sum(1 for _ in graph.nodes())
         stages.mark("count")
         del stages.seconds["count"]
@@ -105,8 +105,8 @@ def measure(path: Path, target: str = "cpu") -> dict[str, Any]:
 def child(arguments: list[str]) -> dict[str, Any]:
     """This script in a process of its own."""
     out = subprocess.run([sys.executable, __file__, *arguments], check=True, stdout=subprocess.PIPE)
-    found: dict[str, Any] = json.loads(out.stdout)
-    return found
+    stages: dict[str, Any] = json.loads(out.stdout)
+    return stages
 
 
 def generated(kind: str, count: int) -> dict[str, Any]:
@@ -163,15 +163,15 @@ def cold(arguments: list[str], times: int = 3) -> dict[str, float]:
 # ---- what is printed ---------------------------------------------------------------------------
 
 
-def show(name: str, found: dict[str, Any]) -> str:
+def show(name: str, stages: dict[str, Any]) -> str:
     """A line of a model's stages, in seconds."""
-    seconds: dict[str, float] = found["seconds"]
+    seconds: dict[str, float] = stages["seconds"]
     passes = sum(v for k, v in seconds.items() if k.startswith("pass "))
     rest = "  ".join(f"{k} {v:.2f}" for k, v in seconds.items() if not k.startswith("pass "))
     slow = max((k for k in seconds if k.startswith("pass ")), key=seconds.__getitem__)
     return (
-        f"{name:16} {found['total']:7.2f} s  {found['nodes']:6} nodes {found['groups']:6} "
-        f"groups {found['kernels']:5} kernels"
+        f"{name:16} {stages['total']:7.2f} s  {stages['nodes']:6} nodes {stages['groups']:6} "
+        f"groups {stages['kernels']:5} kernels"
         f"  {rest}  passes {passes:.2f} (most {slow.removeprefix('pass ')} {seconds[slow]:.2f})"
     )
 
@@ -199,36 +199,36 @@ def main() -> None:
         os.environ["PYTHONPYCACHEPREFIX"] = os.environ.get(
             "PYTHONPYCACHEPREFIX"
         ) or tempfile.mkdtemp(prefix="xlac-pyc-")
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, "
         f"Python {platform.python_version()}"
     }
     names = [n for n in options.specs.split(",") if n]
     if names:
         child(["--one", str(ROOT / "specs" / "resnet50.yaml")])  # writes byte code
-    found["specs"] = {}
+    report["specs"] = {}
     for name in names:
-        found["specs"][name] = child(["--one", str(ROOT / "specs" / f"{name}.yaml")])
-        print(show(name, found["specs"][name]), flush=True)
-    found["generated"] = {}
+        report["specs"][name] = child(["--one", str(ROOT / "specs" / f"{name}.yaml")])
+        print(show(name, report["specs"][name]), flush=True)
+    report["generated"] = {}
     for kind in filter(None, options.kinds.split(",")):
-        rows = found["generated"][kind] = {}
+        rows = report["generated"][kind] = {}
         for count in map(int, options.sizes.split(",")):
             rows[count] = generated(kind, count)
             print(show(f"{kind} {count}", rows[count]), flush=True)
     if not options.no_cold:
-        found["cold"] = {}
+        report["cold"] = {}
         with tempfile.TemporaryDirectory() as folder:
             for name, arguments in verbs(Path(folder)).items():
-                found["cold"][name] = cold(arguments)
+                report["cold"][name] = cold(arguments)
                 print(
-                    f"{name:28} {found['cold'][name]['cpu']:.3f} s of CPU, "
-                    f"{found['cold'][name]['wall']:.2f} s",
+                    f"{name:28} {report['cold'][name]['cpu']:.3f} s of CPU, "
+                    f"{report['cold'][name]['wall']:.2f} s",
                     flush=True,
                 )
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

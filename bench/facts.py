@@ -85,15 +85,15 @@ def least(
 ) -> dict[str, float]:
     """The least seconds of a call of each program."""
     many = max(1, int(0.004 * 30e9 / flops))
-    found = {name: float("inf") for name in made}
+    seconds_by_name = {name: float("inf") for name in made}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         for name, call in made.items():
             begin = time.perf_counter()
             for _ in range(many):
                 call(*given)
-            found[name] = min(found[name], (time.perf_counter() - begin) / many)
-    return found
+            seconds_by_name[name] = min(seconds_by_name[name], (time.perf_counter() - begin) / many)
+    return seconds_by_name
 
 
 def main(seconds: float) -> None:
@@ -121,12 +121,12 @@ def main(seconds: float) -> None:
 
 def falsified() -> dict[str, dict[str, Any]]:
     """The facts shipped, and each cache and rate halved and doubled."""
-    hardware, found = BACKEND.target(Request()).hardware, {"shipped": dict[str, Any]()}
+    hardware, wrong = BACKEND.target(Request()).hardware, {"shipped": dict[str, Any]()}
     for name in ("l1_bytes", "l2_bytes", "l3_bytes", "l2_rate", "l3_rate", "memory_rate"):
         value = getattr(hardware, name)
         for by in (0.5, 2):
-            found[f"{name} × {by}"] = {name: type(value)(value * by)}
-    return found
+            wrong[f"{name} × {by}"] = {name: type(value)(value * by)}
+    return wrong
 
 
 if __name__ == "__main__":

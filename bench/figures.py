@@ -48,7 +48,7 @@ class Recorded:
         self, threads: int, key: str = "seconds", over: frozenset[str] = frozenset()
     ) -> dict[str, float]:
         """Ours over the best peer's (or over the best of some), by workload."""
-        found = {}
+        ratios = {}
         for workload in self.workloads:
             values = self.figure(workload, threads, key)
             theirs = [
@@ -57,8 +57,8 @@ class Recorded:
                 if name not in NOT_PEERS and (not over or name in over)
             ]
             if OURS in values and theirs:
-                found[workload] = values[OURS] / min(theirs)
-        return found
+                ratios[workload] = values[OURS] / min(theirs)
+        return ratios
 
     def bound(self, workload: str, threads: int, name: str = OURS) -> dict[str, Any] | None:
         """The least time for a workload by the machine's ceilings, of arithmetic and large memory
@@ -83,9 +83,7 @@ class Recorded:
 
 def figures(run: Mapping[str, Any], key: str) -> dict[str, float]:
     """One figure by contender."""
-    return {
-        name: found[key] for name, found in run.items() if key in found and "failure" not in found
-    }
+    return {name: one[key] for name, one in run.items() if key in one and "failure" not in one}
 
 
 def peers(runs: Mapping[str, Any]) -> list[str]:

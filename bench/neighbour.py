@@ -39,8 +39,8 @@ def times(model: Path, inputs: Path) -> dict[str, float]:
                 begin = time.perf_counter()
                 program(*values)
                 taken[threads].append(time.perf_counter() - begin)
-    found = {f"median {n}": 1e6 * median(list_) for n, list_ in taken.items()}
-    return found | {
+    summary = {f"median {n}": 1e6 * median(list_) for n, list_ in taken.items()}
+    return summary | {
         f"worst tenth {n}": 1e6 * sorted(list_)[int(0.9 * len(list_))] for n, list_ in taken.items()
     }
 

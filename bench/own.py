@@ -127,14 +127,14 @@ def called_from_c(model: Path) -> float:
 def main() -> None:
     """Measures what only xlac has and writes it as JSON."""
     models, out = map(Path, sys.argv[1:3])
-    found: dict[str, Any] = {"starts": {}}
+    report: dict[str, Any] = {"starts": {}}
     for model in sorted(folder for folder in models.iterdir() if (folder / "model.onnx").exists()):
-        found["starts"][model.name] = starts(model)
+        report["starts"][model.name] = starts(model)
         print(
-            f"{model.name}: warm {found['starts'][model.name]['warm']['ready']:.3f} s", flush=True
+            f"{model.name}: warm {report['starts'][model.name]['warm']['ready']:.3f} s", flush=True
         )
-    found["seconds_from_c"] = called_from_c(models / "mlp_small")
-    out.write_text(json.dumps(found, indent=1))
+    report["seconds_from_c"] = called_from_c(models / "mlp_small")
+    out.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -23,18 +23,18 @@ def record(work: Path) -> dict[str, Any]:
     data: dict[str, Any] = _read(work / "peers.json")
     for workload, threads in _read(work / "cold.json").get("workloads", {}).items():
         for count, contenders in threads.items():
-            found = data["workloads"].get(workload, {"results": {}})["results"].get(count, {})
+            results = data["workloads"].get(workload, {"results": {}})["results"].get(count, {})
             for name, cold in contenders.items():
-                if name in found:
-                    found[name] |= {key: cold[key] for key in COLD if key in cold}
-    for found in (
-        found
+                if name in results:
+                    results[name] |= {key: cold[key] for key in COLD if key in cold}
+    for results in (
+        results
         for entry in data["workloads"].values()
         for run in entry["results"].values()
-        for found in run.values()
+        for results in run.values()
     ):
-        found["raw_bursts"] = [
-            [burst[key] for key in BURST if key in burst] for burst in found.get("raw_bursts", [])
+        results["raw_bursts"] = [
+            [burst[key] for key in BURST if key in burst] for burst in results.get("raw_bursts", [])
         ]
     data["ceilings"] = _read(work / "ceilings.json").get("rows", [])
     data["own"] = _read(work / "own.json")

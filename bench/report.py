@@ -124,8 +124,8 @@ def means(runs: Mapping[str, Any]) -> list[str]:
     for key, what in FIGURES.items():
         cells = []
         for peer in names:
-            found = [figures(run, key) for run in runs.values()]
-            ratios = [f[OURS] / f[peer] for f in found if OURS in f and peer in f]
+            values = [figures(run, key) for run in runs.values()]
+            ratios = [f[OURS] / f[peer] for f in values if OURS in f and peer in f]
             cells.append(f"{mean(ratios):.2f} ({len(ratios)})")
         lines.append(_row([what, *cells]))
     return lines
@@ -134,10 +134,10 @@ def means(runs: Mapping[str, Any]) -> list[str]:
 def missing(runs: Mapping[str, Any]) -> list[str]:
     """What failed, and what was not run."""
     lines = [
-        f"- {workload}, {name}: {found['failure']}"
+        f"- {workload}, {name}: {one['failure']}"
         for workload, run in runs.items()
-        for name, found in run.items()
-        if "failure" in found
+        for name, one in run.items()
+        if "failure" in one
     ]
     for name in (OURS, *peers(runs)):
         absent = [workload for workload, run in runs.items() if name not in run]
@@ -214,9 +214,9 @@ def column(runs: Mapping[str, Any], key: str, form: str) -> list[str]:
     names = [OURS, *peers(runs)]
     lines = [_row(["workload", *names]), "|" + "---|" * (len(names) + 1)]
     for workload, run in runs.items():
-        found = figures(run, key)
+        values = figures(run, key)
         lines.append(
-            _row([workload, *(form.format(found[n]) if n in found else "–" for n in names)])
+            _row([workload, *(form.format(values[n]) if n in values else "–" for n in names)])
         )
     return lines
 

@@ -208,12 +208,12 @@ def stages(make: Callable[[], Model], target: str = "cpu") -> list[tuple[str, Ca
 
 def seconds(make: Callable[[int], Model], size: int) -> dict[str, float]:
     """CPU seconds of each stage for a model of some size."""
-    found = {}
+    seconds = {}
     for name, run in stages(lambda: make(size)):
         start = time.process_time()
         run()
-        found[name] = time.process_time() - start
-    return found
+        seconds[name] = time.process_time() - start
+    return seconds
 
 
 def main() -> None:

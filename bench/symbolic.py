@@ -32,7 +32,7 @@ SUITE: tuple[tuple[str, dict[str, str]], ...] = (
 def arrays(fixed: Any) -> dict[str, np.ndarray]:
     """Random inputs of a model whose sizes are known, by name."""
     generator = np.random.default_rng(0)
-    found = {}
+    arrays = {}
     for node in fixed.inputs:
         dtype = node.type.dtype
         drawn = (
@@ -40,8 +40,8 @@ def arrays(fixed: Any) -> dict[str, np.ndarray]:
             if dtype.is_float
             else generator.integers(0, 2, node.shape)
         )
-        found[node.op.name] = np.asarray(drawn).astype(dtype.numpy)
-    return found
+        arrays[node.op.name] = np.asarray(drawn).astype(dtype.numpy)
+    return arrays
 
 
 def fastest(calls: list[Callable[[], object]], seconds: float) -> list[float]:

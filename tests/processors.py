@@ -5,15 +5,11 @@ where it cannot.
 from __future__ import annotations
 
 import pytest
-from llvmlite.binding import get_host_cpu_features
 
 from xlac_cpu.llvm.host import host
 from xlac_sdk.host.capi.opened import ALIASES, features, needed
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
-
-PRODUCTS = {"alderlake": "avxvnni", "cascadelake": "avx512vnni"}
-"""LLVM's name for the instructions that multiply bytes on a processor, where it has them."""
 
 
 def needs_processor(cpu: str) -> None:
@@ -25,10 +21,6 @@ def needs_processor(cpu: str) -> None:
     arch = host().arch
     if ALIASES.get(arch, arch) != "x86_64":
         pytest.skip("an x86 processor")
-    target = find("cpu").target(Request(cpu=cpu))
-    facts = {"triple": "x86_64-", "vector_bytes": target.vector_bytes, "fma": target.fma}
-    lacking = needed(facts) - features()
-    if cpu in PRODUCTS and not get_host_cpu_features().get(PRODUCTS[cpu]):
-        lacking = lacking | {PRODUCTS[cpu]}
+    lacking = needed(find("cpu").target(Request(cpu=cpu)).machine) - features()
     if lacking:
         pytest.skip(f"this processor lacks {', '.join(sorted(lacking))}")

@@ -46,13 +46,13 @@ class Executable(Protocol):
 
 
 class Entered(Executable, Protocol):
-    """A loaded program with entries (`xlac_sdk.programs.entries`): what a backend that has
-    `entry_forms` opens.
+    """A loaded program with entries (`xlac_sdk.programs.entries`), returned by backends with
+    `entry_forms`.
     """
 
     def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        """`run` for an entry of the program, by its name. Raises SourceError, XL6030 and XL6031,
-        for what `Entry.needs` and `Entry.succeeded` say.
+        """Runs an entry of the program, given its name. Raises SourceError, XL6030 and XL6031, for
+        the conditions in `Entry.needs` and `Entry.succeeded`.
         """
 
 
@@ -90,6 +90,11 @@ class Backend(ABC):
     control: ClassVar[Mapping[str, str]] = {}
     """What runs `while`, `cond` and `scan`, if it is not the host: text for `xlac explain`."""
 
+    warps: ClassVar[tuple[int, ...]] = ()
+    """What `Target.warp` may be, where exchanges go through memory and no hardware decides it:
+    `xlac backend tune` takes the fastest.
+    """
+
     relies_on: ClassVar[tuple[str, ...]] = ()
     """Other packages whose version affects the result of `build`, by import name."""
 
@@ -109,13 +114,13 @@ class Backend(ABC):
 
     @abstractmethod
     def target(self, request: Request) -> Target:
-        """The target of a request. Raises SourceError for an unknown CPU, triple or
-        architecture.
+        """The target of a request, with what was tuned of its device (`Target.tuned`). Raises
+        SourceError for an unknown CPU, triple or architecture.
         """
 
     def probes(self, target: Target) -> Probes | None:
-        """What measures the machine of a target, which is this one, for `xlac doctor --measure`;
-        None if nothing does.
+        """The probes that measure this machine, for `xlac doctor --measure`; None if the backend
+        has none.
         """
         return None
 

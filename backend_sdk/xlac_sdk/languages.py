@@ -1,6 +1,4 @@
-"""Languages in which people write kernels by hand, by the suffixes of their files: what
-`Target.languages` names.
-"""
+"""The languages of hand-written kernels, by file suffix, as listed in `Target.languages`."""
 
 from __future__ import annotations
 
@@ -9,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KernelLanguage:
-    """A language by its full name. `launched` says whether every thread of some blocks calls a
-    kernel's function, as on a GPU, instead of one thread the function that computes everything.
+    """A language and its full name. `launched` says whether a kernel's function is called by every
+    thread of a grid, as on a GPU, instead of once by a single thread.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""What a processor is like, as far as choices of schedules depend on it: one schema for facts that
-are shipped, that a system tells, and that are measured.
+"""Facts of a processor that schedules are chosen by: one schema for facts that are shipped,
+reported by a system, or measured.
 
-Everything here is data. `Target.hardware` holds the facts that choices read; those that decide the
-order of a sum read `Target.shipped`, in which nothing is measured.
+Everything here is data. `Target.hardware` holds the facts that choices read; choices that decide
+the order of a sum read `Target.shipped`, which has no measured facts.
 """
 
 from __future__ import annotations
@@ -15,46 +15,47 @@ from typing import Any
 from xlac_sdk.support.hashing import blake2b
 
 MEASURED = ("l2_part", "l2_rate", "l3_rate", "memory_rate", "stride_penalty")
-"""The facts that are measured where they can be."""
-TRANSFORM = 15  # instructions for a vector of Winograd's transforms, for each point
-PACKED = 4  # times that packing moves a byte of a panel: it reads, turns, writes and reads again
+"""The facts that are measured where possible."""
+TRANSFORM = 15  # instructions per vector and Winograd point, for transforms
+PACKED = 4  # times that packing moves each byte of a panel: read, transpose, write, read again
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Facts of one processor; `LIMITS` has the bounds of each. Rates are of one thread, in bytes a
-    cycle of the core's clock, for reads of data that stay at that level.
+    """Facts of one processor; `LIMITS` has the bounds of each. Rates are for one thread, in bytes
+    per cycle of the core's clock, for reads of data that stays at that level.
 
-    The defaults describe a processor of which nothing is known. Raises ValueError for a fact that
-    is out of bounds.
+    The defaults describe an unknown processor. Raises ValueError for a fact that is out of bounds.
     """
 
-    processor: str = "generic"  # its name in the shipped table, or the system's
+    processor: str = "generic"  # as in the shipped table, or as reported by the system
     l1_bytes: int = 32 << 10  # data caches: of a core, of a core, of the cores that share it
     l2_bytes: int = 512 << 10
     l3_bytes: int = 8 << 20
-    l1_ways: int = 0  # lines of a set; 0: unknown
+    l1_ways: int = 0  # associativity; 0: unknown
     l2_ways: int = 0
     l2_sharers: int = 1  # threads that share a second-level cache, a last-level cache
     l3_sharers: int = 0  # 0: unknown
     line_bytes: int = 64
     page_bytes: int = 4096
-    l2_part: float = 1.0  # the part of the second-level cache that data can fill and stay
-    fma_latency: float = 4.0  # cycles until the result of a multiply-add can be used
-    fmas: float = 2.0  # vector multiply-adds a cycle
-    loads: float = 2.0  # vector loads a cycle
-    issue: float = 6.0  # vector instructions a cycle
-    load_cycles: float = 0.08  # what a load costs where load units are idle
-    loop_cycles: float = 0.25  # what a turn of a loop costs where `issue` is the bottleneck
+    # the share of the second-level cache that data can occupy without being evicted
+    l2_part: float = 1.0
+    fma_latency: float = 4.0  # cycles until the result of a multiply-add is available
+    fmas: float = 2.0  # vector multiply-adds per cycle
+    loads: float = 2.0  # vector loads per cycle
+    issue: float = 6.0  # vector instructions per cycle
+    load_cycles: float = 0.08  # the cost of a load where load units are idle
+    loop_cycles: float = 0.25  # the cost of a loop iteration where `issue` is the bottleneck
     l2_rate: float = 24.0
-    l3_rate: float = 12.0  # also of what one loop writes and the next reads
+    l3_rate: float = 12.0  # also of data that one loop writes and the next reads
     memory_rate: float = 4.5
-    # what reading rows in place costs beside contiguous reads at `l2_rate`, as a part of those:
-    # rows that stay in the second-level cache; rows that evict each other, 2^k bytes apart
+    # the additional cost of reading rows in place, as a multiple of contiguous reads at `l2_rate`:
+    # for rows that stay in the second-level cache, and for rows 2^k bytes apart that evict each
+    # other
     apart_penalty: float = 0.0625
     stride_penalty: float = 1.0
-    prefetch_tiles: int = 4  # row tiles that must share a panel for prefetching the next to pay
-    stream_outputs: float = 4.0  # outputs as large as so many last-level caches are streamed
+    prefetch_tiles: int = 4  # row tiles that must share a panel for prefetching the next one to pay
+    stream_outputs: float = 4.0  # outputs larger than this many last-level caches are streamed
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -66,13 +67,13 @@ class MachineFacts:
 
     @property
     def l2_room(self) -> int:
-        """Bytes of data that stay in the second-level cache."""
+        """Bytes of data that can stay in the second-level cache."""
         return int(self.l2_bytes * self.l2_part)
 
     @property
     def l1_sets(self) -> int:
-        """Sets of the first-level cache. Where its ways are unknown they cover a page, as those of
-        a virtually-indexed, physically-tagged cache do.
+        """The number of sets of the first-level cache. Where its ways are unknown, one way is taken
+        to cover a page, as in a virtually-indexed, physically-tagged cache.
         """
         if not self.l1_ways:
             return max(1, self.page_bytes // self.line_bytes)
@@ -80,31 +81,31 @@ class MachineFacts:
 
     @property
     def transform_cycles(self) -> float:
-        """Cycles of a vector of Winograd's transforms, for each point."""
+        """Cycles per vector and Winograd point, for transforms."""
         return TRANSFORM / self.issue
 
     def packing_pays(self, stays: bool) -> float:
         """How often a panel must be read for a packed copy to pay: packing moves it `PACKED` times
-        at `l3_rate`, and each read of it then saves the penalty of reading in place, where a panel
-        `stays` in the second-level cache or its rows evict each other.
+        at `l3_rate`, and each read then saves the penalty of reading in place. `stays`: the panel
+        stays in the second-level cache; otherwise its rows evict each other.
         """
         saved = (self.apart_penalty if stays else self.stride_penalty) / self.l2_rate
         return PACKED / self.l3_rate / saved
 
     @property
     def digest(self) -> str:
-        """A name for exactly these facts: 16 hexadecimal digits."""
+        """A digest of exactly these facts: 16 hexadecimal digits."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Every fact, the inverse of `from_json`."""
+        """All facts by name, the inverse of `from_json`."""
         return asdict(self)
 
     @staticmethod
     def from_json(facts: Mapping[str, Any]) -> MachineFacts:
-        """Facts by name; those left out are the defaults. Raises ValueError, that begins with the
-        name, for one that there is not or that is out of bounds.
+        """Facts by name; absent ones have their defaults. Raises ValueError, which begins with the
+        name, for an unknown fact or one out of bounds.
         """
         for name in facts:
             if name not in LIMITS:
@@ -114,7 +115,7 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a fact may be, in words and as a test."""
+    """The valid values of a fact, as text and as a test."""
 
     wanted: str
     holds: Callable[[Any], bool]
@@ -160,3 +161,12 @@ LIMITS: Mapping[str, Limit] = {
     "prefetch_tiles": _whole(1, 64), "stream_outputs": _number(0.01, 1000),
 }  # fmt: skip
 """The bounds of each fact, by its name."""
+TUNABLE: Mapping[str, Limit] = {
+    "vector_bytes": _whole(0, 4096),
+    "vector_registers": _whole(1, 4096),
+    "warp": _power(1, 1024),
+    "access_bytes": _whole(1, 1024),
+    "block_threads": _whole(1, 1 << 16),
+    "processors": _whole(0, 1 << 16),
+}
+"""The same of the facts of a `Target` that `xlac backend tune` measures."""

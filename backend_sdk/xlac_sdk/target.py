@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
-from xlac_sdk.machine_facts import MachineFacts
+from xlac_sdk.machine_facts import TUNABLE, MachineFacts
 from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:  # rarely needed by targets
@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # rarely needed by targets
 MAX_THREADS = 1024
 DEVICES = ("cpu", "gpu")
 GENERIC = MachineFacts()
+Facts = tuple[tuple[str, Any], ...]
+"""Facts by name, in order."""
 
 
 MACHINE = {"cpu": "CPU", "triple": "triple", "features": "features", "arch": "architecture"}
@@ -40,9 +42,12 @@ class Request:
     size: bool = False  # prefer small code over fast code
     # for another machine, or a later run: only features that were asked for may be used
     ahead: bool = False
-    # facts of `MachineFacts`, by name, that replace those of the processor where no sum's order
-    # depends on them: what was measured, or what a file says
-    facts: tuple[tuple[str, Any], ...] = ()
+    # facts of `MachineFacts`, by name, that replace the processor's (except for choices that decide
+    # the order of a sum): measured ones, or from a file
+    facts: Facts = ()
+    # what was tuned here: facts of the target and its hardware, by the device that they describe
+    # (`Target.identity`); those of the device "" are of any, as the user gave them
+    tuned: tuple[tuple[str, Facts], ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.threads, int) or not 1 <= self.threads <= MAX_THREADS:
@@ -50,9 +55,19 @@ class Request:
                 Diagnostic("XL5005", f"threads must be 1 to {MAX_THREADS}, not {self.threads!r}")
             )
 
+    def hardware_facts(self, target: str) -> dict[str, Any]:
+        """The given facts of `MachineFacts`, by name, for a target whose other facts are known.
+        Raises SourceError where others were given.
+        """
+        given = {name: value for device, facts in self.tuned if not device for name, value in facts}
+        for name in given.keys() & TUNABLE.keys():
+            problem = f"the {target} backend knows {name} itself: it cannot be given"
+            raise SourceError(Diagnostic("XL5042", problem))
+        return dict(self.facts)
+
     def refuse(self, target: str, *names: str, hint: str = "", code: str = "XL5201") -> None:
-        """Raises SourceError where one of these was asked for, by field name, as the target takes
-        none.
+        """Raises SourceError where the request has any of these fields, by name, as the target
+        supports none.
         """
         for name in names:
             given = getattr(self, name)
@@ -74,7 +89,7 @@ class Target:
     byte_tables: bool = False  # vectors of bytes are looked up in tables of 256 at once
     threads: int = 1
     hardware: MachineFacts = GENERIC  # caches, rates and latencies
-    # the same without what was measured, if something was
+    # without measured facts, if there are any
     unmeasured: MachineFacts | None = None
     pointer_bits: int = 64
     warp: int = 0  # threads that execute in lockstep, on a GPU
@@ -142,19 +157,46 @@ class Target:
         return replace(self, hardware=self.unmeasured, unmeasured=None)
 
     def with_facts(self, **facts: Any) -> Target:
-        """The target with some facts of its hardware changed, by name. Raises TypeError and
-        ValueError for those that there are not.
+        """The target with some hardware facts changed, by name. Raises TypeError and ValueError for
+        unknown or invalid ones.
         """
         return replace(self, hardware=replace(self.hardware, **facts))
+
+    @property
+    def identity(self) -> str:
+        """What tells the device from others: whether facts that were tuned are of it."""
+        return f"{self.name} {self.device} {self.facts}"
+
+    def with_tuned(self, facts: Mapping[str, Any]) -> Target:
+        """The target with facts of its own (`TUNABLE`) and of its hardware changed, by name; what
+        is measured of the hardware decides no order of sums. Raises TypeError and ValueError for
+        those that there are not.
+        """
+        own = {name: value for name, value in facts.items() if name in TUNABLE}
+        rest = {name: value for name, value in facts.items() if name not in TUNABLE}
+        if not rest:
+            return replace(self, **own)
+        shipped = self.unmeasured or self.hardware
+        return replace(self, **own, hardware=replace(self.hardware, **rest), unmeasured=shipped)
+
+    def tuned(self, request: Request) -> Target:
+        """The target as `xlac backend tune` found its device to be, or by the facts that the user
+        gave: what `Backend.target` returns. Without either it is the same.
+        """
+        identity = self.identity
+        for device, facts in request.tuned:
+            if device in ("", identity):
+                return self.with_tuned(dict(facts))
+        return self
 
     @property
     def machine(self) -> dict[str, Any]:
         """`facts` parsed as an object, if it is JSON: `cpu`, `triple`, `features`, …"""
         try:
-            found = json.loads(self.facts or "{}")
+            parsed = json.loads(self.facts or "{}")
         except ValueError:
             return {"facts": self.facts}
-        return found if isinstance(found, dict) else {"facts": found}
+        return parsed if isinstance(parsed, dict) else {"facts": parsed}
 
     def to_json(self) -> dict[str, Any]:
         """Every fact as JSON, the inverse of `from_json`."""

@@ -85,22 +85,22 @@ def measure(
     workload: Workload, processes: list[Process], args: argparse.Namespace
 ) -> dict[str, Any]:
     """What every contender says of one workload."""
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for process in processes:
-        found[process.name] = process.ask(
+        results[process.name] = process.ask(
             args.prepare_timeout, prepare=workload.name, family=workload.family
         )
     bursts: dict[str, list[dict[str, float]]] = {p.name: [] for p in processes}
     for _ in range(args.rounds):
-        live = [p for p in processes if "failure" not in found[p.name]]
+        live = [p for p in processes if "failure" not in results[p.name]]
         random.shuffle(live)
         for process in live:
             answer = process.ask(60, burst=args.seconds)
             if "failure" in answer:
-                found[process.name] |= answer
+                results[process.name] |= answer
             else:
                 bursts[process.name].append(answer)
-    for name, entry in found.items():
+    for name, entry in results.items():
         if bursts[name] and "failure" not in entry:
             for key in ("seconds", "submit", "least"):
                 entry[key] = (min if key == "least" else statistics.median)(
@@ -109,7 +109,7 @@ def measure(
     bound = {"flops": workload.flops}
     if workload.model is None:
         bound["least_bytes"] = workload.least_bytes
-    return {"family": workload.family, **bound, "results": found}
+    return {"family": workload.family, **bound, "results": results}
 
 
 def table(workloads: dict[str, Any], names: list[str], copied: float | None) -> list[str]:
@@ -126,8 +126,8 @@ def table(workloads: dict[str, Any], names: list[str], copied: float | None) -> 
         ratio = times[OURS] / times[best] if OURS in times and best else None
         ratios += [ratio] if ratio else []
         against = [best or "–", f"{ratio:.2f}" if ratio else "–"]
-        told = [time_cell(n, entry["results"], times) for n in (OURS, *peers)]
-        rows.append([name, *told, *against, *rates(entry, times.get(OURS), copied)])
+        cells = [time_cell(n, entry["results"], times) for n in (OURS, *peers)]
+        rows.append([name, *cells, *against, *rates(entry, times.get(OURS), copied)])
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
     first, *lines = ("| " + " | ".join(row) + " |" for row in rows)
     return [

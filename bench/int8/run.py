@@ -85,12 +85,12 @@ def row(file: Path, x: Array, bursts: int) -> tuple[list[float], Array, Array]:
     def theirs() -> Any:
         return session.run(None, {"x": x})[0]
 
-    found, right = ours(), theirs()
-    found = next(iter(found.values())) if isinstance(found, dict) else found
+    result, right = ours(), theirs()
+    result = next(iter(result.values())) if isinstance(result, dict) else result
     third = openvino(file, x)
     calls = [ours, theirs, *([third] if third else [])]
     best = best_bursts(calls, bursts, BURST)
-    return [*best, *([] if third else [0.0])], np.asarray(found), right
+    return [*best, *([] if third else [0.0])], np.asarray(result), right
 
 
 def quantized(plain: Path, file: Path, form: str, shape: list[int]) -> None:
@@ -136,9 +136,9 @@ def main() -> None:
                 file = Path(folder) / f"{form}.onnx"
                 if form != "f32":
                     quantized(plain, file, form, shape)
-                (ours, theirs, third), found, right = row(file, x, options.bursts)
+                (ours, theirs, third), result, right = row(file, x, options.bursts)
                 floats = floats or ours
-                distance = np.abs(found - right) / max(float(np.abs(right).max()), 1e-30)
+                distance = np.abs(result - right) / max(float(np.abs(right).max()), 1e-30)
                 beside = f"{third * 1e3:.3f} | {ours / third:.2f}" if third else "- | -"
                 print(
                     f"| {name} | {form} | {ours * 1e3:.3f} | {theirs * 1e3:.3f} | "

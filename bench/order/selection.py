@@ -101,9 +101,9 @@ def main() -> None:
     for rows, count, k in CASES:
         more = ("ascending", "descending", "constant", "one of 16")
         for order in ("random", *(more if (rows, count, k) in ORDERED else ())):
-            found = measured(contenders(line(rows, count, order), k))
-            ours, *others = found.values()
-            times = " | ".join(f"{seconds * 1e6:.1f}" for seconds in found.values())
+            seconds_by_name = measured(contenders(line(rows, count, order), k))
+            ours, *others = seconds_by_name.values()
+            times = " | ".join(f"{seconds * 1e6:.1f}" for seconds in seconds_by_name.values())
             print(f"| {rows}x{count} | {k} | {order} | {times} | {ours / min(others):.2f} |")
 
 

@@ -49,10 +49,10 @@ def torch_step(row: StepRow, compiled: bool, weights: Arrays, inputs: Arrays) ->
 
     def step() -> float:
         optimizer.zero_grad()
-        found = value(given)
-        found.backward()
+        loss = value(given)
+        loss.backward()
         update()
-        return float(found.detach())
+        return float(loss.detach())
 
     return step
 
@@ -77,8 +77,8 @@ def jax_step(row: StepRow, weights: Arrays, inputs: Arrays) -> Step:
         return value, dict(ops.measured)
 
     def whole(learned: Any, measured: Any, kept: Any, given: Any) -> Any:
-        found = jax.value_and_grad(loss, has_aux=True)(learned, measured, given)
-        (value, following), gradients = found
+        value_and_gradients = jax.value_and_grad(loss, has_aux=True)(learned, measured, given)
+        (value, following), gradients = value_and_gradients
         learned, kept = update(learned, gradients, kept, **options)
         return value, learned, following, kept
 
@@ -141,14 +141,14 @@ def begun(name: str, row: StepRow, threads: int, folder: Path) -> tuple[Step, di
         step = torch_step(row, name == "inductor", weights, inputs)
     del weights  # the contender has its own
     losses = [step()]
-    told = {
+    costs = {
         "compile_seconds": time.perf_counter() - begin,
         "compile_processor_seconds": processor_seconds() - used,
     }
-    told["compile_bytes"] = memory("VmHWM") - before
+    costs["compile_bytes"] = memory("VmHWM") - before
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins again
     losses += [step() for _ in range(FIRST - 1)]
-    return step, {**told, "losses": losses, "step_bytes": memory("VmHWM") - before}
+    return step, {**costs, "losses": losses, "step_bytes": memory("VmHWM") - before}
 
 
 def main() -> None:
@@ -157,8 +157,8 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print must not disturb the replies
     imported(name, threads)
-    step, told = begun(name, row, threads, folder)
-    replies.write(json.dumps(told) + "\n")
+    step, reply = begun(name, row, threads, folder)
+    replies.write(json.dumps(reply) + "\n")
     for line in sys.stdin:
         asked = json.loads(line)
         times: list[float] = []
@@ -169,8 +169,8 @@ def main() -> None:
             step()
             times.append(time.perf_counter() - start)
             used.append(time.process_time() - before)
-        told = {"seconds": min(times), "processor_seconds": min(used), "steps": len(times)}
-        replies.write(json.dumps(told) + "\n")
+        reply = {"seconds": min(times), "processor_seconds": min(used), "steps": len(times)}
+        replies.write(json.dumps(reply) + "\n")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def layers(row: str) -> Counter[Layer]:
         return Counter(EXTRA)
     asked = ROWS[row]
     file = Path(__file__).parent / "models" / f"{asked.network}.yaml"
-    found: Counter[Layer] = Counter()
+    layers: Counter[Layer] = Counter()
     for node in graphs_of(*load_training(file, params=asked.params)).run.graph.nodes():
         op: Any = node.op
         if type(op).__name__ == "Conv2d":
@@ -104,8 +104,8 @@ def layers(row: str) -> Counter[Layer]:
                 tuple(map(int, one.shape)) for one in node.inputs[:2]
             )
             how = (op.stride, op.pad, op.groups, op.dilation)
-            found[Layer(batch, channels, filters, size, kernel, *how)] += 1
-    return found
+            layers[Layer(batch, channels, filters, size, kernel, *how)] += 1
+    return layers
 
 
 def row_of(layer: Layer, wrt: str) -> Any:
@@ -116,7 +116,7 @@ def row_of(layer: Layer, wrt: str) -> Any:
     from xlac.ops import build
 
     def ours(x: Node, w: Node) -> Node:
-        found = build.apply(
+        result = build.apply(
             "conv",
             build.transpose(x, (0, 3, 1, 2)),
             w,
@@ -127,7 +127,7 @@ def row_of(layer: Layer, wrt: str) -> Any:
             rhs_dilation=(layer.dilation,) * 2,
             feature_groups=layer.groups,
         )
-        return build.transpose(found, (0, 2, 3, 1))
+        return build.transpose(result, (0, 2, 3, 1))
 
     shapes = {
         "x": (layer.batch, layer.size, layer.size, layer.channels),
@@ -151,8 +151,8 @@ def torch_calls(
 
         def call(d: Any = d, x: Any = x, w: Any = w) -> Any:
             how = ([layer.stride] * 2, [layer.pad] * 2, [layer.dilation] * 2, False, [0, 0])
-            found = torch.ops.aten.convolution_backward(d, x, w, None, *how, layer.groups, mask)
-            return found[mask.index(True)]
+            gradients = torch.ops.aten.convolution_backward(d, x, w, None, *how, layer.groups, mask)
+            return gradients[mask.index(True)]
 
         yield call
 
@@ -197,16 +197,16 @@ def timed(layer: Layer, wrt: str, turns: int, peak: Callable[[], float]) -> dict
     wanted = theirs[0]().numpy()
     wanted = wanted.transpose(0, 2, 3, 1) if wrt == "x" else wanted
     compared(layer.name, [np.asarray(program(*given))], [wanted])
-    found = []
+    samples = []
     for _ in range(turns):
         before = peak()
         ours = quickest(lambda: program(*given), 0.015)
         best = (before + peak()) / 2
-        found.append((best, ours, min(quickest(call, 0.015) for call in theirs)))
+        samples.append((best, ours, min(quickest(call, 0.015) for call in theirs)))
     return {
-        "seconds": min(ours for _, ours, _ in found),
-        "of_peak": median(layer.work / ours / best for best, ours, _ in found),
-        "torch": median(ours / other for _, ours, other in found),
+        "seconds": min(ours for _, ours, _ in samples),
+        "of_peak": median(layer.work / ours / best for best, ours, _ in samples),
+        "torch": median(ours / other for _, ours, other in samples),
     }
 
 
@@ -233,9 +233,9 @@ def main() -> None:
             first = len(records)
             for layer, count in layers(network).items():
                 for what in asked.what:
-                    told = timed(layer, {"data": "x", "weight": "w"}[what], asked.turns, peak)
+                    timing = timed(layer, {"data": "x", "weight": "w"}[what], asked.turns, peak)
                     name = f"{layer.name}: {what}"
-                    records.append({"network": network, "name": name, "count": count, **told})
+                    records.append({"network": network, "name": name, "count": count, **timing})
                     records[-1]["work"] = layer.work
             tell(network, records[first:])
     if asked.out:

@@ -106,10 +106,10 @@ class Eager:
     def step(self, given: Arrays) -> float:
         """Trains on a batch; returns the loss."""
         self.optimizer.zero_grad()
-        found = self.loss({name: torch.from_numpy(array) for name, array in given.items()})
-        found.backward()
+        loss = self.loss({name: torch.from_numpy(array) for name, array in given.items()})
+        loss.backward()
         self.optimizer.step()
-        return float(found.detach())
+        return float(loss.detach())
 
     def weights(self) -> Arrays:
         """The weights in float64, by name."""
@@ -129,26 +129,26 @@ def run(
     return losses, kept
 
 
-def square(found: Arrays, wanted: Arrays) -> float:
+def square(arrays: Arrays, wanted: Arrays) -> float:
     """The sum of squares of what differs."""
-    return sum(float(np.sum(np.square(found[n] - wanted[n]))) for n in wanted)
+    return sum(float(np.sum(np.square(arrays[n] - wanted[n]))) for n in wanted)
 
 
-def distance(found: Arrays, wanted: Arrays, start: Arrays) -> float:
+def distance(arrays: Arrays, wanted: Arrays, start: Arrays) -> float:
     """Of `found` from `wanted`, over what `wanted` has moved from `start`."""
-    return float(np.sqrt(square(found, wanted) / square({n: start[n] for n in wanted}, wanted)))
+    return float(np.sqrt(square(arrays, wanted) / square({n: start[n] for n in wanted}, wanted)))
 
 
 def farthest(ours: Arrays, theirs: list[Arrays], wanted: Arrays, start: Arrays) -> Iterator[str]:
     """The tensors whose distance is the largest multiple of PyTorch's."""
-    found = []
+    shares = []
     for name, tensor in wanted.items():
         if np.array_equal(tensor, start[name]):
             continue
         one = {name: tensor}
         largest = max(distance(t, one, start) for t in theirs)
-        found.append((distance(ours, one, start) / max(largest, 1e-30), largest, name))
-    for ratio, largest, name in sorted(found, reverse=True)[:8]:
+        shares.append((distance(ours, one, start) / max(largest, 1e-30), largest, name))
+    for ratio, largest, name in sorted(shares, reverse=True)[:8]:
         yield f"    {name}: {ratio:.2f} of PyTorch's {largest:.1e}"
 
 
@@ -172,11 +172,11 @@ def measured(name: str, asked: argparse.Namespace) -> str:
     each = [[distance(s[n], wanted[n], origin) for n in (1, end)] for s in runs]
     cells += [f"{first:.1e}, {last:.1e}" for first, last in each]
     cells += [", ".join(f"{each[0][n] / max(each[1][n], each[2][n]):.2f}" for n in (0, 1))]
-    told = "| " + " | ".join(cells) + " |"
+    table = "| " + " | ".join(cells) + " |"
     if asked.tensors:
         lines = farthest(runs[0][1], [s[1] for s in runs[1:]], wanted[1], origin)
-        told = "\n".join([told, *lines])
-    return told
+        table = "\n".join([table, *lines])
+    return table
 
 
 def main() -> None:

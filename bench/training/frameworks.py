@@ -37,11 +37,11 @@ class Torch:
 
     def scan(self, cell: Callable[..., Any], carry: Any, x: Any) -> Any:
         """What `cell(carry, x_t)` gives for each step of x (batch, time, …), stacked along time."""
-        found = []
+        results = []
         for x_t in x.unbind(1):
             carry, y = cell(carry, x_t)
-            found.append(y)
-        return self.t.stack(found, 1)
+            results.append(y)
+        return self.t.stack(results, 1)
 
     def embedding(self, ids: Any, table: Any) -> Any:
         """Rows of a table."""
@@ -75,8 +75,8 @@ class Torch:
     def attention(self, q: Any, k: Any, v: Any, heads: int, causal: bool) -> Any:
         """Attention of (batch, time, width) in `heads`; masked by time if `causal`."""
         q, k, v = (a.unflatten(-1, (heads, -1)).transpose(1, 2) for a in (q, k, v))
-        found = self.f.scaled_dot_product_attention(q, k, v, is_causal=causal)
-        return found.transpose(1, 2).flatten(2)
+        weighted = self.f.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return weighted.transpose(1, 2).flatten(2)
 
 
 class Jax:
@@ -98,8 +98,8 @@ class Jax:
 
     def cross_entropy(self, logits: Any, labels: Any) -> Any:
         """The mean loss of logits (batch, classes) for labels (batch)."""
-        found = self.j.nn.log_softmax(logits)
-        return -self.np.take_along_axis(found, labels[:, None], 1).mean()
+        logs = self.j.nn.log_softmax(logits)
+        return -self.np.take_along_axis(logs, labels[:, None], 1).mean()
 
     def linear(self, x: Any, w: Weights, path: str) -> Any:
         """x times the transposed weight at `path`, plus its bias if there is one."""
@@ -137,9 +137,9 @@ class Jax:
         mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3))
         count = x.size // x.shape[1]
         wide = variance * (count / max(count - 1, 1))
-        for name, found in (("mean", mean), ("variance", wide)):
+        for name, statistic in (("mean", mean), ("variance", wide)):
             old = w[f"{path}.{name}"]
-            self.measured[f"{path}.{name}"] = self.lax.stop_gradient(0.9 * old + 0.1 * found)
+            self.measured[f"{path}.{name}"] = self.lax.stop_gradient(0.9 * old + 0.1 * statistic)
         factor = w[f"{path}.weight"] * self.lax.rsqrt(variance + 1e-5)
         shift = w[f"{path}.bias"] - mean * factor
         return x * factor[:, None, None] + shift[:, None, None]
@@ -165,5 +165,5 @@ class Jax:
     def attention(self, q: Any, k: Any, v: Any, heads: int, causal: bool) -> Any:
         """Attention of (batch, time, width) in `heads`; masked by time if `causal`."""
         q, k, v = (a.reshape(*a.shape[:2], heads, -1) for a in (q, k, v))
-        found = self.j.nn.dot_product_attention(q, k, v, is_causal=causal)
-        return found.reshape(*found.shape[:2], -1)
+        weighted = self.j.nn.dot_product_attention(q, k, v, is_causal=causal)
+        return weighted.reshape(*weighted.shape[:2], -1)

@@ -87,7 +87,7 @@ def turns(row: str, limit: int, bursts: int, seconds: float) -> float:
     return best[1] / best[0]
 
 
-def told(row: str, share: float, bursts: int, seconds: float) -> str:
+def table_row(row: str, share: float, bursts: int, seconds: float) -> str:
     """A row of the table."""
     from xlac.memory.limit import needed
     from xlac_sdk.source import LimitError
@@ -101,9 +101,9 @@ def told(row: str, share: float, bursts: int, seconds: float) -> str:
     except LimitError as error:
         (said, *_) = error.diagnostics
         least = int(said.message.split(" bytes")[0].rpartition(" ")[2].replace(",", ""))
-        found = arena - (needed(free, True) - least)
+        saved = arena - (needed(free, True) - least)
         where = said.message.partition("while '")[2].partition("'")[0]
-        return f"{first} | {found / arena:.2f} at least | | | {where} |"
+        return f"{first} | {saved / arena:.2f} at least | | | {where} |"
     part = made.arena_bytes / arena
     factor = made.facts.get("recomputed", {"factor": 1.0})["factor"]
     return f"{first} | {part:.2f} | {factor:.2f} | {turns(row, limit, bursts, seconds):.2f} | |"
@@ -124,7 +124,7 @@ def main() -> None:
         return stepping(asked.rows[0], asked.contender or None)
     print(HEAD, flush=True)
     for row in asked.rows:
-        print(told(row, asked.share, asked.bursts, asked.seconds), flush=True)
+        print(table_row(row, asked.share, asked.bursts, asked.seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -41,34 +41,39 @@ def contenders(row: Any, threads: int, asked: set[str]) -> dict[str, Callable[[]
     import xlac
 
     arrays = row.arrays()
-    found: dict[str, Callable[[], Any]] = {}
+    contenders: dict[str, Callable[[], Any]] = {}
     forward = xlac.compile(row.forward(), threads=threads)
     given = [arrays[name] for name in forward.inputs]
-    found["forward"] = lambda: forward(*given)
+    contenders["forward"] = lambda: forward(*given)
     y = np.asarray(forward(*given))
-    found["torch_forward"] = row.torch_forward(arrays)
-    wanted: Any = [found["torch_forward"]().numpy()]
+    contenders["torch_forward"] = row.torch_forward(arrays)
+    wanted: Any = [contenders["torch_forward"]().numpy()]
     if not row.wrt:  # a calculation that gradients are made of: the row is itself
-        found["xlac"], found["torch"] = found.pop("forward"), found.pop("torch_forward")
+        contenders["xlac"], contenders["torch"] = (
+            contenders.pop("forward"),
+            contenders.pop("torch_forward"),
+        )
         compared(row.name, [y], wanted)
         if "jax" in asked:
             import jax
 
             jitted = jax.jit(row.jax)
             moved = {n: jax.numpy.asarray(a) for n, a in arrays.items()}
-            found["jax"] = lambda: jax.block_until_ready(jitted(**moved))  # type: ignore[no-untyped-call]
-        return {name: call for name, call in found.items() if name in asked}
+            contenders["jax"] = lambda: jax.block_until_ready(jitted(**moved))  # type: ignore[no-untyped-call]
+        return {name: call for name, call in contenders.items() if name in asked}
     rng = np.random.default_rng(1)
     ct = np.asarray(rng.standard_normal(y.shape), np.float32)
     backward = xlac.compile(row.backward(), threads=threads)
     values = [(arrays | {"ct": ct})[name] for name in backward.inputs]
-    found["xlac"] = lambda: backward(*values)
-    found["torch"] = row.torch_backward(arrays, ct)
-    ours = found["xlac"]()
-    compared(row.name, list(ours.values()) if isinstance(ours, dict) else [ours], found["torch"]())
+    contenders["xlac"] = lambda: backward(*values)
+    contenders["torch"] = row.torch_backward(arrays, ct)
+    ours = contenders["xlac"]()
+    compared(
+        row.name, list(ours.values()) if isinstance(ours, dict) else [ours], contenders["torch"]()
+    )
     if "jax" in asked:
-        found["jax"] = row.jax_backward(arrays, ct)
-    return {name: call for name, call in found.items() if name in asked}
+        contenders["jax"] = row.jax_backward(arrays, ct)
+    return {name: call for name, call in contenders.items() if name in asked}
 
 
 def compared(name: str, ours: Any, theirs: Any) -> None:
@@ -113,9 +118,9 @@ def summary(row: Any, turns: list[Burst]) -> dict[str, Any]:
     }
 
 
-def told(found: dict[str, Any]) -> str:
+def table_row(row: dict[str, Any]) -> str:
     """A row of the table."""
-    best, ratios, work = found["best"], found["ratios"], found["work"]
+    best, ratios, work = row["best"], row["ratios"], row["work"]
 
     def rate(name: str) -> str:
         return f"{work / best[name] / 1e9:.0f}" if work and name in best else ""
@@ -124,7 +129,7 @@ def told(found: dict[str, Any]) -> str:
         return f"{ratios[name]:.2f}" if name in ratios else ""
 
     cells = [
-        found["name"],
+        row["name"],
         f"{best['xlac'] * 1e6:.0f}",
         rate("xlac"),
         rate("forward"),
@@ -133,7 +138,7 @@ def told(found: dict[str, Any]) -> str:
         ratio("forward"),
         ratio("torch"),
         ratio("jax"),
-        f"{found['spread']['xlac']:.2f}",
+        f"{row['spread']['xlac']:.2f}",
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -172,7 +177,7 @@ def main() -> None:
             continue
         calls = contenders(row, asked.threads, set(asked.contenders.split(",")) | {"xlac"})
         records.append(summary(row, measured(calls, asked.seconds)))
-        print(told(records[-1]), flush=True)
+        print(table_row(records[-1]), flush=True)
     if asked.out:
         asked.out.write_text(json.dumps({"threads": asked.threads, "rows": records}, indent=1))
 

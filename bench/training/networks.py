@@ -36,8 +36,8 @@ def lstm(ops: Any, w: Weights, x: Any, y: Any) -> Any:
         return (h, c), h
 
     zero = ops.zeros((16, 256))
-    found = ops.linear(ops.scan(cell, (zero, zero), x), w, "out")
-    return ((found - y) ** 2).mean()
+    outputs = ops.linear(ops.scan(cell, (zero, zero), x), w, "out")
+    return ((outputs - y) ** 2).mean()
 
 
 def dlrm(ops: Any, w: Weights, dense: Any, ids: Any, y: Any) -> Any:
@@ -46,8 +46,8 @@ def dlrm(ops: Any, w: Weights, dense: Any, ids: Any, y: Any) -> Any:
     both = ops.concat([d[:, None], ops.embedding(ids, w["table.weight"])], 1)
     pairs = both @ both.swapaxes(1, 2)
     flat = ops.concat([d, pairs.reshape(128, 81)], 1)
-    found = ops.linear(ops.relu(ops.linear(flat, w, "t1")), w, "out")
-    return ((ops.sigmoid(found) - y) ** 2).mean()
+    logit = ops.linear(ops.relu(ops.linear(flat, w, "t1")), w, "out")
+    return ((ops.sigmoid(logit) - y) ** 2).mean()
 
 
 def resnet18_cifar(ops: Any, w: Weights, x: Any, y: Any) -> Any:
@@ -87,9 +87,9 @@ def mobilenet_v2(ops: Any, w: Weights, x: Any, y: Any) -> Any:
     def unit(
         x: Any, path: str, k: int = 1, stride: int = 1, groups: int = 1, act: bool = True
     ) -> Any:
-        found = ops.conv(x, w[f"{path}.c.weight"], stride, k // 2, groups)
-        found = ops.batch_norm(found, w, f"{path}.n")
-        return ops.relu6(found) if act else found
+        y = ops.conv(x, w[f"{path}.c.weight"], stride, k // 2, groups)
+        y = ops.batch_norm(y, w, f"{path}.n")
+        return ops.relu6(y) if act else y
 
     def inverted(x: Any, path: str, wide: int, stride: int = 1, add: bool = True) -> Any:
         h = unit(unit(x, f"{path}.a"), f"{path}.b", 3, stride, wide)
@@ -152,8 +152,8 @@ def unet(ops: Any, w: Weights, x: Any, y: Any) -> Any:
     d3 = pair(ops.max_pool(d2, 2, 2, 0), "d3")
     u2 = pair(ops.concat([up(d3, "t2"), d2], 1), "u2")
     u1 = pair(ops.concat([up(u2, "t1"), d1], 1), "u1")
-    found = ops.conv(u1, w["out.weight"], 1, 0) + w["out.bias"][:, None, None]
-    return ((found - y) ** 2).mean()
+    logits = ops.conv(u1, w["out.weight"], 1, 0) + w["out.bias"][:, None, None]
+    return ((logits - y) ** 2).mean()
 
 
 NETWORKS: dict[str, Callable[..., Any]] = {

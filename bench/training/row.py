@@ -68,9 +68,9 @@ class Row:
         y = self.xlac(**params)
         ct = build.param("ct", y.type.dtype, y.shape)
         linear = linearize([y], [params[name] for name in self.wrt])
-        found = linear.transposed([ct])
+        cotangents = linear.transposed([ct])
         outputs = {"y": linear.values[0]} if self.whole else {}
-        outputs |= {f"d_{name}": node for name, node in zip(self.wrt, found, strict=True)}
+        outputs |= {f"d_{name}": node for name, node in zip(self.wrt, cotangents, strict=True)}
         return Model(Graph("backward", (*params.values(), ct), outputs), {})
 
     def torch_forward(self, arrays: Mapping[str, Any]) -> Callable[[], Any]:

@@ -24,8 +24,8 @@ def batch_norm(batch: int, channels: int, size: int) -> Row:
         variance = build.mul(build.reduce(build.mul(gap, gap), "add", (0, 2, 3), True), 1 / count)
         scale = build.apply1("rsqrt", build.add(variance, 1e-5))
         wide = (1, channels, 1, 1)
-        found = build.mul(build.mul(gap, scale), build.reshape(w, wide))
-        return build.apply1("relu", build.add(found, build.reshape(b, wide)))
+        scaled = build.mul(build.mul(gap, scale), build.reshape(w, wide))
+        return build.apply1("relu", build.add(scaled, build.reshape(b, wide)))
 
     def jaxs(x: Any, w: Any, b: Any) -> Any:
         gap = x - x.mean((0, 2, 3), keepdims=True)

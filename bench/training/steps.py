@@ -120,9 +120,9 @@ def measured(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def told(found: dict[str, Any]) -> str:
+def table_row(row: dict[str, Any]) -> str:
     """A row of the table."""
-    ratios, first = found["ratios"], found["first"]
+    ratios, first = row["ratios"], row["first"]
 
     def cell(value: float | None, form: str) -> str:
         return "" if value is None else format(value, form)
@@ -130,7 +130,7 @@ def told(found: dict[str, Any]) -> str:
     def of(name: str, what: str, unit: float) -> float | None:
         return first[name][what] / unit if name in first else None
 
-    cells = [found["name"], f"{found['best'][next(iter(found['best']))] * 1e3:.2f}"]
+    cells = [row["name"], f"{row['best'][next(iter(row['best']))] * 1e3:.2f}"]
     cells += [cell(ratios.get(name), ".2f") for name in CONTENDERS[1:]]
     cells += [cell(of(name, "step_bytes", 1e6), ".0f") for name in CONTENDERS]
     cells += [cell(of(n, "compile_seconds", 1.0), ".1f") for n in ("xlac", "inductor", "jax")]
@@ -160,7 +160,7 @@ def main() -> None:
     records = []
     for name in asked.rows:
         records.append(measured(name, asked))
-        print(told(records[-1]), flush=True)
+        print(table_row(records[-1]), flush=True)
     for kind in ("compute", "overhead"):
         print(
             f"geometric mean over the best of the others, {kind}: {mean_of_best(records, kind):.2f}"

@@ -119,11 +119,11 @@ def pools(batch: int, channels: int, size: int) -> list[Row]:
         window, strides, pads = (tuple(v if n in axes else w for n in range(4)) for v, w in PLACES)
         return lax.reduce_window(x, -jnp.inf, lax.max, window, strides, pads)
 
-    found = []
+    rows = []
     for whole, what in ((False, ""), (True, "_whole")):
         name = f"max_pool_3x3s2{what}_b{batch}"
         ways = (ours, theirs, lambda x: jaxs(x, (2, 3)))
-        found.append(Row(name, "pool", first, ("x",), *ways, whole=whole))
+        rows.append(Row(name, "pool", first, ("x",), *ways, whole=whole))
     for whole, what in ((False, ""), (True, "_whole")):
         name = f"max_pool_3x3s2_last{what}_b{batch}"
         ways = (
@@ -131,11 +131,11 @@ def pools(batch: int, channels: int, size: int) -> list[Row]:
             lambda x: theirs(x.permute(to_first)).permute(to_last),
             lambda x: jaxs(x, (1, 2)),
         )
-        found.append(Row(name, "pool", last, ("x",), *ways, whole=whole))
+        rows.append(Row(name, "pool", last, ("x",), *ways, whole=whole))
     ways = (
         lambda x: build.apply("avg_pool2d", x, kernel=2),
         lambda x: F.avg_pool2d(x, 2),
         lambda x: lax.reduce_window(x, 0.0, lax.add, twos, twos, none) * 0.25,
     )
-    found.append(Row(f"avg_pool_2x2_b{batch}", "pool", first, ("x",), *ways))
-    return found
+    rows.append(Row(f"avg_pool_2x2_b{batch}", "pool", first, ("x",), *ways))
+    return rows

@@ -29,9 +29,9 @@ SHAPES = (
 )  # fmt: skip
 
 
-def errors(found: np.ndarray, wanted: np.ndarray) -> float:
+def errors(values: np.ndarray, wanted: np.ndarray) -> float:
     """The largest error, relative to the largest element."""
-    return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+    return float(np.abs(values - wanted).max() / np.abs(wanted).max())
 
 
 def row(shape: tuple[int, int]) -> str:
@@ -53,13 +53,13 @@ def row(shape: tuple[int, int]) -> str:
         ),
     ):
         ours = xlac.jit(function, threads=1)
-        found = ours(*arguments)
-        found = found[0] + 1j * found[1] if isinstance(found, tuple) else found
+        result = ours(*arguments)
+        result = result[0] + 1j * result[1] if isinstance(result, tuple) else result
         call = partial(ours, *arguments)
         mine, theirs = best_bursts((call, peer), clock=time.perf_counter)
         cells.append(
             f"{mine * 1e6:,.0f} / {theirs * 1e6:,.0f} = {mine / theirs:.2f} "
-            f"({errors(found, exact):.1e} / {errors(peer(), exact):.1e})"
+            f"({errors(result, exact):.1e} / {errors(peer(), exact):.1e})"
         )
     return f"| {' | '.join(cells)} |"
 

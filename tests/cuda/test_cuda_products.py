@@ -37,7 +37,7 @@ from xlac_sdk.target import Request, Target
 
 D = DType
 compiles = pytest.mark.skipif(
-    nvrtc.found() is None and shutil.which("nvcc") is None,
+    nvrtc.installed() is None and shutil.which("nvcc") is None,
     reason="neither NVRTC nor nvcc is installed",
 )
 

@@ -53,6 +53,12 @@ def test_it_is_called_with_arrays_and_in_traced_functions() -> None:
         strict(A, B)
 
 
+def test_attributes_that_are_equal_in_python_have_programs_of_their_own() -> None:
+    op = gated()
+    assert not np.signbit(op(np.ones_like(A), np.ones_like(B), slope=0.0)).any()
+    assert np.signbit(op(np.ones_like(A), np.ones_like(B), slope=-0.0)).all()
+
+
 def test_its_derivative_is_that_of_the_meaning() -> None:
     da, db = gated().run([A, B, A], {"slope": 2.0}, backward=True)
     np.testing.assert_allclose(da, A * B * 2, rtol=1e-6)

@@ -26,11 +26,11 @@ def test_no_string_begins_with_the_name_of_a_backend(room: str) -> None:
 
 
 def test_code_names_no_backend_but_the_default_and_the_interpreted_one() -> None:
-    """What a backend can, it says itself; those that are released are a table of the SDK's."""
+    """What a backend can, and what its diagnostics mean, it says itself."""
     words = re.compile(r"\b(cuda|opencl)\b", re.IGNORECASE)
     said = [
         f"{file.relative_to(TOOLCHAIN)}:{number}: {line.strip()}"
-        for file in sorted(TOOLCHAIN.rglob("*.py"))
+        for file in sorted([*TOOLCHAIN.rglob("*.py"), *TOOLCHAIN.rglob("*.txt")])
         for number, line in enumerate(file.read_text().splitlines(), 1)
         if words.search(line)
     ]

@@ -133,10 +133,13 @@ def test_batch_normalization_goes_into_the_convolution() -> None:
         }"""
     found = same(model(text, tensors), 1e-5, x=uniform(2, 3, 8, 8))
     assert kinds(found) == ["Conv"] and len(found.graph.initializer) == 2
-    # what somebody else reads stays
     both = text.replace("=> (", "=> (float[n, 5, 6, 6] c, ")
     found = same(model(both, tensors), x=uniform(2, 3, 8, 8))
     assert kinds(found) == ["Conv", "BatchNormalization"]
+    made = model(text, tensors)
+    made.graph.input[0].name = made.graph.node[0].input[0] = "y.kernel"  # a name that is taken
+    found = same(made, 1e-5, **{"y.kernel": uniform(2, 3, 8, 8)})
+    assert kinds(found) == ["Conv"]
 
 
 def test_random_numbers_stay_random() -> None:

@@ -149,6 +149,28 @@ def test_names_are_those_of_the_signature(tmp_path: Path) -> None:
     assert "does not fit its sub-graph" in refusal(tmp_path, SUM, signatures=[other])
 
 
+def test_open_sizes_are_those_of_the_signature(tmp_path: Path) -> None:
+    open_sizes = {"signature": (-1, 3)}
+    doubled = Graph(
+        [x(1, 3, **open_sizes), x(1, 3), x(1, 3), x(2, 3)],
+        [
+            ("NEG", {}, [0], [1]),
+            ("CONCATENATION", {"table": "ConcatenationOptions", "axis": 0}, [0, 1], [3]),
+        ],
+        [0],
+        [3],
+    )
+    signature = {
+        "inputs": [{"name": "x", "tensor_index": 0}],
+        "outputs": [{"name": "y", "tensor_index": 3}],
+        "signature_key": "serving_default",
+        "subgraph_index": 1,
+    }
+    program = xlac.compile(saved(tmp_path, model(SUM, doubled, signatures=[signature])))
+    value = np.ones((4, 3), np.float32)
+    np.testing.assert_array_equal(program(value), np.concatenate([value, -value]))
+
+
 def test_values_that_decide_sizes_are_asked_for(tmp_path: Path) -> None:
     table = {"table": "ReshapeOptions"}
     graph = Graph(

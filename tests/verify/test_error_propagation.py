@@ -12,6 +12,7 @@ from xlac.debug.errors.approximation import Approximation
 from xlac.debug.errors.propagate import of_node, outputs_of
 from xlac.debug.errors.sums import Promise
 from xlac.debug.verify.deviation import deviation
+from xlac.debug.verify.subject import same_bits
 from xlac.ir.graph import Node
 from xlac.ir.interpret import evaluate
 from xlac.ir.types import Type
@@ -110,3 +111,31 @@ def test_what_surely_overflows_is_infinite_and_what_may_is_anything() -> None:
     assert np.isinf(total.value[0]) and total.bound[0] == 0
     assert total.value[1] == 2e38 and total.bound[1] < 1e32
     assert np.isinf(total.bound[2])
+
+
+@pytest.mark.parametrize("exponent", [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0])
+def test_integer_powers_of_an_interval_around_zero_are_bounded(exponent: float) -> None:
+    x, y = Approximation(np.array([0.5]), np.array([1.0])), Approximation(np.array([exponent]))
+    node = Node.of(OPS["pow"](), *params((1,), (1,)))
+    (meant,) = of_node(node, [(x,), (y,)], Promise())
+    tried = np.concatenate([np.linspace(-0.5, 1.5, 2001), [1e-30, -1e-30]])
+    with np.errstate(all="ignore"):
+        apart = np.abs(tried**exponent - meant.value)
+    assert np.nanmax(apart) <= meant.bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [DType.I64, DType.U64])
+def test_integers_beyond_the_precision_of_float64_are_compared_exactly(dtype: DType) -> None:
+    meant = np.array([2**60, 2**60 + 1], dtype.numpy)
+    assert deviation(meant.copy(), Approximation(meant), dtype).right
+    off = deviation(meant[::-1].copy(), Approximation(meant), dtype)
+    assert (off.wrong, off.absolute) == (2, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [DType.F64, DType.F32, DType.F16, DType.BF16])
+def test_signs_of_zeros_are_bits_and_all_nans_are_equal(dtype: DType) -> None:
+    zero, one = np.zeros(3, dtype.numpy), np.ones(3, dtype.numpy)
+    assert same_bits(one, one.copy()) and not same_bits(zero, one)
+    assert not same_bits(zero, -zero)
+    nan = np.full(3, np.nan, dtype.numpy)
+    assert same_bits(nan, -nan)

@@ -1,4 +1,5 @@
-"""`xlac.compile`: what was compiled before is loaded from the cache, all else goes to the driver.
+"""`xlac.compile`: loads a compilation from the cache where there is one, and calls the driver
+otherwise.
 
 Nothing of the compiler is imported here unless there is something to compile.
 """
@@ -131,15 +132,15 @@ def _specialized(options: CompileOptions, sizes: Mapping[str, Any]) -> CompileOp
 
 
 def load(place: CompilationEntry | None, copy: bool = False) -> Compiled | None:
-    """What is kept at a place, callable; None where there is none or nothing. With `copy` its
-    constants are read and not mapped.
+    """The compilation stored in a cache entry, as a callable; None without an entry, or where it is
+    empty. With `copy` the constants are read into memory instead of mapped.
     """
     kept = place.load(copy) if place else None
     return None if kept is None else Compiled(*kept)
 
 
 def keep(place: CompilationEntry | None, made: Compiled, files: Files) -> None:
-    """Keeps what was made of `files` at a place, where there is one."""
+    """Stores a compilation, made from `files`, in a cache entry, if there is one."""
     if place:
         place.keep(made.whole, made.target, made.artifact, files)
 
@@ -151,12 +152,12 @@ def keeping(
     maps: Sequence[MappedFile],
     copy: bool,
 ) -> Specializing:
-    """The same, its programs taken from the cache and kept there: those that `entry_for` has a
-    place for, given their sizes.
+    """`made`, with a cache: each of its programs is loaded from the entry that `entry_for` gives
+    for its sizes, or compiled and stored there.
 
-    Programs that values of inputs decide have none, and nothing has when `files` are no longer what
-    the model was read from. Weights in `maps`, files that the model has mapped, have to be what
-    they were.
+    Not cached: programs specialized to values of inputs, and any program once `files` differ from
+    what the model was read from. Raises SourceError where a file in `maps` (weights that the model
+    has mapped) was changed.
     """
 
     def compile_for(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:

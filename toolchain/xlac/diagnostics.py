@@ -1,5 +1,5 @@
 """Every numbered diagnostic: what it means and what to do about it. `xlac explain XL1234` prints an
-entry of `diagnostics.txt`.
+entry of `diagnostics.txt`, or of the file of that name which a backend brings.
 
 XL1xxx a spec's text and schema · XL2xxx names, shapes, types · XL3xxx weights and files · XL4xxx
 limits · XL5xxx backends and targets · XL6xxx inputs of a call, training's data and runs · XL7xxx
@@ -9,8 +9,10 @@ importers · XL9xxx ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from xlac_sdk.host.registry import diagnostics
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import similar
 
@@ -26,9 +28,9 @@ class CatalogueEntry:
 
 def explain(code: str) -> str:
     """The entry of a code as text. Raises SourceError for an unknown one."""
-    entry = CATALOGUE.get(code)
+    entry = catalogue().get(code)
     if entry is None:
-        close = similar(code, CATALOGUE, 3)
+        close = similar(code, catalogue(), 3)
         raise SourceError(
             Diagnostic(
                 "XL2001",
@@ -49,4 +51,13 @@ def _entries(text: str) -> dict[str, CatalogueEntry]:
     return entries
 
 
-CATALOGUE = _entries(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
+@cache
+def catalogue() -> dict[str, CatalogueEntry]:
+    """The entries by code: those of the toolchain and the SDK, and those of the installed backends,
+    which cannot replace the former.
+    """
+    own = _entries(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
+    entries: dict[str, CatalogueEntry] = {}
+    for text in diagnostics().values():
+        entries |= _entries(text)
+    return entries | own

@@ -69,8 +69,8 @@ class Lowered:
 
 @paused()
 def compile(source: object, target: str, options: CompileOptions) -> Compiled | Specializing:
-    """What `xlac.compile` does when nothing kept on disk answers; `api.py` says what it takes and
-    raises.
+    """Compiles a model that the cache does not have; `api.compile` documents the options and
+    errors.
     """
     asked(options.variants, options.sizes)
     backend, checks = find(target), options.checks
@@ -119,7 +119,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
-    """The model with its open sizes fixed: as given, or else at their `opt`."""
+    """The model with its open sizes fixed, to the given values or else to their `opt`."""
     return fixed(
         model, {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()}
     )
@@ -143,14 +143,15 @@ def lower(
 ) -> Lowered:
     """Model to program: optimise the graph, cut it into groups, schedule each, plan memory.
 
-    Sizes left open (see `unfixed`) are chosen by every call; for those of one of the `variants` the
-    program has steps of their own. `pipeline`, `verify_each`, `observers` and `trace` are those of
-    `optimize`; the last two have no part in variants. Without `fuse` every node gets a kernel of
-    its own: what fused programs are compared with. Without `loop_kernels` (or `fuse`) loops of
-    small bodies stay host steps. With `int8` the weights of contractions are 8-bit integers, and
-    `Lowered.quantised` says which. `wanted` are schedules of groups; with `every` it is an error
-    when it names a group that there is not. A program that takes more than `memory` runs its groups
-    in another order and some of them again; raises LimitError where that does not help enough.
+    Open sizes are read at every call (see `unfixed`); for the sizes of each of `variants` the
+    program has steps of its own. `pipeline`, `verify_each`, `observers` and `trace` are passed to
+    `optimize`; variants are optimised without the last two. Without `fuse` every node gets a kernel
+    of its own, for comparison with fused programs. Without `loop_kernels` (or `fuse`) loops of
+    small bodies stay host steps. With `int8` the weights of contractions are quantised to 8-bit
+    integers, listed in `Lowered.quantised`. `wanted` are schedules by group; with `every`, one for
+    a group that does not exist is an error. A program that takes more than `memory` is planned
+    again with its groups reordered and some of them recomputed; raises LimitError where that does
+    not suffice.
     """
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
@@ -171,7 +172,7 @@ def lower(
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """How the variants of a model are lowered; groups of the same structure share the kernels of
+    """Lowers the variants of a model; groups of equal structure share their kernels through
     `schedules`.
     """
 
@@ -186,12 +187,12 @@ class _Stages:
     def run(
         self, model: Model, observers: Sequence[Observer] = (), trace: Trace | None = None
     ) -> Lowered:
-        """One model to one program, with fewer carries where no other is within the limit."""
+        """Lowers one model, with fewer loop carries kept where the memory limit asks for that."""
         made, scale = with_fewer_carries(model, lambda one: self.made(one, observers, trace))
         return replace(made, program=explained(made.program, model, scale)) if scale else made
 
     def made(self, model: Model, observers: Sequence[Observer], trace: Trace | None) -> Lowered:
-        """One model to one program."""
+        """Lowers one model to a program."""
         target, weights = self.schedules.target, Weights.over(model.weights)
         with paused(), known_sizes():
             graph = optimize(
@@ -205,7 +206,7 @@ class _Stages:
                 verify_each=self.verify_each,
                 is_kept=is_kept,
             )
-            if not self.pipeline.has(ExpandPass):  # else what is left, a trace has refused
+            if not self.pipeline.has(ExpandPass):  # else a trace refused some expansions
                 check_expanded(graph, target, is_kept)
             own = captured(graph)
             scheduled, done = quantised(own, weights) if self.int8 else (own, None)
@@ -217,7 +218,7 @@ class _Stages:
             planner = ProgramPlanner(
                 self.schedules, weights, model.state, tuple(model.dims.values())
             )
-            # the limit is of what a program takes after its loops are kernels
+            # the limit is checked once loops are kernels
             for limit in (None, self.memory):
                 ordered, program = fit_memory(groups, planner, self.schedules, model.state, limit)
                 if self.loop_kernels:
@@ -226,7 +227,7 @@ class _Stages:
                     break
             groups = ordered
             check_addressable(program)
-            if model.checks:  # no temporary is read before it is written, too
+            if model.checks:  # temporaries are written before they are read, too
                 verify_program(program)
             program = replace(program, facts={**program.facts, **_facts(model)})
         optimized = replace(model, graph=graph, weights=weights)
@@ -234,7 +235,7 @@ class _Stages:
 
 
 def _facts(model: Model) -> dict[str, Any]:
-    """What a program says of its model."""
+    """Facts of a model that its program carries."""
     facts = {
         "precision": model.precision,
         "extents": model.extents,
@@ -252,8 +253,8 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
 
 
 def agreed(lowered: Lowered, backend: Backend) -> Lowered:
-    """The same, once its hand-written kernels were compared with what they mean: a fact of the
-    program. Raises SourceError with the first difference.
+    """The program, with the fact that its hand-written kernels were compared with their reference
+    graphs. Raises SourceError with the first difference.
     """
     if not lowered.target.languages:
         return lowered
@@ -278,7 +279,7 @@ def _executable(lowered: Lowered, backend: Backend) -> Compiled:
     key = key_of(backend, target, sources) if cache else ""
     path = cache.find(key) if cache else None
     if path is not None:
-        # another process has thrown it away since: it is made again
+        # another process has removed it from the cache since: it is built again
         with suppress(OSError, XlacError):
             return Compiled(program, target, backend.load(Path(path), program, target), Path(path))
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
@@ -294,6 +295,6 @@ def _executable(lowered: Lowered, backend: Backend) -> Compiled:
 
 
 def _copied(artifact: Path, made: Path, room: Path) -> Path:
-    """The artifact, copied with all that was made beside it."""
+    """A copy of the artifact and of all files built with it."""
     shutil.copytree(made, room, dirs_exist_ok=True)
     return room / artifact.relative_to(made)

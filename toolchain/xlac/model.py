@@ -1,4 +1,4 @@
-"""A model ready to compile: a graph and where its weights are. Every front door ends in one."""
+"""A model ready to compile: a graph and where its weights are. Every frontend returns one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import chosen
 
 PRECISIONS = ("default", "fast")
-"""Of a model: "default" keeps the rounding of operations, "fast" lets rules reassociate, skip half
-rounding and more.
+"""Of a model: "default" keeps the rounding of each operation; "fast" permits reassociation, fewer
+roundings to half precision and more (docs/SPEC.md).
 """
 
 
 def chosen_precision(precision: str) -> str:
-    """The same, one of PRECISIONS, or "" for what the model says. Raises SourceError for any
-    other.
+    """A precision, checked: one of PRECISIONS, or "" for the model's own. Raises SourceError for
+    any other.
     """
     return "" if precision == "" else chosen("precision", precision, PRECISIONS)
 
@@ -53,10 +53,10 @@ class Model:
     forms: Mapping[str, Any] = field(default_factory=dict)
     # of a checked model, whose last output is then the record of what failed
     checks: tuple[Check, ...] = ()
-    # whether hand-written kernels are compiled, which are code. None: nobody has said, and to need
-    # one is an error
+    # whether hand-written kernels, which are code, may be compiled. None: not decided, and a model
+    # that needs one is an error
     allow_kernels: bool | None = None
-    # of a step that learns: its graph with loops that keep fewer carries for the way back, by a
+    # for training steps: the graph with loops that keep fewer carries for the backward pass, by a
     # scale of `autodiff.checkpoints.checkpointing`
     checkpointed: Callable[[float], Graph] | None = None
 
@@ -73,12 +73,12 @@ class Model:
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """What the caller supplies; state, which is an input of the graph too, is not."""
+        """The inputs that the caller supplies: all of the graph's but its state."""
         return asked(self.graph)
 
     @property
     def grows(self) -> bool:
-        """Whether one program may be for several sizes: no value of the state has an open one."""
+        """Whether one program may serve several sizes: no state has an open size."""
         held = [node for node in self.graph.inputs if param(node).name in self.state]
         return all(isinstance(size, int) for node in held for size in node.type.shape)
 
@@ -104,9 +104,9 @@ class Model:
 class Interface:
     """What callers give a model and get from it, where sizes are open.
 
-    `params` are the parameters that are known, whose shapes may be symbolic. `values` are inputs
-    whose values decide sizes, `formed` those that are sequences or optionals: what they consist of
-    must be known.
+    `params` are the parameters that are known, whose shapes may be symbolic. `values` names inputs
+    whose values decide sizes, `formed` those that are sequences or optionals, whose element types
+    must be known before compiling.
     """
 
     params: tuple[Node, ...]
@@ -128,8 +128,8 @@ class Interface:
 
 
 class Undecided(SourceError):
-    """A model that can be made only when the values of some of its inputs are given, because sizes
-    depend on them.
+    """A model that cannot be built before the values of some inputs are known, because sizes depend
+    on them.
     """
 
     def __init__(self, interface: Interface, places: Sequence[str] = ()) -> None:

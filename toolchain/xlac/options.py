@@ -1,5 +1,5 @@
-"""What a compilation may be asked, as one value: every door takes these, and the cache tells
-compilations apart by them.
+"""The options of a compilation as one frozen value: taken by every entry point, and part of the
+cache's key.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from xlac.settings import settings
 from xlac.support.dependencies import content
 from xlac.support.failures import Asked, kinds
 from xlac.support.measured_facts import Facts, kept
+from xlac.support.tuned_facts import tuned_facts
+from xlac_sdk.machine_facts import TUNABLE
 from xlac_sdk.target import Request
 
 
@@ -36,31 +38,34 @@ class CompileOptions:
     schedules: str | os.PathLike[str] | Mapping[str, Any] | None = None
     passes: str = ""  # a pipeline as text; empty: the default one
     verify_each: bool = False
-    max_memory: int | str | None = None  # of a call: bytes, or text as `512M`
-    allow_kernels: bool | None = None  # hand-written ones; None: to need one is an error
-    # facts of the machine that replace its processor's; None: what was measured of this one, where
-    # it is the one compiled for
+    max_memory: int | str | None = None  # bytes of one call, as a number or as text such as `512M`
+    # of hand-written kernels; None: an error where the model needs one
+    allow_kernels: bool | None = None
+    # facts that replace those of the processor; None: measured facts where this machine is the
+    # target
     facts: Facts | None = None
 
     @property
     def request(self) -> Request:
-        """What is asked of the target. Raises SourceError for a number of threads there cannot
-        be.
-        """
+        """The target's request. Raises SourceError for an impossible number of threads."""
         threads = self.threads or settings().threads
-        facts = self.facts
-        if facts is None:
-            facts = () if self.cpu or self.triple or self.arch else kept()
-        return Request(self.cpu, self.triple, arch=self.arch, threads=threads, facts=facts)
+        if self.facts is None:
+            facts, tuned = () if self.cpu or self.triple or self.arch else kept(), tuned_facts()
+        else:
+            facts = tuple(fact for fact in self.facts if fact[0] not in TUNABLE)
+            tuned = (("", self.facts),) if self.facts else ()
+        return Request(
+            self.cpu, self.triple, arch=self.arch, threads=threads, facts=facts, tuned=tuned
+        )
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The kinds of checks that are asked for. Raises SourceError for one that there is not."""
+        """The kinds of checks that are requested. Raises SourceError for an unknown kind."""
         return kinds(self.checked)
 
     def to_json(self) -> dict[str, Any]:
-        """What of these decides what is compiled, as JSON has it: part of the name in the cache.
-        Raises OSError for a file of schedules that cannot be read.
+        """The options that decide what is compiled, as JSON: part of the cache's key. Raises
+        OSError for a file of schedules that cannot be read.
         """
         given = self.schedules
         return {

@@ -1,4 +1,6 @@
-"""Several programs of one model as one: steps for chosen sizes beside those for any."""
+"""Merges programs of one model: general steps for any sizes, and specialized steps for chosen
+ones.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import Case, Choice, Launch, Program, Role, Slot, Step, touched, walk
 from xlac_sdk.programs.rewrite import with_kernels, with_slots
 
-# memory that is the same whatever runs; state without a name is a kernel's
+# roles whose memory is shared by all variants; unnamed state belongs to one kernel
 FIXED = (Role.INPUT, Role.OUTPUT, Role.STATE)
 
 
@@ -23,11 +25,11 @@ class Variant:
 
 
 def merged(general: Program, variants: Sequence[Variant]) -> Program:
-    """`general`, which runs the steps of the first variant that has the sizes of a call.
+    """`general`, extended to run the steps of the first variant whose sizes match a call's.
 
-    Inputs, outputs and state are `general`'s, found by name: callers, and the next call, need not
-    know what ran. Constants of equal data are kept once. Temporaries stay where each program's plan
-    put them, in one arena.
+    Inputs, outputs and state are those of `general`, matched by name, so callers do not depend on
+    which variant ran. Constants with equal data are stored once. Temporaries keep their planned
+    offsets in one arena.
     """
     merging = Merging(general)
     cases = tuple(merging.case(number, variant) for number, variant in enumerate(variants, 1))
@@ -45,13 +47,13 @@ def merged(general: Program, variants: Sequence[Variant]) -> Program:
 
 
 class Merging:
-    """Programs that become one: the slots so far, the data of constants, and kernels by name."""
+    """Programs being merged: their slots, the data of constants, and kernels by name."""
 
     def __init__(self, general: Program) -> None:
         self.general = general
         self.slots = list(general.slots)
         self.state_bytes = general.state_bytes
-        self.moved = 0  # how far the state of its own goes, behind that of the others
+        self.moved = 0  # bytes of state added by variants, behind the general program's
         self.fixed = {(slot.role, slot.name): slot for slot in general.slots if slot.role in FIXED}
         self.constants = dict(general.constants)
         self.held = {
@@ -62,7 +64,7 @@ class Merging:
         self.kernels = {kernel.name: kernel for kernel in general.kernels}
 
     def case(self, number: int, variant: Variant) -> Case:
-        """The steps of a variant, for calls that have its sizes."""
+        """The steps of a variant, guarded by its sizes."""
         steps = self.steps(f"case{number}", variant.program)
         sizes = tuple(
             (symbol, variant.sizes[symbol.name])
@@ -72,7 +74,7 @@ class Merging:
         return Case(sizes, steps)
 
     def steps(self, prefix: str, program: Program) -> tuple[Step, ...]:
-        """The steps of a program over the slots of all; those that it alone has begin with
+        """The steps of a program over the merged slots; slots of this program alone get names with
         `prefix`.
         """
         program = with_kernels(program, self.kernel)
@@ -84,7 +86,7 @@ class Merging:
         return with_slots(program.steps, slots)
 
     def kernel(self, kernel: Kernel) -> Kernel:
-        """The kernel, under a name that no other has."""
+        """The kernel, renamed where its name is taken."""
         name, count = kernel.name, 1
         while self.kernels.get(name, kernel) is not kernel:
             count += 1
@@ -94,8 +96,8 @@ class Merging:
         )
 
     def slot(self, prefix: str, slot: Slot, program: Program) -> Slot:
-        """The slot that stands for one of a program's."""
-        if slot.role is Role.STATE and not slot.name:  # each program has its own
+        """The merged slot for a program's slot."""
+        if slot.role is Role.STATE and not slot.name:  # each program has its own memory
             return self.added(prefix, replace(slot, offset=self.moved + slot.offset))
         if slot.role in FIXED:
             return self.fixed[slot.role, slot.name]
@@ -109,18 +111,18 @@ class Merging:
         return self.held[key]
 
     def added(self, prefix: str, slot: Slot) -> Slot:
-        """One more slot."""
+        """Adds a slot, named with the prefix."""
         self.slots.append(replace(slot, symbol=f"{prefix}_{slot.symbol}"))
         return self.slots[-1]
 
 
-# ---- what variants cost ----------------------------------------------------------------------
+# ---- the cost of variants ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What a program has for one variant and not for other sizes: kernels, and bytes of weights
-    laid out otherwise.
+    """What a program holds for one variant alone: kernels, and bytes of weights packed
+    differently.
     """
 
     title: str
@@ -129,7 +131,7 @@ class Own:
 
 
 def own(program: Program) -> Iterator[Own]:
-    """For each variant of a program, in the order in which they are tried."""
+    """The cost of each variant of a program, in the order in which they are tried."""
     for step in walk(program.steps):
         if isinstance(step, Choice):
             kernels, slots = _kernels(step.otherwise), touched(step.otherwise)

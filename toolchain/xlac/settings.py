@@ -1,4 +1,4 @@
-"""What the environment may set. No other file reads it."""
+"""Environment variables. No other module reads them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _cache() -> str | None:
         return None
     if text:
         return text
-    # what platformdirs says there, without the time that importing it takes
+    # as platformdirs, without the time of importing it
     if sys.platform == "linux":
         given = os.environ.get("XDG_CACHE_HOME", "")
         return os.path.join(

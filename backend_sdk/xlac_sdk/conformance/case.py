@@ -59,8 +59,8 @@ class Outcome:
 
 
 def without(target: Target, dtypes: Iterable[DType]) -> str:
-    """Why a case of these element types is left out; "" if the target has them all. Halves that it
-    lacks are stored as bits, so nothing is left out for them.
+    """The reason why a case with these element types is left out; "" if the target has them all.
+    16-bit floats that it lacks are stored as bits, so nothing is left out for them.
     """
     missing = sorted(d.value for d in {*dtypes} - target.dtypes if not d.is_half)
     return f"the target has no {' and no '.join(missing)}" if missing else ""

@@ -1,5 +1,5 @@
-"""Cases for GPUs about threads that meet in memory: exchanges, atomic operations, wide accesses,
-tickets.
+"""Cases for GPUs on communication between threads: exchanges, atomic operations, wide accesses,
+arrival counters.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FENCE, ARRIVE = "memory.fence", "grid.arrive"
 
 
 def cases(target: Target, threads: int) -> Iterator[ConformanceCase]:
-    """The cases of a GPU, for blocks of so many threads."""
+    """The cases of a GPU, for blocks of `threads` threads."""
     yield from exchanges(target, threads)
     yield from atomics(target, threads)
     yield from wide(target, threads)
@@ -46,7 +46,7 @@ def cases(target: Target, threads: int) -> Iterator[ConformanceCase]:
 
 
 def exchanges(target: Target, threads: int) -> Iterator[ConformanceCase]:
-    """Values of the threads at every distance in a warp, of every type."""
+    """Exchanges between threads at every distance in a warp, for every type."""
     for dtype in DType:
         if dtype not in target.dtypes and not dtype.is_half:
             continue
@@ -65,7 +65,9 @@ def exchanges(target: Target, threads: int) -> Iterator[ConformanceCase]:
 
 
 def atomics(target: Target, threads: int) -> Iterator[ConformanceCase]:
-    """Every combination by which threads of all blocks, and of one, meet in one element."""
+    """Every atomic combination, by threads of all blocks and of a single one, on shared
+    elements.
+    """
     for dtype in DType:
         if dtype not in target.dtypes or dtype.is_half:
             continue
@@ -76,8 +78,8 @@ def atomics(target: Target, threads: int) -> Iterator[ConformanceCase]:
 
 
 def _atomic(primitive: Primitive, dtype: DType, space: Space, threads: int) -> ConformanceCase:
-    """Elements at three places, so that most threads meet others; sums and products of small
-    integers are exact in every order.
+    """Atomics on three elements, so that most threads contend; sums and products of small integers
+    are exact in every order.
     """
     shared = space is Space.SHARED
     x, y = ends(threads, dtype, 3 * BLOCKS if shared else 3)
@@ -126,7 +128,7 @@ def _meeting(primitive: Primitive, dtype: DType, count: int) -> Array:
 
 
 def _begun(name: str, kernel: Kernel, given: Array) -> ConformanceCase:
-    """A program that sets the elements to 1 before the kernel of atomics meets in them."""
+    """A program that initializes the elements to 1 before the kernel of atomics runs."""
     x, y = kernel.parameters
     assert isinstance(y.size, int)
     fill = Buffer("y", y.dtype, y.size, access=Access.WRITE, align=1)
@@ -143,7 +145,9 @@ def _begun(name: str, kernel: Kernel, given: Array) -> ConformanceCase:
 
 
 def wide(target: Target, threads: int) -> Iterator[ConformanceCase]:
-    """Vectors as wide as one thread's access, of memory and of shared memory, aligned and not."""
+    """Vectors as wide as one thread's access, in global and shared memory, aligned and
+    unaligned.
+    """
     for dtype in (DType.F32, DType.U8, DType.F16, DType.I32):
         lanes = max(1, target.access_bytes // dtype.nbytes)
         if lanes == 1:
@@ -166,8 +170,8 @@ def wide(target: Target, threads: int) -> Iterator[ConformanceCase]:
 
 
 def tickets(threads: int) -> ConformanceCase:
-    """Blocks that store their parts of a sum and take tickets: the last adds all parts, and its
-    ticket makes the counter 0 again, so that the second launch finds the same.
+    """Blocks that store their parts of a sum and count their arrival: the last adds all parts and
+    resets the counter, so that a second launch works too.
     """
     size = BLOCKS * threads
     x = Buffer("x", I32, size, align=1)

@@ -1,4 +1,4 @@
-"""Kernels of blocks and threads that cases for GPUs are built from."""
+"""Parts of kernels with blocks and threads, for GPU cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCKS = 5
 
 
 class GridBody(build.Builder):
-    """The statements of one thread, with the numbers of its block and itself."""
+    """The statements of one thread, with the indices of its block and itself."""
 
     def __init__(self, blocks: indexing.Number, threads: int) -> None:
         super().__init__()
@@ -39,11 +39,11 @@ class GridBody(build.Builder):
 
     @property
     def element(self) -> Expr:
-        """The thread's number in the whole grid."""
+        """The index of the thread in the whole grid."""
         return build.add(build.mul(self.block_number, self.threads), self.thread)
 
     def shared(self, name: str, dtype: DType, size: int) -> Buffer:
-        """A buffer that the threads of a block share."""
+        """A buffer in shared memory."""
         made = Buffer(name, dtype, size, Space.SHARED)
         self.allocated.append(Allocate(made))
         return made
@@ -60,7 +60,7 @@ class GridBody(build.Builder):
 def ends(
     threads: int, dtype: DType = F32, out: int = 0, result: DType | None = None, align: int = 1
 ) -> tuple[Buffer, Buffer]:
-    """An input with an element for each thread, and an output of so many, or `out` elements."""
+    """An input with an element for each thread, and an output of as many, or of `out`, elements."""
     size = BLOCKS * threads
     x = Buffer("x", dtype, size, align=align)
     y = Buffer("y", result or dtype, out or size, access=Access.REREAD, align=align)

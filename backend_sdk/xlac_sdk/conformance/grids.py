@@ -1,5 +1,5 @@
-"""Cases for GPUs: loops over blocks and threads, shared memory, barriers, launches without blocks.
-Those of `grid_memory.py` are about threads that meet in memory.
+"""Cases for GPUs: loops over blocks and threads, shared memory, barriers, empty launches;
+`grid_memory.py` has those on communication through memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def plain(threads: int) -> ConformanceCase:
 
 
 def reversed_(threads: int) -> ConformanceCase:
-    """What other threads of the block wrote, after a barrier."""
+    """Reads elements that other threads of the block wrote before a barrier."""
     x, y = ends(threads)
     b = GridBody(BLOCKS, threads)
     held = b.shared("held", F32, threads)
@@ -50,7 +50,7 @@ def reversed_(threads: int) -> ConformanceCase:
 
 
 def several(threads: int) -> ConformanceCase:
-    """Shared buffers of several types, used again after a barrier."""
+    """Shared buffers of several types, reused after a barrier."""
     x, y = ends(threads, I32)
     b = GridBody(BLOCKS, threads)
     small, large = b.shared("small", DType.U8, threads + 3), b.shared("large", I32, threads)
@@ -69,7 +69,7 @@ def several(threads: int) -> ConformanceCase:
 
 
 def tree(threads: int) -> ConformanceCase:
-    """A sum over each block, by halves."""
+    """A sum over each block, as a binary tree."""
     x, y = ends(threads, I32, BLOCKS)
     b = GridBody(BLOCKS, threads)
     held = b.shared("held", I32, threads)
@@ -103,7 +103,7 @@ def divergent(threads: int) -> ConformanceCase:
 
 
 def many(threads: int) -> ConformanceCase:
-    """More blocks than 16 bits count."""
+    """More blocks than fit in 16 bits."""
     blocks = (1 << 16) + 3
     x = Buffer("x", DType.U8, blocks, align=1)
     y = Buffer("y", DType.U8, blocks, access=Access.WRITE, align=1)
@@ -113,7 +113,7 @@ def many(threads: int) -> ConformanceCase:
 
 
 def without_blocks(threads: int) -> ConformanceCase:
-    """A launch whose sizes leave nothing to do: nothing happens, and no error."""
+    """A launch whose sizes give zero blocks: nothing happens, and there is no error."""
     n = Var("n", I64, low=0, high=1000)
     x = Buffer("x", F32, n, align=1)
     y = Buffer("y", F32, n, access=Access.WRITE, align=1)

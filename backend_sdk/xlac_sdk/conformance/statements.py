@@ -42,7 +42,7 @@ def branches() -> ConformanceCase:
 
 
 def settled() -> ConformanceCase:
-    """A comparison that no value changes, under a name: languages write these in their own ways."""
+    """A named comparison with a constant result, which languages write in different ways."""
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
         with b.loop("i", 0, SIZE) as i:

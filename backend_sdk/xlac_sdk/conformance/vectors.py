@@ -57,7 +57,7 @@ def vector_masked(lanes: int) -> ConformanceCase:
 
 
 def vector_bits(lanes: int) -> ConformanceCase:
-    """Words joined from neighbouring bytes, and taken apart: the lowest bits lie first."""
+    """Bytes joined to words and words split into bytes: the lowest bits come first."""
     size = 4 * lanes
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:
@@ -102,7 +102,7 @@ def vector_gather(lanes: int) -> ConformanceCase:
 
 
 def vector_table(lanes: int) -> ConformanceCase:
-    """Bytes looked up in a table of 256, in all its quarters, as many at once as it has."""
+    """Lookups of bytes in a table of 256, in each of its quarters."""
     lanes = min(lanes, 256)
 
     def body(b: build.Builder, x: Buffer, y: Buffer) -> None:

@@ -1,5 +1,5 @@
 """Atomic operations by compare-and-swap, as functions: every operation on every type, for languages
-that swap words of 32 bits, and of 64 for types as wide.
+that swap words of 32 bits, and of 64 for types of that width.
 
 A dialect that uses them says `atomic="atomic_{p}_{space}_{d}(&{place}, {value})"`.
 """
@@ -22,11 +22,11 @@ OPERATIONS = (P.ADD, P.MUL, P.MAX, P.MIN, P.AND, P.OR, P.XOR)
 
 @dataclass(frozen=True, slots=True)
 class WordSwaps:
-    """What a language has: `swap` by the bits of a word, with the pointer {0}, the word expected
-    {1} and the new one {2}, gives the word that was there; `word` is a word's unsigned type.
+    """The compare-and-swap of a language: `swap` takes the pointer {0}, the expected word {1} and
+    the new one {2}, and returns the old word; `word` is the unsigned type of words.
 
-    `direct` are operations that the language has itself, by operation and type: `{0}` the pointer,
-    `{1}` the value.
+    `direct` are operations that the language has as atomics itself, by operation and type: `{0}` is
+    the pointer, `{1}` the value.
     """
 
     swap: Mapping[int, str]
@@ -36,8 +36,8 @@ class WordSwaps:
 
 
 def atomics(dialect: Dialect, swaps: WordSwaps, before: str) -> Mapping[str, str]:
-    """The functions by name, for both memories that threads share; `before` are their declaration
-    specifiers. Types of more bits than the language swaps have none.
+    """The functions by name, for global and shared memory; `before` are their declaration
+    specifiers. Types wider than the language's words have none.
     """
     return dict(_all(dialect, swaps, before))
 
@@ -63,7 +63,7 @@ def _all(dialect: Dialect, swaps: WordSwaps, before: str) -> Iterator[tuple[str,
 def _loop(
     dialect: Dialect, swaps: WordSwaps, primitive: Primitive, dtype: DType, space: Space
 ) -> list[str]:
-    """A loop on the 32 or 64 bits that contain the element, until no other thread came between."""
+    """A loop on the 32 or 64 bits that contain the element, until the swap succeeds."""
     kind, bits = dialect.types[dtype], max(32, dtype.bits)
     word, short = swaps.word[bits], dialect.types[_words(min(32, dtype.bits))]
     pointer = f"{swaps.volatile}{dialect.spaces.get(space, '')}{word} *"
@@ -100,7 +100,7 @@ def _words(bits: int) -> DType:
 
 
 def _bits(dialect: Dialect, value: str, source: DType, dtype: DType) -> str:
-    """A value as the bits of another type, between a word and an element as wide."""
+    """The bits of a value as another type, between a word and an element of the same width."""
     if source.is_integer and dtype.is_integer:
         return f"({dialect.types[dtype]}){value}"
     return dialect.bitcast.format(value, s=source.value, d=dtype.value, t=dialect.types[dtype])

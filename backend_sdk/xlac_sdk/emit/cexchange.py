@@ -28,8 +28,8 @@ TEXT = """{before} {kind} exchange_{name}({kind} value, int distance, {shared}ui
 
 
 def exchanges(dialect: Dialect, before: str) -> Mapping[str, str]:
-    """The functions by name, one for each type; `before` are their declaration specifiers.
-    None for a dialect that needs none.
+    """The functions by name, one for each type; `before` are their declaration specifiers. Empty
+    for a dialect that needs none.
     """
     if not dialect.scratch:
         return {}

@@ -20,7 +20,7 @@ class KernelMemory(Vectors):
         self.grid = grid.grid(kernel)
 
     def parameter(self, buffer: Buffer) -> tuple[str, ...]:
-        """A buffer's parameter; in languages whose kernels take whole memory objects also its
+        """A buffer's parameter; in languages whose kernels take whole memory objects, also its
         offset, and the buffer itself is declared in the body.
         """
         name, restrict = self.dialect.identifier(buffer.name), self.dialect.restrict
@@ -30,7 +30,7 @@ class KernelMemory(Vectors):
         return f"{text}*{restrict} {name}_base_", f"{self.dialect.offset} {name}_offset_"
 
     def declared(self) -> Iterator[str]:
-        """What a kernel declares ahead of its statements, for such languages and for exchanges."""
+        """The declarations at the start of a kernel, for such languages and for exchanges."""
         for buffer in self.kernel.parameters if self.dialect.offset else ():
             name, const = self.dialect.identifier(buffer.name), buffer.access is Access.READ
             text = self.dialect.pointer(buffer.space, buffer.dtype, const)
@@ -42,7 +42,7 @@ class KernelMemory(Vectors):
 
     def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
         """Memory of a thread, or shared memory of a block: an array, or a part of the pool, which
-        is declared before the first.
+        is declared with the first one.
         """
         kind, name = self.dialect.types[buffer.dtype], self.name(buffer.name)
         if buffer.space is not Space.SHARED:

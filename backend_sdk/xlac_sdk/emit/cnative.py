@@ -1,9 +1,9 @@
-"""Vectors in languages that have them: whole vectors as expressions, `float16` and `vload16` in
+"""Native vectors of a language: whole vectors as expressions, such as `float16` and `vload16` in
 OpenCL C.
 
-A vector whose lanes a language has (`Dialect.native`) is one value of that language; others stay
-structs. What the language cannot compute on whole vectors is written lane by lane, in a list of its
-lanes. A vector of bools is one of signed bytes, 0 or -1; in memory a bool is 0 or 1.
+A vector whose number of lanes the language supports (`Dialect.native`) is one native value; others
+remain structs. Operations that the language lacks on whole vectors are written lane by lane, as a
+list of lanes. A vector of bools is a vector of signed bytes, 0 or -1; in memory a bool is 0 or 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
-# {0} {1} operands, {t} their type, {u} the unsigned type of as many bits; signed sums wrap
+# {0} {1} operands, {t} their type, {u} the unsigned type of equal width; signed sums wrap
 _SIGNED = {
     P.ADD: "as_{t}(as_{u}({0}) + as_{u}({1}))",
     P.SUB: "as_{t}(as_{u}({0}) - as_{u}({1}))",
@@ -89,7 +89,7 @@ class NativeVectors(Expressions):
     """The text of whole vectors."""
 
     def native(self, expr: Expr) -> bool:
-        """Whether a value is a vector of the language."""
+        """Whether a value is a native vector."""
         return expr.lanes in self.dialect.native
 
     def vector(self, dtype: DType, lanes: int) -> str:
@@ -97,16 +97,16 @@ class NativeVectors(Expressions):
         return f"{self.dialect.types[DType.I8 if dtype is DType.BOOL else dtype]}{lanes}"
 
     def signed(self, dtype: DType, lanes: int) -> str:
-        """The type of a comparison's result: signed integers as wide as the operands."""
+        """The type of a comparison's result: signed integers of the operands' width."""
         return self.vector(DType(f"i{dtype.bits}") if dtype is not DType.BOOL else dtype, lanes)
 
     def lane_of(self, name: str, expr: Expr) -> str:
-        """The current lane of a named vector of the language."""
+        """The current lane of a named native vector."""
         text = f"{name}.s{int(self.lane):X}"
         return f"({text} & 1)" if expr.dtype is DType.BOOL else text
 
     def by_lanes(self, expr: Expr) -> bool:
-        """Whether a vector of the language is written as a list of its lanes."""
+        """Whether a native vector is written as a list of its lanes."""
         match expr:
             case Load(index=index, mask=mask):
                 return not _consecutive(index) or not isinstance(mask, None | Splat)
@@ -121,12 +121,12 @@ class NativeVectors(Expressions):
         return False
 
     def whole(self, expr: Expr) -> str:
-        """The text of a vector of the language, or its name if it has one."""
+        """The text of a native vector, or its name if it has one."""
         name = self.texts.get(id(expr))
         return name if name is not None else self.write_whole(expr)
 
     def write_whole(self, expr: Expr) -> str:
-        """The same without using its name."""
+        """The text of a native vector, without using its name."""
         kind = self.vector(expr.dtype, expr.lanes)
         if self.by_lanes(expr):
             return f"({kind})({', '.join(self._lanes(expr))})"
@@ -203,7 +203,7 @@ class NativeVectors(Expressions):
         return self._widened(text, kind, dtype) if primitive in _COMPARED else text
 
     def _widened(self, text: str, kind: str, dtype: DType = DType.BOOL) -> str:
-        """Bools as wide as `kind`, from those of a comparison of `dtype`."""
+        """Bools as vectors of the width of `kind`, from those of a comparison of `dtype`."""
         lanes = kind.lstrip("abcdefghijklmnopqrstuvwxyz")
         return text if self.signed(dtype, int(lanes)) == kind else f"convert_{kind}({text})"
 
@@ -239,7 +239,7 @@ class NativeVectors(Expressions):
         return text
 
     def held(self, buffer: Buffer, lanes: int) -> str:
-        """The type of so many elements of a buffer in memory."""
+        """The type of `lanes` elements of a buffer in memory."""
         return f"{self.dialect.types[buffer.dtype]}{lanes}"
 
     def aligned(self, access: Load | Store) -> bool:
@@ -247,7 +247,7 @@ class NativeVectors(Expressions):
         raise NotImplementedError
 
     def stored_whole(self, stmt: Store, pad: str) -> Iterator[str]:
-        """A store of a vector of the language to consecutive elements, at once."""
+        """A store of a native vector to consecutive elements, at once."""
         lanes, buffer = stmt.value.lanes, stmt.buffer
         value, start = self.whole(stmt.value), _start(stmt.index)
         if buffer.dtype is DType.BOOL:
@@ -263,7 +263,7 @@ class NativeVectors(Expressions):
             yield f"{pad}{guard}vstore{lanes}({value}, 0, {name} + {self.text(start)});"
 
     def at_once(self, stmt: Store) -> bool:
-        """Whether a store is one of a whole vector of the language."""
+        """Whether a store writes a whole native vector."""
         whole = isinstance(stmt.mask, None | Splat) and _consecutive(stmt.index)
         return whole and stmt.atomic is None and self.native(stmt.value)
 

@@ -11,15 +11,15 @@ P = Primitive
 
 
 def unwrapped(text: str) -> str:
-    """A text without outer parentheses, but where they hold expressions with commas between them:
-    in a declaration, a comma ends one.
+    """A text without outer parentheses, unless they enclose top-level commas, which would end a
+    declaration.
     """
     return text[1:-1] if text.startswith("(") and _removable(text) else text
 
 
 def _removable(text: str) -> bool:
-    """Whether the first parenthesis is closed by the last character, and no comma is in no other
-    parentheses.
+    """Whether the first parenthesis is closed by the last character, and all commas are inside
+    further parentheses.
     """
     depth = 0
     for at, character in enumerate(text):

@@ -1,9 +1,9 @@
-"""Hand-written functions in the text of a program: what stands around each, so that its names and
-those of the program stay apart.
+"""Hand-written functions in the text of a program, isolated so that their names and those of the
+program do not collide.
 
 A function's parameters are its arrays, numbers (int64_t, or double) and scratch memory, in the
-order of the operands of the instructions that call it. The declaration comes before the kernels,
-the text after all that the compiler wrote; the compiler of the text sees that both agree.
+order of the operands of the instructions that call it. The declaration precedes the kernels, and
+the text follows all generated text; the compiler checks that both agree.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from xlac_sdk.kernel_ir.kernel import (
 
 @dataclass(frozen=True, slots=True)
 class HandWrittenFunction:
-    """A hand-written function and the operands of a call of it, which tell its parameters."""
+    """A hand-written function and the operands of a call of it, which determine its parameters."""
 
     code: HandWritten
     operands: tuple[Expr | Buffer | TensorMap, ...]
 
     def declaration(self, dialect: Dialect, before: str = "") -> str:
-        """What declares it, without an end; `before` replaces what the dialect begins it with."""
+        """Its declaration, without a semicolon; `before` replaces the dialect's specifiers."""
         kinds = [_kind(n, one, self.code, dialect) for n, one in enumerate(self.operands)]
         return f"{before or dialect.helper} {self.code.symbol}({', '.join(kinds) or 'void'})"
 
     def definition(self, dialect: Dialect) -> str:
-        """Its text, with the names that the text uses; places in messages are those of its file."""
+        """Its text, with macros for the names that it uses; places in messages are those of its own
+        file.
+        """
         names = [(self.code.name, self.code.symbol)]
         names += [(name, dialect.types[dtype]) for name, dtype in self.code.types]
         return "\n".join(
@@ -53,7 +55,7 @@ class HandWrittenFunction:
 
 
 def functions(kernels: Iterable[Kernel]) -> tuple[HandWrittenFunction, ...]:
-    """The hand-written functions that kernels call, each once, in the order of first use."""
+    """The hand-written functions that kernels call, each once, in order of first use."""
     by_symbol: dict[str, HandWrittenFunction] = {}
     for kernel in kernels:
         for stmt in statements(kernel.body):

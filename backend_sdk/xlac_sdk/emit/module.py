@@ -1,4 +1,6 @@
-"""A program's kernels as one file of a C-family language: what a template of a port fills in."""
+"""A program's kernels as one file in a C-family language: the parts that a port's template
+needs.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ NONE: Mapping[str, str] = {}
 class ModuleText:
     """The parts of a file.
 
-    A title that is safe in a comment; the names that the SDK's functions have for integers, where
-    the language has others; declarations of vectors; functions that the kernels call, each after
-    those that it calls, and declarations of hand-written ones; each kernel, with the threads of its
-    blocks (0 for one that is no grid); the hand-written functions, which come last.
+    A title that is safe in a comment; typedefs for the integer names of the SDK's functions, where
+    the language has others; declarations of vectors; functions that the kernels call, in order of
+    dependency, and declarations of hand-written ones; each kernel, with the threads of its blocks
+    (0 where it is not a grid); the hand-written functions, which come last.
     """
 
     title: str
@@ -46,12 +48,11 @@ def module_text(
     functions: Mapping[str, str] = NONE,
     before: str = "static inline",
 ) -> ModuleText:
-    """The kernels of a program, which has been brought into the primitives and the form of the
-    target.
+    """The kernels of a program, which must have been legalized for the target.
 
     With `swaps` the file has atomic operations by compare-and-swap (`catomics.py`). `functions` are
-    the port's own, by name, instead of the SDK's or beside them; `before` are the specifiers of the
-    SDK's. Raises VerifyError for a kernel that breaks a rule.
+    the port's own, by name, which replace or supplement the SDK's; `before` are the specifiers of
+    the SDK's. Raises VerifyError for an invalid kernel.
     """
     for kernel in program.kernels:
         verify(kernel)
@@ -80,7 +81,7 @@ def _typedefs(dialect: Dialect) -> Iterator[str]:
 
 
 def _bitcasts(dialect: Dialect, before: str) -> Iterator[tuple[str, str]]:
-    """The functions by which the SDK's own reinterpret bits, for languages without memcpy."""
+    """The functions that the SDK uses to reinterpret bits, for languages without memcpy."""
     if dialect.bitcast == C99.bitcast:
         return
     for a in DType:

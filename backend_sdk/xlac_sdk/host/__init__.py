@@ -1,1 +1,1 @@
-"""Running programs and packaging them: calls, the C API, devices that the host drives."""
+"""Running and packaging programs: calls, the C API, devices driven by the host."""

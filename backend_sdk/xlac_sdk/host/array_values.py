@@ -1,5 +1,5 @@
-"""What callers give for an array: anything that NumPy, DLPack or the buffer protocol can read, as
-an array of the host's memory.
+"""Converts arguments to host arrays: anything that NumPy, DLPack or the buffer protocol can
+read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.source import Diagnostic, SourceError, XlacError
 
-# DLDeviceType that the processor can read
+# values of DLDeviceType that the CPU can access
 HOST = {1: "cpu", 3: "cuda_host", 11: "rocm_host", 13: "cuda_managed"}
 
 
@@ -28,16 +28,16 @@ ELSEWHERE = {
 
 
 def wrong(code: str, message: str, hint: str = "") -> SourceError:
-    """The error for an argument that cannot be taken."""
+    """The error for an invalid argument."""
     return SourceError(Diagnostic(code, message, hint=hint))
 
 
 def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
-    """A NumPy array of anything array-like, without a copy where that is possible; `name` is the
-    input's, for errors.
+    """A NumPy array of anything array-like, without a copy where possible; `name` is the input's,
+    for errors.
 
-    Numbers and nested lists of them become arrays of `dtype`. Raises SourceError for what has no
-    numbers that the processor can read, and for numbers that the type cannot hold.
+    Numbers and nested lists of them become arrays of `dtype`. Raises SourceError for values without
+    numbers that the CPU can read, and for numbers that the type cannot represent.
     """
     if isinstance(value, np.ndarray | np.generic):
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -58,7 +58,7 @@ def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
     if without_memory(value):
         raise on_device(name, NOWHERE)
     try:
-        # PyTorch exports such a tensor without its sign
+        # PyTorch exports such a tensor without its negation
         if hasattr(value, "is_neg") and value.is_neg():
             value = value.resolve_neg()
         if str(getattr(value, "dtype", "")) == "torch.bfloat16" and not value.requires_grad:
@@ -71,7 +71,7 @@ def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
             return np.asarray(value)
     except XlacError:
         raise
-    except Exception as error:  # of the object's own functions
+    except Exception as error:  # raised by the object's own functions
         raise wrong(
             "XL6002", f"{_input(name)}is not an array that can be read: {_first_line(error)}"
         ) from None
@@ -79,20 +79,20 @@ def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
 
 
 def _exported(value: Any) -> Array | None:
-    """The array on the memory of an exporter of DLPack; None where it refuses, or has a type that
-    NumPy lacks.
+    """The array on the memory of a DLPack exporter; None where it refuses, or has a type that NumPy
+    lacks.
     """
     try:
         return np.from_dlpack(value)
     except XlacError:
         raise
-    except Exception:  # of the exporter's own functions
+    except Exception:  # raised by the exporter's own functions
         return None
 
 
 def without_memory(value: Any) -> bool:
-    """Whether a tensor of PyTorch only stands for others: NumPy would give it memory of its own,
-    with anything in it.
+    """Whether a tensor of PyTorch is a placeholder without memory: NumPy would return uninitialized
+    memory for it.
     """
     if hasattr(value, "fake_mode"):
         return True
@@ -100,15 +100,15 @@ def without_memory(value: Any) -> bool:
         return False
     try:
         return bool(value.numel()) and not value.data_ptr()
-    except RuntimeError:  # those of torch.func have none to tell
+    except RuntimeError:  # tensors of torch.func have no address
         return True
 
 
 def _numbers(value: Any, dtype: DType | None, name: str) -> Array:
-    """Python's numbers and lists as an array, if it holds what they say."""
+    """Python numbers and lists as an array of `dtype`, which must represent them exactly."""
     try:
         plain = np.asarray(value)
-    except Exception as error:  # of the object's own functions
+    except Exception as error:  # raised by the object's own functions
         raise wrong(
             "XL6002",
             f"{_input(name)}a {type(value).__name__} is not an array: {_first_line(error)}",
@@ -141,7 +141,7 @@ def _held(array: Array) -> str:
 
 
 def type_of(dtype: np.dtype[Any], name: str = "") -> DType:
-    """Our name for an element type. Raises SourceError for one that xlac does not have."""
+    """Our element type for NumPy's. Raises SourceError for one that xlac does not have."""
     try:
         return DType.of(dtype)
     except KeyError:
@@ -153,9 +153,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def device_of(value: Any) -> str:
-    """The device that an array lies on, as its library calls it, where that is not the processor's
-    memory; else "".
-    """
+    """The device of an array, as its library calls it; "" for host memory."""
     device = getattr(value, "__dlpack_device__", None)
     if device is None:
         return (
@@ -165,7 +163,7 @@ def device_of(value: Any) -> str:
         )
     try:
         kind, number = device()
-    except Exception:  # of the object's own functions, or DLPack has no word for it
+    except Exception:  # raised by the object's own functions, or unknown to DLPack
         name = str(getattr(value, "device", ""))
         return "" if name.startswith("cpu") else name or "a device that DLPack does not know"
     if int(kind) in HOST:
@@ -177,7 +175,7 @@ NOWHERE = "nowhere: it stands for an array and has no numbers"
 
 
 def on_device(name: str, device: str) -> SourceError:
-    """The error for an array that lies elsewhere than the program reads."""
+    """The error for an array on another device than the program reads."""
     hint = (
         ""
         if device.startswith(("meta", "nowhere"))

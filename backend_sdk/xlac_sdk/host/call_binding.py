@@ -1,8 +1,8 @@
-"""Binds what a call brings to what is called: names, element types, shapes, devices and memory, for
-every way to call.
+"""Binds the arguments of a call: names, element types, shapes, devices and memory, for every way to
+call.
 
-Each mistake has one number and one wording, whoever finds it. Backends that take arrays of their
-own kind use it too.
+Each mistake has one number and one wording, wherever it is found. Backends that take arrays of
+their own kind use this too.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from xlac_sdk.support.choices import nearest
 
 
 class Parameters(NamedTuple):
-    """What may be given to something that is called, in order.
+    """The parameters of a callable, in order.
 
-    `optional` may be left out; the first `positional` of `names` have a place as well as a name,
-    and the first `unnamed` nothing but a place. With `rest` there may be more by position, with
-    `more` by any name.
+    `optional` ones may be omitted; the first `positional` of `names` can be passed by position or
+    name, and the first `unnamed` of these by position only. With `rest` further positional
+    arguments are accepted, with `more` further keyword arguments.
     """
 
     names: tuple[str, ...]
     optional: frozenset[str] = frozenset()
-    positional: int | None = None  # None: all
+    positional: int | None = None  # None: all of them
     unnamed: int = 0
     rest: bool = False
     more: bool = False
@@ -42,11 +42,11 @@ class Parameters(NamedTuple):
 def by_name(
     parameters: Parameters, arrays: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Every input by name, in the order of the parameters; what comes under other names is behind
-    them.
+    """Every argument by name, in the order of the parameters, followed by arguments with other
+    names.
 
-    Raises SourceError for one that is missing, unknown, or given twice. Of `rest` only the count is
-    left to the caller.
+    Raises SourceError for one that is missing, unknown, or given twice. For `rest`, the caller
+    checks everything but the count.
     """
     if not isinstance(named, Mapping):
         problem = f"inputs are given in a dict by name, not as a {type(named).__name__}"
@@ -79,7 +79,7 @@ def by_name(
 
 
 def unknown(kind: str, name: object, known: Sequence[str]) -> SourceError:
-    """The error for an input or output of a name that there is not."""
+    """The error for an unknown input or output."""
     hint = nearest(str(name), known, f"there are: {', '.join(known)}" if known else "")
     shown = f"'{name}'" if isinstance(name, str) else repr(name)
     return wrong("XL6001", f"unknown {kind} {shown}", hint)
@@ -94,10 +94,10 @@ def unknown(kind: str, name: object, known: Sequence[str]) -> SourceError:
 
 
 def as_input(name: str, dtype: DType, shape: Shape, value: Any) -> Array:
-    """A dense array that may be read for an input, converted from anything array-like; extents that
-    are open are not looked at.
+    """A dense readable array for an input, converted from anything array-like; open extents are not
+    checked.
 
-    Python's numbers and lists take the input's dtype; arrays must have it already.
+    Python numbers and lists take the input's dtype; arrays must have it already.
     """
     array = value if type(value) is np.ndarray else as_array(value, dtype, name)
     if array.dtype != dtype.numpy:
@@ -110,16 +110,16 @@ def as_input(name: str, dtype: DType, shape: Shape, value: Any) -> Array:
 
 
 def as_inputs(slots: Sequence[Slot], given: Mapping[str, Any]) -> dict[str, Array]:
-    """The inputs of a program by name, each as `as_input` says."""
+    """The inputs of a program by name, each converted by `as_input`."""
     return {
         slot.name: as_input(slot.name, slot.dtype, slot.shape, given[slot.name]) for slot in slots
     }
 
 
 def other_type(
-    kind: str, name: str, wanted: DType | np.dtype[Any], found: object, hint: str = ""
+    kind: str, name: str, wanted: DType | np.dtype[Any], given: object, hint: str = ""
 ) -> SourceError:
-    """The error for an array of another element type; `found` is NumPy's, or of a name like it."""
+    """The error for an array of another element type; `given` is NumPy's type, or a name."""
     if kind == "input" and not hint:
         dtype = wanted.numpy if isinstance(wanted, DType) else np.dtype(wanted)
         home = "np" if dtype.isbuiltin == 1 else "ml_dtypes"
@@ -129,21 +129,19 @@ def other_type(
         if isinstance(wanted, DType)
         else next((d for d in DType if d.numpy == wanted), wanted)
     )
-    return wrong("XL6002", f"{kind} '{name}' must be {ours}, not {found}", hint)
+    return wrong("XL6002", f"{kind} '{name}' must be {ours}, not {given}", hint)
 
 
-def other_shape(kind: str, name: str, wanted: Shape, found: Sequence[int]) -> SourceError:
+def other_shape(kind: str, name: str, wanted: Shape, given: Sequence[int]) -> SourceError:
     """The error for an array of another shape."""
     return wrong(
         "XL6003",
-        f"{kind} '{name}' must have shape {shape_text(wanted)}, not {shape_text(tuple(found))}",
+        f"{kind} '{name}' must have shape {shape_text(wanted)}, not {shape_text(tuple(given))}",
     )
 
 
 def fits(given: Sequence[int], wanted: Shape) -> bool:
-    """Whether ranks and fixed extents agree; open ones are looked at together, by
-    `sizes.of_call`.
-    """
+    """Whether ranks and fixed extents agree; open extents are checked by `sizes.of_call`."""
     if given == wanted:
         return True
     return len(given) == len(wanted) and all(
@@ -157,7 +155,9 @@ def shape_text(shape: Shape) -> str:
 
 
 def output_shape(slot: Slot, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of an output for the sizes of a call, which may be too small for it."""
+    """The shape of an output for the sizes of a call; raises SourceError for sizes out of
+    bounds.
+    """
     shape = slot.extents(sizes)
     if min(shape, default=0) < 0:
         values = ", ".join(f"{name}={value}" for name, value in sizes.items())
@@ -168,8 +168,8 @@ def output_shape(slot: Slot, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def outputs_by_name(names: Sequence[str], out: Mapping[str, Any]) -> None:
-    """Raises SourceError for an output that is missing from `out`, or unknown, and for an `out`
-    that has no names.
+    """Raises SourceError for an output that is missing from `out`, or unknown, and where `out` is
+    not a mapping.
     """
     if not isinstance(out, Mapping):
         problem = f"`out` is a dict of arrays by name, not a {type(out).__name__}"
@@ -187,8 +187,8 @@ def check_outputs(
     inputs: Mapping[str, Array],
     sizes: Mapping[str, int],
 ) -> None:
-    """Raises SourceError for arrays that results cannot be written to: wrong, not dense, read-only,
-    or sharing memory.
+    """Raises SourceError for arrays that cannot receive the results: of a wrong type or shape, not
+    dense, read-only, or overlapping.
     """
     outputs_by_name([slot.name for slot in slots], out)
     for slot in slots:
@@ -217,13 +217,13 @@ def check_output(slot: Slot, array: Any, shape: tuple[int, ...]) -> None:
 def check_apart(
     outputs: Iterable[tuple[str, int, int]], inputs: Iterable[tuple[str, int, int]]
 ) -> None:
-    """Raises SourceError when an output shares memory with an input or with another output.
+    """Raises SourceError where an output overlaps an input or another output.
 
-    Each is what to call it, its address and its bytes. Inputs may share memory with each other.
+    Each array is given as its name in messages, address and bytes. Inputs may overlap each other.
     """
     rooms = [(at, at + nbytes, True, what) for what, at, nbytes in outputs if nbytes]
     rooms += [(at, at + nbytes, False, what) for what, at, nbytes in inputs if nbytes]
-    last: dict[bool, tuple[int, str]] = {}  # of outputs, of inputs: how far they reach so far
+    last: dict[bool, tuple[int, str]] = {}  # the end of outputs, and of inputs, seen so far
     for start, stop, written, what in sorted(rooms):
         for other in (True, False) if written else (True,):
             reach, whose = last.get(other, (0, ""))
@@ -235,5 +235,5 @@ def check_apart(
 
 
 def _room(array: Array) -> tuple[int, int]:
-    """Where a dense array lies, and its bytes."""
+    """The address of a dense array, and its bytes."""
     return array.__array_interface__["data"][0], array.nbytes

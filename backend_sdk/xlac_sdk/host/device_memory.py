@@ -1,4 +1,4 @@
-"""Numbers in a device's memory that the host reads and writes between steps."""
+"""Reads and writes single numbers in a device's memory, between steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xlac_sdk.programs.program import Stamp
 
 
 def read(device: Device, place: MemoryPlace, dtype: DType) -> int:
-    """One number from the device, waiting for it."""
+    """Reads one number from the device, after waiting for it."""
     value = np.zeros(dtype.nbytes, np.uint8)
     device.copy(value.data, place, dtype.nbytes)
     device.sync()
@@ -20,15 +20,15 @@ def read(device: Device, place: MemoryPlace, dtype: DType) -> int:
 
 
 def write(device: Device, place: MemoryPlace, value: int) -> None:
-    """One i64 to the device, waiting for it."""
+    """Writes one i64 to the device, and waits for it."""
     number = np.asarray([value], np.int64).view(np.uint8)
     device.copy(place, number.data, number.nbytes)
     device.sync()
 
 
 def stamp(device: Device, step: Stamp, start: MemoryPlace, offset: int) -> None:
-    """Does what a Stamp says, with the host's clock in nanoseconds, when everything before is done.
-    The log begins at `start`, `offset` elements into its slot.
+    """Executes a Stamp with the host's clock, in nanoseconds, after all earlier work is done. The
+    log begins at `start`, `offset` elements into its slot.
     """
     device.sync()
     now = time.perf_counter_ns()

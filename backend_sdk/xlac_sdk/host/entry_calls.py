@@ -1,5 +1,5 @@
-"""What a loaded program with entries offers beside a call of the model: its entries to call, its
-state by tensor, and the numbers that callers set there.
+"""The interface of a loaded program with entries, besides calls of the model: calls of its entries,
+its state by tensor, and numbers that callers set there.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 class EntryCall:
-    """One entry of a loaded program, called like the model: arrays by position or by name. What it
-    gives is a dict by name, and scalars are numbers of NumPy.
+    """One entry of a loaded program, called like the model: arrays by position or by name. Results
+    are a dict by name, with scalars as NumPy numbers.
     """
 
     def __init__(self, program: Program, entry: Entry, executable: Entered) -> None:
@@ -53,8 +53,8 @@ class EntryCall:
 
 
 class ProgramState:
-    """The state of a loaded program by tensor, as NumPy arrays: copies, read and written while no
-    call is under way.
+    """The state of a loaded program by tensor, as NumPy arrays: copies, read and written between
+    calls.
     """
 
     def __init__(self, program: Program, executable: Executable) -> None:
@@ -65,7 +65,7 @@ class ProgramState:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tensors: weights, what an optimizer keeps, counters."""
+        """The tensors: weights, optimizer state, counters."""
         return tuple(self._slots)
 
     @property
@@ -74,7 +74,7 @@ class ProgramState:
         return tuple(self._settings)
 
     def __getitem__(self, name: str) -> Array:
-        """A copy of a tensor. Raises SourceError for a name that there is not."""
+        """A copy of a tensor. Raises SourceError for an unknown name."""
         slot = self._slot(name)
         block = self._executable.read_state(slot.offset, slot.offset + slot.nbytes)
         return block.view(slot.dtype.numpy).reshape(slot.extents({}))
@@ -94,8 +94,8 @@ class ProgramState:
             self[name] = array
 
     def set_number(self, name: str, value: float) -> None:
-        """Sets a number that calls depend on, the learning rate for example. Raises SourceError for
-        what is no number of at least 0 that f32 has.
+        """Sets a number that calls depend on, such as the learning rate. Raises SourceError unless
+        it is a number of at least 0 that f32 can represent.
         """
         if name not in self._settings:
             raise unknown("setting", name, tuple(self._settings))
@@ -124,7 +124,7 @@ class ProgramState:
 
 
 def entry_calls(program: Program, executable: Executable) -> dict[str, EntryCall]:
-    """The entries of a loaded program, by name; none for one that has none."""
+    """The entries of a loaded program, by name; empty for a program without any."""
     if program.entries is None:
         return {}
     enters, entries = cast(Entered, executable), program.entries.entries
@@ -132,15 +132,15 @@ def entry_calls(program: Program, executable: Executable) -> dict[str, EntryCall
 
 
 def asked(entries: Mapping[str, EntryCall], name: str) -> EntryCall:
-    """An entry by name. Raises SourceError for one that there is not."""
+    """An entry by name. Raises SourceError for an unknown one."""
     if name not in entries:
         raise unknown("entry", name, ("run", *entries))
     return entries[name]
 
 
 def setting_number(name: str, value: Any, most: float = LARGEST) -> float:
-    """A number for a setting: a rate, or how many steps a run takes. Raises SourceError for NaN,
-    what is less than 0 and what is more than `most`.
+    """The value of a setting: a rate, or the number of steps of a run. Raises SourceError for NaN,
+    negative values and values above `most`.
     """
     try:
         number = float(value)
@@ -154,14 +154,14 @@ def setting_number(name: str, value: Any, most: float = LARGEST) -> float:
 
 
 def not_finite() -> SourceError:
-    """What a step raises whose gradients are not finite."""
+    """The error for a step whose gradients are not finite."""
     problem = "the gradients are not finite; nothing was learned from this batch"
     hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
     return SourceError(Diagnostic("XL6031", problem, hint=hint))
 
 
 def no_length() -> SourceError:
-    """What a step raises that needs to know how many there will be."""
+    """The error for a step that needs the number of steps of the run, which is not set."""
     problem = "the learning rate depends on the length of the run, which is not set"
     hint = (
         'set it (state.set_number("length", 1000), --number length=1000), or give the schedule '

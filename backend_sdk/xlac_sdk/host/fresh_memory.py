@@ -1,4 +1,4 @@
-"""Memory for large blocks that are zero until they are written to."""
+"""Allocates large zeroed blocks whose pages take memory only once written."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-LEAST = 1 << 20  # bytes from which a block has pages of its own
-WIDE = 4 << 20  # bytes from which it asks for large pages, as NumPy's arrays do
+LEAST = 1 << 20  # bytes from which a block is mapped separately
+WIDE = 4 << 20  # bytes from which large pages are requested, as by NumPy
 
 
 def zeroed(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Zeros, u8. Pages that nobody touches take no memory: an allocator would reuse what was freed
-    before, and write zeros to all of it.
+    """Zeros, u8. Untouched pages take no memory, whereas an allocator would reuse freed memory and
+    write zeros to all of it.
     """
     if nbytes < LEAST or os.name != "posix":
         return np.zeros(nbytes, np.uint8)
     block = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if nbytes >= WIDE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without large pages: ordinary ones serve as well
+        with suppress(OSError):  # a kernel without large pages: ordinary ones work as well
             block.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(block, np.uint8)

@@ -1,6 +1,4 @@
-"""What an artefact says of itself: written by `xlac build`, checked before anything of it is
-loaded.
-"""
+"""Reads and validates the manifest of an artefact, before anything of it is loaded."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 NAME = "manifest.json"
-FORMATS = (2, 3)  # the third tells of entries, and is written where there are some
+FORMATS = (2, 3)  # format 3 has entries, and is written only where there are some
 FORMAT = FORMATS[-1]
 LONGEST = 16 << 20  # bytes of a manifest
 CHUNK = 1 << 20
@@ -63,7 +61,7 @@ _MANIFEST = schema.record(
         "name": _NAME,
         "target": schema.text(r"[A-Za-z0-9_.-]+"),
         "forms": schema.many(schema.text(r"[a-z]+")),
-        "library": file_or_folder,  # what `Backend.build` returned
+        "library": file_or_folder,  # the return value of `Backend.build`
         "weights": schema.member(WeightsOrigin),
         "weights_file": place,
         "needs": schema.many(_NAME),
@@ -83,7 +81,7 @@ _MANIFEST = schema.record(
 
 
 def _consistent(manifest: Manifest, folder: Path) -> None:
-    """Raises ValueError where fields contradict one another."""
+    """Raises ValueError where fields are inconsistent."""
     for kind, names in (
         ("size", [s.name for s in manifest.sizes]),
         ("tensor", [t.symbol for t in (*manifest.inputs, *manifest.outputs)]),
@@ -133,8 +131,8 @@ def is_artefact(folder: Path) -> bool:
 
 
 def listed(folder: Path) -> dict[str, str] | None:
-    """The files of an artefact with their hashes, by a manifest of any format; None where there is
-    none that is as it was written.
+    """The files of an artefact with their hashes, from a manifest of any format; None where there
+    is none, or it was changed.
     """
     try:
         facts = json.loads(regular(folder / NAME).read_text(encoding="utf-8"))
@@ -146,9 +144,9 @@ def listed(folder: Path) -> dict[str, str] | None:
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of an artefact whose files are all there and as they were written.
+    """The manifest of an artefact whose files are complete and unchanged.
 
-    Raises SourceError for a folder that is none, and for an artefact of which something was cut off
+    Raises SourceError for a folder that is not an artefact, and for one whose files are truncated
     or changed.
     """
     file = folder / NAME
@@ -171,8 +169,8 @@ def read(folder: Path) -> Manifest:
 
 
 def file_hash(file: Path) -> str:
-    """SHA-256 of a file, read in pieces. Raises OSError for one that cannot be read, or is none: a
-    pipe, a device.
+    """SHA-256 of a file, read in pieces. Raises OSError for one that cannot be read or is not a
+    regular file.
     """
     digest = hashlib.sha256()
     with regular(file).open("rb") as data:

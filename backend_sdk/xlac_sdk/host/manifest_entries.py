@@ -1,5 +1,5 @@
-"""What a manifest says of a program's entries: their functions, the tensors of the state and the
-numbers that callers put there.
+"""A program's entries in its manifest: their functions, the state tensors, and numbers that callers
+set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xlac_sdk.support import schema
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """A function besides the one that runs the model; `needs` is a tensor that must not be 0."""
+    """An entry; `needs` is a state tensor that must be nonzero."""
 
     name: str
     inputs: tuple[TensorFacts, ...]
@@ -29,7 +29,7 @@ class EntryFacts:
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """A tensor of the state, and its place there in bytes."""
+    """A state tensor, and its offset in the state block in bytes."""
 
     name: str
     dtype: DType
@@ -40,7 +40,9 @@ class StateFacts:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """Where a number that is set goes, and times what: `xlac_sdk.programs.entries.Setting`."""
+    """A destination of a number that is set, with its factor:
+    `xlac_sdk.programs.entries.Setting`.
+    """
 
     tensor: str
     factor: float
@@ -48,7 +50,7 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class SettingFacts:
-    """A number that callers set, `lr` for example."""
+    """A number that callers set, such as `lr`."""
 
     name: str
     stores: tuple[StoreFacts, ...]
@@ -56,7 +58,7 @@ class SettingFacts:
 
 @dataclass(frozen=True, slots=True)
 class EntriesFacts:
-    """All of them."""
+    """The entries, state and settings of a program."""
 
     functions: tuple[EntryFacts, ...]
     state: tuple[StateFacts, ...]
@@ -64,7 +66,7 @@ class EntriesFacts:
 
     @staticmethod
     def of(program: Program) -> EntriesFacts | None:
-        """Those of a program; None for one without entries."""
+        """The facts of a program; None for one without entries."""
         if program.entries is None:
             return None
         return EntriesFacts(
@@ -91,14 +93,14 @@ class EntriesFacts:
         )
 
     def slots(self) -> dict[str, Slot]:
-        """The tensors of the state as programs have them, by name."""
+        """The state tensors as slots, by name."""
         return {
             one.name: Slot(one.name, f"state{n}", one.dtype, one.shape, Role.STATE, one.offset)
             for n, one in enumerate(self.state)
         }
 
     def entries(self, state: Mapping[str, Slot], symbols: Mapping[str, Symbol]) -> Entries:
-        """The entries as programs have them, as far as a call needs them: without steps."""
+        """The entries as programs have them, without steps."""
         return Entries(
             tuple(
                 Entry(
@@ -117,7 +119,9 @@ class EntriesFacts:
         )
 
     def check(self, state_bytes: int, symbols: Mapping[str, Symbol]) -> None:
-        """Raises ValueError where facts contradict one another, or the bytes of the state."""
+        """Raises ValueError where facts are inconsistent with each other, or with the size of the
+        state block.
+        """
         for kind, names in (
             ("entry", [one.name for one in self.functions]),
             ("tensor of the state", [one.name for one in self.state]),

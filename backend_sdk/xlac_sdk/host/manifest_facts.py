@@ -1,4 +1,4 @@
-"""What a manifest says, as values."""
+"""The values in a manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xlac_sdk.support import schema
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size that each call chooses, within bounds."""
+    """A size chosen by each call, within bounds."""
 
     name: str
     min: int
@@ -32,7 +32,7 @@ class Size:
 
     @property
     def symbol(self) -> Symbol:
-        """The size as programs have it."""
+        """The size as a symbol."""
         return Symbol(self.name, self.min, self.max, self.opt, self.multiple_of)
 
     @staticmethod
@@ -49,7 +49,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that one call takes beside the caller's inputs and outputs."""
+    """Bytes that one call needs beside the caller's inputs and outputs."""
 
     arena: int
     state: int
@@ -59,7 +59,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What made the artefact, and from what; nothing of where or by whom."""
+    """The compiler and sources of an artefact, by version and hash; no paths or users."""
 
     xlac: str
     backend: str
@@ -77,25 +77,25 @@ class Manifest:
     name: str
     target: str
     forms: tuple[str, ...]
-    library: str = ""  # what `xlac.load` opens
+    library: str = ""  # opened by `xlac.load`
     weights: WeightsOrigin = WeightsOrigin.EMBED
     weights_file: str = ""
-    needs: tuple[str, ...] = ()  # libraries that have to be installed where it runs
+    needs: tuple[str, ...] = ()  # libraries that must be installed to run it
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
     sizes: tuple[Size, ...] = ()
-    # sizes that have code of their own, in the order in which they are tried
+    # sizes with specialized code, in the order in which they are tried
     variants: tuple[Mapping[str, int], ...] = ()
     memory: Memory
     kernels: int
-    flops: int  # steps of loops multiply
-    long: bool = False  # whether a call may take so long that it checks whether to stop
+    flops: int  # including the iterations of loops
+    long: bool = False  # whether a call may run so long that it checks for stop requests
     entries: EntriesFacts | None = None  # from format 3 on
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
 
     def artefact(self, folder: Path, copy_weights: bool = False) -> Artefact:
-        """What the backend is given to load; with `copy_weights` it reads what it would map."""
+        """The artefact for the backend to load; with `copy_weights` it reads instead of mapping."""
         symbols = {size.name: size.symbol for size in self.sizes}
         inputs = tuple(t.slot(Role.INPUT, symbols) for t in self.inputs)
         outputs = tuple(t.slot(Role.OUTPUT, symbols) for t in self.outputs)
@@ -122,10 +122,10 @@ class Manifest:
         return Artefact(folder, program, package, weights, self.provenance.machines)
 
     def text(self) -> str:
-        """The manifest as its file has it, its own hash last."""
+        """The manifest as text, with its own hash last."""
         facts: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_value))
         if self.entries is None:
-            del facts["entries"]  # which older readers do not know
+            del facts["entries"]  # unknown to older readers
         facts["sha256"] = digest(facts)
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 
@@ -137,7 +137,7 @@ def _value(one: Any) -> Any:
 
 
 def inside(name: Any, place: str) -> str:
-    """The name of a file in the artefact's folder."""
+    """The name of a file inside the artefact's folder."""
     text: str = schema.text()(name, place)
     path = PurePosixPath(text)
     if (
@@ -157,7 +157,7 @@ def place(value: Any, place: str) -> str:
 
 
 def file_or_folder(value: Any, place: str) -> str:
-    """The name of a file or folder, "." for the artefact's folder itself, or "" for none."""
+    """The name of a file or folder, "." for the artefact's folder, or "" for none."""
     return value if value in ("", ".") else inside(value, place)
 
 

@@ -1,4 +1,4 @@
-"""What a manifest says of an array that a call reads or writes."""
+"""The inputs and outputs in a manifest."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from xlac_sdk.programs.dimdata import data_of, dim_of
 from xlac_sdk.programs.program import Role, Slot
 from xlac_sdk.support import schema
 
-TERMS, EXTENT = 64, 4096  # of an open size, and characters
+TERMS, EXTENT = 64, 4096  # terms of an open size, and characters of its text
 
 
 @dataclass(frozen=True, slots=True)
 class TensorFacts:
-    """An input or output: the user's name, the identifier in the header, type, size, and the
-    alignment it must have.
+    """An input or output: the user's name, the C identifier, type, size, and required alignment.
 
-    An extent is a number, or what `xlac_sdk.programs.dimdata` makes of an open one; `bytes` are the
-    most there can be.
+    An extent is a number, or the form of an open size by `xlac_sdk.programs.dimdata`; `bytes` is an
+    upper bound.
     """
 
     name: str
@@ -45,14 +44,14 @@ class TensorFacts:
         )
 
     def slot(self, role: Role, symbols: Mapping[str, Symbol]) -> Slot:
-        """The slot as programs have it, as far as a call needs it."""
+        """The slot for a call of the program."""
         shape = tuple(dim_of(extent, symbols) for extent in self.shape)
         return Slot(self.name, self.symbol, self.dtype, shape, role, align=self.align)
 
 
 def extent(value: Any, place: str) -> Any:
-    """A number, or the form of an open size; whether its names are sizes of the model is seen when
-    it is made one.
+    """A number, or the form of an open size; whether its names are sizes of the model is checked
+    when it is converted.
     """
     if not isinstance(value, list):
         return schema.count()(value, place)

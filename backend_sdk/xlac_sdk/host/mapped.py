@@ -1,8 +1,8 @@
-"""Files mapped into memory, which know whether somebody has written to them since.
+"""Memory-mapped files that detect later changes.
 
-What is mapped is read when it is used: whoever writes to the file changes the weights of models
-that are loaded, and whoever cuts it off ends the process that reads on (SIGBUS). Its size and time
-of change tell, most of the time, and cost one system call.
+Mapped data is read when it is used: writing to the file changes the weights of loaded models, and
+truncating it ends the process at the next read (SIGBUS). Its size and time of change detect most
+such cases, at the cost of one system call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.mapping import opened, owner_of, region_of
 
-if TYPE_CHECKING:  # what was compiled before needs none
+if TYPE_CHECKING:  # not needed for loading a cached program
     from pathlib import Path
 
 HINT = (
@@ -28,8 +28,8 @@ HINT = (
 
 
 class MappedFile:
-    """A whole file, mapped read-only. It keeps the file open, so that it is told of this file and
-    not of one that took its name.
+    """A whole file, mapped read-only. It keeps the file open, so that changes are detected on this
+    file and not on another that took its name.
     """
 
     def __init__(self, path: Path, descriptor: int, stamp: tuple[int, int]) -> None:
@@ -37,7 +37,7 @@ class MappedFile:
 
     @property
     def changed(self) -> bool:
-        """Whether the file has another size, or was written to, since it was mapped."""
+        """Whether the file's size or time of change differ from those when it was mapped."""
         return _stamp(os.fstat(self._descriptor)) != self._stamp
 
     def check(self) -> None:
@@ -56,10 +56,10 @@ class MappedFile:
 
 
 def watched_bytes(path: Path) -> memoryview:
-    """The bytes of a whole file, mapped, of which `file_of` knows the file.
+    """The bytes of a whole file, mapped; `file_of` finds the file of arrays in it.
 
-    A file that is mapped already, and was not written to since, is not mapped again: however many
-    programs read it, it takes one descriptor. Raises OSError, and ValueError for an empty file.
+    A file that is mapped already and unchanged is not mapped again: it takes one descriptor for all
+    programs. Raises OSError, and ValueError for an empty file.
     """
     descriptor = opened(path)
     try:
@@ -78,7 +78,7 @@ def watched_bytes(path: Path) -> memoryview:
     return memoryview(region).cast("B").toreadonly()
 
 
-# what is mapped, by file and stamps
+# mapped files by path and time stamps
 _regions: weakref.WeakValueDictionary[tuple[int, ...], Any] = weakref.WeakValueDictionary()
 _lock = Lock()
 
@@ -88,14 +88,14 @@ def _stamp(facts: os.stat_result) -> tuple[int, int]:
 
 
 def file_of(array: np.ndarray[Any, Any] | memoryview) -> MappedFile | None:
-    """The mapped file that an array's elements are in, if they are in one of `watched_bytes`."""
+    """The mapped file that contains an array's elements, if they are in one of `watched_bytes`."""
     owner = array.obj if isinstance(array, memoryview) else owner_of(array)
     watched = getattr(owner, "watched", None)
     return watched if isinstance(watched, MappedFile) else None
 
 
 def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[MappedFile, ...]:
-    """The mapped files that arrays are in, each once."""
+    """The mapped files that contain arrays, each once."""
     return tuple(
         {id(file): file for array in arrays if (file := file_of(array)) is not None}.values()
     )
@@ -108,7 +108,7 @@ def check(files: Iterable[MappedFile]) -> None:
 
 
 def watching(call: Callable[..., Any], files: tuple[MappedFile, ...]) -> Callable[..., Any]:
-    """The same function, after a look at the files; the function itself where there are none."""
+    """A function that checks the files before each call; `call` itself without files."""
     if not files:
         return call
 

@@ -1,5 +1,5 @@
-"""Ahead of time: the forms that an artefact may take, what a user asks of them, and what a backend
-says it made.
+"""Packages made ahead of time: the forms of an artefact, the user's options, and the result of a
+backend.
 """
 
 from __future__ import annotations
@@ -31,31 +31,29 @@ FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessorVariant:
-    """A program as it was lowered for one processor; several of them make one artefact that chooses
-    when it runs.
-    """
+    """A program lowered for one processor; an artefact with several selects one at run time."""
 
     program: Program
     target: Target
-    unchecked: Program | None = None  # of a checked program, where a package holds both
+    unchecked: Program | None = None  # for a checked program, where a package contains both
 
 
 @dataclass(frozen=True, slots=True)
 class Packaging:
-    """What the user asked for: the forms, where the weights go, and how to link."""
+    """The user's options: the forms, the place of the weights, and how to link."""
 
     forms: tuple[str, ...]
     weights: WeightsOrigin = WeightsOrigin.EMBED
-    static: bool = False  # the program runs without shared libraries
-    libm: bool = True  # the C library's mathematics may be called
+    static: bool = False  # programs are linked statically
+    libm: bool = True  # functions of libm may be called
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What a backend left in the folder: the file that `Backend.open` loads, and that of the
-    weights; "" for none.
+    """The files that a backend wrote: the one that `Backend.open` loads, and that of the weights;
+    "" for none.
 
-    `needs` are libraries that have to be installed where it runs, by name.
+    `needs` are libraries that must be installed to run it, by name.
     """
 
     library: str = ""
@@ -65,7 +63,7 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """An artefact as its manifest describes it. `program` has slots and sizes, but no steps and no
+    """An artefact as described by its manifest. `program` has slots and sizes, but no steps and no
     constants.
     """
 
@@ -73,7 +71,7 @@ class Artefact:
     program: Program
     package: Package
     weights: WeightsOrigin = WeightsOrigin.EMBED
-    # the processors that it is for: `Target.machine` of each
+    # the processors that it supports: `Target.machine` of each
     machines: tuple[Mapping[str, Any], ...] = ()
 
 
@@ -82,7 +80,8 @@ Variants = Sequence[ProcessorVariant]
 
 def text_package(backend: Backend, variants: Variants, folder: Path) -> Package:
     """The package of a backend whose artefact is one text that the driver compiles: the text, and
-    the program with its weights beside it, for `xlac run`. Raises SourceError for several variants.
+    the program with its weights in separate files, for `xlac run`. Raises SourceError for several
+    variants.
     """
     from xlac_sdk.programs import portable
 
@@ -96,8 +95,9 @@ def text_package(backend: Backend, variants: Variants, folder: Path) -> Package:
 
 
 def forms(backend: Backend, text: str) -> tuple[str, ...]:
-    """The forms of `--emit c,h`, each once. Raises SourceError for what is no form,
-    UnsupportedError for what the backend has not."""
+    """The forms in a list such as `c,h`, each once. Raises SourceError for an unknown form,
+    UnsupportedError for one that the backend lacks.
+    """
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
         raise SourceError(Diagnostic("XL5011", "--emit names no form", hint=offered(backend)))
@@ -112,7 +112,7 @@ def forms(backend: Backend, text: str) -> tuple[str, ...]:
 
 
 def offered(backend: Backend) -> str:
-    """What a target can emit, for a hint."""
+    """The forms of a target, for a hint."""
     if not backend.forms:
         return f"target '{backend.name}' has no forms to choose from; leave --emit out"
     return f"target '{backend.name}' can emit " + ", ".join(backend.forms)

@@ -1,9 +1,9 @@
-"""Launch plans: the steps of a program for one set of sizes as a row of calls, with every address
+"""Launch plans: the steps of a program for one set of sizes as a list of calls, with every address
 resolved.
 
-A plan is made once for each set of sizes and kept (`LaunchPlans`). Loops whose length is known are
-unrolled in it, while it stays short; what depends on numbers in memory (`while`, branches, stamps)
-is one call that reads them, waiting for the device, and goes on with a plan of its own.
+A plan is made once for each set of sizes and cached (`LaunchPlans`). Loops of known length are
+unrolled in it, unless it becomes long; control flow that depends on numbers in memory (`while`,
+branches, stamps) is one call that waits for the device, reads them, and runs a plan of its own.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from xlac_sdk.programs.program import (
     touched,
 )
 
-UNROLLED = 1 << 12  # most calls of an unrolled loop
-KEPT = 1 << 15  # most calls in all plans that a program keeps
-Counters = Mapping[str, int]  # of the loops around a step, and the sizes of the call, by name
+UNROLLED = 1 << 12  # the most calls of an unrolled loop
+KEPT = 1 << 15  # the most calls in all cached plans of a program
+# values of enclosing loops' counters, and of the call's sizes, by name
+Counters = Mapping[str, int]
 Planned = Callable[[], object]
 NOTHING: Mapping[Slot, MemoryPlace] = {}
 
 
 def run(calls: Sequence[Planned]) -> None:
-    """Makes the calls in turn; ends, with its error, when the caller's time is over."""
+    """Makes the calls in order; raises when the caller's time limit is exceeded."""
     check = stopping.check
     for call in calls:
         check()
@@ -50,15 +51,15 @@ def run(calls: Sequence[Planned]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """The calls until the first that changes the program's state, and those from it on."""
+    """The calls before the first that changes the program's state, and the others."""
 
     before: tuple[Planned, ...]
     after: tuple[Planned, ...]
 
 
 class LaunchPlanner:
-    """Plans steps on a device, where `places` says where the slots are, and `lent` where some are
-    in the present call: what uses those is resolved when it runs.
+    """Plans steps on a device. `places` has the places of slots; `lent` those of the current call's
+    arrays: steps that use them are resolved when they run.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class LaunchPlanner:
         )
 
     def place(self, argument: Argument, counters: Counters) -> MemoryPlace:
-        """Where an argument is."""
+        """The place of an argument."""
         moved = evaluate(argument.offset, counters)
         moved += sum(
             counters[name] * evaluate(stride, counters) for name, stride in argument.strides
@@ -89,7 +90,7 @@ class LaunchPlanner:
         return base.plus(moved * argument.slot.dtype.nbytes)
 
     def steps(self, steps: Sequence[Step], counters: Counters) -> Iterator[Planned]:
-        """The calls that run steps."""
+        """The calls that execute steps."""
         for step in steps:
             if isinstance(step, Launch | Copy | Call) and self._uses_lent(step):
                 yield partial(self._at_once, step, counters)
@@ -121,7 +122,7 @@ class LaunchPlanner:
         return bool(self.lent) and not self.lent.keys().isdisjoint(touched((step,)))
 
     def _at_once(self, step: Launch | Copy | Call, counters: Counters) -> None:
-        """Runs a step on arrays of the present call."""
+        """Executes a step on arrays of the current call."""
         match step:
             case Launch(kernel=kernel, sizes=sizes):
                 given = tuple(evaluate(size, counters) for size in sizes)
@@ -138,7 +139,9 @@ class LaunchPlanner:
         return tuple(self.place(argument, counters) for argument in step.arguments)
 
     def _repeat(self, step: Repeat, counters: Counters) -> Iterator[Planned]:
-        """A loop of known length: unrolled, or if that is long one call that plans each turn."""
+        """A loop of known length: unrolled or, if that is long, one call that plans each
+        iteration.
+        """
         count, counter = evaluate(step.count, counters), step.counter
         if count * length(step.body, counters) <= UNROLLED:
             for number in range(count):
@@ -178,12 +181,12 @@ class LaunchPlanner:
 
 
 def length(steps: Sequence[Step], counters: Counters) -> int:
-    """At most how many calls a plan of these steps has."""
+    """An upper bound for the number of calls in a plan of these steps."""
     count = 0
     for step in steps:
         match step:
             case Repeat(count=times, body=body):
-                # counters of loops are in no count
+                # counts do not depend on loop counters
                 count += evaluate(times, counters) * length(body, counters)
             case Choice():
                 count += length(step.path(counters), counters)
@@ -193,7 +196,9 @@ def length(steps: Sequence[Step], counters: Counters) -> int:
 
 
 class LaunchPlans:
-    """The plans of a program, by the sizes of calls; the oldest are dropped when they are many."""
+    """The plans of a program, by the sizes of calls; the oldest are dropped when there are too
+    many.
+    """
 
     def __init__(self, program: Program, planner: LaunchPlanner) -> None:
         self.program, self.planner = program, planner

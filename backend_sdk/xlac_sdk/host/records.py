@@ -1,9 +1,9 @@
-"""Checked programs ahead of time: the record of the first failed check lies in the program's own
-memory.
+"""Records of checked programs built ahead of time: the record of the first failed check is stored
+in the program's own memory.
 
-A checked program's last output is the record, four i64: which check failed, counted from 1 (0:
-none), the position, the value there, the iteration of the loop. Callers of the C API are not to
-bring an array for it: NAME_run answers CHECK_FAILED, and NAME_failure says what the record does.
+A checked program's last output is the record, four i64: the check that failed, counted from 1 (0:
+none), the position, the value there, the iteration of the loop. Callers of the C API pass no array
+for it: NAME_run returns CHECK_FAILED, and NAME_failure returns the record.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ FACT = "record"
 def inside(
     programs: Sequence[Program], texts: Sequence[str], arena: int = 0
 ) -> tuple[Program, ...]:
-    """The programs with their record at one place at the end of the arena, which is at least
+    """The programs with their record at a common place at the end of the arena, which has at least
     `arena` bytes before it.
 
-    `texts` say of every check what it looks for, and where.
+    `texts` describe every check.
     """
     start = -(-max(arena, *(program.arena_bytes for program in programs)) // ALIGN) * ALIGN
     return tuple(_inside(program, start, tuple(texts)) for program in programs)

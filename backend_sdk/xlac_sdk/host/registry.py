@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import reduce
 from importlib import import_module
 
@@ -11,22 +12,41 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 GROUP = "xlac.backends"
-RELEASED = ("c", "cpu", "cuda", "opencl", "reference")
-"""Backends that are released with the SDK, each as a distribution `xlac-NAME`, installed or not."""
+DIAGNOSTICS = "diagnostics.txt"  # beside a backend's package: what its own diagnostics mean
 
 
 def installed() -> list[str]:
-    """Names of the backends that are installed, working or not; none is imported."""
+    """Names of the installed backends, working or not; none is imported."""
     from importlib.metadata import entry_points
 
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
-def find(name: str) -> Backend:
-    """Imports one backend, so a broken one cannot break the others. `cuda:1` is the backend `cuda`
-    for its device 1.
+def diagnostics() -> dict[str, str]:
+    """The catalogue of diagnostics that each installed backend brings, by the backend's name; none
+    is imported. Entries are separated by empty lines; the first line of one is `XL5999 Its title`.
+    """
+    from importlib.abc import ResourceLoader
+    from importlib.metadata import entry_points
+    from importlib.util import find_spec
 
-    Raises SourceError for an unknown name and UnsupportedError for a plug-in that does not import.
+    texts = {}
+    for point in sorted(entry_points(group=GROUP)):
+        spec = find_spec(point.module.partition(".")[0])
+        if spec is None or not isinstance(spec.loader, ResourceLoader):
+            continue
+        for folder in spec.submodule_search_locations or ():
+            with suppress(OSError):
+                texts[point.name] = spec.loader.get_data(os.path.join(folder, DIAGNOSTICS)).decode()
+    return texts
+
+
+def find(name: str) -> Backend:
+    """Imports one backend, so that a broken one does not affect others. `cuda:1` is the backend
+    `cuda` for its device 1.
+
+    Raises SourceError for an unknown name and UnsupportedError for a plug-in that cannot be
+    imported.
     """
     if not isinstance(name, str):
         raise _unknown(name)
@@ -57,11 +77,10 @@ def find(name: str) -> Backend:
 
 
 def _declared(name: str) -> str | None:
-    """Where a backend is (`module:attribute`), as the folders of installed distributions say, in
-    the order of the path.
+    """The location of a backend (`module:attribute`), from the metadata folders of installed
+    distributions, in the order of the path.
 
-    `importlib.metadata` says the same, but importing it takes longer than loading a program that
-    was compiled before.
+    Like `importlib.metadata`, whose import takes longer than loading a cached program.
     """
     for folder in sys.path:
         try:
@@ -95,8 +114,8 @@ def _point(text: str, name: str) -> str | None:
 
 
 def _found(name: str) -> str | None:
-    """The same of distributions that are installed in other ways: in an archive, by a finder of
-    their own.
+    """The location of a backend in distributions that are installed in other ways: in an archive,
+    or by a custom finder.
     """
     from importlib.metadata import entry_points
 

@@ -1,4 +1,4 @@
-"""Runs programs on a device that the host drives: five methods of a `Device` become an
+"""Runs programs on a device driven by the host: turns the methods of a `Device` into an
 Executable.
 """
 
@@ -18,26 +18,26 @@ from xlac_sdk.host.plan import LaunchPlanner, LaunchPlans, run
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.sizes import of_call
 
-LARGE = 1 << 20  # bytes of an array that a device may use without a copy
+LARGE = 1 << 20  # bytes from which a device may use an array without a copy
 
 
 class Runner:
-    """A program on a device: weights are there from the start, the arena and the caller's arrays
-    have their place.
+    """A program on a device: weights are uploaded once; the arena and the caller's arrays have
+    fixed places.
 
-    Calls from several threads take turns, as a device's queue would have it. Device memory is given
-    back by `close`, when the runner is collected, and when loading it fails.
+    Calls from several threads are serialized, like a device's queue. Device memory is freed by
+    `close`, when the runner is collected, and when loading fails.
     """
 
     def __init__(self, device: Device, program: Program) -> None:
         self.device, self.program = device, program
         self._handles: list[Any] = []
-        self._torn = False  # a call ended when it had changed a part of the state
+        self._torn = False  # a call failed after it had changed a part of the state
         self._lock = threading.Lock()
         self._free = weakref.finalize(self, _free, device, self._handles)
         try:
             self._places = self._place()
-            # where the arrays of a call are that the device may use itself
+            # the places of a call's arrays that the device uses directly
             self._lent = {slot: self._places[slot] for slot in _lent(program)}
             planner = LaunchPlanner(device, self._places, self._lent)
             self._plans = LaunchPlans(program, planner)
@@ -52,7 +52,7 @@ class Runner:
                 raise RuntimeError(f"the program '{self.program.name}' is closed")
             if self._torn:
                 raise stopping.torn()
-            sent: list[Array] = []  # alive until the device has read them
+            sent: list[Array] = []  # kept alive until the device has read them
             adopted: list[Any] = []
             try:
                 for slot in self.program.inputs:
@@ -79,7 +79,7 @@ class Runner:
             self._torn = False
 
     def _adopts(self, slot: Slot, flat: Array, written: bool, adopted: list[Any]) -> bool:
-        """Whether the device uses an array of a call itself, and not a copy."""
+        """Whether the device uses an array of a call directly, without a copy."""
         if slot not in self._lent:
             return False
         handle = self.device.adopt(flat.data, written) if flat.nbytes >= LARGE else None
@@ -116,7 +116,7 @@ class Runner:
             self._torn &= part.nbytes < self.program.state_bytes
 
     def close(self) -> None:
-        """Gives the device's memory back; a second time does nothing."""
+        """Frees the device's memory; a second call does nothing."""
         with self._lock:
             self._free()
 
@@ -153,14 +153,14 @@ class Runner:
         return places
 
     def _clear(self) -> None:
-        """Makes the state zero."""
+        """Sets the state to zero."""
         if self.program.state_bytes:
             zeros = np.zeros(self.program.state_bytes, np.uint8)
             self.device.copy(self._state, zeros.data, zeros.nbytes)
             self.device.sync()
 
     def _upload(self, slot: Slot, flat: Array) -> None:
-        """Starts to copy a slot's contents, which stay alive until the next sync."""
+        """Starts to copy a slot's contents, which must stay alive until the next sync."""
         if flat.nbytes:
             self.device.copy(self._places[slot], flat.data, flat.nbytes)
 
@@ -171,8 +171,8 @@ def _flat(array: Array) -> Array:
 
 
 def _lent(program: Program) -> list[Slot]:
-    """Inputs and outputs that may be so large that copies of them cost more than launches whose
-    arguments are bound anew.
+    """Inputs and outputs so large that copying them costs more than resolving launch arguments in
+    every call.
     """
     ends = (*program.inputs, *program.outputs)
     return [slot for slot in ends if slot.nbytes >= LARGE]

@@ -1,4 +1,4 @@
-"""A shared library that is closed when nothing refers to it any more."""
+"""A shared library that is unloaded when nothing refers to it any more."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class SharedLibrary(ctypes.CDLL):
-    """Functions, `library["name"]`, keep it open. Raises OSError for a file that cannot be loaded,
-    and AttributeError for a function that it has not.
+    """Functions, `library["name"]`, keep it loaded. Raises OSError for a file that cannot be
+    loaded, and AttributeError for an unknown function.
 
-    Not for a library whose threads outlive what called it: they run its code.
+    Not for a library whose own threads outlive its callers: they run its code.
     """
 
     def function(self, name: str) -> Any:
@@ -24,6 +24,6 @@ class SharedLibrary(ctypes.CDLL):
 
     def __del__(self) -> None:
         handle = self.__dict__.get("_handle")
-        # at the end of the process a daemon thread may still be in a call
+        # at exit a daemon thread may still be in a call
         if handle and not sys.is_finalizing() and hasattr(_ctypes, "dlclose"):
             _ctypes.dlclose(handle)

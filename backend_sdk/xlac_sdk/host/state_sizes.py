@@ -1,4 +1,6 @@
-"""The sizes that a program's state has while it holds values: its memory is laid out by them."""
+"""The open sizes of a program's state, which are fixed while it holds values, as they determine its
+layout.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from xlac_sdk.programs.program import Program, Role
 
 
 class StateSizes:
-    """Which open sizes the state of a program depends on, and what they were in the first call
-    since it was reset. Thread-safe.
+    """The open sizes that the state of a program depends on, and their values in the first call
+    since the last reset. Thread-safe.
     """
 
     def __init__(self, program: Program) -> None:
@@ -27,7 +29,7 @@ class StateSizes:
         self._lock = Lock()
 
     def check(self, sizes: Mapping[str, int]) -> None:
-        """Raises SourceError for a call whose sizes are not those that the state was made with."""
+        """Raises SourceError for a call with other sizes than those of the present state."""
         if not self._whose:
             return
         with self._lock:
@@ -42,6 +44,6 @@ class StateSizes:
                     raise wrong("XL6003", problem, hint)
 
     def reset(self) -> None:
-        """The state is zero again, and may have any sizes."""
+        """The state is zero again, and may get any sizes."""
         with self._lock:
             self._held.clear()

@@ -1,5 +1,5 @@
-"""Time-outs of calls, and a way for other threads to end them: what every executable asks between
-its steps.
+"""Time limits of calls, and stopping calls from other threads; every executable checks these
+between its steps.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ from xlac_sdk.source import DeadlineError, Diagnostic, LimitError, SourceError
 if TYPE_CHECKING:
     from xlac_sdk.programs.program import Program
 
-LONG = "may run long"  # of a program's facts, where it has no steps to tell
+LONG = "may run long"  # a fact of programs loaded without steps
 
 _current: ContextVar[timeout | None] = ContextVar("xlac limit", default=None)
-# how many are entered, in all threads: quick ways into programs look at it
+# how many limits are active, over all threads, for the fast paths of calls
 _active = ctypes.c_int32(0)
 ACTIVE_ADDRESS = ctypes.addressof(_active)
 _lock = threading.Lock()
 
 
 class timeout:
-    """Calls of programs in a `with` block of this thread or task are over after so many seconds,
-    all together.
+    """A context that limits calls of programs in this thread or task to some seconds in total.
 
         with xlac.timeout(2.0) as limit:
             y = model(x)
 
-    The call that is running then, and every later one, raises DeadlineError. `limit.stop()`, from
-    any thread, ends the call that is running, and every later one in the block, with LimitError;
-    None for seconds leaves it at that. Blocks may be nested; the one that is over first counts.
-    What a call that ended so has written to its outputs is undefined; a model's state is as before
-    the call, unless docs/SPEC.md says otherwise.
+    The call that exceeds the limit, and every later one, raises DeadlineError. `limit.stop()`, from
+    any thread, ends the running call, and every later one in the block, with LimitError; with None
+    there is no time limit. Blocks may be nested; the earliest limit applies. The outputs of a call
+    that ended so are undefined; a model's state is as before the call, unless docs/SPEC.md says
+    otherwise.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -80,8 +79,8 @@ class timeout:
                 self._outer._inner.remove(self)
 
     def stop(self) -> None:
-        """Ends the call that runs in the block, if one does, and lets no other begin. May be called
-        from any thread.
+        """Ends the running call of the block, if any, and prevents others. May be called from any
+        thread.
         """
         with _lock:
             self._stop()
@@ -93,13 +92,13 @@ class timeout:
 
 
 def limited() -> bool:
-    """Whether some thread has a limit."""
+    """Whether any thread has a limit."""
     return _active.value != 0
 
 
 def check() -> None:
-    """Raises DeadlineError when the time of this thread's calls is over, LimitError when they are
-    to stop.
+    """Raises DeadlineError when this thread's time limit is exceeded, LimitError when it was
+    stopped.
     """
     limit = _current.get() if _active.value else None
     if limit is None:
@@ -111,21 +110,21 @@ def check() -> None:
 
 
 def left() -> float | None:
-    """The seconds that this thread's calls have left; None without a limit."""
+    """The seconds left for this thread's calls; None without a limit."""
     limit = _current.get() if _active.value else None
     return None if limit is None or limit._end is None else limit._end - time.monotonic()
 
 
 def flag_address() -> int:
-    """Where a 32-bit word becomes non-zero when this thread's calls are to stop; 0 where nobody can
-    want that.
+    """The address of a 32-bit word that becomes nonzero when this thread's calls are to stop; 0
+    where nothing can stop them.
     """
     limit = _current.get() if _active.value else None
     return 0 if limit is None else ctypes.addressof(limit._flag)
 
 
 def may_run_long(program: Program) -> bool:
-    """Whether a call may take so long that it checks whether to stop."""
+    """Whether a call may run so long that it must check for stop requests."""
     if LONG in program.facts:
         return bool(program.facts[LONG])
     from xlac_sdk.lowering.stop_checks import of_entries
@@ -134,7 +133,7 @@ def may_run_long(program: Program) -> bool:
 
 
 def torn() -> SourceError:
-    """What calls raise whose model's state was half changed when one was stopped."""
+    """The error for a model whose state was left half-updated by a stopped call."""
     problem = "a call was stopped when it had changed a part of the model's state"
     return SourceError(
         Diagnostic("XL6041", problem, hint="call reset(): the state is zero again then")
@@ -142,12 +141,12 @@ def torn() -> SourceError:
 
 
 def late() -> DeadlineError:
-    """What a call raises that has no time left."""
+    """The error for an exceeded time limit."""
     limit = _current.get()
     given = "" if limit is None or limit.seconds is None else f" of {limit.seconds:g} s"
     return DeadlineError(Diagnostic("XL4041", f"the time-out{given} is over, and the call was not"))
 
 
 def asked() -> LimitError:
-    """What a call raises that another thread has stopped."""
+    """The error for a call stopped by another thread."""
     return LimitError(Diagnostic("XL4042", "the call was stopped"))

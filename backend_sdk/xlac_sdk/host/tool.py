@@ -1,4 +1,4 @@
-"""Compilers and linkers of others, run as programs."""
+"""Runs external compilers and linkers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from pathlib import Path
 
 from xlac_sdk.support import limits
 
-GRACE = 5.0  # seconds in which a command that is told to end may tidy up
+GRACE = 5.0  # seconds that a terminated command has for cleaning up
 FULL = os.strerror(errno.ENOSPC)
 
 
 def run(command: Sequence[str], folder: Path | None = None) -> str:
-    """Runs a command in a folder; gives what it complained of, or nothing when it did as it was
-    told.
+    """Runs a command in a folder; returns its error output, or nothing when it succeeded.
 
-    Raises OSError where it says that the disk is full, which is nothing that its user could correct
-    in the input. Whatever ends the wait for it (a limit, ctrl-C) ends what it started too.
+    Raises OSError where it reports a full disk, which is no mistake in the user's input. Whatever
+    interrupts the wait (a limit, ctrl-C) also ends the command and its child processes.
     """
     plain = {**os.environ, "LC_ALL": "C"}
     with limits.ended_in_time():
@@ -36,7 +35,7 @@ def run(command: Sequence[str], folder: Path | None = None) -> str:
 def _finished(
     command: Sequence[str], folder: Path | None, environment: Mapping[str, str]
 ) -> tuple[int, str]:
-    """What a command returned, and its complaints."""
+    """The exit code of a command, and its error output."""
     with subprocess.Popen(
         command,
         cwd=folder,
@@ -55,7 +54,9 @@ def _finished(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a command and its parts: a compiler's would go on without it, and leave their files."""
+    """Ends a command and its child processes, which would otherwise continue and leave their
+    files.
+    """
     if not hasattr(os, "killpg"):
         process.kill()
         return

@@ -143,7 +143,7 @@ def _full(value: Any, lanes: int) -> Array:
 
 
 def _hand_written(file: str) -> NoReturn:
-    """A call of a function in a language that nothing here reads."""
+    """A call of a hand-written function, whose language the interpreter cannot run."""
     problem = f"the interpreter of kernels does not run hand-written code ({file})"
     raise UnsupportedError(
         Diagnostic("XL5054", problem, hint="compile the model without --allow-kernels")

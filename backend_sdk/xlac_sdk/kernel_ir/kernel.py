@@ -166,12 +166,11 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class HandWritten:
-    """A function that a person wrote, as text in one of the target's languages
-    (`Target.languages`).
+    """A hand-written function, as text in one of the target's languages (`Target.languages`).
 
-    `name` is what the text calls it, `symbol` what the program does, an identifier of the compiler.
-    `file` is for messages. `types` are element types that the text calls by names of its own.
-    `scratch` is the number of the operand that is memory without a type, -1 if there is none.
+    `name` is its name in the text, `symbol` the unique identifier that the program uses for it.
+    `file` is for messages. `types` are element types for which the text uses names of its own.
+    `scratch` is the number of the operand that is untyped memory, -1 if there is none.
     """
 
     symbol: str
@@ -190,8 +189,8 @@ class Instruction:
 
     A backend that lists `name` in `Target.instructions` emits it from `operands`; every other one,
     and the interpreter, runs `meaning`, plain statements with the same effect. With `code` it is a
-    call of a hand-written function instead, which has no meaning here: operands are its arguments,
-    and the program holds it only for targets that list its language.
+    call of a hand-written function instead, without `meaning`: operands are its arguments, and only
+    programs for targets that list its language contain it.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Grids of more blocks than a device launches at once: a block runs several of them in turn."""
+"""Limits the number of blocks of a grid: each block executes several of the original ones in
+turn.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ from xlac_sdk.kernel_ir.sums import INDEX
 
 
 def fewer_blocks(kernel: Kernel, most: int) -> Kernel:
-    """The same grid in at most `most` blocks (`Target.most_blocks`; 0: any number): block b runs
-    what blocks b, b + most, b + 2 most, … ran. The very kernel where it never has more.
+    """The same grid in at most `most` blocks (`Target.most_blocks`; 0: any number): block b
+    executes the original blocks b, b + most, b + 2 most, … The kernel itself where it never has
+    more.
     """
     form = grid(kernel)
     if not most or form is None:
@@ -35,7 +38,7 @@ def fewer_blocks(kernel: Kernel, most: int) -> Kernel:
         return kernel
     first = Var(_fresh("first", names(kernel)), INDEX, low=0, high=most - 1)
     body = form.thread.body
-    if _shares(form):  # the next round writes what others may still read
+    if _shares(form):  # the next iteration overwrites what other threads may still read
         body = (*body, Barrier())
     rounds = For(form.block.counter, first, form.blocks, body, step=most)
     thread = replace(form.thread, body=(rounds,))
@@ -46,7 +49,7 @@ def fewer_blocks(kernel: Kernel, most: int) -> Kernel:
 
 
 def _shares(form: Grid) -> bool:
-    """Whether threads of a block read what others of it write."""
+    """Whether threads of a block communicate through shared memory."""
     body: tuple[Stmt, ...] = form.thread.body
     return bool(form.shared) or any(
         isinstance(stmt, Barrier) or any(isinstance(e, Exchange) for e in walk(roots(stmt)))

@@ -1,16 +1,16 @@
-"""Rewrites a kernel into the primitives that a target spells.
+"""Rewrites a kernel into the primitives that a target supports.
 
     kernel = legalize(kernel, target)
 
-Every `Apply` of a primitive not in `target.primitives` (or named for its type in `target.lacks`)
-becomes Lets ahead of its statement that use only primitives of the target; corners in
-`target.guards` are made safe; a half type not in `target.dtypes` is held as its bits in u16, and
-buffers of it become u16 buffers. Everything else is left as it is, the very objects. Expansions
-work on any number of lanes: see `xlac_sdk.lowering.math`.
+Every `Apply` of a primitive not in `target.primitives` (or listed for its type in `target.lacks`)
+becomes Lets before its statement that use only primitives of the target; special cases in
+`target.guards` are made safe; a 16-bit float type not in `target.dtypes` is stored as its bits in
+u16, and so are buffers of it. Everything else is unchanged, as the same objects. Expansions work
+for any number of lanes: see `xlac_sdk.lowering.math`.
 
-`fast` is the `precision: fast` of a spec: exp flushes denormal results, sin and cos take |x| < 8192
-(f32; 2^19 in f64) only. Emitters must not let a compiler reassociate, and may contract a product
-into a sum only where the product has no other use: expansions recover rounding errors by
+`fast` is the `precision: fast` of a spec: exp flushes denormal results, sin and cos are limited to
+|x| < 8192 (f32; 2^19 in f64). Emitters must not let a compiler reassociate, and may contract a
+product into a sum only where the product has no other use: expansions recover rounding errors by
 subtraction.
 """
 
@@ -62,15 +62,17 @@ def legalize(kernel: Kernel, target: Target, fast: bool = False) -> Kernel:
 
 
 def _placed(error: UnsupportedError, kernel: Kernel) -> UnsupportedError:
-    """The same of a kernel whose operations are known: their names, and the place of the first."""
+    """The error for a kernel, with the names of its operations and the place of the first, where
+    these are known.
+    """
     origins = kernel.origins
     if not origins or error.diagnostics[0].span is not None:
         return error
-    told = ", ".join(f"'{name}'" for name in dict.fromkeys(o.name for o in origins[:3]))
+    places = ", ".join(f"'{name}'" for name in dict.fromkeys(o.name for o in origins[:3]))
     more = ", …" if len(origins) > 3 else ""
     span = next((o.span for o in origins if o.span), None)
     return UnsupportedError(
-        *(replace(d, message=f"{d.message}: {told}{more}", span=span) for d in error.diagnostics)
+        *(replace(d, message=f"{d.message}: {places}{more}", span=span) for d in error.diagnostics)
     )
 
 

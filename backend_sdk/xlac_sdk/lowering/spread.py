@@ -19,10 +19,10 @@ THREADS = 128  # block size of a kernel that does not specify one
 def spread(
     kernel: Kernel, threads: int = THREADS, grained: bool = False, most_blocks: int = 0
 ) -> Kernel:
-    """The kernel in GPU form: a PARALLEL iteration becomes a thread, a serial kernel one thread of
-    one block. If `grained`, a thread runs as many iterations as are worth a task of their own. A
-    launch has at most `most_blocks` blocks (`Target.most_blocks`; 0: any number), kernels that were
-    grids already too.
+    """The kernel as a grid: a PARALLEL iteration becomes a thread, a serial kernel a single thread.
+    With `grained` a thread runs as many iterations as are worth a separate task. A launch has at
+    most `most_blocks` blocks (`Target.most_blocks`; 0: any number), also for kernels that were
+    grids already.
     """
     return fewer_blocks(_spread(kernel, threads, grained), most_blocks)
 

@@ -1,1 +1,1 @@
-"""What this machine is like: what its system tells, and what is measured."""
+"""Facts of this machine, reported by its system or measured."""

@@ -1,10 +1,10 @@
-"""Measures facts of a machine: samples of a backend's probes, and what they say.
+"""Measures facts of a machine from samples of a backend's probes.
 
-A sample is one run of a probe between two runs of a chain of dependent additions, whose cycles are
-known: so cycles are counted by the clock that the core had at that moment. A sample during which
-the thread was preempted or migrated, or the hypervisor took the processor, is dropped. What a probe
-takes is the lower quartile of at least `LEAST` samples; where their quartiles are more than
-`SPREAD` apart, or too few remain, nothing is said and the shipped fact stays.
+A sample is one run of a probe between two runs of a chain of dependent additions, whose cycle count
+is known: so cycles are measured at the core's clock frequency of that moment. A sample during which
+the thread was preempted or migrated, or the hypervisor took the processor, is dropped. The result
+of a probe is the lower quartile of at least `LEAST` samples; where the quartiles are more than
+`SPREAD` apart, or too few samples remain, the probe has no result and the shipped fact is used.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from typing import NamedTuple
 
 from xlac_sdk.machine_facts import LIMITS
 
-LEAST, MOST = 15, 60  # samples that count, samples that are taken
-SPREAD = 0.15  # of the quartiles, as a part of the median
-STEPS = 4  # facts are rounded to powers of 2^(1/4): equal machines have equal facts
-FULL = 0.85  # a cache holds data that is read at this part of the rate of half as much
-PARTS = {"l2_whole": 1.0, "l2_most": 0.84, "l2_part": 0.71}  # of the second-level cache, as probed
+LEAST, MOST = 15, 60  # samples required, samples taken at most
+SPREAD = 0.15  # the largest distance of the quartiles, as a share of the median
+STEPS = 4  # facts are rounded to powers of 2^(1/4), so that equal machines have equal facts
+FULL = 0.85  # data counts as cached if it is read at this share of the rate of half as much data
+# probes of parts of the second-level cache
+PARTS = {"l2_whole": 1.0, "l2_most": 0.84, "l2_part": 0.71}
 
 
 class TimedProbe(NamedTuple):
-    """One run moves `nbytes` bytes, and takes a millisecond or so."""
+    """A probe; one run reads `nbytes` bytes, and takes about a millisecond."""
 
     name: str
     nbytes: int
@@ -35,10 +36,10 @@ class TimedProbe(NamedTuple):
 
 
 class Probes(NamedTuple):
-    """What a backend can measure: a chain that takes `chain_cycles` cycles at any clock, and
-    probes. Names with a meaning here are `l1`, `l2` (half of it), `l3`, `memory`, those of `PARTS`,
-    and `rows_stride` for rows of a panel that is smaller than the second-level cache, 2^k bytes
-    apart.
+    """The probes of a backend: a chain that takes `chain_cycles` cycles at any clock frequency, and
+    timed probes. These names have a meaning: `l1`, `l2` (half of it), `l3`, `memory`, those in
+    `PARTS`, and `rows_stride` for rows, 2^k bytes apart, of a panel smaller than the second-level
+    cache.
     """
 
     chain: Callable[[], object]
@@ -48,8 +49,8 @@ class Probes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimedRun:
-    """One run of a probe: its nanoseconds, the mean of the two chains around it, and whether
-    something else ran meanwhile.
+    """One run of a probe: its nanoseconds, the mean of the two chains around it, and whether it was
+    disturbed.
     """
 
     ns: float
@@ -59,8 +60,8 @@ class TimedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunCycles:
-    """Cycles of a probe's run: the lower quartile, the distance of the quartiles as a part of the
-    median, and how many samples count of all that were taken.
+    """The result of a probe: the lower quartile of its cycles, the distance of the quartiles as a
+    share of the median, and the number of samples used and taken.
     """
 
     cycles: float
@@ -70,15 +71,15 @@ class RunCycles:
 
     @property
     def steady(self) -> bool:
-        """Whether it says something."""
+        """Whether it is reliable."""
         return self.counted >= LEAST and self.spread <= SPREAD
 
 
 def sampled(probe: TimedProbe, probes: Probes) -> list[TimedRun]:
     """Samples of a probe, until `LEAST` are undisturbed or `MOST` are taken."""
-    found: list[TimedRun] = []
+    samples: list[TimedRun] = []
     probe.run()  # what it reads is where it will be
-    while len(found) < MOST and sum(not sample.disturbed for sample in found) < LEAST:
+    while len(samples) < MOST and sum(not sample.disturbed for sample in samples) < LEAST:
         before, first = _disturbances(), time.perf_counter_ns()
         probes.chain()
         second = time.perf_counter_ns()
@@ -87,12 +88,12 @@ def sampled(probe: TimedProbe, probes: Probes) -> list[TimedRun]:
         probes.chain()
         last = time.perf_counter_ns()
         chain = (second - first + last - third) / 2
-        found.append(TimedRun(third - second, chain, _disturbances() != before))
-    return found
+        samples.append(TimedRun(third - second, chain, _disturbances() != before))
+    return samples
 
 
 def summary(samples: Sequence[TimedRun], chain_cycles: float) -> RunCycles:
-    """What samples say; without undisturbed ones nothing: infinite cycles."""
+    """The result of samples; infinite cycles where all were disturbed."""
     counted = sorted(
         sample.ns / sample.chain_ns * chain_cycles
         for sample in samples
@@ -105,7 +106,7 @@ def summary(samples: Sequence[TimedRun], chain_cycles: float) -> RunCycles:
 
 
 def _quantile(values: Sequence[float], part: float) -> float:
-    """A quantile of sorted values, interpolated."""
+    """A quantile of sorted values, linearly interpolated."""
     place = part * (len(values) - 1)
     low = int(place)
     high = min(low + 1, len(values) - 1)
@@ -113,26 +114,24 @@ def _quantile(values: Sequence[float], part: float) -> float:
 
 
 def rates(measured: Mapping[str, RunCycles], probes: Mapping[str, int]) -> dict[str, float]:
-    """Bytes a cycle of the probes that were steady, by name; `probes` has the bytes of each."""
+    """Bytes per cycle of the steady probes, by name; `probes` has the bytes of each."""
     return {n: probes[n] / one.cycles for n, one in measured.items() if one.steady}
 
 
 def facts(rate: Mapping[str, float]) -> dict[str, float]:
-    """The facts of `MachineFacts` that rates say, rounded; those that they do not say are left
-    out.
-    """
-    found = {
+    """The facts of `MachineFacts` that follow from rates, rounded; others are absent."""
+    facts = {
         fact: rate[name]
         for name, fact in (("l2", "l2_rate"), ("l3", "l3_rate"), ("memory", "memory_rate"))
         if name in rate
     }
     if "l2" in rate:
         if "rows_stride" in rate:
-            found["stride_penalty"] = max(rate["l2"] / rate["rows_stride"] - 1, 2.0**-6)
+            facts["stride_penalty"] = max(rate["l2"] / rate["rows_stride"] - 1, 2.0**-6)
         if PARTS.keys() <= rate.keys():
             holds = (part for name, part in PARTS.items() if rate[name] >= FULL * rate["l2"])
-            found["l2_part"] = next(holds, 0.5)
-    made = {name: rounded(value) for name, value in found.items()}
+            facts["l2_part"] = next(holds, 0.5)
+    made = {name: rounded(value) for name, value in facts.items()}
     return {name: value for name, value in made.items() if LIMITS[name].holds(value)}
 
 
@@ -142,15 +141,15 @@ def rounded(value: float) -> float:
 
 
 def _disturbances() -> tuple[object, ...]:
-    """What changes when something else has run: switches that the thread did not ask for, its
-    processor, and the time that a hypervisor took.
+    """Counters that change when the thread is disturbed: involuntary context switches, its
+    processor, and time stolen by a hypervisor.
     """
     usage = resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF))
     return usage.ru_nivcsw, _word("/proc/thread-self/stat", -14), _word("/proc/stat", 8)
 
 
 def _word(file: str, number: int) -> str:
-    """A word of a file's first line, if the system has it."""
+    """A word of a file's first line; "" if the system lacks the file."""
     try:
         with Path(file).open(encoding="ascii", errors="replace") as opened:
             return opened.readline().split()[number]

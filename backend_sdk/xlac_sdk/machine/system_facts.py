@@ -1,8 +1,8 @@
-"""The facts that a system tells of its processor: caches, their lines, ways and sharers, pages; and
-how many processors this process may use. Nothing is measured.
+"""Facts that the system reports of its processor (caches, lines, ways, sharers, pages), and how
+many processors this process may use. Nothing is measured.
 
-The names and units are those of `MachineFacts`; what a system does not tell is left out. Linux has
-it in /sys, macOS in sysctl.
+The names and units are those of `MachineFacts`; facts that a system does not report are absent.
+Linux has them in /sys, macOS in sysctl.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from functools import cache
 CACHES = "/sys/devices/system/cpu/cpu0/cache"
 GROUP = "/sys/fs/cgroup"
 SCALE = {"K": 10, "M": 20, "G": 30}
-MOST_WAYS = 4096  # more are a fully associative cache, as some systems tell
+MOST_WAYS = 4096  # more ways are how some systems report a fully associative cache
 
 
 @cache
 def system_facts(folder: str = CACHES) -> dict[str, int]:
-    """What the system tells, by the names of `MachineFacts`; empty where it tells nothing."""
+    """The facts that the system reports, by the names of `MachineFacts`; empty if there are
+    none.
+    """
     facts: dict[str, int] = {}
     for number in range(8):
         entry = f"{folder}/index{number}"
@@ -31,24 +33,22 @@ def system_facts(folder: str = CACHES) -> dict[str, int]:
     if not facts and sys.platform == "darwin":
         return _apple()
     if facts and "l3_bytes" not in facts and "l2_bytes" in facts:
-        facts["l3_bytes"] = facts["l2_bytes"]  # nothing lies between it and memory
+        facts["l3_bytes"] = facts["l2_bytes"]  # the second-level cache is the last level
     if facts:
         facts["page_bytes"] = os.sysconf("SC_PAGE_SIZE")
     return facts
 
 
 def processors() -> float:
-    """Processors that this process may use: those it is bound to, and no more than a container's
-    quota, which need not be whole.
+    """The number of processors that this process may use: limited by its affinity and by a
+    container's quota, which need not be an integer.
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(float(bound or 1), quota())
 
 
 def quota(group: str = GROUP) -> float:
-    """Processors that the control group of this process may use in the mean; infinite without a
-    limit.
-    """
+    """The CPU quota of this process's control group, in processors; infinite without one."""
     words = _text(f"{group}/cpu.max").split()  # "max 100000" or "150000 100000"
     if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
         return int(words[0]) / max(1, int(words[1]))
@@ -74,7 +74,7 @@ def _add(facts: dict[str, int], entry: str, level: str) -> None:
 
 
 def _members(text: str) -> int:
-    """How many numbers a list such as `0-3,8` has."""
+    """The number of integers in a list such as `0-3,8`."""
     count = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -84,7 +84,7 @@ def _members(text: str) -> int:
 
 
 def _text(file: str) -> str:
-    """A short file without its last line end; empty where there is none."""
+    """The text of a short file, stripped; empty where it cannot be read."""
     try:
         place = os.open(file, os.O_RDONLY)
     except OSError:
@@ -98,7 +98,7 @@ def _text(file: str) -> str:
 
 
 def _apple() -> dict[str, int]:
-    """The same on macOS, of the performance cores where there are several kinds."""
+    """The facts on macOS, for the performance cores where there are several kinds."""
     import subprocess
 
     names = {

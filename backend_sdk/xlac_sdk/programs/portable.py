@@ -49,12 +49,12 @@ MODULES = (
     target,
 )
 CLASSES: dict[str, Any] = {
-    name: found
+    name: value
     for module in MODULES
-    for name, found in vars(module).items()
-    if isinstance(found, type)
-    and (is_dataclass(found) or issubclass(found, Enum))
-    and found.__module__ == module.__name__
+    for name, value in vars(module).items()
+    if isinstance(value, type)
+    and (is_dataclass(value) or issubclass(value, Enum))
+    and value.__module__ == module.__name__
 }
 
 

@@ -1,4 +1,4 @@
-"""Files mapped into memory whole, without a descriptor that stays open."""
+"""Maps whole files into memory without keeping a descriptor open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def file_bytes(path: str | os.PathLike[str]) -> memoryview:
-    """The bytes of a whole file that nobody writes to, mapped; no descriptor stays open. Raises
+    """The bytes of a whole file that is never written to, mapped; no descriptor stays open. Raises
     OSError, and ValueError for an empty file.
     """
     descriptor = opened(path)
@@ -26,17 +26,17 @@ def file_bytes(path: str | os.PathLike[str]) -> memoryview:
 
 
 def opened(path: str | os.PathLike[str]) -> int:
-    """A descriptor to read a file by. Raises OSError."""
+    """A descriptor for reading a file. Raises OSError."""
     return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
 
 
 class _Map(mmap.mmap):
-    """A mapping that may be given attributes."""
+    """A mapping that can have attributes."""
 
 
 def region_of(descriptor: int, size: int) -> Any:
-    """An object whose buffer is a mapped file: the C library's mapping, where there is one, since
-    Python's keeps a descriptor of its own.
+    """An object whose buffer is a mapped file: mapped by the C library where possible, since
+    Python's mmap keeps a descriptor.
     """
     if os.name != "posix":
         return _Map(descriptor, 0, access=mmap.ACCESS_READ)
@@ -47,14 +47,14 @@ def region_of(descriptor: int, size: int) -> Any:
     if address == ctypes.c_void_p(-1).value:
         raise OSError(ctypes.get_errno() or errno.ENOMEM, "a file cannot be mapped")
     region: Any = (ctypes.c_ubyte * size).from_address(address)
-    region.mapped = True  # and not memory of somebody else's
+    region.mapped = True  # marks memory that is ours
     weakref.finalize(region, system.munmap, address, size).atexit = False
     return region
 
 
 @cache
 def _system() -> ctypes.CDLL:
-    """The C library, whose functions know what they take."""
+    """The C library, with its functions' argument types declared."""
     made = ctypes.CDLL(None, use_errno=True)
     numbers = [ctypes.c_int] * 3  # protection, flags and descriptor
     made.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *numbers, ctypes.c_long]
@@ -65,7 +65,7 @@ def _system() -> ctypes.CDLL:
 
 
 def owner_of(array: np.ndarray[Any, Any]) -> object:
-    """The object whose memory an array is in."""
+    """The object that owns an array's memory."""
     owner: object = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -73,16 +73,16 @@ def owner_of(array: np.ndarray[Any, Any]) -> object:
 
 
 def forget(array: np.ndarray[Any, Any]) -> None:
-    """Lets the system take back the memory of what was read of a mapped file through an array.
+    """Lets the system drop the pages of a mapped file that were read through an array.
 
-    Who reads it again gets it from the file again. Arrays that are not in a mapped file, and files
-    mapped so that they can be written to, are left alone.
+    They are read again from the file when needed. Arrays that are not in a mapped file, and
+    writable mappings, are left alone.
     """
     owner = owner_of(array)
     if not isinstance(owner, mmap.mmap | ctypes.Array) or not hasattr(mmap, "MADV_DONTNEED"):
         return
     if not array.nbytes or not _read_only(owner):
-        return  # what was written to a private mapping would be lost
+        return  # writes to a private mapping would be lost
     low, high = np.lib.array_utils.byte_bounds(array)
     begin = np.frombuffer(memoryview(owner).cast("B"), np.uint8).ctypes.data
     first = begin + -(-(low - begin) // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -92,5 +92,5 @@ def forget(array: np.ndarray[Any, Any]) -> None:
 
 
 def _read_only(owner: Any) -> bool:
-    """Whether memory is a mapping that nobody can write to."""
+    """Whether memory is a read-only mapping."""
     return memoryview(owner).readonly if isinstance(owner, mmap.mmap) else hasattr(owner, "mapped")

@@ -1,4 +1,4 @@
-"""Jinja templates of a package's folder `templates`, in which text that is generated is filled."""
+"""Loads the Jinja templates in a package's folder `templates`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def template(package: str, name: str, trim: bool = True) -> Template:
 
     `trim` removes lines with only template instructions.
     """
-    # not for those who only load artefacts
+    # not needed for loading artefacts
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(

@@ -67,8 +67,8 @@ def _canonical(
     names = {dialect.identifier(n) for n in (*given, *_names(kernel.body))}
     numbers: dict[str, str] = {}
 
-    def numbered(found: re.Match[str]) -> str:
-        word = found[0]
+    def numbered(match: re.Match[str]) -> str:
+        word = match[0]
         return numbers.setdefault(word, f"n{len(numbers)}") if word in names else word
 
     lines = tuple(_WORD.sub(numbered, line) for line in text.lines)

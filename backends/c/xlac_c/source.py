@@ -82,11 +82,11 @@ def c_file(
     """
     program, dialect = made.program, made.dialect
     each = of_entries(program)
-    found = functions(program.kernels, dialect, each[0])
+    bodies = functions(program.kernels, dialect, each[0])
     outside = bool(api.weight_bytes)
 
     def written(steps: tuple[Step, ...], checks: StopChecks) -> tuple[list[str], list[str]]:
-        writer = Steps(program, found.callees, outside, dialect, checks)
+        writer = Steps(program, bodies.callees, outside, dialect, checks)
         lines = list(writer.write(steps))
         return lines, [block for name, block in _blocks(api).items() if name in writer.touched]
 
@@ -95,7 +95,7 @@ def c_file(
     if entries is not None and api.entries is not None:
         for entry, point, checks in zip(entries.entries, api.entries.points, each[1:], strict=True):
             ways.append(_Way(entry.name, point.arrays, *written(entry.steps, checks), point))
-    body = "\n".join(line for f in found.texts for line in f.lines)
+    body = "\n".join(line for f in bodies.texts for line in f.lines)
     written_by_hand = hand_written.functions(program.kernels)
     return template("xlac_c", "program.c.j2").render(
         api=api,
@@ -105,13 +105,13 @@ def c_file(
         ],
         libm=made.libm,
         incbin=outside and api.weights is capi.WeightsOrigin.INCBIN,
-        vectors=declarations((v for f in found.texts for v in f.vectors), dialect),
+        vectors=declarations((v for f in bodies.texts for v in f.vectors), dialect),
         functions=needed(body, made.functions),
         constants=[]
         if outside
         else [c for c in constants(program, touched(program.every_step)) if c.symbol not in apart],
         checked=checked,
-        kernels=found.texts,
+        kernels=bodies.texts,
         declarations=[f"{one.declaration(dialect)};" for one in written_by_hand],
         definitions=[one.definition(dialect) for one in written_by_hand],
         ways=[(way, _parameters(way.arrays, api)) for way in ways],

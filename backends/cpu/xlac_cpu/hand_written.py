@@ -22,11 +22,11 @@ HEAD = "/* xlac "  # of a file of C99
 
 def sources(kernels: Iterable[Kernel], machine: Machine) -> dict[str, str]:
     """The files of the functions that kernels call, by name."""
-    found = {}
+    texts = {}
     for number, one in enumerate(hand_written.functions(kernels)):
         write = _c if one.code.language == "c" else _module
-        found[f"hand_written_{number}.{one.code.language}"] = write(one, machine)
-    return found
+        texts[f"hand_written_{number}.{one.code.language}"] = write(one, machine)
+    return texts
 
 
 def is_c(text: str) -> bool:

@@ -22,11 +22,11 @@ def table() -> Mapping[str, MachineFacts]:
     """The shipped facts by LLVM's name; names of processors alike share an entry. Raises ValueError
     for a fact that is out of bounds.
     """
-    found: dict[str, MachineFacts] = {}
+    facts: dict[str, MachineFacts] = {}
     for name, entry in json.loads(TABLE.read_text(encoding="utf-8")).items():
         for each in (name, *entry.get("also", ())):
-            found[each] = MachineFacts.from_json({"processor": each, **entry["facts"]})
-    return found
+            facts[each] = MachineFacts.from_json({"processor": each, **entry["facts"]})
+    return facts
 
 
 def shipped(cpu: str, system: Mapping[str, Any]) -> MachineFacts:

@@ -29,45 +29,45 @@ from xlac_sdk.target import Request, Target
 def target(request: Request) -> Target:
     """The Target for a request; raises SourceError for a triple or CPU that LLVM does not know."""
     request.refuse("cpu", "arch", hint="--cpu names a processor, --triple another machine")
-    found = (
+    machine = (
         _native(request.size)
         if not (request.cpu or request.triple or request.features)
         else _asked(request)
     )
-    own = found.triple == host().triple and request.cpu in ("", "native")
-    facts = shipped(found.cpu, system_facts() if own else {})
-    hardware = replace(facts, **dict(request.facts))
+    own = machine.triple == host().triple and request.cpu in ("", "native")
+    facts = shipped(machine.cpu, system_facts() if own else {})
+    hardware = replace(facts, **request.hardware_facts("cpu"))
     # AVX-512 scales by powers of two
-    has = {Primitive.FMA: found.fma, Primitive.LDEXP: found.is_x86 and found.masked}
-    dots = found.dot_kinds
+    has = {Primitive.FMA: machine.fma, Primitive.LDEXP: machine.is_x86 and machine.masked}
+    dots = machine.dot_kinds
     absent = {primitive for primitive, there in (*has.items(), (Primitive.DOT4, dots)) if not there}
-    pairs = (word.split(".") for word in found.lacks.split())
+    pairs = (word.split(".") for word in machine.lacks.split())
     lacks = {(Primitive(name), DType(dtype)) for name, dtype in pairs}
     lacks |= {(Primitive.DOT4, kind) for kind in (DType.U32, DType.I32) if kind not in dots}
     return Target(
         name="cpu",
         languages=frozenset({"c", "ll"}),
-        vector_bytes=found.vector_bytes,
-        vector_registers=found.registers,
-        masked=found.masked,
-        gathers=found.gathers,
-        fma=found.fma,
+        vector_bytes=machine.vector_bytes,
+        vector_registers=machine.registers,
+        masked=machine.masked,
+        gathers=machine.gathers,
+        fma=machine.fma,
         threads=max(1, request.threads),
         hardware=hardware,
         unmeasured=None if hardware == facts else facts,
-        pointer_bits=found.pointer_bits,
-        byte_tables=bool(found.tables),
+        pointer_bits=machine.pointer_bits,
+        byte_tables=bool(machine.tables),
         primitives=NATIVE - absent,
         # the C library's fmod is 6 to 200 times slower than the SDK's expansion
         lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),
         size=request.size,
-        facts=json.dumps(found.settings, sort_keys=True),
+        facts=json.dumps(machine.settings, sort_keys=True),
     )
 
 
 def _native(size: bool) -> Machine:
-    found = host()
-    return Machine(**{**asdict(found), "size": size})
+    machine = host()
+    return Machine(**{**asdict(machine), "size": size})
 
 
 def _asked(request: Request) -> Machine:

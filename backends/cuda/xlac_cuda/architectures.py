@@ -75,34 +75,34 @@ def target(request: Request, gpu: int = 0) -> Target:
 
 def known(name: str) -> Architecture:
     """An architecture, by CUDA's name. Raises SourceError for an unknown one."""
-    found = SPELLED.fullmatch(name)
-    if found is None or name not in NAMES:
+    match = SPELLED.fullmatch(name)
+    if match is None or name not in NAMES:
         hint = nearest(name, NAMES, f"one of {', '.join(NAMES)}")
         raise SourceError(
             Diagnostic(
                 "XL5202", f"'{name}' is no architecture that xlac writes code for", hint=hint
             )
         )
-    return KNOWN[int(found[1])]
+    return KNOWN[int(match[1])]
 
 
 def described(name: str, size: bool = False) -> Target:
     """The target of an architecture."""
-    found = known(name)
+    architecture = known(name)
     return Target(
         "cuda",
         languages=frozenset({"cu"}),
         fma=True,
-        hardware=MachineFacts(l2_bytes=found.l2),
+        hardware=MachineFacts(l2_bytes=architecture.l2),
         warp=WARP,
         block_threads=BLOCK_THREADS,
-        shared_bytes=found.shared,
+        shared_bytes=architecture.shared,
         primitives=NATIVE,
         lacks=LACKS,
         size=size,
         facts=json.dumps({"arch": name}),
         access_bytes=ACCESS_BYTES,
-        processors=found.processors,
+        processors=architecture.processors,
         instructions=frozenset(INSTRUCTIONS),
     )
 
@@ -111,12 +111,12 @@ def _here(gpu: int) -> str:
     """The architecture of one of this machine's GPUs."""
     from xlac_cuda.device import devices
 
-    found = devices.architecture(gpu)
-    if found is None:
+    name = devices.architecture(gpu)
+    if name is None:
         problem = "there is no GPU here to compile for, and --arch names none"
         raise UnsupportedError(
             Diagnostic(
                 "XL5203", problem, hint="--arch sm_90a, say: an H100 or H200; sm_80: an A100"
             )
         )
-    return found
+    return name

@@ -195,8 +195,8 @@ class Planner:
                     )
                     yield DeviceLoop(first, self.place(flag, counters), then)
                 case Branch(index=index, branches=branches):
-                    found = tuple(tuple(self.actions(branch, counters)) for branch in branches)
-                    yield Switch(self.place(index, counters), found)
+                    cases = tuple(tuple(self.actions(branch, counters)) for branch in branches)
+                    yield Switch(self.place(index, counters), cases)
                 case Stamp(log=log, code=code, parts=parts):
                     # the part of the log for threads of a CPU
                     room = log.slot.size - evaluate(log.offset, counters) - parts

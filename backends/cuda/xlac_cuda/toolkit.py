@@ -43,7 +43,7 @@ def _package(name: str) -> list[Path]:
 
 
 def _newest(folder: Path, name: str) -> list[Path]:
-    found = [
+    libraries = [
         p for p in folder.glob(f"lib{name}.so.*") if re.fullmatch(rf"lib{name}\.so\.\d+", p.name)
     ]
-    return sorted(found, key=lambda p: -int(p.suffix[1:]))
+    return sorted(libraries, key=lambda p: -int(p.suffix[1:]))

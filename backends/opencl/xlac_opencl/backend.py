@@ -25,6 +25,7 @@ class OpenCLBackend(Backend):
 
     name = "opencl"
     forms = usual = ("cl",)
+    warps = (8, 16, 32, 64)
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
@@ -33,7 +34,7 @@ class OpenCLBackend(Backend):
         return OpenCLBackend(number)
 
     def target(self, request: Request) -> Target:
-        return facts.target(request, self.number)
+        return facts.target(request, self.number).tuned(request)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         """One file of OpenCL C with every kernel of the program."""

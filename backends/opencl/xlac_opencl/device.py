@@ -31,14 +31,14 @@ def opened(number: int) -> Any:
     try:
         import pyopencl
 
-        found = [d for p in pyopencl.get_platforms() for d in p.get_devices()]
+        devices = [d for p in pyopencl.get_platforms() for d in p.get_devices()]
     except Exception as error:  # no package, no loader, no platform: each raises its own
         problem = f"no OpenCL device can be used: {type(error).__name__}: {error}"
         raise UnsupportedError(Diagnostic("XL5203", problem, hint=INSTALL)) from None
-    if number >= len(found):
-        problem = f"there is no OpenCL device {number}; there are {len(found)}"
+    if number >= len(devices):
+        problem = f"there is no OpenCL device {number}; there are {len(devices)}"
         raise UnsupportedError(Diagnostic("XL5203", problem, hint=INSTALL))
-    return found[number]
+    return devices[number]
 
 
 class OpenCLDevice(Device):

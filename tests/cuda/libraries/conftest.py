@@ -21,10 +21,10 @@ def library(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
     """The stand-in as this machine's cuBLASLt; afterwards nothing that it gave may be held."""
     monkeypatch.setattr(cublaslt, "_files", lambda: iter([STANDIN.cublaslt]))
     monkeypatch.setattr(products, "_known", {})
-    cublaslt.found.cache_clear()
+    cublaslt.installed.cache_clear()
     found = Library()
     yield found
-    cublaslt.found.cache_clear()
+    cublaslt.installed.cache_clear()
     assert found("held") == 0
 
 
@@ -34,7 +34,7 @@ def cublas(on_gpu: bool, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     if not on_gpu:
         request.getfixturevalue("library")
         return
-    if cublaslt.found() is None:
+    if cublaslt.installed() is None:
         pytest.skip("cuBLASLt is not installed")
     monkeypatch.setattr(Asked, "backend", CudaBackend())
     monkeypatch.setattr(Asked, "arch", "")
@@ -45,10 +45,10 @@ def dnn(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dnn]:
     """The stand-in as this machine's cuDNN; afterwards nothing that it gave may be held."""
     monkeypatch.setattr(cudnn, "_files", lambda: iter([STANDIN.cudnn]))
     monkeypatch.setattr(cudnn_calls, "_known", {})
-    cudnn.found.cache_clear()
+    cudnn.installed.cache_clear()
     found = Dnn()
     yield found
-    cudnn.found.cache_clear()
+    cudnn.installed.cache_clear()
     assert found("held") == 0
 
 
@@ -60,7 +60,7 @@ def cudnn_library(
     if not on_gpu:
         request.getfixturevalue("dnn")
         return
-    if cudnn.found() is None:
+    if cudnn.installed() is None:
         pytest.skip("cuDNN is not installed")
     monkeypatch.setattr(AskedDnn, "backend", CudaBackend())
     monkeypatch.setattr(AskedDnn, "arch", "")

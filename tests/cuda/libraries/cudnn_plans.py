@@ -185,7 +185,7 @@ def problems() -> Iterator[tuple[str, Convolution | Attention]]:
 
 
 def main() -> None:
-    dnn = cudnn.found()
+    dnn = cudnn.installed()
     if dnn is None or dnn.version < (9, 21):
         json.dump({"plans": None}, sys.stdout)
         return

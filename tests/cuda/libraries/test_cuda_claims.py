@@ -23,14 +23,14 @@ def refused(match: str) -> XlacError:
 
 def test_without_the_library(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cublaslt, "_files", lambda: iter([Path("libcublasLt.so.none")]))
-    cublaslt.found.cache_clear()
+    cublaslt.installed.cache_clear()
     error = refused("XL5220")
     assert error.exit_code == 3 and "pip install nvidia-cublas" in error.diagnostics[0].hint
 
 
 def test_a_library_that_is_too_old(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_CUBLASLT_VERSION", "111103")
-    cublaslt.found.cache_clear()
+    cublaslt.installed.cache_clear()
     assert "cuBLASLt 11.11 is too old" in refused("XL5221").diagnostics[0].message
 
 
@@ -88,7 +88,7 @@ def test_on_this_machines_gpu_the_library_is_called_where_it_is(
     assert architectures.target(Request()).products == claims.described(90).products
     assert not architectures.target(Request(ahead=True)).products
     monkeypatch.setattr(cublaslt, "_files", lambda: iter(()))
-    cublaslt.found.cache_clear()
+    cublaslt.installed.cache_clear()
     assert not architectures.target(Request()).products
 
 

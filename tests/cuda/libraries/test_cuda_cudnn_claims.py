@@ -32,14 +32,14 @@ def refused(match: str) -> XlacError:
 
 def test_without_the_library(dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cudnn, "_files", lambda: iter([Path("libcudnn.so.none")]))
-    cudnn.found.cache_clear()
+    cudnn.installed.cache_clear()
     error = refused("XL5220")
     assert error.exit_code == 3 and "pip install nvidia-cudnn-cu13" in error.diagnostics[0].hint
 
 
 def test_a_library_that_is_too_old(dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_CUDNN_VERSION", "8907")
-    cudnn.found.cache_clear()
+    cudnn.installed.cache_clear()
     assert (
         "cuDNN 8.9 is too old: the program calls that of version 9.0"
         in refused("XL5221").diagnostics[0].message
@@ -48,7 +48,7 @@ def test_a_library_that_is_too_old(dnn: Library, monkeypatch: pytest.MonkeyPatch
 
 def test_attention_wants_a_newer_library(dnn: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_CUDNN_VERSION", "90700")
-    cudnn.found.cache_clear()
+    cudnn.installed.cache_clear()
     with AskedDnn(conv(1, 5, 5, 4, dtype=BF16, channels_last=True)) as asked:
         asked.agrees()
     with pytest.raises(XlacError, match=r"version 9\.21 or later"):
@@ -190,13 +190,13 @@ def test_on_this_machines_gpu_the_library_is_called_where_it_is(
     dnn: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(architectures, "_here", lambda *given: "sm_90a")
-    monkeypatch.setattr(cublaslt, "found", lambda: None)
+    monkeypatch.setattr(cublaslt, "installed", lambda: None)
     target = architectures.target(Request())
     assert claims.Claims(
         target.products, target.convolutions, target.attentions
     ) == claims.described(90, blas=False)
     monkeypatch.setenv("STANDIN_CUDNN_VERSION", "90700")
-    cudnn.found.cache_clear()
+    cudnn.installed.cache_clear()
     target = architectures.target(Request())
     assert target.convolutions and not target.attentions
 

@@ -15,7 +15,7 @@ from xlac_cuda.build import nvrtc
 from xlac_sdk.target import Request
 
 compiles = pytest.mark.skipif(
-    nvrtc.found() is None and shutil.which("nvcc") is None,
+    nvrtc.installed() is None and shutil.which("nvcc") is None,
     reason="neither NVRTC nor nvcc is installed",
 )
 

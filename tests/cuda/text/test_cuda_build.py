@@ -24,7 +24,7 @@ LARGE = ("mobilenet_v2", "resnet50")  # seconds each; with --all
 ARCHS = ("sm_80", "sm_90a")
 SPILLED = 32  # bytes a thread, stored and loaded, at most
 EVERY = 16  # conformance case that is compiled without --all
-has_nvrtc = pytest.mark.skipif(nvrtc.found() is None, reason="NVRTC is not installed")
+has_nvrtc = pytest.mark.skipif(nvrtc.installed() is None, reason="NVRTC is not installed")
 has_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 
 
@@ -62,7 +62,7 @@ def test_conformance_cases_compile(arch: str, request: pytest.FixtureRequest) ->
 def test_both_compilers_take_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
     text = text_of("softmax")
     kernels = set(resources.used(compiler.compiled(text).log))
-    monkeypatch.setattr(nvrtc, "found", lambda: None)
+    monkeypatch.setattr(nvrtc, "installed", lambda: None)
     made = compiler.compiled(text)
     assert made.cubin[:4] == b"\x7fELF" and ".target sm_90a" in made.ptx
     assert set(resources.used(made.log)) == kernels
@@ -90,7 +90,7 @@ def test_text_that_is_refused_names_the_kernel_and_its_lines(
     if tool == "nvcc":
         if shutil.which("nvcc") is None:
             pytest.skip("nvcc is not installed")
-        monkeypatch.setattr(nvrtc, "found", lambda: None)
+        monkeypatch.setattr(nvrtc, "installed", lambda: None)
     text = text_of("softmax").replace("const int thread", "const imt thread")
     with pytest.raises(SourceError) as error:
         compiler.compiled(text)
@@ -107,7 +107,7 @@ def test_an_architecture_that_the_compiler_lacks_is_no_bug() -> None:
 
 
 def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvrtc, "found", lambda: None)
+    monkeypatch.setattr(nvrtc, "installed", lambda: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UnsupportedError, match="needs NVRTC or nvcc") as error:
         compiler.compiled(text_of("softmax"))
@@ -122,7 +122,7 @@ def test_a_damaged_library_is_passed_over(
     monkeypatch.setattr(
         nvrtc, "_files", lambda: iter([tmp_path / "libnvrtc.so.13", Path("libnvrtc.so.none")])
     )
-    assert nvrtc.found.__wrapped__() is None
+    assert nvrtc.installed.__wrapped__() is None
 
 
 def test_conformance_programs_name_their_architecture() -> None:

@@ -1,1 +1,1 @@
-"""What `xlac build` leaves, and how it is loaded without the compiler."""
+"""The output of `xlac build`, and loading it without the compiler."""

@@ -1,9 +1,8 @@
-"""A folder that takes the place of one that an earlier build made: at once or not at all, and
-without what others put there.
+"""Atomically replaces the folder of an earlier build, keeping files that others put there.
 
-Only what an earlier build provably wrote is removed: files that its manifest lists, and whose
-hashes are those it lists. Anything else in the folder is somebody's: it is in the new one too, and
-a build that would write over it is refused.
+Only files that an earlier build provably wrote are removed: those listed in its manifest whose
+hashes match. All other files are somebody's: they are moved to the new folder, and a build that
+would overwrite one is refused.
 """
 
 from __future__ import annotations
@@ -21,19 +20,18 @@ from pathlib import Path
 from xlac_sdk.host import manifest
 from xlac_sdk.source import Diagnostic, SourceError
 
-EXCHANGE = 2  # of renameat2
+EXCHANGE = 2  # flag of renameat2
 HERE = -100  # AT_FDCWD
 
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A temporary sibling that becomes `folder` when the block succeeds and vanishes when it does
-    not.
+    """A temporary sibling that replaces `folder` when the block succeeds and is deleted otherwise.
 
-    Raises SourceError for a folder with other content, and when the block made a file where
+    Raises SourceError for a folder that no build made, and when the block wrote a file where
     somebody has another.
     """
-    folder = folder.resolve()  # a link to a folder stays one
+    folder = folder.resolve()  # a link to a folder stays a link
     written(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -48,16 +46,17 @@ def replacing(folder: Path) -> Iterator[Path]:
         theirs = _bring(folder, made, ours)
         old = _exchange(made, folder)
     except BaseException:
-        shutil.rmtree(made, ignore_errors=True)  # ours, and links to what is in the folder
+        # our files, and hard links to files that remain in the folder
+        shutil.rmtree(made, ignore_errors=True)
         raise
     _discard(old, folder, {*ours, *theirs})
 
 
 def written(folder: Path) -> set[str]:
-    """Names in a folder of the files that an earlier build wrote and nobody changed; none when it
-    is empty or not there.
+    """Names of the files in a folder that an earlier build wrote and that are unchanged; empty
+    where the folder is empty or absent.
 
-    Raises SourceError for anything else than an artefact's folder.
+    Raises SourceError for a folder that is not an artefact's.
     """
     if folder.is_dir():
         listed = manifest.listed(folder)
@@ -77,15 +76,15 @@ def written(folder: Path) -> set[str]:
 
 
 def _is(file: Path, digest: str) -> bool:
-    """Whether a file has this hash, and is no link to somebody's. Raises OSError for one that
-    cannot be read.
+    """Whether a file has this hash and is no symbolic link. Raises OSError where it cannot be
+    read.
     """
     return not file.is_symlink() and file.is_file() and manifest.file_hash(file) == digest
 
 
 def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
-    """Gives what is not ours in a folder a place in the new one; both have it until one of them
-    goes. Names of the files.
+    """Links files that no build wrote into the new folder; both folders have them until one is
+    deleted. Returns their names.
     """
     theirs: list[str] = []
     for place, folders, files in os.walk(folder, onerror=_refuse):
@@ -115,12 +114,12 @@ def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
 
 
 def _refuse(error: OSError) -> None:
-    """A folder that cannot be read may hold anything."""
+    """A folder that cannot be read may hold anything, so it is not replaced."""
     raise error
 
 
 def _room(folder: Path, made: Path, inside: Path) -> None:
-    """The folders that a file is in, as they were."""
+    """Creates the parent folders of a file, as in the old folder."""
     for part in (*reversed(inside.parents), inside):
         if (made / part).is_dir():
             continue
@@ -134,7 +133,7 @@ def _room(folder: Path, made: Path, inside: Path) -> None:
 
 
 def _link(file: Path, place: Path) -> None:
-    """A second name of a file; a copy, where the file system has one name for each."""
+    """A hard link to a file; a copy, where the file system has none."""
     try:
         os.link(file, place, follow_symlinks=False)
     except OSError as error:
@@ -151,8 +150,8 @@ def _link(file: Path, place: Path) -> None:
 
 
 def _exchange(made: Path, folder: Path) -> Path:
-    """The new folder takes the place of the old: at once where the system can do that, else by two
-    renames. Where the old one is.
+    """Puts the new folder in the place of the old one: atomically where the system can, else by two
+    renames. Returns the path of the old one.
     """
     if _swapped(made, folder):
         return made
@@ -167,7 +166,7 @@ def _exchange(made: Path, folder: Path) -> Path:
 
 
 def _swapped(one: Path, other: Path) -> bool:
-    """Whether Linux has exchanged two names; it does not on every file system."""
+    """Whether Linux exchanged two names; not every file system can."""
     call = (
         getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
         if sys.platform == "linux"
@@ -179,8 +178,8 @@ def _swapped(one: Path, other: Path) -> bool:
 
 
 def _discard(old: Path, folder: Path, known: Collection[str]) -> None:
-    """Removes the folder that was replaced; what somebody has put there since goes to the new one,
-    or stays.
+    """Deletes the folder that was replaced. Files put there meanwhile are moved to the new one, or
+    stay.
     """
     for name in known:
         with suppress(OSError):

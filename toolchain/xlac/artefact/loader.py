@@ -1,5 +1,5 @@
-"""Runs what `xlac build` made, with nothing of the compiler: a manifest, a backend, and calls by
-name.
+"""Loads and runs the output of `xlac build` without the compiler: a manifest, a backend, and calls
+by name.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from xlac_sdk.target import Target
 
 
 class Loaded(Compiled):
-    """An artefact, called like a compiled model; `manifest` says what it is. Of a model that
-    learns, `entries` are its other functions and `state` what they share.
+    """An artefact, called like a compiled model; `manifest` describes it. For a training model,
+    `entries` are its other functions and `state` is shared by them.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
         artefact = manifest.artefact(folder, copy_weights)
         executable = find(manifest.target).open(artefact)
         whole, program = getattr(executable, "program", artefact.program), artefact.program
-        # its record is an output of its own
+        # the record of its checks is a separate output
         if len(whole.outputs) == len(program.outputs) and FACT in whole.facts:
             program = replace(program, facts={**program.facts, FACT: whole.facts[FACT]})
         super().__init__(program, Target(manifest.target), executable)
@@ -34,10 +34,10 @@ class Loaded(Compiled):
 
 
 def load(folder: str | Path, *, copy_weights: bool = False) -> Loaded:
-    """The artefact in a folder, callable like a compiled model. Nothing is compiled. With
-    `copy_weights` no file is mapped.
+    """The artefact in a folder, as a callable. Nothing is compiled. With `copy_weights` no file is
+    mapped.
 
-    Raises SourceError for a folder that is no artefact or whose files are not as they were written,
-    and UnsupportedError for one that cannot run here.
+    Raises SourceError for a folder that is no artefact or whose files were changed, and
+    UnsupportedError for one that cannot run here.
     """
     return Loaded(Path(folder), read(Path(folder)), copy_weights)

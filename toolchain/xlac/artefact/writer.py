@@ -1,4 +1,4 @@
-"""What `xlac build` leaves behind: the backend's files and a manifest, all or nothing."""
+"""Writes the output of `xlac build`: the backend's files and a manifest, all or nothing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True)
 class BuildSource:
-    """What an artefact is made from, by hash, as it was before compiling, and how it was asked
-    for.
-    """
+    """The sources of an artefact, by hash, taken before compiling, and the build's options."""
 
     model: Model
     spec: str
@@ -42,7 +40,7 @@ class BuildSource:
 
     @staticmethod
     def of(model: Model, spec: Path, options: Mapping[str, Any]) -> BuildSource:
-        """The hashes of a model's spec and weights, taken now."""
+        """The hashes of a model's spec and weights as they are now."""
         return BuildSource(model, manifest.file_hash(spec), weights_hash(model.weights), options)
 
 
@@ -57,9 +55,9 @@ def write(
     """Builds into `folder`, which is created, or replaced when an earlier build made it; the
     manifest is written last.
 
-    Several variants are one model for several processors. `unchecked` is the program of a checked
-    one without its checks, for a backend whose packages hold both. Returns the files. Nothing is
-    left behind when the build fails or is interrupted, and what others put into the folder stays
+    Several variants are one model for several processors. `unchecked` is a checked program without
+    its checks, for a backend whose packages contain both. Returns the files. Nothing is left behind
+    when the build fails or is interrupted, and files that others put into the folder stay
     (`folders.py`). Raises SourceError for a folder with other content, and for weights that changed
     since `source` was made.
     """
@@ -87,11 +85,11 @@ def write(
 def recorded(
     variants: Sequence[Lowered], unchecked: Lowered | None
 ) -> tuple[Sequence[Lowered], Program | None]:
-    """Checked programs with their record inside, for the C API, and the unchecked one that a
-    package may hold too.
+    """Checked programs with their record as state, for the C API, and the unchecked program that a
+    package may contain too.
     """
     checks, plain = checks_of(variants[0].program.facts), unchecked.program if unchecked else None
-    if plain is not None and plain.entries is not None:  # records are in their places already
+    if plain is not None and plain.entries is not None:  # its record is already in the state
         return [_with_arena(v, plain.arena_bytes) for v in variants], plain
     if not checks:
         return variants, None
@@ -106,14 +104,14 @@ def recorded(
 
 
 def _with_arena(lowered: Lowered, least: int) -> Lowered:
-    """A program whose arena has at least so many bytes."""
+    """A program whose arena has at least `least` bytes."""
     program = lowered.program
     return replace(lowered, program=replace(program, arena_bytes=max(program.arena_bytes, least)))
 
 
 def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
-    """The sources, what the backend builds of them, and the program it is loaded with: for a
-    backend without forms.
+    """The sources, the backend's build of them, and the program description to load it with: for a
+    backend without package formats.
     """
     with paused():
         sources = backend.emit(lowered.program, lowered.target)
@@ -177,7 +175,7 @@ def describe(
 
 
 def _machine(target: Target) -> dict[str, Any]:
-    """What identifies a machine, and the facts that schedules were chosen by."""
+    """Identifies a machine, with the facts that schedules were chosen by."""
     hardware = target.hardware
     return {**target.machine, "hardware": hardware.to_json(), "hardware_digest": hardware.digest}
 

@@ -1,1 +1,1 @@
-"""What is kept on disk of earlier compilations: docs/CACHE.md says what becomes of it."""
+"""The cache of compilations on disk, described in docs/CACHE.md."""

@@ -1,13 +1,13 @@
-"""Whole compilations on disk: a model file that was compiled before is loaded without being read as
-a model.
+"""Whole compilations on disk: a model file that was compiled before is loaded without reading the
+model.
 
-`store.py` keeps code by the text that it was compiled from, so lowering a model to that text comes
-first. Here what the user asked (the file, sizes, parameters, target and machine, and the compiler
-itself) names an entry that lists the files that the model was read from; that and what those files
-hold (small ones by content, large ones by size and times) name the entry of the program: what a
-call needs to know of it, the constants, and the name of the code's entry. So one name never stands
-for two programs, and what was compiled while a file changed is not kept. A model with open sizes is
-read, and then has an entry for the program of each set of them, or one for all.
+`store.py` keeps code by the source that it was compiled from, so a model must be lowered before it
+is found there. Here a key of the request (the file, sizes, parameters, target, machine, and the
+compiler itself) names an entry that lists the files that the model was read from; that key and the
+state of those files (small ones by content, large ones by size and times) name the entry of the
+program: what a call needs to know of it, the constants, and the key of the code's entry. So one key
+never stands for two programs, and a program compiled while a file changed is not kept. A model with
+open sizes is read first, and then has an entry for the program of each set of them, or one for all.
 
 `api.py` asks here before it imports anything of the compiler.
 """
@@ -39,11 +39,11 @@ if TYPE_CHECKING:  # importing these takes longer than what is done here
     from pathlib import Path
 
 SOURCES, PROGRAM, CONSTANTS = "sources.json", "program.json", "constants.bin"
-SHARE = 4  # an entry takes at most this part of the cache
+SHARE = 4  # an entry takes at most 1/SHARE of the cache
 
 
 class Kept(NamedTuple):
-    """What was kept, loaded: a program, what it was made for, and its code."""
+    """A program loaded from the cache, its target, and its code."""
 
     program: Program
     target: Target
@@ -51,25 +51,25 @@ class Kept(NamedTuple):
 
 
 class CompilationEntry(NamedTuple):
-    """The place of one compilation in the cache, whether it is there or not."""
+    """The place of one compilation in the cache; it may be empty."""
 
     cache: Cache
     key: str
     backend: Backend
 
     def load(self, copy: bool = False) -> Kept | None:
-        """The program of the files as they are now, if it is there; with `copy` its constants are
-        read and not mapped.
+        """The program for the present state of the files, if it is in the cache; with `copy` its
+        constants are read instead of mapped.
         """
         try:
             listed = [(name, content(name)) for name in self._listed()]
-        except (OSError, TypeError):  # a file is gone; nothing is listed
+        except (OSError, TypeError):  # a file is gone, or nothing is listed
             return None
         return load(self.cache, self._with(listed).key, self.backend, copy)
 
     def keep(self, program: Program, target: Target, artifact: Path | None, files: Files) -> None:
-        """Keeps what was made of `files`, unless one of them changed meanwhile. `artifact` is the
-        code, where that is in the cache.
+        """Stores a program made from `files`, unless one of them changed meanwhile. `artifact` is
+        its code, None where that is not in the cache.
         """
         if not unchanged(files):
             return
@@ -87,8 +87,8 @@ class CompilationEntry(NamedTuple):
         self.cache.keep(self.key, program.name, self.backend, write, anew=self._listed() != names)
 
     def _keep(self, program: Program, target: Target, artifact: Path, files: Files) -> bool:
-        """Puts a compilation of `files` here, where it can be: its code is in the cache, and it
-        needs no steps to be loaded.
+        """Stores a program at this place. Returns False where that is impossible: its code is not
+        in the cache, or loading it needs its steps.
         """
         cache, backend = self.cache, self.backend
         summary = backend.summary(program)
@@ -116,12 +116,12 @@ class CompilationEntry(NamedTuple):
         except (TypeError, ValueError):
             return False
         if json.loads(text)["facts"] != facts:
-            return False  # something in them is not what JSON makes of it
+            return False  # the facts are not equal after a round trip through JSON
 
         def write(folder: Path) -> Path:
             (folder / PROGRAM).write_text(text, encoding="utf-8")
             write_constants(folder / CONSTANTS, program, constants)
-            if not unchanged(files):  # what was written may be of two versions
+            if not unchanged(files):  # a file changed, and the entry may mix two versions
                 raise OSError("a file was written to while its weights were kept")
             backend.settle(artifact, program, target, folder)
             return folder / PROGRAM
@@ -129,11 +129,11 @@ class CompilationEntry(NamedTuple):
         return cache.keep(self.key, program.name, backend, write) is not None
 
     def _with(self, files: Iterable[tuple[str, list[Any]]]) -> CompilationEntry:
-        """The place of the program of these files."""
+        """The entry of the program for these files."""
         return self._replace(key=digest(self.key, json.dumps(list(files))))
 
     def _listed(self) -> Any:
-        """The files that the entry of the question lists now."""
+        """The names of files that the entry of the request lists."""
         path = self.cache.find(self.key)
         try:
             with open(path or "", encoding="utf-8") as file:
@@ -145,8 +145,8 @@ class CompilationEntry(NamedTuple):
 def entry(
     source: str | os.PathLike[str], target: str, options: CompileOptions
 ) -> CompilationEntry | None:
-    """The place for what a user asks; None when nothing is kept, or this cannot be. Raises
-    SourceError for an unknown target, and for options that there are not.
+    """The cache's entry for a request; None without a cache, or where the source cannot be cached.
+    Raises SourceError for an unknown target, and for invalid options.
     """
     backend, now = find(target), settings()
     if now.cache is None:
@@ -160,9 +160,7 @@ def entry(
 def question(
     source: str | os.PathLike[str], backend: Backend, options: CompileOptions
 ) -> str | None:
-    """The name of the entry for what a user asks; None for what has no name (a file that cannot be
-    read, an array).
-    """
+    """The key of a request; None where it has none (an unreadable file, an array)."""
     try:
         asked = {
             "source": os.path.abspath(source),
@@ -179,7 +177,7 @@ def question(
 
 
 def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Kept | None:
-    """The compilation of a name, if it is there."""
+    """The compilation with a key, if it is in the cache."""
     place = cache.find(key)
     if place is None:
         return None
@@ -213,10 +211,10 @@ def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Kept |
 def _loaded(
     artifact: str | None, backend: Backend, program: Program, target: Target
 ) -> Executable | None:
-    """What the backend loads the code as; None where that is no longer there."""
+    """The executable that the backend loads from an artefact; None where that is gone."""
     from pathlib import Path
 
     try:
         return None if artifact is None else backend.load(Path(artifact), program, target)
-    except (OSError, XlacError):  # another process has thrown it away since
+    except (OSError, XlacError):  # another process has removed it since
         return None

@@ -1,5 +1,5 @@
-"""What backends find out while programs run, as entries of the cache: `xlac_sdk.libraries.findings`
-says what for.
+"""Results of measurements that backends make at run time, as entries of the cache (see
+`xlac_sdk.libraries.findings`).
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from xlac.settings import settings
 from xlac.support.digest import digest
 
 FILE = "found.json"
-MOST = 1 << 16  # characters that are read of one
+MOST = 1 << 16  # characters of an entry that are read at most
 
 
 class CachedFindings:
-    """Those of one backend. Where there is no cache, or it cannot be written to, everything is
-    forgotten.
+    """The findings of one backend. Without a cache, or where it cannot be written, nothing is
+    kept.
     """
 
     def __init__(self, backend: str) -> None:
         self.name = backend
 
     def find(self, *key: str) -> str | None:
-        """What was found out under a key; None where nothing was kept."""
+        """The text kept under a key; None where there is none."""
         cache = self._cache()
         path = None if cache is None else cache.find(self._key(key))
         if path is None:
@@ -35,7 +35,7 @@ class CachedFindings:
             return None
 
     def keep(self, text: str, about: str, *key: str) -> None:
-        """Keeps what was found out under a key; `about` says of what, for `xlac cache ls`."""
+        """Keeps a text under a key; `about` is what `xlac cache ls` shows."""
         cache = self._cache()
         if cache is None:
             return

@@ -1,5 +1,5 @@
-"""What identifies the compiler, the processor and what is to be built: what was compiled by one, or
-for one, is not taken for another's.
+"""Identifies the compiler, the processor and the sources of an artefact in keys of the cache, so
+that no entry of another compiler or machine is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xlac_sdk.target import Target
 
 
 def compiler(backend: Backend) -> str:
-    """What identifies the compiler: the files of its packages, and of those that the backend relies
+    """Identifies the compiler: the files of its packages, and of those that the backend depends
     on.
     """
     return _compiler((type(backend).__module__.partition(".")[0], *backend.relies_on))
@@ -36,7 +36,7 @@ def _compiler(packages: tuple[str, ...]) -> str:
 
 
 def _files(folder: str) -> list[str]:
-    """Names, sizes and times of the files of a package; caches of Python's aside."""
+    """Names, sizes and times of the files of a package, without Python's bytecode caches."""
     descriptions = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -58,7 +58,7 @@ def key_of(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
 
 
 def _facts(target: Target) -> str:
-    """Every fact of a target as text, sets in order."""
+    """All facts of a target as text, with sets in order."""
     values = ((f.name, getattr(target, f.name)) for f in fields(target))
     return repr(
         [(name, sorted(map(str, v)) if isinstance(v, frozenset) else v) for name, v in values]
@@ -66,7 +66,7 @@ def _facts(target: Target) -> str:
 
 
 def version_of(backend: Backend) -> str:
-    """The version of the distribution that a backend is from; "?" when it is none."""
+    """The version of the backend's distribution; "?" where it belongs to none."""
     return _version(_package(backend))
 
 

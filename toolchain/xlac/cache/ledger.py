@@ -1,9 +1,8 @@
-"""How many bytes a cache holds, without a look at its entries: a count, and what was kept since.
+"""The size of the cache in bytes, without visiting its entries.
 
-A file in the cache's folder has a line with the bytes that were found when the entries were last
-counted, and one for each that was kept after that. Entries that were thrown away meanwhile, and
-lines that were lost, are set right by the next count: after COUNTED entries at the latest, and
-whenever the file cannot be read.
+A file in the cache's folder has a line with the bytes found when the entries were last counted, and
+one line for each entry added after that. Entries removed meanwhile, and lost lines, are corrected
+by the next count: after at most COUNTED entries, and whenever the file cannot be read.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import os
 from contextlib import suppress
 from math import inf
 
-LEDGER = "held-bytes"  # the file
-COUNTED = 2000  # entries that are kept from one count to the next at most
+LEDGER = "held-bytes"  # the file's name
+COUNTED = 2000  # entries added between two counts, at most
 
 
 def grown(root: str, nbytes: int) -> float:
-    """Notes that an entry of so many bytes was kept. The bytes that the cache holds now; inf where
-    only a count can tell.
+    """Records an added entry of `nbytes`. Returns the bytes in the cache now; inf where it must be
+    counted.
     """
     try:
         with open(os.path.join(root, LEDGER), "rb") as file:
@@ -33,6 +32,6 @@ def grown(root: str, nbytes: int) -> float:
 
 
 def counted(root: str, nbytes: int) -> None:
-    """Notes what the entries of a cache were found to hold."""
+    """Records the counted bytes of a cache's entries."""
     with suppress(OSError), open(os.path.join(root, LEDGER), "wb", buffering=0) as file:
         file.write(b"%d\n" % nbytes)

@@ -1,12 +1,11 @@
-"""What is recorded of a file in the cache, and of an entry, and whether it is still what was
-recorded.
+"""Checksums of the files of the cache's entries, and their verification.
 
 Small files are hashed whenever they are read. Large ones, constants that a program maps, would take
-longer to read than everything else of a warm start: they count as whole while their size, times and
-inode are those recorded since this machine was booted, because whoever writes to a file changes its
-times. Where any of that differs (the cache was copied, the machine went down before everything was
-on its disk) their sums are compared, which takes a fifth of the time of a hash. docs/CACHE.md has
-the measurements.
+longer to read than everything else of a warm start: they are trusted while their size, times and
+inode are those recorded since this machine was booted, as writing to a file changes its times.
+Where any of these differs (the cache was copied, the machine went down before everything was on its
+disk) their sums are compared, which takes a fifth of the time of a hash. docs/CACHE.md has the
+measurements.
 """
 
 from __future__ import annotations
@@ -20,18 +19,16 @@ import numpy as np
 
 from xlac.support.digest import digest, file_digest
 
-ENTRY = "entry.json"  # in the folder of an entry: what it says, after its hash
-SEALED = 2 << 20  # bytes from which on a file is not hashed
-WORDS = 512  # of 64 bits in a row of the sums
+ENTRY = "entry.json"  # in an entry's folder: the hash of the record, and the record
+SEALED = 2 << 20  # bytes from which on a file has sums instead of a hash
+WORDS = 512  # 64-bit words in a row of the sums
 ROWS = 1024
 
 Seal = list[Any]
 
 
 def seal(file: str) -> Seal:
-    """What to record of a file: its size and hash or, of a large one, its sums, and what says that
-    nobody wrote to it since.
-    """
+    """The record of a file: its size and hash or, for a large one, its sums and its times."""
     facts = os.stat(file)
     if facts.st_size <= SEALED:
         return [facts.st_size, file_digest(file)]
@@ -39,8 +36,8 @@ def seal(file: str) -> Seal:
 
 
 def whole(file: str, known: Seal) -> bool:
-    """Whether a file is as it was recorded. Raises OSError, and ValueError or TypeError for what is
-    no seal.
+    """Whether a file is as it was recorded. Raises OSError, and ValueError or TypeError for an
+    invalid record.
     """
     size, content, *stamp = known
     facts = os.stat(file)
@@ -52,7 +49,7 @@ def whole(file: str, known: Seal) -> bool:
 
 
 def outdated(file: str, known: Seal) -> bool:
-    """Whether the next look at a whole file would be a slow one. Raises OSError."""
+    """Whether verifying this intact file would read all of it. Raises OSError."""
     return known[0] > SEALED and not _trusted(known[2:], os.stat(file))
 
 
@@ -65,7 +62,7 @@ def _trusted(stamp: list[Any], facts: os.stat_result) -> bool:
 
 
 def _boot() -> str:
-    """What tells one start of this machine from another; "" where nothing does."""
+    """Identifies the boot of this machine; "" where the system does not tell."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -74,8 +71,8 @@ def _boot() -> str:
 
 
 def sums(file: str) -> str:
-    """The hash of a file's sums by rows and columns of 64-bit words, as it is read: damage of any
-    one row or column shows.
+    """The hash of a file's sums by rows and columns of 64-bit words; damage of any one row or
+    column changes it.
     """
     parts: list[bytes] = []
     room = np.empty(ROWS * WORDS, np.uint64)
@@ -100,13 +97,13 @@ def sums(file: str) -> str:
 
 
 def signed(entry: dict[str, Any]) -> str:
-    """The text of an entry: the hash of all that follows, then what it says."""
+    """The text of an entry: the hash of the record, then the record."""
     text = json.dumps(entry)
     return f"{digest(text)}\n{text}"
 
 
 def read_entry(place: str) -> dict[str, Any]:
-    """What an entry says. Raises OSError, and ValueError for one that is damaged."""
+    """The record of an entry. Raises OSError, and ValueError for a damaged one."""
     with open(os.path.join(place, ENTRY), encoding="utf-8") as file:
         checksum, _, text = file.read().partition("\n")
     if checksum != digest(text):
@@ -116,10 +113,10 @@ def read_entry(place: str) -> dict[str, Any]:
 
 
 def tells_of(name: str, files: Mapping[str, Any]) -> bool:
-    """Whether the artefact is one of the files, and all of them are in the entry."""
+    """Whether the artefact `name` is one of the files, and all of them are in the entry."""
     return name in files and not any(os.path.isabs(f) or ".." in f.split("/") for f in files)
 
 
 def tops(files: Mapping[str, Any]) -> list[str]:
-    """What there is in an entry's folder."""
+    """The names at the top of an entry's folder."""
     return sorted({ENTRY, *(name.partition("/")[0] for name in files)})

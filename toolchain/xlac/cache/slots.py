@@ -1,4 +1,4 @@
-"""Slots and constants of a program as an entry of the cache has them."""
+"""Slots and constants of a program as the cache stores them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xlac_sdk.support.mapping import file_bytes
 if TYPE_CHECKING:
     from pathlib import Path
 
-ALIGN = 64  # bytes, of a constant in the file
+ALIGN = 64  # alignment of each constant in the file, in bytes
 
 
 def slot_to_json(slot: Slot) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def slot_to_json(slot: Slot) -> dict[str, Any]:
 
 
 def slot_from_json(record: Mapping[str, Any], symbols: Sequence[Symbol]) -> Slot:
-    """The slot again. Raises KeyError, TypeError or ValueError for anything else."""
+    """The slot of a JSON record. Raises KeyError, TypeError or ValueError for an invalid one."""
     named = {symbol.name: symbol for symbol in symbols}
     shape = tuple(dim_of(extent, named) for extent in record["shape"])
     return Slot(
@@ -62,7 +62,7 @@ def constants_of(file: str, slots: Sequence[Slot], copy: bool) -> dict[str, Arra
     """The constants by symbol, mapped or copied. Raises OSError, and ValueError for a file that is
     too short.
     """
-    mapped = not copy and os.stat(file).st_size  # nothing can be mapped of an empty file
+    mapped = not copy and os.stat(file).st_size  # an empty file cannot be mapped
     block = np.frombuffer(file_bytes(file), np.uint8) if mapped else np.fromfile(file, np.uint8)
     constants: dict[str, Array] = {}
     at = 0

@@ -1,13 +1,14 @@
-"""Artefacts on disk by what they were made from: compiling the same program again costs a lookup.
+"""Artefacts on disk, keyed by everything they were made from: compiling the same program again
+costs a lookup.
 
 An entry is a folder named by the hash of everything that decides the artefact: the emitted sources,
-the backend with its version, and the target's facts. It is written beside its place and renamed
-into it, so that processes and kills never leave half of one. What is read is checked against what
-was recorded when it was written (`seals.py`); an entry that does not match is thrown away. The
-least recently used go first when the cache outgrows its bound, which `ledger.py` tells.
+the backend with its version, and the target's facts. It is written in a temporary folder and
+renamed to its place, so that races and killed processes never leave a partial entry. Files are
+verified when read (`seals.py`); an entry that does not match is removed. The least recently used
+entries are removed when the cache exceeds its limit (`ledger.py` counts its bytes).
 
-Nothing that the file system does fails a compilation: what cannot be read was not there, what
-cannot be written is not kept.
+No error of the file system fails a compilation: what cannot be read counts as absent, what cannot
+be written is not kept.
 """
 
 from __future__ import annotations
@@ -23,22 +24,23 @@ from xlac.cache.ledger import counted, grown
 from xlac.cache.seals import ENTRY, outdated, read_entry, seal, signed, tells_of, tops, whole
 from xlac.support.digest import BYTES
 
-if TYPE_CHECKING:  # looking for an entry does without: it is what a warm start waits for
+if TYPE_CHECKING:  # not needed for finding an entry, on which the time of a warm start depends
     from pathlib import Path
 
-ROOM = "xlac-room-"  # begins the name of a folder in which an entry is written, or thrown away
-MARK = "made-by-xlac"  # a file in each: nobody else's folder has it
-FRESH = 60.0  # seconds for which an entry is not collected: somebody may be about to load it
-SLACK = 16  # a cache that outgrew its bound is brought this part of it below, to stay a while
-ABANDONED = 3600.0  # seconds after which a room belongs to a process that died
+ROOM = "xlac-room-"  # prefix of folders in which entries are written or removed
+MARK = "made-by-xlac"  # a file in each such folder, which marks it as ours
+# seconds for which a new entry is not removed: another process may be about to load it
+FRESH = 60.0
+SLACK = 16  # a cache that exceeds its limit is brought 1/SLACK below it
+ABANDONED = 3600.0  # seconds after which such a folder is taken to belong to a dead process
 
 
 class Named(Protocol):
-    """What an entry records of its backend."""
+    """The properties of a backend that an entry records."""
 
     @property
     def name(self) -> str:
-        """What users call it."""
+        """The backend's name for users."""
 
 
 class ArtefactEntry(NamedTuple):
@@ -55,14 +57,14 @@ class ArtefactEntry(NamedTuple):
 
 
 class Cache:
-    """The entries of one folder, which no other user may write to."""
+    """The entries of one folder, which no other user may be able to write to."""
 
     def __init__(self, folder: str | Path, limit: int) -> None:
         self.root, self.limit = os.fspath(folder), limit
 
     @property
     def folder(self) -> Path:
-        """Where the entries are."""
+        """The folder with the entries."""
         from pathlib import Path
 
         return Path(self.root)
@@ -76,12 +78,12 @@ class Cache:
         *,
         anew: bool = False,
     ) -> str | None:
-        """Has `write` put files into a folder, one of which it returns, and makes that the entry of
-        `key`; where it is then.
+        """Calls `write` with a temporary folder, in which it creates files and returns one of them,
+        and makes the folder the entry of `key`. Returns the file's place in the cache.
 
-        An entry that is there already stays, unless it is to be made `anew`. None when nothing can
-        be kept: the disk is full, or may not be written to, or others can write to the cache. What
-        `write` raises beside OSError is passed on.
+        An existing entry stays, unless `anew`. Returns None when nothing can be kept: the disk is
+        full or read-only, or others can write to the cache. Exceptions of `write` other than
+        OSError are passed on.
         """
         import shutil
 
@@ -116,7 +118,7 @@ class Cache:
         return self.find(key)
 
     def find(self, key: str) -> str | None:
-        """The artefact of `key` if its entry is whole; one that is not is removed."""
+        """The artefact of `key` if its entry is intact; a damaged one is removed."""
         place = self._place(key)
         try:
             if not self._private():
@@ -134,12 +136,12 @@ class Cache:
             self._remove(place)
             return None
         except FileNotFoundError:
-            if os.path.lexists(place):  # files of it are gone, but it is not
+            if os.path.lexists(place):  # the folder exists, but files of it are gone
                 self._remove(place)
             return None
-        except OSError:  # who knows what it holds
+        except OSError:  # unreadable: its content is unknown
             return None
-        with suppress(OSError):  # it may not be written to, or is gone
+        with suppress(OSError):  # read-only, or removed meanwhile
             os.utime(place)
         return os.path.join(place, entry["artifact"])
 
@@ -160,8 +162,8 @@ class Cache:
         return iter(sorted(listed, key=lambda entry: entry.used))
 
     def collect(self, limit: int | None = None, slack: int = 0) -> list[ArtefactEntry]:
-        """Removes the least recently used entries until the rest fit the bound, where they do not,
-        and leave `slack` bytes of it; what processes left too.
+        """Removes the least recently used entries where the cache exceeds the limit, until it is
+        `slack` bytes below; removes folders of dead processes too.
         """
         limit = self.limit if limit is None else limit
         entries = list(self.entries())
@@ -193,9 +195,7 @@ class Cache:
             return []
 
     def _sweep(self, now: float) -> None:
-        """Removes rooms of processes that died: folders with our mark in them, and nobody
-        else's.
-        """
+        """Removes temporary folders of dead processes: those with our marker alone."""
         import shutil
 
         with suppress(OSError):
@@ -212,8 +212,8 @@ class Cache:
         return os.path.join(self.root, key[:2], key)
 
     def _room(self, key: str) -> Path | None:
-        """A folder of ours in the cache's, and the one that the entry will be in; None where others
-        can write. Raises OSError.
+        """A temporary folder in the cache's, and the folder inside for the entry; None where others
+        can write to the cache. Raises OSError.
         """
         from pathlib import Path
 
@@ -235,13 +235,13 @@ class Cache:
         return room
 
     def _private(self) -> bool:
-        """Whether nobody else could have put something here. Raises OSError."""
+        """Whether no other user can write to the cache. Raises OSError."""
         facts = os.stat(self.root)
         mine = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
         return mine and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
     def _publish(self, made: str, place: str, anew: bool) -> None:
-        """Renames an entry to its place, unless another process was faster. Raises OSError."""
+        """Renames an entry to its place, unless another process was first. Raises OSError."""
         if anew:
             self._remove(place)
         try:
@@ -251,8 +251,8 @@ class Cache:
                 raise
 
     def _seal_again(self, place: str, entry: dict[str, Any]) -> None:
-        """Records what the files of an entry that proved whole are now, so that the next look is
-        quick.
+        """Records the present times of the files of an intact entry, so that the next verification
+        is fast.
         """
         import shutil
 
@@ -267,8 +267,8 @@ class Cache:
                 shutil.rmtree(room, ignore_errors=True)
 
     def _remove(self, place: str) -> bool:
-        """Out of sight at once, then gone: another process sees the whole entry or none. Whether it
-        is out of sight.
+        """Renames an entry out of the way, then deletes it, so that other processes see a whole
+        entry or none. Returns whether it was renamed.
         """
         import shutil
 
@@ -285,8 +285,8 @@ class Cache:
 
 
 def _whose(place: Path) -> tuple[str, str]:
-    """The program and the backend of an entry; "?" of one that is damaged, or of an earlier
-    version. Raises OSError.
+    """The program and the backend of an entry; "?" for a damaged one, or one of an earlier version.
+    Raises OSError.
     """
     try:
         entry = read_entry(str(place))

@@ -1,4 +1,4 @@
-"""The `xlac` command: one file a verb, each imported only when it is asked for."""
+"""The `xlac` command: one module per verb, imported when the verb is used."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROOMS = {
     **dict.fromkeys(("verify", "bisect", "reduce"), "faults"),
     **dict.fromkeys(FORMATS, "commands.formats"),
 }
-"""The folders of verbs that are not in `commands`."""
+"""The packages of verbs that are not in `commands`."""
 
 
 class Verbs(click.Group):
@@ -50,7 +50,7 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a verb, whose module is imported now."""
+        """The command of a verb, importing its module."""
         if cmd_name not in VERBS:
             return None
         room = ROOMS.get(cmd_name, "commands")
@@ -59,14 +59,16 @@ class Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Every verb with its line of help, none of them imported."""
+        """Lists all verbs with their one-line help, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb that was typed; a usage error with the nearest one where there is none."""
+        """The verb on the command line; a usage error that suggests the nearest one for an unknown
+        verb.
+        """
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             from xlac_sdk.support.choices import nearest
 
@@ -89,7 +91,7 @@ def main() -> None:
     training that SIGTERM ended.
     """
     code = status()
-    # at once: freeing a large model object by object takes seconds
+    # exits at once: freeing a large model object by object takes seconds
     if code == INTERRUPTED:
         import atexit
         import os
@@ -102,7 +104,7 @@ def main() -> None:
 
 
 def status(arguments: list[str] | None = None) -> int:
-    """Runs the command and returns its exit code; every failure is told on standard error."""
+    """Runs the command and returns its exit code; failures are printed on standard error."""
     try:
         code = root.main(arguments, standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -113,7 +115,7 @@ def status(arguments: list[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of the pipe is gone
+        sys.stderr.close()  # the reader of the pipe has closed it
         return 0
     except Exception as error:
         return _failed(error)
@@ -135,7 +137,7 @@ def _failed(error: Exception) -> int:
         click.echo("error: out of memory [XL4001]", err=True)
         return 4
     if isinstance(error, OSError):
-        place = error.filename2 or error.filename  # of a copy, where it was to go
+        place = error.filename2 or error.filename  # the destination, where a copy failed
         name = f"{place}: " if place else ""
         full = error.errno in (28, 122)  # ENOSPC, EDQUOT
         click.echo(

@@ -1,4 +1,4 @@
-"""Bytes and memory in units that people read."""
+"""Formats bytes and memory usage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def peak(program: Program) -> str:
-    """The exact memory that a call takes: what the plan holds, beside the caller's inputs and
+    """The bytes that a call needs: those of the memory plan, plus the caller's inputs and
     outputs.
     """
     from xlac_sdk.programs.program import Role
@@ -19,7 +19,7 @@ def peak(program: Program) -> str:
 
 
 def memory(arena: int, weights: int, state: int) -> str:
-    """The parts of the memory that a call takes, and their sum."""
+    """The parts of the memory that a call needs, and their sum."""
     kept = f", {state:,} bytes of state" if state else ""
     return (
         f"peak memory {arena + weights + state:,} bytes: {arena:,} arena, {weights:,} weights{kept}"

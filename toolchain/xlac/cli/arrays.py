@@ -1,4 +1,4 @@
-"""Arrays on the command line: files, random numbers, zeros, or written out."""
+"""Arrays given on the command line: files, random numbers, zeros, or literals."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LITERAL = re.compile(r"(?:(?P<shape>\d+(?:x\d+)*)x)?(?P<dtype>[a-z]+\d*)=(?P<val
 
 @dataclass(frozen=True, slots=True)
 class UntypedNumbers:
-    """Numbers for an input whose type and shape say what they make: one fills it, more are its
-    elements in order.
+    """Literal numbers whose type and shape are those of the input: a single one fills it, several
+    are its elements in order.
     """
 
     values: tuple[float | int, ...]
@@ -86,7 +86,7 @@ def _number(text: str) -> float | int:
 
 
 def load_npy(file: Path, name: str) -> Array:
-    """An array from a .npy file; pickles are refused."""
+    """An array from a .npy file; pickles are rejected."""
     array = _loaded(file, f"array for '{name}': {file}")
     if isinstance(array, dict):
         raise SourceError(
@@ -100,7 +100,7 @@ def load_npy(file: Path, name: str) -> Array:
 
 
 def load_npz(file: Path) -> dict[str, Array]:
-    """The arrays of a .npz archive by name; pickles are refused."""
+    """The arrays of a .npz archive by name; pickles are rejected."""
     arrays = _loaded(file, str(file))
     if not isinstance(arrays, dict):
         problem = f"{file}: it holds one array without a name; a .npz holds several by name"
@@ -109,15 +109,15 @@ def load_npz(file: Path) -> dict[str, Array]:
 
 
 def _loaded(file: Path, what: str) -> Array | dict[str, Array]:
-    """What NumPy reads of a file. Raises OSError for one that cannot be opened, and SourceError for
-    whatever is wrong inside.
+    """Loads a file with NumPy. Raises OSError where it cannot be opened, and SourceError for
+    invalid content.
     """
     if file.is_dir():
         raise IsADirectoryError(EISDIR, "Is a directory", str(file))
     with regular(file).open("rb") as data:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of sizes that overflow
+                warnings.simplefilter("ignore")  # about sizes that overflow
                 content = np.load(data, allow_pickle=False)
                 return (
                     content
@@ -129,13 +129,13 @@ def _loaded(file: Path, what: str) -> Array | dict[str, Array]:
                 Diagnostic("XL6005", f"{what}: its header claims more than the memory there is")
             ) from None
         except Exception as error:
-            # whatever NumPy, zipfile, zlib and their like make of bytes that anybody wrote
+            # NumPy, zipfile and zlib raise many types of exceptions on invalid data
             raise SourceError(Diagnostic("XL6005", f"{what}: {_reason(error)}")) from None
 
 
 def _reason(error: Exception) -> str:
-    """NumPy takes every unknown file for a pickle, and then advises to load it: that is no help
-    here.
+    """A reason for the user: NumPy takes every unknown file for a pickle, and then advises loading
+    it as one.
     """
     text = str(error)
     if "pickle" in text and "Object arrays" not in text:
@@ -146,7 +146,7 @@ def _reason(error: Exception) -> str:
 
 
 def make(kind: str, dtype: DType, shape: Sequence[int], generator: np.random.Generator) -> Array:
-    """Random, zeros or ones."""
+    """An array of random numbers, zeros or ones."""
     if kind == "zeros":
         return np.zeros(shape, dtype.numpy)
     if kind == "ones":

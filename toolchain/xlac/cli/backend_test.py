@@ -1,5 +1,5 @@
-"""`xlac backend test`: every primitive, statement and operation on a backend, failures as they
-come.
+"""`xlac backend test`: tests every primitive, statement and operation on a backend, and prints
+failures at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xlac_sdk.target import Request
 
 
-OPERATION = "operation "  # begins the groups of operations: primitives have the same names
+OPERATION = "operation "  # prefix of groups of operations, as primitives have the same names
 
 
 @click.command()
@@ -116,8 +116,8 @@ def _run(
     last: LastFailed,
     first: bool,
 ) -> ConformanceReport:
-    """The cases, with their progress, and failures printed and kept as they come; with `first` up
-    to the first of them.
+    """Runs the cases, shows progress, prints and records failures; with `first` stops at the first
+    one.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -158,8 +158,8 @@ def _run(
 def _operations(
     backend: Backend, request: Request, only: str, chosen: Callable[[str, str], bool]
 ) -> Iterator[tuple[str, Iterator[Outcome]]]:
-    """The operations to test, each with its outcomes as they come; all cases of one run, if any is
-    to.
+    """The operations to test, each with its outcomes as they finish; all cases of an operation
+    share one run.
     """
     from xlac.ops import OPS
 

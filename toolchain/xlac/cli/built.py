@@ -1,4 +1,4 @@
-"""What `xlac build` says of the program it made, and of how."""
+"""What `xlac build` prints about a program and its compilation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def announced(name: str, backend: Backend, programs: Sequence[Lowered]) -> list[Lowered]:
-    """Says how many kernels the first of some programs has, what memory it takes, and what its
-    variants add; and of hand-written kernels those that cannot be compared here with what they
-    mean. Returns the programs, with that as a fact. Raises SourceError for one that differs.
+    """Prints the number of kernels and the memory of the first of some programs, what its variants
+    add, and which hand-written kernels cannot be compared with their reference graphs here. Returns
+    the programs, with that as a fact. Raises SourceError for a kernel that differs.
     """
     from xlac.driver import agreed
     from xlac.hand_written.agreement import not_compared
@@ -43,8 +43,8 @@ def announced(name: str, backend: Backend, programs: Sequence[Lowered]) -> list[
 
 
 def loss_of(lowered: Lowered) -> dict[str, Any]:
-    """What 8-bit weights cost in accuracy, said on standard output and for the manifest; open sizes
-    are at their `opt`.
+    """The accuracy lost to 8-bit weights, printed and returned for the manifest; open sizes are at
+    their `opt`.
     """
     from xlac.driver import specialized
     from xlac.passes.quantize import drawn, loss

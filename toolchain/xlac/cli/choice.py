@@ -1,4 +1,4 @@
-"""What the user of a command chose: values of options, read and checked."""
+"""The options of a command, read and checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the user of a command chose: the spec, the target, and how to compile."""
+    """The options of a command: the spec, the target, and how to compile."""
 
     spec: Path
     target: str
@@ -30,26 +30,26 @@ class Chosen:
 
     @property
     def threads(self) -> int:
-        """How many threads a call uses."""
+        """The number of threads of a call."""
         return self.options.request.threads
 
     @property
     def wanted(self) -> Asked:
-        """The schedules that are asked for. Raises SourceError for a file that has none."""
+        """The schedules given by --schedule. Raises SourceError for a file without any."""
         from xlac.codegen.schedules.document import read
 
         return read(self.options.schedules)
 
     @property
     def pipeline(self) -> Pipeline:
-        """The passes that `--passes` names. Raises SourceError for what is no pipeline."""
+        """The pipeline given by --passes. Raises SourceError for invalid text."""
         from xlac.passes.pipeline import Pipeline
 
         return Pipeline.asked(self.options.passes)
 
     @property
     def memory(self) -> MemoryLimit | None:
-        """The most memory that a call may take. Raises SourceError for what is no amount."""
+        """The limit given by --max-memory. Raises SourceError for an invalid amount."""
         from xlac.memory.limit import MemoryLimit
 
         return MemoryLimit.of(self.options.max_memory)
@@ -60,9 +60,9 @@ class Chosen:
 
 
 def pairs(texts: Sequence[str], option: str, alone: str | None = None) -> dict[str, str]:
-    """`name=value` texts as a dict; a usage error for one without `=`, or a name given twice.
+    """Texts `name=value` as a dict; a usage error for one without `=`, or a duplicate name.
 
-    A name without `=` has the value `alone`, where there is such.
+    A name without `=` has the value `alone`, where that is given.
     """
     values: dict[str, str] = {}
     for text in texts:
@@ -98,7 +98,7 @@ def _scalar(text: str) -> object:
 
 
 def _listed(text: str) -> object:
-    """A list of numbers, also of lists; other text as it is."""
+    """A nested list of numbers; other text unchanged."""
     import json
 
     try:
@@ -108,7 +108,7 @@ def _listed(text: str) -> object:
 
 
 def variants(texts: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Sizes by name, of texts `batch=8,past=1024`."""
+    """Sizes by name, from texts such as `batch=8,past=1024`."""
     return [
         {name: _size(value) for name, value in pairs(text.split(","), "--variant").items()}
         for text in texts
@@ -136,7 +136,7 @@ def chosen(
     allow_kernels: bool | None = None,
     facts: str | None = None,
 ) -> Chosen:
-    """The values of these groups of options, read and checked."""
+    """The values of these options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
     from xlac.options import CompileOptions
@@ -166,7 +166,7 @@ OF_ARTEFACTS = frozenset(
         "allow_long copy_weights seconds as_json"
     ).split()
 )
-"""Parameters of commands that mean something for an artefact, which is compiled; no other does."""
+"""Parameters of commands that apply to artefacts, which are compiled already; no others do."""
 
 OF_PASSES = frozenset(
     (
@@ -175,34 +175,30 @@ OF_PASSES = frozenset(
         "start edited traced time_passes list_passes"
     ).split()
 )
-"""Parameters that mean something where passes alone are run."""
+"""Parameters that apply where only passes are run."""
 
 
 def is_artefact(spec: Path) -> bool:
-    """Whether the user named a folder that `xlac build` made, rather than a spec."""
+    """Whether the argument is the folder of an artefact rather than a spec."""
     return spec.is_dir()
 
 
 def artefact(spec: Path) -> Path:
-    """The folder of an artefact. A usage error where the user of the current command gave an option
-    that says how a spec is read or compiled.
-    """
+    """The folder of an artefact. A usage error for options on reading or compiling a spec."""
     for option in given_options(OF_ARTEFACTS):
         raise click.UsageError(f"{option} is for specs; an artefact is as it was built")
     return spec
 
 
 def refuse_writing() -> None:
-    """Raises a usage error where the user of `xlac build --until` gave an option that says how an
-    artefact is written.
-    """
+    """Raises a usage error for options of `xlac build --until` on how an artefact is written."""
     for option in given_options(OF_PASSES):
         raise click.UsageError(f"{option} is for what is written; --until prints a graph")
 
 
 def given_options(known: Collection[str]) -> list[str]:
-    """The options of the current command that the user gave, but parameters that are `known`: as
-    they are written.
+    """The options given to the current command, except the parameters in `known`, as they are
+    written.
     """
     context = click.get_current_context()
     usual = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP)
@@ -216,6 +212,6 @@ def given_options(known: Collection[str]) -> list[str]:
 
 
 def _written(option: click.Parameter, value: Any) -> str:
-    """An option as it is written: the long form, of a flag the side that was given."""
+    """An option in its long form; for a flag, the variant that was given."""
     forms = option.secondary_opts if value is False and option.secondary_opts else option.opts
     return max(forms, key=len)

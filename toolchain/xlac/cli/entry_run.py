@@ -1,4 +1,4 @@
-"""`xlac run --entry step`: one call of a step or an evaluation, of a spec or an artefact."""
+"""`xlac run --entry step`: runs a step or an evaluation, of a spec or an artefact, once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from xlac.training.step import TrainingGraphs
 
 
-MEASURED_LENGTH = 1000  # steps of the run that a step is measured in, where its rate depends on it
+# length of the run that a measured step belongs to, where its rate depends on it
+MEASURED_LENGTH = 1000
 
 
 def learned(made: dict[str, Any]) -> dict[str, Any]:
-    """What a step or an evaluation gave, without the word whether anything was learned. Raises
-    SourceError where it says no.
+    """The results of a step or an evaluation, without the flag that something was learned. Raises
+    SourceError where that is false.
     """
     from xlac.training.step import FINITE
     from xlac_sdk.host.entry_calls import not_finite
@@ -52,7 +53,7 @@ def spec_entry(
         request = ("threads", "cpu", "triple", "arch", "checked", "schedules", "passes")
         asked = {name: getattr(choice.options, name) for name in request}
         program = compile(model, choice.target, verify_each=choice.options.verify_each, **asked)
-    assert graphs is not None  # `opened` refuses specs without
+    assert graphs is not None  # `opened` rejects specs without them
     begin(program, graphs, pairs(numbers, "--number"), choice.entry)
     return program, inputs, choice.target, choice.threads
 
@@ -66,7 +67,7 @@ def artefact_entry(
     copy: bool,
     options: dict[str, Any],
 ) -> tuple[Any, dict[str, Any], str, int]:
-    """Loads an artefact for one of its entries; the compiler is not imported."""
+    """Loads an artefact for one of its entries, without importing the compiler."""
     from xlac.artefact.loader import load
     from xlac.cli.choice import artefact
     from xlac_sdk.host.entry_calls import asked
@@ -90,8 +91,8 @@ def number_of(name: str, text: str) -> float:
 
 
 def beginning(graphs: TrainingGraphs | None) -> Callable[[Any], object]:
-    """What gives a program that is measured the first state of what is trained, at the beginning of
-    a run of MEASURED_LENGTH steps; nothing for any other.
+    """A function that gives a measured program the initial state of a run of MEASURED_LENGTH steps;
+    None where it does not train.
     """
     from xlac.training.settings import settings
 
@@ -106,8 +107,8 @@ def beginning(graphs: TrainingGraphs | None) -> Callable[[Any], object]:
 def begin(
     program: Any, graphs: TrainingGraphs, numbers: Mapping[str, str], entry: str | None
 ) -> None:
-    """Gives a compiled entry the first state, with numbers that `--number` sets. Raises SourceError
-    for a step that needs the length of the run, and has none.
+    """Gives a compiled entry the initial state, with numbers set by `--number`. Raises SourceError
+    for a step that needs the length of the run, where that is not set.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""--facts and its value: facts of a machine, of a file or of this one."""
+"""The option --facts: machine facts from a file or measured on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from xlac.support.measured_facts import Facts, kept
 from xlac_sdk.machine.system_facts import system_facts
-from xlac_sdk.machine_facts import LIMITS
+from xlac_sdk.machine_facts import LIMITS, TUNABLE
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import nearest
 
@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def facts_option(function: Command) -> Command:
-    """--facts, of commands that build."""
+    """Adds --facts to commands that build."""
     return click.option(
         "--facts",
         default=None,
@@ -30,8 +30,8 @@ def facts_option(function: Command) -> Command:
 
 
 def facts_given(text: str) -> Facts:
-    """Facts by name, in order. Raises SourceError for a file that cannot be read, and for every
-    entry that is no fact or out of bounds.
+    """Facts by name, in order. Raises SourceError for an unreadable file, an unknown fact, and a
+    value out of bounds.
     """
     if text == HOST:
         return tuple(sorted({**system_facts(), **dict(kept())}.items()))
@@ -42,11 +42,11 @@ def facts_given(text: str) -> Facts:
     if not isinstance(given, Mapping):
         problem = "it must be a mapping of facts by name, such as l2_bytes: 1048576"
         raise SourceError(Diagnostic("XL5042", problem, source.span(())))
-    problems = []
+    problems, limits = [], {**LIMITS, **TUNABLE}
     for name, value in given.items():
-        limit = LIMITS.get(name)
+        limit = limits.get(name)
         if limit is None:
-            hint = nearest(str(name), list(LIMITS), f"they are {', '.join(LIMITS)}")
+            hint = nearest(str(name), list(limits), f"they are {', '.join(limits)}")
             span = source.key_span((name,))
             problems.append(Diagnostic("XL5042", f"'{name}' is no fact", span, hint))
         elif not limit.holds(value):

@@ -1,4 +1,4 @@
-"""`xlac train --from-torch MODULE:FUNCTION`: what a function of the user's gives to train on."""
+"""`xlac train --from-torch MODULE:FUNCTION`: trains what a user's function returns."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ REFUSED = (
     "dim", "sets", "allow_outside", "cpu", "triple", "arch", "max_memory", "checks",
     "allow_kernels",
 )  # fmt: skip
-"""Options that say something of a spec."""
-OF_A_STEP = ("clip_norm", "accumulate")  # options of xlac.torch_step that a function may give
+"""Options that apply to specs only."""
+OF_A_STEP = ("clip_norm", "accumulate")  # options of xlac.torch_step that the function may return
 
 
 def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any]) -> TorchTrainer:
     """The trainer of MODULE:FUNCTION, with options of `xlac.torch_step`. Raises SourceError for
-    what the function does not give, and for what goes wrong in it, at the line.
+    missing results, and for exceptions in the function, with the line.
     """
     for name in REFUSED:
         if given.get(name):
@@ -98,7 +98,7 @@ def _imported(module: str) -> ModuleType:
 
 
 def _run(text: str, function: Callable[[], Any]) -> Any:
-    """What code of the user's gives. Raises SourceError at the line where it fails."""
+    """The result of the user's code. Raises SourceError with the line where it fails."""
     from xlac_sdk.source import Diagnostic, SourceError, Span, XlacError
 
     try:

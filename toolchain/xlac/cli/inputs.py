@@ -1,4 +1,4 @@
-"""The inputs of a call, of files and literals that the user gives; the others are random."""
+"""The inputs of a call: files and literals given by the user; the others are random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def value(read: Any) -> Any:
-    """What decides a size, as an array."""
+    """The value of an input that determines sizes, as an array."""
     import numpy as np
 
     from xlac.cli.arrays import UntypedNumbers
@@ -32,9 +32,7 @@ def gather(
     seed: int,
     decided: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    """An array for every input: from files and literals first, so that they decide the open
-    sizes.
-    """
+    """An array for every input: files and literals first, so that they determine the open sizes."""
     from xlac.ir.dims import substitute, symbols
     from xlac.ops.tensor.leaf import param
 
@@ -51,7 +49,7 @@ def gather(
 def arrays_and_sizes(
     model: Model, given: dict[str, str], archive: Path | None, decided: frozenset[str] = frozenset()
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """The inputs that the user gave, and the open sizes that their shapes decide."""
+    """The user's inputs, and the open sizes determined by their shapes."""
     from xlac.ops.tensor.leaf import param
     from xlac.runtime.specialization import solve
 
@@ -64,13 +62,13 @@ def arrays_and_sizes(
 def sizes_of(
     model: Model, given: dict[str, str], archive: Path | None, decided: frozenset[str]
 ) -> dict[str, int]:
-    """The open sizes of a model that the user's inputs decide."""
+    """The open sizes of a model that the user's inputs determine."""
     return arrays_and_sizes(model, given, archive, decided)[1]
 
 
 def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -> dict[str, Any]:
-    """The arrays and numbers that the user has in files and literals. Raises SourceError for one
-    that the model does not take.
+    """The arrays and numbers in files and literals. Raises SourceError for one that is not an input
+    of the model.
     """
     from xlac.cli.arrays import KINDS, load_npz, read
     from xlac_sdk.host.call_binding import unknown
@@ -88,7 +86,7 @@ def brought(names: Iterable[str], given: dict[str, str], archive: Path | None) -
 
 
 def shapes_of(arrays: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The shapes that the user's arrays say, and rows of numbers where the input has one axis."""
+    """The shapes of the user's arrays, and of rows of numbers where the input has one axis."""
     from xlac.cli.arrays import UntypedNumbers
 
     shapes = {
@@ -103,7 +101,7 @@ def shapes_of(arrays: Mapping[str, Any], ranks: Mapping[str, int]) -> dict[str, 
 
 
 def check_outputs(named: Iterable[str], outputs: Iterable[str]) -> None:
-    """Raises SourceError for an output that the user names and the model has not."""
+    """Raises SourceError for a requested output that the model does not have."""
     from xlac_sdk.host.call_binding import unknown
 
     known = [*outputs]
@@ -118,7 +116,7 @@ def filled(
     given: dict[str, str],
     seed: int,
 ) -> dict[str, Any]:
-    """Every input: what was found, and what was asked for (random when nothing was) of its type.
+    """All inputs: the user's, and generated ones (by default random) of the right types.
 
     Raises SourceError for an array of another type or shape.
     """
@@ -142,7 +140,7 @@ def filled(
 def drawn(
     program: Program, given: dict[str, str], archive: Path | None, seed: int
 ) -> dict[str, Any]:
-    """All inputs of a program, at the sizes that those which the user gives say."""
+    """All inputs of a program, at the sizes determined by the user's inputs."""
     from xlac_sdk.programs.sizes import solve
 
     slots = program.inputs

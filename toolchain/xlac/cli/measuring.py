@@ -1,4 +1,4 @@
-"""What `xlac bench` and `xlac profile` share: options, and the model that is measured."""
+"""Shared by `xlac bench` and `xlac profile`: options, and the model that is measured."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class MeasuredModel(NamedTuple):
 def lowered_with_inputs(
     choice: Any, given: tuple[str, ...], archive: Path | None, seed: int, copy_weights: bool
 ) -> MeasuredModel:
-    """The model that the options name, lowered for its target, with the inputs that are given, and
-    random ones for the others.
+    """The model given by the options, lowered for its target, with the user's inputs, and random
+    ones for the others.
     """
     from xlac.cli.models import supplied
     from xlac.driver import lower

@@ -1,4 +1,4 @@
-"""The models that options and files name, for the verbs that take one."""
+"""Opens the models given by options and files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
-    """The model that the options name, its open sizes but `ranges` fixed at `opt` (said on standard
-    error). Of a spec that trains it is the graph of `choice.entry`, where that is given.
+    """The model given by the options, with open sizes other than `ranges` fixed at their `opt`
+    (printed on standard error). For a spec that trains, the graph of `choice.entry`, where that is
+    given.
     """
     return opened(choice, ranges, quiet)[0]
 
@@ -27,8 +28,8 @@ def opened(
     quiet: bool = False,
     known_sizes: Callable[[Any], Mapping[str, int]] | None = None,
 ) -> tuple[Any, TrainingGraphs | None]:
-    """`open_model`, and what is trained, where an entry of that is asked for. `known_sizes` gives
-    the open sizes of the model that are known.
+    """As `open_model`, with the graphs of training, where an entry is requested. `known_sizes`
+    gives the known open sizes of the model.
     """
     from xlac.frontends.loader import as_precise, load
     from xlac.passes.checks.insert import watched
@@ -64,8 +65,8 @@ def opened(
 def supplied(
     choice: Any, given: dict[str, str], archive: Path | None, seed: int
 ) -> tuple[Any, TrainingGraphs | None, dict[str, Any]]:
-    """A model of the sizes that the user's inputs have, with an array for each of its inputs: the
-    user's, or of random numbers.
+    """A model with the sizes of the user's inputs, and an array for each input: the user's, or
+    random.
     """
     from xlac.cli.inputs import brought, gather, sizes_of, value
     from xlac.model import Undecided
@@ -76,7 +77,7 @@ def supplied(
             sizes = partial(sizes_of, given=given, archive=archive, decided=decided)
             model, graphs = opened(choice, known_sizes=sizes)
             return model, graphs, gather(model, given, archive, seed, decided)
-        except Undecided as undecided:  # values of inputs that decide sizes
+        except Undecided as undecided:  # the values of inputs that determine sizes
             arrays = brought(undecided.interface.inputs, given, archive)
             wanted = undecided.interface.values - decided
             if not wanted or not wanted <= arrays.keys():
@@ -92,8 +93,8 @@ def closed(
     quiet: bool = False,
     sizes: Mapping[str, int] | None = None,
 ) -> Any:
-    """A model with its open sizes but `ranges` fixed: at `sizes`, others at `opt`, which is said
-    unless `quiet`.
+    """A model with open sizes other than `ranges` fixed: to `sizes`, others to their `opt`, which
+    is printed unless `quiet`.
     """
     from xlac.driver import specialized
     from xlac.passes.narrow import unfixed

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how their values are read."""
+"""Options shared by several verbs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def bounded(function: Command) -> Command:
-    """The command within what --max-compile-seconds and --max-compile-memory allow to reading and
-    compiling; a terminal shows its stages.
+    """Runs the command within --max-compile-seconds and --max-compile-memory; a terminal shows its
+    stages.
     """
 
     @wraps(function)
@@ -142,14 +142,14 @@ def input_options(function: Command) -> Command:
 def calling(
     program: Program, target: str, threads: int, timeout: float | None, allow_long: bool
 ) -> Iterator[None]:
-    """Calls of a program: what would take absurdly long is refused or said first, and the time-out
-    begins here.
+    """For calls of a program: rejects or warns about absurdly long ones, and starts the
+    time-out.
     """
     from xlac.debug import effort
     from xlac_sdk.host.registry import find
     from xlac_sdk.host.stopping import timeout as limited
 
-    known = "flops" in program.facts  # of one that has no steps any more
+    known = "flops" in program.facts  # absent in programs without steps
     flops, nbytes = (
         (program.facts["flops"], program.facts["bytes"])
         if known
@@ -205,7 +205,7 @@ def kernels_option(function: Command) -> Command:
 
 
 def target_options(function: Command) -> Command:
-    """Those of `machine_options`, --precision, --checked, --checks and --allow-kernels."""
+    """The options of `machine_options`, --precision, --checked, --checks and --allow-kernels."""
     decorators = [
         machine_options,
         kernels_option,
@@ -235,7 +235,7 @@ def target_options(function: Command) -> Command:
 
 
 class EntryName(click.Choice[str]):
-    """One of some names of entries, or accumulate_LOSS, which a spec has for each of its losses."""
+    """A parameter type: one of some entry names, or accumulate_LOSS for a loss of the spec."""
 
     def convert(self, value: str, *rest: Any) -> str:
         """The name. A usage error for another one."""

@@ -1,4 +1,4 @@
-"""What `xlac build` asks of a backend: the forms of a package, and the processors that it is
+"""What `xlac build` needs of a backend: the forms of a package, and the processors to compile
 for.
 """
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class FormsOption(click.Option):
-    """An option whose help lists the forms of every installed target, which are loaded for that
-    alone.
+    """An option whose help lists the forms of every installed target, which are loaded for the help
+    only.
     """
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The option and its help, with the forms that there are now."""
+        """The option and its help, with the forms that are available."""
         self.help = f"What to write, with commas: {forms_by_target()}."
         return super().get_help_record(ctx)
 
@@ -45,9 +45,7 @@ def forms_by_target() -> str:
 def packaging(
     backend: Backend, emitted: str | None, where: str | None, static: bool, libm: bool
 ) -> Packaging:
-    """What the options ask of a backend. Raises for a form, or a place of the weights, that it does
-    not have.
-    """
+    """The backend's package options. Raises for an unsupported form or place of the weights."""
     from xlac_sdk.host.package import Packaging, forms, offered
     from xlac_sdk.programs.constants import WeightsOrigin
     from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -65,8 +63,8 @@ def packaging(
 def machines(
     backend: Backend, choice: Chosen, wanted: Packaging, threads: int | None, small: bool
 ) -> list[Target]:
-    """The processors to compile for, as `--cpu` lists them. What is written ahead of time runs on
-    its caller's thread.
+    """The processors to compile for, as listed by `--cpu`. Code compiled ahead of time runs on its
+    caller's thread.
     """
     from xlac_sdk.source import Diagnostic, SourceError
 
@@ -79,7 +77,7 @@ def machines(
             problem = "what is compiled ahead of time runs on its caller's thread"
             raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
         choice = choice.with_options(threads=1)
-    if choice.options.facts is None:  # what is built does not depend on what was measured here
+    if choice.options.facts is None:  # artefacts do not depend on measurements of this machine
         choice = choice.with_options(facts=())
     asked = [choice.with_options(cpu=cpu.strip()).options.request for cpu in cpus]
     return [backend.target(replace(one, size=small, ahead=True)) for one in asked]

@@ -1,5 +1,5 @@
-"""How far long work has come, on standard error, and only where a person watches: a line that goes
-when something is printed.
+"""Shows the progress of long work on standard error, on terminals only: a line that is removed
+before other output.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-DELAY = 0.5  # seconds of work before there is a line: what is done sooner needs none
+DELAY = 0.5  # seconds of work before the line appears
 
 
 class Progress:
-    """A line that says which stage is running and how much of it is done. It goes when the work is
-    done.
+    """A line with the running stage and its progress, removed at the end of the block.
 
-    Inside the block `current()` is this one. What the block prints goes through: the line goes
-    first, and comes back when the next half second passes without a word.
+    Inside the block `current()` is this one. Output of the block passes through: the line is
+    removed first, and reappears after half a second without output.
     """
 
     def __init__(self, what: str = "") -> None:
@@ -54,15 +53,15 @@ class Progress:
             sys.stdout, sys.stderr = self._streams
 
     def stage(self, what: str) -> None:
-        """Says what is done from now on."""
+        """Sets the name of the running stage."""
         self._tell(what, 0, 0, False)
 
     def update(self, done: int, total: int) -> None:
-        """Says how many bytes of the stage are done, and of how many."""
+        """Shows that `done` of `total` bytes of the stage are done."""
         self._tell(self._what, done, total, True)
 
     def count(self, what: str, done: int, total: int) -> None:
-        """Says what is done from now on, and how many things of how many are done."""
+        """Sets the activity, and shows that `done` of `total` units are done."""
         self._tell(what, done, total, False)
 
     def _tell(self, what: str, done: int, total: int, are_bytes: bool) -> None:
@@ -129,7 +128,7 @@ class Progress:
             self._bar = None
 
     def aside(self) -> None:
-        """The line goes: something is printed."""
+        """Removes the line before other output."""
         with self._lock:
             self._hide()
             if self._shows:
@@ -140,12 +139,12 @@ _current: Progress | None = None
 
 
 def current() -> Progress:
-    """The one that is shown, or one that nobody sees."""
+    """The active progress line, or one that shows nothing."""
     return _current or Progress()
 
 
 class _Through:
-    """A stream before whose text the line of progress goes."""
+    """A stream that removes the progress line before writing."""
 
     def __init__(self, stream: Any, progress: Progress) -> None:
         self._stream, self._progress = stream, progress

@@ -1,4 +1,4 @@
-"""What `xlac build` does with a spec that trains: a program of which the step is one entry."""
+"""`xlac build` of a spec that trains: a program with the step as one of its entries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def _with_entries() -> Iterator[str]:
-    """The installed targets that write programs with entries; those that cannot be loaded are left
-    out.
+    """The installed targets whose programs can have entries; those that cannot be loaded are
+    omitted.
     """
     from xlac_sdk.host.registry import find, installed
     from xlac_sdk.source import XlacError
@@ -64,7 +64,7 @@ def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) 
 
 
 def of_one_graph(build: Build) -> dict[str, object]:
-    """The options of a build that say something of one graph, by name."""
+    """The options of a build that apply to a single graph, by name."""
     options = build.choice.options
     return {
         "--variant": build.variant,
@@ -77,8 +77,8 @@ def of_one_graph(build: Build) -> dict[str, object]:
 def closed_graphs(
     spec: TrainedSpec, ranges: Container[str], options: CompileOptions
 ) -> TrainingGraphs:
-    """The graphs of a spec that trains, with the precision and the permission of `options`; their
-    open sizes but `ranges` are fixed at `opt`.
+    """The graphs of a spec that trains, with the precision and the kernel permission of `options`;
+    open sizes other than `ranges` are fixed at their `opt`.
     """
     from xlac.frontends.loader import as_precise
     from xlac.training.program import graphs_of, with_entries
@@ -90,7 +90,7 @@ def closed_graphs(
 
 
 def checked_graphs(graphs: TrainingGraphs, options: CompileOptions) -> TrainingGraphs:
-    """The graphs with the checks that `options` ask for."""
+    """The graphs with the checks requested by `options`."""
     from xlac.passes.checks.insert import watched_together
     from xlac.support.failures import kinds
     from xlac.training.program import with_entries

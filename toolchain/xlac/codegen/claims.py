@@ -39,7 +39,9 @@ def attention(node: Node, target: Target) -> bool:
 
 
 def attention_derivative(node: Node, target: Target) -> bool:
-    """Where the same attention is one kernel on a CPU: its weights are found again by tiles."""
+    """Whether the attention itself is one kernel on a CPU; its derivative then recomputes the
+    weights tile by tile.
+    """
     if target.device != "cpu":
         return False
     module: Any = import_module(ATTENTION_GRADIENT)
@@ -58,8 +60,8 @@ def window_choice(node: Node, target: Target) -> bool:
 
 
 def custom_op(node: Node, target: Target) -> bool:
-    """Whether there is a hand-written kernel for the target, and such kernels are permitted: a
-    target whose kernels are not, has no languages.
+    """Whether there is a hand-written kernel for the target, and such kernels are permitted:
+    otherwise the target has no languages.
     """
     op = node.op
     assert isinstance(op, CustomOp)

@@ -1,7 +1,7 @@
-"""Hand-written kernels: one launch that calls the function, and nothing else.
+"""Hand-written kernels: a launch whose only statement calls the function.
 
-A function is given the operands, the results, the sizes, the attributes, and what it asked for:
-scratch memory, on a CPU the range of a size that the call is for, on a GPU shared memory.
+The function gets the operands, the results, the sizes, the attributes, and what it declares:
+scratch memory; on a CPU, the range of a size that the call is for; on a GPU, shared memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-CALL = "hand_written"  # the instruction
+CALL = "hand_written"  # the instruction's name
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
@@ -54,7 +54,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 @dataclass(frozen=True, slots=True)
 class _Calling:
-    """The writing of one launch."""
+    """Writes one launch."""
 
     group: Group
     target: Target
@@ -92,7 +92,7 @@ class _Calling:
             self._call(code, given)
 
     def _arrays(self) -> list[Expr | Buffer]:
-        """The operands, and every result: one that nobody reads is scratch memory."""
+        """The operands, and all results; one that nothing reads is scratch memory."""
         anchor = self.group.anchor
         arrays: list[Expr | Buffer] = [self.elements.parameter(i) for i in anchor.inputs]
         read = {index: node for node, index in picked(self.group)}
@@ -102,7 +102,7 @@ class _Calling:
         return arrays
 
     def _numbers(self) -> list[Expr | Buffer]:
-        """The sizes, and the attributes that are numbers."""
+        """The sizes, and the numeric attributes."""
         numbers: list[Expr | Buffer] = [build.lift(size) for _, size in self.op.sizes]
         for _, value in self.op.attributes:
             if not isinstance(value, DType):
@@ -114,7 +114,7 @@ class _Calling:
         self.builder.emit(Instruction(CALL, tuple(given), (), code))
 
     def _split(self, code: HandWritten, given: list[Expr | Buffer]) -> None:
-        """Calls for ranges of a size, which threads share if there is enough to do."""
+        """Calls for ranges of a size, shared by threads if there is enough work."""
         count: Dim = dict(self.op.sizes)[self.kernel.split]
         work = cost.work(self.group)
         each = max(work.flops, work.bytes) // max(1, size_hint(count))
@@ -133,7 +133,7 @@ class _Calling:
         )
 
     def _grid(self, code: HandWritten, given: list[Expr | Buffer]) -> None:
-        """A launch of blocks of threads, all of which call the function."""
+        """A launch of thread blocks, all of which call the function."""
         kernel, zero = self.kernel, build.index(0)
         allocations: tuple[Stmt, ...] = ()
         if kernel.shared:

@@ -31,13 +31,13 @@ from xlac_sdk.target import Target
 
 
 class LoweringCache:
-    """Callable: the lowering of a group, shared by every group of the same structure. Groups that
-    `asked` names are lowered with the schedules given there.
+    """Callable: the lowering of a group, shared by all groups of the same structure. Groups in
+    `asked` are lowered with the schedules given there.
     """
 
     def __init__(self, target: Target, asked: Asked | None = None) -> None:
         self.target, self.asked = target, asked or Asked()
-        self._met: set[str] = set()  # the groups with schedules that were asked for
+        self._met: set[str] = set()  # groups in `asked` that were lowered
         self._of_group: dict[Group, LoweredGroup] = {}
         self._of_structure: dict[str, tuple[Group, LoweredGroup]] = {}
 
@@ -47,7 +47,7 @@ class LoweringCache:
         return self._of_group[group]
 
     def lowered(self, partition: Partition) -> dict[Group, LoweredGroup]:
-        """The kernels or the library's call of every group of a partition, and of the bodies inside
+        """The kernels or the library call of every group of a partition, and of the bodies inside
         it, in the order in which they run. Aliases, control operations and claimed operations have
         none: they are host steps.
         """

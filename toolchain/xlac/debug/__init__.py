@@ -1,1 +1,1 @@
-"""Seeing what the compiler did, and finding what it did wrong."""
+"""Tools that show what the compiler did, and find what it did wrong."""

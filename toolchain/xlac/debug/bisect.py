@@ -1,4 +1,4 @@
-"""Names the rewrite that broke a result: the first one without which the result is right."""
+"""Finds the rewrite that broke a result, by bisection over the sequence of rewrites."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from xlac.passes.rewrite.trace import Trace
 
 Attempt = Callable[[Trace], bool]
-"""Optimizes with the rewrites that a trace permits and runs what that gives; whether the result is
-right.
+"""Optimizes with the rewrites that a trace permits and runs the graph; returns whether the result
+is right.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """Rewrite `number` of `of`, counted from 1; number 0 says that it goes wrong without any
+    """Rewrite `number` of `of`, counted from 1; number 0: the result is wrong without any
     rewrite.
     """
 
@@ -33,11 +33,10 @@ class Culprit:
 
 
 def bisect(attempt: Attempt, tell: Callable[[str], None] = lambda line: None) -> Culprit | None:
-    """The rewrite at fault, found in as many attempts as its number has bits; nothing when the
-    result is right.
+    """The rewrite at fault, found in log2(their number) attempts; None when the result is right.
 
-    Rewrites happen in the same order each time, so permitting the first k of them is a graph
-    part-way.
+    Rewrites happen in the same order each time, so permitting the first k of them gives the graph
+    at that point.
     """
     full = Trace()
     if attempt(full):

@@ -1,8 +1,8 @@
-"""Names the kernel that broke a result, when the optimized graph is right.
+"""Finds the kernel that broke a result, when the optimized graph is right.
 
-Each group is run alone, on the values that the interpreter gives its inputs, so that the faults of
-one do not reach another. The SDK's interpreter then tells a wrong schedule from a backend that does
-not do what the kernel says.
+Each group is run alone, on the values that the interpreter computes for its inputs, so that errors
+do not propagate between groups. The SDK's interpreter then tells a wrong schedule from a backend
+that miscompiles the kernel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from xlac.passes.capture import captured, is_captured, is_constant, reshaped
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.program import Program
 
-# operations of a program up to which the SDK's interpreter, an element at a time, is asked
+# operations of a program up to which the SDK's interpreter, which is slow, is used
 INTERPRETED = 20_000_000
 
 Values = dict[Node, tuple[Array, ...]]
@@ -40,7 +40,7 @@ Values = dict[Node, tuple[Array, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """What is at fault, and what it computes: a line for each entry of the model."""
+    """The part at fault, and the entries of the model that it computes, one per line."""
 
     what: str
     computes: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Blame:
 
 
 def locate(subject: ComparedModel, tell: Callable[[str], None] = lambda line: None) -> Blame:
-    """The kernel at fault, or what remains when each is right alone."""
+    """The kernel at fault, or the remaining suspects when each kernel is right alone."""
     graph, weights = subject.optimized()
     search = GroupSearch(subject, weights, tell)
     blame = search.graph(
@@ -66,7 +66,7 @@ def _given(node: Node, inputs: Mapping[str, Array], weights: Mapping[str, Array]
 
 
 class GroupSearch:
-    """Runs groups alone, on values that they read, and tells what is wrong with them."""
+    """Runs groups alone, on the values of their inputs, and finds which are wrong."""
 
     def __init__(
         self, subject: ComparedModel, weights: Mapping[str, Array], tell: Callable[[str], None]
@@ -88,7 +88,7 @@ class GroupSearch:
         return None
 
     def group(self, group: Group, values: Values) -> Blame | None:
-        """What is wrong with a group on the values that it reads; None where it is right."""
+        """What is wrong with a group, given the values of its inputs; None where it is right."""
         alone, given = _alone(group, values)
         graph = alone.graph
         wanted = outputs_of(graph, given, self.weights, self.promise)
@@ -136,13 +136,13 @@ class GroupSearch:
         return Blame(f"wrong kernel {kernels}: {verdict}", names)
 
     def handed(self, group: Group, values: Values) -> bool:
-        """Whether a group is right when weights are inputs of its kernel: nothing is packed."""
+        """Whether a group is right with its weights as inputs, so that nothing is packed."""
         alone, given = _alone(group, values, constants=True)
         wanted = outputs_of(alone.graph, given, self.weights, self.promise)
         return not self.tried(self.lowered(alone), given, wanted)
 
     def inside(self, node: Node, values: Values) -> Blame | None:
-        """The group at fault in the first iteration of a loop, in the branch that is taken, or in a
+        """The group at fault in the first iteration of a loop, in the branch taken, or in a
         call.
         """
         for body, operands in _entered(node, [values[i][0] for i in node.inputs]):
@@ -171,7 +171,7 @@ class GroupSearch:
     def tried(
         self, lowered: Lowered, given: Mapping[str, Array], wanted: Mapping[str, Approximation]
     ) -> str:
-        """How a program on the backend differs from what is wanted; or nothing."""
+        """The difference between a program's results and the wanted ones; None where they agree."""
 
         def run() -> Mapping[str, Array]:
             return ran(built_anew(lowered, self.subject.backend), given)
@@ -179,8 +179,8 @@ class GroupSearch:
         return _differs(wanted, run)
 
     def whole(self) -> Blame:
-        """Every kernel is right alone: the steps between them, the memory plan, or the backend's
-        host code.
+        """All kernels are right alone, so the fault is in the steps between them, the memory plan,
+        or the backend's host code.
         """
         subject = self.subject
         program = lower(subject.model, subject.target).program
@@ -205,8 +205,8 @@ class GroupSearch:
 def _alone(
     group: Group, values: Values, constants: bool = False
 ) -> tuple[Partition, dict[str, Array]]:
-    """A group as a program of its own, whose inputs are the values that it reads, and those; with
-    `constants` weights are inputs too.
+    """A group as a program of its own: its inputs are the values that it reads; with `constants`,
+    also its weights.
     """
     new: dict[Node, Node] = {}
     given: dict[str, Array] = {}
@@ -236,7 +236,7 @@ def _alone(
 def _entered(
     node: Node, arrays: Sequence[Array]
 ) -> list[tuple[Graph, list[tuple[Node | None, Array]]]]:
-    """Bodies that a control operation enters first, with the operand and the value of each of their
+    """The bodies that a control operation runs first, each with the operand and the value of its
     inputs.
     """
     pairs: list[tuple[Node | None, Array]] = list(zip(node.inputs, arrays, strict=True))
@@ -247,7 +247,7 @@ def _entered(
             index = int(arrays[0])
             return [(branches[index if 0 <= index < len(branches) else -1], pairs[1:])]
         case While(cond=Graph() as cond, body=Graph() as body):
-            # a carry is no constant
+            # a carry is not constant
             now: list[tuple[Node | None, Array]] = [(None, a) for a in arrays]
             return [(cond, now), (body, now)]
         case Scan(body=Graph() as body, length=int() as length) if length:

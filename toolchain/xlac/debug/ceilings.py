@@ -1,8 +1,8 @@
-"""What this machine can do at most, measured by kernels of our own: arithmetic from registers,
-reading from memory.
+"""The peak rates of this machine, measured by our own kernels: arithmetic on registers, and reads
+of memory.
 
-`xlac bench` shows a model's rates as shares of these. The kernels go through the same backend and
-the same number of threads, and each runs before every burst of the model's calls, so that a busy
+`xlac bench` shows a model's rates as shares of these. The kernels use the same backend and the same
+number of threads, and each runs before every burst of the model's calls, so that other load on the
 machine slows both.
 """
 
@@ -25,20 +25,18 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
 from xlac_sdk.target import Target
 
-CHUNKS = 32  # for the threads to claim
-ROUNDS = 50_000  # of the arithmetic loop in a chunk: some milliseconds in all
-# independent sums: more than the latency of a fused multiply-add times how many start at once
+CHUNKS = 32  # chunks of the parallel loop
+ROUNDS = 50_000  # iterations of the arithmetic loop in a chunk: some milliseconds in all
+# independent sums: more than a fused multiply-add's latency times its throughput
 CHAINS = 12
-BYTES = 256 << 20  # read from memory: several times the largest cache
+BYTES = 256 << 20  # bytes read from memory: several times the largest cache
 
 P = Primitive
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Work that nothing but one limit of the machine bounds: so many flops, or bytes, at each
-    run.
-    """
+    """A kernel that is limited by one resource alone: `amount` flops, or bytes, per run."""
 
     amount: int
     run: Callable[[], None]
@@ -46,8 +44,8 @@ class Probe:
 
 @contextmanager
 def probes(backend: Backend, target: Target) -> Iterator[tuple[Probe, Probe]]:
-    """Of arithmetic in f32 and of reading memory; a run of each takes some tens of milliseconds at
-    most.
+    """Probes of f32 arithmetic and of memory bandwidth; each run takes at most some tens of
+    milliseconds.
     """
     with TemporaryDirectory(prefix="xlac-") as folder:
         made = []
@@ -64,7 +62,7 @@ def probes(backend: Backend, target: Target) -> Iterator[tuple[Probe, Probe]]:
 
 
 def _arithmetic(target: Target) -> Kernel:
-    """Multiply-adds whose operands stay in registers."""
+    """Multiply-adds on registers."""
     lanes = target.lanes(DType.F32)
     y = Buffer("y", DType.F32, CHUNKS * lanes, access=Access.WRITE)
     builder = Builder()
@@ -87,7 +85,7 @@ def _arithmetic(target: Target) -> Kernel:
 
 
 def _reading(target: Target) -> Kernel:
-    """A sum over more than the caches hold."""
+    """A sum over more data than the caches hold."""
     lanes = target.lanes(DType.F32)
     x = Buffer("x", DType.F32, BYTES // 4)
     y = Buffer("y", DType.F32, CHUNKS * lanes, access=Access.WRITE)

@@ -1,4 +1,4 @@
-"""Runs a model as compiled and as interpreted, and tells whether the two agree."""
+"""Runs a model compiled and interpreted, and compares the results."""
 
 from __future__ import annotations
 
@@ -55,13 +55,11 @@ class ComparedModel:
     def on(
         self, graph: Graph, inputs: Mapping[str, Array], weights: Mapping[str, Array]
     ) -> ComparedModel:
-        """The same with another graph and its values."""
+        """The subject with another graph and other inputs and weights."""
         return replace(self, model=replace(self.model, graph=graph, weights=weights), inputs=inputs)
 
     def optimized(self, trace: Trace | None = None) -> tuple[Graph, Weights]:
-        """The graph after the passes, with no more rewrites than the trace permits, and the weights
-        it reads.
-        """
+        """The optimized graph, with only the rewrites that the trace permits, and its weights."""
         weights = Weights.over(self.model.weights)
         graph = optimize(
             self.model.graph,
@@ -79,9 +77,7 @@ class ComparedModel:
         return {**states_of(self.model.graph), **self.inputs}
 
     def interpreted(self, trace: Trace) -> RunOutcome:
-        """Interprets the optimized graph in float64, so that nothing but the passes can be at
-        fault.
-        """
+        """Interprets the optimized graph in float64, so that only the passes can be at fault."""
 
         def run() -> Mapping[str, Array]:
             graph, weights = self.optimized(trace)
@@ -109,7 +105,9 @@ class ComparedModel:
         )
 
 
-def agree(meant: Approximation, found: Array) -> bool:
-    """Whether a result, in its own type or in float64, is within the error of what is meant."""
-    array = np.asarray(found)
+def agree(meant: Approximation, result: Array) -> bool:
+    """Whether a result, in its own type or in float64, is within the tolerance of the expected
+    one.
+    """
+    array = np.asarray(result)
     return deviation(array, meant, DType.of(array.dtype)).right

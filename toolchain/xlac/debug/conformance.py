@@ -26,8 +26,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
 
-# relative and absolute tolerance of a result, by dtype: a few roundings of the type, more where an
-# op sums
+# relative and absolute tolerance of a result, by dtype: a few roundings, more for sums
 TOLERANCE = {
     DType.F64: (1e-11, 1e-12),
     DType.F32: (2e-5, 2e-6),
@@ -47,7 +46,7 @@ class OperationCase:
     sample: Sample
     inputs: tuple[Array, ...]
     expected: tuple[Array, ...]
-    bound: Array | None = None  # of a sum of products: how far rounding may take each element
+    bound: Array | None = None  # of a sum of products: the largest rounding error of each element
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the compiler decided, as text: fused groups, kernels and memory."""
+"""The compiler's decisions as text: fused groups, kernels and memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from xlac_sdk.programs.text import show_program
 
 
 def label(node: Node) -> str:
-    """A node as people know it: its path in the model, or its operation."""
+    """A node's name for users: its path in the model, or its operation."""
     return f"{node.name} ({node.op.mnemonic})" if node.name else node.op.mnemonic
 
 
 def groups(partition: Partition, depth: int = 0) -> Iterator[tuple[int, Group]]:
-    """Every group with its depth of nesting, those of loop bodies after the loop."""
+    """Every group with its depth of nesting; those of loop bodies follow the loop."""
     for group in partition.groups:
         yield depth, group
         for body in group.anchor.op.bodies():
@@ -31,21 +31,21 @@ def groups(partition: Partition, depth: int = 0) -> Iterator[tuple[int, Group]]:
 
 
 def kernels_of(lowered: Lowered, group: Group) -> tuple[Kernel, ...]:
-    """The kernels that compute a group, in order; none for an alias or a host step."""
+    """The kernels of a group, in order; none for an alias or a host step."""
     if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return ()
     return tuple(step.kernel for step in lowered.schedules(group).launches)
 
 
 def call_of(lowered: Lowered, group: Group) -> LibraryCall | None:
-    """The call of the target's library that computes a group, where one does."""
+    """The library call that computes a group; None where there is none."""
     if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return None
     return lowered.schedules(group).call
 
 
 def work_of(kernels: tuple[Kernel, ...]) -> Work:
-    """The work of some kernels together."""
+    """The total work of some kernels."""
     return Work(sum(k.work.flops for k in kernels), sum(k.work.bytes for k in kernels))
 
 
@@ -56,7 +56,7 @@ def fused(lowered: Lowered) -> str:
         pad = "  " * depth
         made, call = kernels_of(lowered, group), call_of(lowered, group)
         work = call.work if call else work_of(made)
-        # which library calls it, or why none
+        # the library that is called, or the reason why none is
         note = lowered.schedules(group).note if made or call else ""
         names = ", ".join(k.name for k in made) or (
             "alias" if is_alias(group) else note if call else "host step"
@@ -78,7 +78,7 @@ def fused(lowered: Lowered) -> str:
 
 
 def schedules(lowered: Lowered) -> str:
-    """What was chosen for the kernels of every group, as a document that `--schedule` takes."""
+    """The schedules of all groups' kernels, as a document that `--schedule` takes."""
     table = lowered.schedules.table()
     titles = {
         name: f"{group.kind.value}: {', '.join(k.name for k in kernels_of(lowered, group))}"
@@ -91,12 +91,12 @@ def schedules(lowered: Lowered) -> str:
 
 
 def kernels(program: Program) -> str:
-    """Every kernel once, as text."""
+    """The text of every kernel, each once."""
     return "\n\n".join(show(k) for k in program.kernels)
 
 
 def memory(program: Program) -> str:
-    """Every slot and step, and how close the arena is to the least possible."""
+    """Every slot and step, and the arena's size against its lower bound."""
     live = int(program.facts.get("live_bytes", program.arena_bytes))
     constants = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
     lines = [

@@ -1,5 +1,5 @@
-"""Writes what every stage made into a folder: the graph after each pass that changed it, groups,
-kernels, memory, sources.
+"""Writes the output of every stage into a folder: the graph after each pass that changed it,
+groups, kernels, memory, sources.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 
 def pass_line(name: str, before: Graph, after: Graph, seconds: float) -> str:
-    """What a pass took, and whether it did nothing."""
+    """One line on a pass: its time, and whether it changed the graph."""
     return f"{name:<25} {seconds * 1e3:9.2f} ms{'' if after is not before else '  (unchanged)'}"
 
 
 class Dump:
-    """An observer of the passes. Files are numbered in the order of the pipeline, so that `diff`
-    tells the story.
-    """
+    """An observer of the passes. Files are numbered in the order of the pipeline."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,14 +38,14 @@ class Dump:
             log.write(f"{self.count:02} {pass_line(name, before, after, seconds)}\n")
 
     def write(self, name: str, graph: Graph) -> None:
-        """Writes a graph into a file with the next number."""
+        """Writes a graph to a file with the next number."""
         from xlac.ir.text import show
 
         (self.folder / f"{self.count:02}-{name}").write_text(show(graph), encoding="utf-8")
 
     @staticmethod
     def finish(folder: Path, lowered: Lowered, backend: Backend) -> None:
-        """Writes what comes after the passes."""
+        """Writes the stages after the passes."""
         stages = {
             "fused.txt": decisions.fused(lowered),
             "kernels.txt": decisions.kernels(lowered.program),

@@ -1,24 +1,24 @@
-"""How long work takes at least, whatever a compiler makes of it: what is absurd is said before it
-begins.
+"""A lower bound for the time of a call, on any machine, so that absurd requests are refused at
+once.
 """
 
 from __future__ import annotations
 
 from xlac_sdk.source import Diagnostic, LimitError
 
-BYTES = 500e9  # bytes a second that no machine's memory exceeds
+BYTES = 500e9  # seconds from which a call is warned about, and refused
 LONG, ABSURD = 60.0, 3600.0  # seconds from which on it is said, and refused
 
 
 def seconds(flops: int, nbytes: int, peak: float | None) -> float:
-    """What a call takes at least, of a target that does at most `peak` operations a second; 0 if
-    that is not known.
+    """The least seconds of a call on a target with at most `peak` operations per second; 0 if that
+    is unknown.
     """
     return 0.0 if peak is None else max(flops / peak, nbytes / BYTES)
 
 
 def warning(flops: int, nbytes: int, target: str, threads: int, peak: float | None) -> str:
-    """A sentence about it where it is long, else nothing."""
+    """A warning for a long call, otherwise an empty text."""
     least = seconds(flops, nbytes, peak)
     if least < LONG:
         return ""
@@ -29,7 +29,7 @@ def warning(flops: int, nbytes: int, target: str, threads: int, peak: float | No
 
 
 def check(flops: int, nbytes: int, target: str, threads: int, peak: float | None) -> None:
-    """Raises LimitError where the work is absurd."""
+    """Raises LimitError for an absurd amount of work."""
     if seconds(flops, nbytes, peak) >= ABSURD:
         hint = "--allow-long runs it nevertheless; --timeout SECONDS ends it"
         problem = warning(flops, nbytes, target, threads, peak)
@@ -37,7 +37,7 @@ def check(flops: int, nbytes: int, target: str, threads: int, peak: float | None
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it."""
+    """Seconds as text in a suitable unit."""
     for size, unit in (
         (365.25 * 86400, "years"),
         (86400, "days"),

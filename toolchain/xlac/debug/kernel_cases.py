@@ -1,5 +1,5 @@
-"""Cases for the kernels that a spec's operations have for a target: each is compared with its
-meaning, at sizes that its declaration takes, on random and on special values.
+"""Test cases for a spec's hand-written kernels: each is compared with its reference graph, at sizes
+that its declaration admits, on random and on special values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from xlac_sdk.conformance.case import Outcome, without
 from xlac_sdk.source import Diagnostic, SourceError, XlacError
 from xlac_sdk.target import Request, Target
 
-# sizes of the names in a declaration, in order, the last again for more names; and *S
+# values for the sizes named in a declaration, in order, the last one for all further names; and for
+# *S
 DRAWS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((1,), (1,)),
     ((3, 7, 5, 2), ()),
@@ -31,7 +32,8 @@ DRAWS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 def kernel_outcomes(
     file: Path, backend: Backend, request: Request
 ) -> list[tuple[str, Iterator[Outcome]]]:
-    """Each operation that has a kernel for the target, with the outcomes of its cases as they come.
+    """Each operation that has a kernel for the target, with the outcomes of its cases as they
+    finish.
 
     The kernels are compiled and run. Raises SourceError for a spec that cannot be read or has no
     kernel for the target.
@@ -54,7 +56,7 @@ def _outcomes(
         case = f"{name}({', '.join(map(str, types))})"
         try:
             graph = declared.alone(name, types, {})
-        except XlacError as error:  # sizes that the declaration or its meaning does not take
+        except XlacError as error:  # sizes that the declaration or its reference graph refuses
             refused = error.diagnostics[0].message
             continue
         met = True
@@ -74,7 +76,7 @@ def _outcomes(
 
 
 def _types(declared: DeclaredOps, name: str) -> Iterator[list[Type]]:
-    """Operands that an operation may take, each set once."""
+    """The sets of operand types that an operation may take."""
     known: set[tuple[Type, ...]] = set()
     for sizes, shape in DRAWS:
         operands = declared.types(name, chain(sizes, repeat(sizes[-1])), shape, {})

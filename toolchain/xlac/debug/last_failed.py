@@ -1,4 +1,4 @@
-"""Which conformance cases of a backend failed when they last ran, kept in the user's cache
+"""The conformance cases of a backend that failed in their last run, kept in the user's cache
 folder.
 """
 
@@ -19,8 +19,8 @@ FOLDER = "last-failed"
 
 
 class LastFailed:
-    """The failures of a backend, as (group, case): a case that runs replaces what was known of it.
-    Kept when the block ends.
+    """The failed cases of a backend, as (group, case); a case that runs replaces its former result.
+    Saved when the block ends.
     """
 
     def __init__(self, file: Path | None) -> None:
@@ -41,7 +41,7 @@ class LastFailed:
 
     @staticmethod
     def of(backend: str) -> LastFailed:
-        """Of a backend; without a cache (XLAC_CACHE=off) nothing is kept."""
+        """The failures of a backend; without a cache (XLAC_CACHE=off) nothing is saved."""
         folder = settings().cache
         return LastFailed(
             None if folder is None else Path(folder) / FOLDER / f"{quote(backend, safe='')}.json"
@@ -61,16 +61,16 @@ class LastFailed:
         }
         if self.file is None or left == self.failed:
             return
-        # a cache that cannot be written to fails no run
+        # a cache that cannot be written is no error
         with suppress(OSError), replacing(self.file) as made:
             made.write_text(json.dumps(sorted(left)), encoding="utf-8")
 
     def chosen(self, again: bool) -> Callable[[str, str], bool]:
-        """Whether to run a case of a group, or any of the group for the case ""; with `again`, of
-        those only that failed.
+        """Whether to run a case of a group, or any case of the group for ""; with `again`, failed
+        ones only.
         """
         groups = {group for group, _ in self.failed}
-        # an output of a case has the case's name and its own
+        # an output of a case is named CASE: OUTPUT
         names = {(group, case) for group, case in self.failed} | {
             (group, case.rpartition(": ")[0]) for group, case in self.failed
         }
@@ -79,11 +79,11 @@ class LastFailed:
         return lambda group, case: (group, case) in names if case else group in groups
 
     def ran(self, group: str, case: str, failed: bool) -> None:
-        """A case of the run that goes on; one that has several outcomes failed if any did."""
+        """Records a case of this run; one with several outcomes failed if any did."""
         self._now[group, case] = failed or self._now.get((group, case), False)
 
     def complete(self, covers: Callable[[str], bool]) -> None:
-        """The run came to its end: what failed before in the groups that it `covers` and did not
-        run is no case any more.
+        """The run is complete: former failures in the groups that it `covers` that did not run are
+        cases that no longer exist.
         """
         self._gone = {(group, case) for group, case in self.failed if covers(group)}

@@ -1,4 +1,4 @@
-"""Measures this machine's facts by the probes of a backend, and keeps what was steady."""
+"""Measures this machine's facts by the probes of a backend, and keeps those that were steady."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from xlac_sdk.target import Request
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was measured: each probe, bytes of its runs, and the facts that follow."""
+    """The results of a measurement: cycles of each probe, its bytes, and the facts derived."""
 
     probes: dict[str, RunCycles]
     nbytes: dict[str, int]
     facts: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        """How it was measured, for the file: bytes a cycle, spread and samples of each probe."""
+        """The measurement for the file: bytes per cycle, spread and samples of each probe."""
         return {
             name: {
                 "bytes_per_cycle": round(self.nbytes[name] / one.cycles, 3),
@@ -36,35 +36,35 @@ class Measurement:
 
 
 def measure(backend: Backend, tell: Callable[[str], object]) -> Measurement:
-    """Measures, saying of each probe what it found. Raises UnsupportedError for a backend without
-    probes.
+    """Measures all probes; `tell` gets a line for each. Raises UnsupportedError for a backend
+    without probes.
     """
     probes = backend.probes(backend.target(Request()))
     if probes is None:
         problem = f"the {backend.name} backend has nothing that measures a machine"
         raise UnsupportedError(Diagnostic("XL5043", problem, hint="--target cpu has"))
-    found = _taken(probes, tell)
+    cycles = _taken(probes, tell)
     nbytes = {probe.name: probe.nbytes for probe in probes.probes}
-    return Measurement(found, nbytes, measuring.facts(measuring.rates(found, nbytes)))
+    return Measurement(cycles, nbytes, measuring.facts(measuring.rates(cycles, nbytes)))
 
 
 def _taken(probes: Probes, tell: Callable[[str], object]) -> dict[str, RunCycles]:
-    found: dict[str, RunCycles] = {}
+    cycles: dict[str, RunCycles] = {}
     for probe in probes.probes:
         one = measuring.summary(measuring.sampled(probe, probes), probes.chain_cycles)
-        found[probe.name] = one
+        cycles[probe.name] = one
         rate = f"{probe.nbytes / one.cycles:7.2f} bytes a cycle" if one.counted else "nothing"
         verdict = "" if one.steady else "; too unsteady to be used"
         tell(
             f"{probe.name:<12} {rate}, quartiles {one.spread:.0%} apart, "
             f"{one.counted} of {one.taken} samples undisturbed{verdict}"
         )
-    return found
+    return cycles
 
 
 def keep(measurement: Measurement) -> str:
-    """Keeps the facts for compilations on this machine; returns the file's name. Raises SourceError
-    without a cache, and for a folder that cannot be written to.
+    """Stores the facts for compilations on this machine; returns the file's name. Raises
+    SourceError without a cache, and for a folder that cannot be written to.
     """
     try:
         return measured_facts.keep(measurement.facts, measurement.to_json())

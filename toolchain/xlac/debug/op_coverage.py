@@ -1,7 +1,8 @@
-"""Which ways in and out each operation has: specs, traced Python, the importers and the exporters.
+"""Which importers, exporters and languages support each operation: specs, traced Python, the
+importers and the exporters.
 
-What a way has is read from its own tables. An exporter has a rule for an operation, or writes it by
-its expansion, or refuses it with a reason. An importer declares the operations that it makes
+Each is read from its own tables. An exporter has a rule for an operation, writes its expansion, or
+refuses it with a reason. An importer declares the operations that it makes
 (`frontends/produced.py`), and the exporter to ONNX those it writes (`exporters/onnx/written.py`);
 composites of them count as parts.
 """
@@ -25,19 +26,20 @@ from xlac.ops import OPS, build
 from xlac.spec.elaborate.operations import STRUCTURAL, known_names
 
 Coverage = dict[str, dict[str, str]]
-"""Of an operation and a way: how it has the operation, or nothing where it lacks it."""
+"""Operation -> how it is supported by one of them; operations that are not supported are absent."""
 
-WRITERS = frozenset({"param", "const", "pick"})  # every graph's: writers say these themselves
+# part of every graph, written by exporters themselves
+WRITERS = frozenset({"param", "const", "pick"})
 
 
 def coverage() -> Coverage:
-    """Every operation with every way."""
+    """The coverage of all of them, by name."""
     columns = {way: column() for way, column in WAYS.items()}
     return {name: {way: ways.get(name, "") for way, ways in columns.items()} for name in OPS}
 
 
 def lacking(ways_by_op: Coverage) -> dict[str, list[str]]:
-    """The operations that each way lacks."""
+    """The operations that each of them lacks."""
     return {way: [name for name, has in ways_by_op.items() if not has[way]] for way in WAYS}
 
 
@@ -45,7 +47,7 @@ def lacking(ways_by_op: Coverage) -> dict[str, list[str]]:
 
 
 def by_spec() -> dict[str, str]:
-    """Operations that a spec names, and those for which it has syntax of its own."""
+    """Operations that specs name, and those with a syntax of their own."""
     return dict.fromkeys(known_names(), "named") | dict.fromkeys(STRUCTURAL, "syntax")
 
 
@@ -60,7 +62,7 @@ def by_tracing() -> dict[str, str]:
 
 
 def imported(package: str) -> Callable[[], dict[str, str]]:
-    """The operations that an importer declares in its `produced.py`, and composites of them."""
+    """Operations that an importer declares in its `produced.py`, and composites of them."""
 
     def column() -> dict[str, str]:
         return with_composites(dict.fromkeys(sorted(declared(package)), "built"), "parts")
@@ -74,8 +76,8 @@ def declared(package: str) -> frozenset[str]:
 
 
 def declarations(package: str, file: str) -> dict[str, Any]:
-    """The names that a file of a package defines. The package is not imported, so that what it
-    needs need not be installed.
+    """The constants defined in a module of a package, parsed rather than imported, so that its
+    dependencies need not be installed.
     """
     spec = find_spec(package)
     assert spec is not None and spec.submodule_search_locations is not None
@@ -93,20 +95,20 @@ def written_onnx() -> dict[str, str]:
 
 def written_stablehlo() -> dict[str, str]:
     """The operations that the exporter to StableHLO has rules for."""
-    import_module("xlac.exporters.stablehlo.module")  # its families fill the table
+    import_module("xlac.exporters.stablehlo.module")  # registers the rules
     writer: Any = import_module("xlac.exporters.stablehlo.writer")
     return written(writer.RULES.keys(), writer.REFUSED)
 
 
 def written(rules: AbstractSet[str], refused: Mapping[str, str]) -> dict[str, str]:
-    """The operations that have rules, and composites that are written by expansion."""
+    """Operations with rules, and composites that are written by their expansion."""
     ruled = rules - refused.keys() | WRITERS
     ways = with_composites({name: "rule" for name in OPS if name in ruled}, "expansion")
     return {name: has for name, has in ways.items() if name not in refused}
 
 
 def with_composites(ways: dict[str, str], how: str) -> dict[str, str]:
-    """The operations found, and the composites whose expansions are made of them."""
+    """`ways`, with the composites whose expansions consist of operations in it."""
 
     def has(name: str) -> bool:
         return name in ways or (name in composites and all(map(has, parts(name))))
@@ -117,7 +119,7 @@ def with_composites(ways: dict[str, str], how: str) -> dict[str, str]:
 
 @cache
 def parts(name: str) -> frozenset[str]:
-    """The operations that the expansions of an operation's samples are made of."""
+    """The operations in the expansions of an operation's samples."""
     mnemonics: set[str] = set()
     cls = OPS[name]
     assert issubclass(cls, Composite)
@@ -129,14 +131,14 @@ def parts(name: str) -> frozenset[str]:
 
 
 def by_spec_export() -> dict[str, str]:
-    """Operations that a spec can be written with: all but those that hold a graph which no syntax
-    has.
+    """Operations that can be written in a spec: all but those with bodies for which there is no
+    syntax.
     """
     return {name: "named" for name, cls in OPS.items() if name in STRUCTURAL or sayable(cls)}
 
 
 def sayable(cls: type[Op]) -> bool:
-    """Whether a spec has the graphs that an operation holds: one called `body`, or none."""
+    """Whether a spec can express the bodies of an operation: one called `body`, or none."""
     graphs = [f.name for f in fields(cls) if "Graph" in str(f.type)]
     return graphs in ([], ["body"])
 
@@ -151,11 +153,13 @@ WAYS: dict[str, Callable[[], Mapping[str, str]]] = {
     "stablehlo out": written_stablehlo,
     "spec out": by_spec_export,
 }
-"""The ways in and out, and which operations each has."""
+"""The coverage of each importer, exporter and language, by name."""
 
 
 def table(ways_by_op: Coverage, names: list[str]) -> str:
-    """Rows of operations, columns of ways; below, what each way lacks."""
+    """A table with a row for each operation and a column for each of them; below it, the operations
+    that each lacks.
+    """
     width = max(map(len, names))
     head = f"{'':<{width}}  " + "  ".join(WAYS)
     rows = [

@@ -1,8 +1,7 @@
-"""Where the time of a call goes: stamps between the steps of a program, read back as times of its
-kernels.
+"""Where the time of a call goes: time stamps between the steps of a program, evaluated per kernel.
 
-A step's time ends with its stamp and begins with the one before, so what the host does between two
-steps (a loop's counter, a branch) counts to the second.
+The time of a step is from the stamp before it to its own, so work of the host between two steps (a
+loop's counter, a branch) counts to the second.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from xlac_sdk.source import Origin
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """A step of the program: how often a call runs it, and for how long in all."""
+    """A step of the program, how often a call runs it, and its total seconds."""
 
     step: Timed
     times: int
@@ -67,9 +66,7 @@ class StepTimes:
 
     @property
     def work(self) -> Work:
-        """What one run of it does: arithmetic, and the bytes that are moved if nothing is in a
-        cache.
-        """
+        """The work of one run: operations, and bytes moved if nothing is cached."""
         match self.step:
             case Launch(kernel=kernel):
                 return kernel.work
@@ -80,28 +77,28 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Times of a call: the median of every step over `calls`, and the events of the call that took
-    the median time.
+    """The profile of a call: the median time of every step over `calls` calls, and the events of
+    the call with the median time.
     """
 
     rows: tuple[StepTimes, ...]
     events: tuple[Event, ...]
     calls: int
-    lost: int  # runs of steps in a call that the log had no room for
-    lost_parts: int = 0  # the same of parts
+    lost: int  # runs of steps in a call that did not fit in the log
+    lost_parts: int = 0  # parts of launches that did not fit
 
     @property
     def seconds(self) -> float:
-        """What all steps of a call take."""
+        """The total seconds of all steps of a call."""
         return sum(row.seconds for row in self.rows)
 
 
 def instrumented(program: Program, threads: int = 1) -> tuple[Program, tuple[Timed, ...]]:
-    """The program with a stamp before its first step and after each that takes time, and those
-    steps by code - 1.
+    """The program with a stamp before its first step and after each step that takes time, and those
+    steps by stamp code - 1.
 
-    The log is one more output; with several threads it has room for what each of them runs of a
-    launch.
+    The log is one more output; with several threads it has room for each thread's parts of
+    launches.
     """
     entries, parts = room_for(program, threads)
     log = Slot(LOG, _free("log", program), DType.I64, (1 + 2 * entries + parts,), Role.OUTPUT)
@@ -114,7 +111,7 @@ def instrumented(program: Program, threads: int = 1) -> tuple[Program, tuple[Tim
         return step, Stamp(Argument(log), len(timed), parts)
 
     steps = (Stamp(Argument(log), 0, parts), *with_steps(program.steps, visit))
-    # a check that fails is no reason to stop measuring
+    # failed checks are ignored while measuring
     facts = {name: fact for name, fact in program.facts.items() if name != FACT}
     made = replace(
         program,
@@ -132,8 +129,8 @@ def measure(
     seconds: float,
     parts: int = 0,
 ) -> Profile:
-    """Calls an instrumented program for some seconds. `call` gives its outputs by name; `parts` is
-    what its stamps say.
+    """Calls an instrumented program for some seconds. `call` returns its outputs by name; `parts`
+    is the number of words for parts in the log.
     """
     call()
     logs: list[StampLog] = []
@@ -145,7 +142,7 @@ def measure(
         held += logs[-1].nbytes
         last = time.perf_counter()
     ticks = int(logs[-1].stamps[-1]) - int(logs[0].stamps[0])
-    rate = (last - begun) / max(ticks, 1)  # seconds of a tick
+    rate = (last - begun) / max(ticks, 1)  # seconds per tick
     spent = np.zeros((len(logs), len(timed)))
     for number, log in enumerate(logs):
         np.add.at(spent[number], log.codes - 1, np.diff(log.stamps) * rate)
@@ -160,7 +157,7 @@ def measure(
 
 
 def typical(seconds: Sequence[float]) -> int:
-    """Which of some calls took the median time; of two in the middle the shorter."""
+    """The index of the call with the median time; of two, the shorter."""
     return int(np.argsort(seconds, kind="stable")[(len(seconds) - 1) // 2])
 
 
@@ -171,8 +168,8 @@ def take(
     seconds: float,
     begin: Callable[[Compiled], object] = lambda compiled: None,
 ) -> Profile:
-    """Builds the instrumented program of a model and calls it for some seconds; before that `begin`
-    may give it a state.
+    """Builds the instrumented program of a model and calls it for some seconds; `begin` may
+    initialize its state first.
     """
     target = lowered.target
     program, timed = instrumented(lowered.program, 1 if target.device == "gpu" else target.threads)
@@ -189,7 +186,9 @@ def take(
 
 
 def by_line(rows: Iterable[StepTimes]) -> list[tuple[str, float]]:
-    """Seconds of each place of the model, most first; places that share a kernel share an entry."""
+    """Seconds by place in the model, largest first; places computed by one kernel form one
+    entry.
+    """
     seconds: dict[str, float] = {}
     for row in rows:
         seconds[place(row.origins)] = seconds.get(place(row.origins), 0.0) + row.seconds
@@ -197,7 +196,7 @@ def by_line(rows: Iterable[StepTimes]) -> list[tuple[str, float]]:
 
 
 def place(origins: Iterable[Origin]) -> str:
-    """The lines of the spec that a step computes, or their names in the model where there are no
+    """The lines of the spec that a step computes, or the names of its nodes where there are no
     lines.
     """
     lines: dict[str, dict[int, None]] = {}
@@ -212,11 +211,11 @@ def place(origins: Iterable[Origin]) -> str:
 
 
 def chrome_trace(profile: Profile, model: str) -> dict[str, Any]:
-    """The typical call in the form that chrome://tracing and Perfetto read (Trace Event Format,
-    complete events).
+    """The median call as JSON for chrome://tracing and Perfetto (Trace Event Format, complete
+    events).
 
-    A track has the steps, and the parts of them that the calling thread ran; every other thread has
-    a track of its own.
+    One track shows the steps and the calling thread's parts of them; every other thread has its
+    own.
     """
     tracks = sorted({0, *(event.thread for event in profile.events)})
     events: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""The log that an instrumented program writes: steps and parts of them with their ticks."""
+"""The log of an instrumented program: steps and parts of them with their ticks."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from xlac_sdk.dims import size_hint
 from xlac_sdk.programs.program import Call, Choice, Copy, Launch, Program, Repeat, Step, While, walk
 
 LOG = "profile log"
-ROOM = 1 << 18  # entries of a log
-PARTS = 128  # parts of a launch for each thread that a log has room for, and ROOM of them in all
-KEPT = 1 << 29  # bytes of logs that are held at most; measuring ends then
-UNKNOWN = 1 << 12  # times that a loop of unknown length is taken to run
+ROOM = 1 << 18  # the most entries of a log
+PARTS = 128  # parts of a launch per thread that a log has room for; ROOM of them in all
+KEPT = 1 << 29  # bytes of logs that are kept at most; measuring ends then
+UNKNOWN = 1 << 12  # assumed iterations of a loop of unknown length
 
 Timed = Launch | Copy | Call
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One run of a step, or of the part of it that one thread ran at once; seconds from the start
-    of its call.
+    """One run of a step, or of the part of it that one thread ran at once; in seconds from the
+    start of the call.
 
-    Thread 0 is the one that called; `part` tells parts from the step, which takes as long as the
-    last of them.
+    Thread 0 is the calling thread. `part` marks parts; the step itself lasts until its last part
+    ends.
     """
 
     row: int
@@ -39,8 +39,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class StampLog:
-    """What the stamps of a call wrote: the code of every step that ran, and ticks at the start and
-    after each of them.
+    """The log of one call: the code of every step that ran, and ticks at the start and after each
+    step.
     """
 
     codes: Array
@@ -51,7 +51,7 @@ class StampLog:
 
     @staticmethod
     def of(log: Array, parts: int) -> StampLog:
-        """Of the output, the last `parts` words of which are for parts. A copy."""
+        """The log in an output, whose last `parts` words are for parts. A copy."""
         head, tail = log[: len(log) - parts], log[len(log) - parts :]
         count, ran = int(head[0]), int(tail[0]) if parts else 0
         recorded = min(ran, (parts - 1) // 3) if parts else 0
@@ -66,13 +66,13 @@ class StampLog:
 
     @property
     def nbytes(self) -> int:
-        """The memory that it holds."""
+        """Its size in bytes."""
         return 16 * len(self.stamps) + self.parts.nbytes
 
 
 def events_of(log: StampLog, rate: float) -> Iterator[Event]:
-    """Every step of a call and every part of one, threads numbered in the order in which they
-    begin.
+    """Every step and every part of a call, with threads numbered in the order of their first
+    part.
     """
     start = log.stamps[0]
     for code, begin, end in zip(log.codes, log.stamps[:-1], log.stamps[1:], strict=True):
@@ -80,7 +80,7 @@ def events_of(log: StampLog, rate: float) -> Iterator[Event]:
     numbers = {threading.get_ident(): 0}
     for thread, begin, end in log.parts[np.argsort(log.parts[:, 1], kind="stable")]:
         step = int(np.searchsorted(log.stamps[1:], begin, side="right"))
-        if step < len(log.codes):  # the log has it
+        if step < len(log.codes):  # steps beyond the log's room are missing
             number = numbers.setdefault(int(thread), len(numbers))
             yield Event(
                 int(log.codes[step]) - 1,
@@ -92,8 +92,8 @@ def events_of(log: StampLog, rate: float) -> Iterator[Event]:
 
 
 def room_for(program: Program, threads: int) -> tuple[int, int]:
-    """How many entries a log has for the steps of a call, and how many words for the parts of them
-    that several threads run.
+    """The entries that a log needs for the steps of a call, and the words for the parts of launches
+    with several threads.
     """
     entries = entries_for(program)
     parts = 1 + 3 * min(ROOM, PARTS * threads * entries) if threads > 1 else 0
@@ -101,7 +101,7 @@ def room_for(program: Program, threads: int) -> tuple[int, int]:
 
 
 def entries_for(program: Program) -> int:
-    """Room for a stamp after every step that a call runs, at most ROOM."""
+    """The entries for a stamp after every step of a call, at most ROOM."""
 
     def count(steps: tuple[Step, ...]) -> int:
         total = 0
@@ -123,5 +123,7 @@ def entries_for(program: Program) -> int:
 
 
 def steps_not_logged(counts: Array, timed: tuple[Timed, ...]) -> int:
-    """At least how many steps of a call a full log does not have: those that it never mentions."""
+    """A lower bound for the steps of a call that are missing in a full log: those that never occur
+    in it.
+    """
     return int(np.count_nonzero(counts[: len(timed)] == 0))

@@ -1,5 +1,5 @@
-"""Shrinks a graph that fails: fewer outputs, nodes replaced by their values, shorter axes, as long
-as it still fails.
+"""Shrinks a failing graph: fewer outputs, nodes replaced by their values, shorter axes, as long as
+it still fails.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from xlac.ops.tensor.leaf import Const, Param
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FailingCase:
-    """A graph with values for its inputs; `weights` are those of the model, for parameters of that
-    kind.
-    """
+    """A graph with values for its inputs; `weights` has the values of its weight parameters."""
 
     graph: Graph
     inputs: Mapping[str, Array]
@@ -29,7 +27,7 @@ class FailingCase:
 
     @property
     def size(self) -> tuple[int, int]:
-        """What shrinks: operations, and elements in all of them."""
+        """The measure that shrinks: operations, and total elements."""
         nodes = list(self.graph.nodes())
         return sum(bool(n.inputs) for n in nodes), sum(t.nbytes for n in nodes for t in n.results)
 
@@ -43,9 +41,7 @@ def reduce(
     tell: Callable[[str], None] = lambda line: None,
     attempts: int = 400,
 ) -> FailingCase:
-    """The smallest failing case that greedy steps find within so many attempts. `case` must
-    fail.
-    """
+    """The smallest failing case that greedy steps find within `attempts`. `case` must fail."""
     left = attempts
     progress = True
     while progress and left:
@@ -65,14 +61,14 @@ def reduce(
 
 
 def fewer_outputs(case: FailingCase) -> Iterator[FailingCase]:
-    """One output at a time."""
+    """Cases with one of the outputs."""
     if len(case.graph.outputs) > 1:
         for name, node in case.graph.outputs.items():
             yield trimmed(case, Graph(case.graph.name, case.graph.inputs, {name: node}))
 
 
 def earlier_outputs(case: FailingCase) -> Iterator[FailingCase]:
-    """A node inside as the only output, those in the middle first."""
+    """Cases with an inner node as the only output, those in the middle first."""
     nodes = [n for n in case.graph.nodes() if n.inputs and isinstance(n.types, Type)]
     stride = max(1, len(nodes) // 2)
     seen: set[int] = set()
@@ -85,7 +81,7 @@ def earlier_outputs(case: FailingCase) -> Iterator[FailingCase]:
 
 
 def values(case: FailingCase) -> Iterator[FailingCase]:
-    """A node replaced by an input with the value that it has."""
+    """Cases with a node replaced by an input that has its value."""
     known = computed(case)
     for node in reversed([n for n in case.graph.nodes() if n.inputs and isinstance(n.types, Type)]):
         name = f"v{sum(n.startswith('v') for n in case.inputs)}"
@@ -100,7 +96,7 @@ def values(case: FailingCase) -> Iterator[FailingCase]:
 
 
 def bypasses(case: FailingCase) -> Iterator[FailingCase]:
-    """A node replaced by one of its inputs of the same type."""
+    """Cases with a node replaced by one of its inputs of the same type."""
     for node in case.graph.nodes():
         for instead in node.inputs:
             if instead.types == node.types:
@@ -111,7 +107,7 @@ def bypasses(case: FailingCase) -> Iterator[FailingCase]:
 
 
 def constants(case: FailingCase) -> Iterator[FailingCase]:
-    """A small input or weight replaced by a constant, so that the case carries its own values."""
+    """Cases with a small input or weight replaced by a constant."""
     for node in case.graph.nodes():
         if isinstance(node.op, Param) and node.type.nbytes <= 64 and len(case.graph.inputs) > 1:
             array = (case.weights if node.op.kind == "weight" else case.inputs)[node.op.name]
@@ -121,9 +117,7 @@ def constants(case: FailingCase) -> Iterator[FailingCase]:
 
 
 def shorter_axes(case: FailingCase) -> Iterator[FailingCase]:
-    """Every extent of one size made smaller, wherever it occurs; what then fits no operation is
-    dropped.
-    """
+    """Cases with every axis of one size made shorter; those that do not type check are dropped."""
     extents = {
         s
         for n in case.graph.nodes()
@@ -175,7 +169,7 @@ def resized(case: FailingCase, size: int, smaller: int) -> FailingCase:
 
 
 def trimmed(case: FailingCase, graph: Graph) -> FailingCase:
-    """The case with another graph, less the inputs that it does not read."""
+    """The case with another graph, without the inputs that this does not read."""
     used = set(graph.nodes())
     kept = tuple(node for node in graph.inputs if node in used)
     names = {node.op.name for node in kept if isinstance(node.op, Param)}
@@ -184,7 +178,7 @@ def trimmed(case: FailingCase, graph: Graph) -> FailingCase:
 
 
 def computed(case: FailingCase) -> dict[Node, tuple[Array, ...]]:
-    """The value of every node."""
+    """The values of all nodes."""
     values: dict[Node, tuple[Array, ...]] = {}
     for node in case.graph.nodes():
         if isinstance(node.op, Param):

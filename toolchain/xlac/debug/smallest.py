@@ -1,4 +1,4 @@
-"""The smallest spec that shows a fault, as files that anybody can run: YAML, and the inputs."""
+"""Reduces a fault to the smallest spec that shows it, written as YAML with its inputs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Tell = Callable[[str], None]
 
 
 def smallest(subject: ComparedModel, attempts: int, tell: Tell = lambda line: None) -> FailingCase:
-    """The smallest case that greedy steps find and that fails as the subject does, which must.
-    States are inputs of it.
+    """The smallest case, found by greedy steps, that fails in the same way as the subject, which
+    must fail. States become inputs.
     """
     start = FailingCase(
         without_state(subject.model.graph), dict(subject.given), subject.model.weights
@@ -37,7 +37,7 @@ def smallest(subject: ComparedModel, attempts: int, tell: Tell = lambda line: No
 
 
 def without_state(graph: Graph) -> Graph:
-    """The graph with inputs in the place of states."""
+    """The graph with inputs in place of states."""
 
     def changed(node: Node) -> Node:
         if isinstance(node.op, Param) and node.op.kind == "state":
@@ -49,7 +49,7 @@ def without_state(graph: Graph) -> Graph:
 
 
 def text_of(case: FailingCase, precision: str) -> str:
-    """A case as the text of a spec; as that of a graph where no spec can say it."""
+    """A case as the text of a spec; as the text of a graph where a spec cannot express it."""
     try:
         return text(Model(case.graph, case.weights, precision=precision))
     except UnsupportedError:
@@ -57,8 +57,8 @@ def text_of(case: FailingCase, precision: str) -> str:
 
 
 def written(case: FailingCase, precision: str, file: Path) -> list[Path]:
-    """Writes a case as NAME.yaml, with a file of weights where there are any, and NAME.npz; as
-    NAME.graph where no spec can say it.
+    """Writes a case as NAME.yaml, with a file of weights if there are any, and NAME.npz; as
+    NAME.graph where a spec cannot express it.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     model = Model(case.graph, case.weights, precision=precision)

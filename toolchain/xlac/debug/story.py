@@ -1,4 +1,4 @@
-"""The story of each node that the user wrote: its kernels, what shares them, what passes through
+"""Explains each node of the user's spec: its kernels, what they share, which values pass through
 memory, and why.
 """
 
@@ -35,7 +35,7 @@ REDUCES = {"add": "sum", "mul": "product", "body": "reduce"}
 
 @dataclass(frozen=True, slots=True)
 class WrittenEntry:
-    """One entry of the spec: the operations it names and the type of its value."""
+    """An entry of the spec: its operations and the type of its value."""
 
     path: str
     operations: tuple[str, ...]
@@ -43,7 +43,9 @@ class WrittenEntry:
 
 
 def written(graph: Graph) -> dict[str, WrittenEntry]:
-    """The entries of the spec by path, in order, those of bodies after the loop that holds them."""
+    """The entries of the spec by path, in order; those of bodies follow the loop that contains
+    them.
+    """
     entries: dict[str, WrittenEntry] = {}
     for node in graph.nodes():
         if node.name and not isinstance(node.op, leaf.Param | leaf.Const | Pick):
@@ -65,11 +67,11 @@ def tell(
     control: Mapping[str, str] | None = None,
     schedules: bool = False,
 ) -> str:
-    """The story of every entry of `source`, the graph as it was loaded; or of `name` and what is
-    inside it.
+    """The explanation of every entry of `source`, the graph as it was loaded; or of `name` and its
+    contents.
 
-    With `schedules` the schedule of each kernel is shown too. `control` says who runs loops
-    and branches, by mnemonic, where that is not the host.
+    With `schedules` the schedule of each kernel is included. `control` has, by mnemonic, what runs
+    loops and branches where that is not the host.
     """
     entries = {
         p: e
@@ -111,9 +113,7 @@ def tell(
 
 
 def homes(every: Iterable[Group]) -> dict[str, list[Group]]:
-    """The groups that compute something for each path; those that only view memory, for a path with
-    no others.
-    """
+    """The groups that compute each path; those that only view memory, for a path without others."""
     work: dict[str, dict[Group, None]] = {}
     views: dict[str, dict[Group, None]] = {}
     for group in every:
@@ -124,7 +124,7 @@ def homes(every: Iterable[Group]) -> dict[str, list[Group]]:
 
 
 def _is_view(node: Node) -> bool:
-    """Whether a node only sees values in another order or shape."""
+    """Whether a node only reorders or reshapes values."""
     return isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose | view.Slice | Pick)
 
 
@@ -166,7 +166,7 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
 
 
 def _schedules(lowered: Lowered, group: Group) -> Iterator[str]:
-    """What was chosen for the kernels of a group, part by part, under the name of its structure."""
+    """The schedules of a group's kernels, part by part, under the name of its structure."""
     if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return
     made = lowered.schedules(group).schedules
@@ -178,8 +178,8 @@ def _schedules(lowered: Lowered, group: Group) -> Iterator[str]:
 
 
 def _memory(group: Group) -> Iterator[str]:
-    """Why what this group reads is not computed in it, and why what it writes does not stay
-    inside.
+    """Why the values that this group reads are not computed in it, and why those that it writes are
+    needed in memory.
     """
     reads, writes = barriers(group)
     for verb, reasons in (("reads", reads), ("writes", writes)):
@@ -209,7 +209,7 @@ def _word(node: Node) -> str:
 
 
 def _words(nodes: Sequence[Node]) -> str:
-    """What is done, each once and in order; views only where there is nothing else."""
+    """The names of operations, each once and in order; views only where there is nothing else."""
     done = [node for node in nodes if not _is_view(node)] or nodes
     return ", ".join(dict.fromkeys(map(_word, done)))
 

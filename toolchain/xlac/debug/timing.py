@@ -1,5 +1,5 @@
-"""Times of calls, taken in bursts with other work between them, and what speaks against trusting
-them.
+"""Times calls in bursts with other work between them, and reports why the times may be
+unreliable.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from time import perf_counter
 import numpy as np
 
 BURSTS = 5
-FILL = 200e-6  # seconds that a sample takes at least: so many calls
-# seconds of calls before each burst, at most a quarter of it: what was between them had the caches
+FILL = 200e-6  # the least seconds of a sample: short calls are repeated
+# seconds of calls before each burst, at most a quarter of it, which load the caches again
 SETTLE = 0.02
-UNSTEADY = 0.10  # quartiles of calls so far apart, as a share of the median
-DRIFT = 0.25  # medians of bursts so far apart
-UNSURE = 0.15  # the best and the median run of a ceiling so far apart
+# distance of the quartiles of calls, as a share of the median, from which they are unsteady
+UNSTEADY = 0.10
+DRIFT = 0.25  # the same for the medians of bursts
+UNSURE = 0.15  # the same for the best and the median run of a ceiling
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Seconds of calls, burst by burst, and of each run of what was run between the bursts."""
+    """Seconds of calls, burst by burst, and of each run of the other work between bursts."""
 
     bursts: tuple[tuple[float, ...], ...]
     beside: tuple[tuple[float, ...], ...] = ()
@@ -40,13 +41,13 @@ class Samples:
 
     @property
     def spread(self) -> float:
-        """How far the quartiles are apart, as a share of the median."""
+        """The distance of the quartiles, as a share of the median."""
         low, high = np.percentile(self.all, (25, 75))
         return float(high - low) / self.median
 
     @property
     def drift(self) -> float:
-        """How far the slowest burst's median is from the fastest one's, as a share of the
+        """The distance of the slowest burst's median from the fastest one's, as a share of the
         median.
         """
         medians = [float(np.median(burst)) for burst in self.bursts]
@@ -60,11 +61,10 @@ def take(
     clock: Clock = perf_counter,
     tell: Callable[[int, int], object] = lambda done, whole: None,
 ) -> Samples:
-    """Times calls for some seconds in bursts; before each of these, what is `beside` is run and
-    timed once.
+    """Times calls for some seconds in bursts; before each burst, `beside` is run and timed once.
 
-    A sample is one call, or enough to fill 200 microseconds, and is the seconds of one. `tell`
-    hears of bursts that are done.
+    A sample is one call, or as many as fill 200 microseconds, in seconds per call. `tell` is called
+    after each burst.
     """
     call()
     start = clock()
@@ -102,7 +102,7 @@ def _burst(
 
 
 def unsteady(samples: Samples) -> list[str]:
-    """What of the calls is not to be trusted because it varies; nothing when it is steady."""
+    """Warnings about calls whose times vary; empty when they are steady."""
     if samples.spread > UNSTEADY:
         return [
             (
@@ -121,15 +121,15 @@ def unsteady(samples: Samples) -> list[str]:
 
 
 def ceiling(runs: Sequence[float]) -> tuple[float, float]:
-    """Seconds of the best run, and how far the median run is from it as a share of the median."""
+    """Seconds of the best run, and the distance of the median run from it as a share of the
+    median.
+    """
     best, median = min(runs), float(np.median(runs))
     return best, (median - best) / median
 
 
 def doubtful(what: str, share: float, spread: float, why: str) -> list[str]:
-    """What of a share of a ceiling is not to be trusted: more than all of it, or of a ceiling that
-    varies.
-    """
+    """Warnings about a share of a ceiling: it exceeds 100 %, or the ceiling varies."""
     doubts = []
     if share > 1:
         doubts.append(

@@ -1,1 +1,1 @@
-"""Ways out: a model as a spec, as ONNX, as StableHLO."""
+"""Exporters: a model as a spec, as ONNX, as StableHLO."""

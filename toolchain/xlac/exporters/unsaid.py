@@ -1,4 +1,4 @@
-"""What a format cannot say."""
+"""Errors for what a format cannot express."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 
 class Unsaid(Exception):
-    """Raised by a rule of an exporter: why the format cannot say an operation."""
+    """Raised by a rule of an exporter: the reason why the format cannot express an operation."""
 
 
 def refuse(problems: Mapping[Node, str], code: str, what: str) -> None:
-    """Raises UnsupportedError with every node that a format cannot say, if there are any."""
+    """Raises UnsupportedError with every node that a format cannot express, if there are any."""
     refused: dict[Diagnostic, None] = {}
     for node, reason in problems.items():
         name = f"{node.name}: " if node.name else ""

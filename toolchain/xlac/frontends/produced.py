@@ -1,7 +1,7 @@
-"""Which operations an importer makes: each says so in its file `produced.py`.
+"""Which operations an importer can make: each importer declares them in its `produced.py`.
 
-`xlac ops --coverage` reads these. Where graphs are verified (`--verify-each`), an import that makes
-any other operation fails; tests import models that make every one of them.
+`xlac ops --coverage` reads these declarations. Where graphs are verified (`--verify-each`), an
+import that makes any other operation fails; tests import models that make all declared ones.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from xlac.ir.graph import Graph
 from xlac.settings import settings
 
 OF_USERS: set[str] = set()
-"""What operations that users registered (`xlac.register_op`) were made of so far: any door may make
-it.
+"""Operations in the reference graphs of operations that users registered (`xlac.register_op`),
+which every importer may make.
 """
 
 
 def verified(graph: Graph, declared: frozenset[str], importer: str) -> Graph:
-    """The graph that an importer made. Raises AssertionError where graphs are verified and it has
-    an operation that is not `declared`.
+    """The graph made by an importer. Raises AssertionError where graphs are verified and it has an
+    operation that is not `declared`.
     """
     if settings().verify_each:
         strange = produced(graph) - declared - OF_USERS
@@ -28,7 +28,7 @@ def verified(graph: Graph, declared: frozenset[str], importer: str) -> Graph:
 
 
 def produced(graph: Graph) -> set[str]:
-    """The mnemonics of a graph's operations, those in the bodies inside it too."""
+    """The mnemonics of a graph's operations, including those in nested bodies."""
     return set(_mnemonics(graph))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from xlac_sdk.source import Diagnostic, SourceError
 
-DEEPEST = 200  # lists in lists
+DEEPEST = 200  # nesting of lists
 PyTree = Any
 """The structure of a pytree, hashable: ("tuple", (…)), ("list", (…)), (a namedtuple's class, (…)),
 ("dict", ((key, …), …)), ("leaf", number), ("static", value).
@@ -28,13 +28,13 @@ STATIC = (str, bytes, bool, type(None), Enum, type, np.dtype, Static)
 
 def flatten(value: Any, leaves: list[Any]) -> PyTree:
     """The structure of a pytree; its arrays and numbers are appended to `leaves`. Raises
-    SourceError for a list or dict that is in itself.
+    SourceError for a list or dict that contains itself.
     """
     return _flatten(value, leaves, 0)
 
 
 def endless() -> SourceError:
-    """The error for an argument without an end."""
+    """The error for an argument of infinite depth."""
     problem = "an argument is nested too deeply, or holds itself"
     return SourceError(Diagnostic("XL6002", problem))
 

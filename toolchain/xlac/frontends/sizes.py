@@ -1,11 +1,17 @@
-"""Sizes that a caller gives for an imported model's symbols: numbers, or ranges."""
+"""Sizes of an imported model: its symbols, by the text that names them, and what a caller gives for
+them: numbers, or ranges.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from xlac.ir import ranges
-from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, symbol
+from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, symbol, symbols
 from xlac_sdk.source import Diagnostic, SourceError
 
+RANGE = re.compile(r"[0-9]{1,18}\.\.[0-9]{0,18}")
 OPT = 1  # the size to optimise for if the range does not include the default
 DimValue = int | str | tuple[int, int] | Symbol
 
@@ -35,3 +41,40 @@ def sized(name: str, given: DimValue) -> Dim:
         if low == high
         else symbol(name, low, high, opt=max(low, OPT) if high == UNBOUNDED else high)
     )
+
+
+class Symbols(dict[str, Dim]):
+    """Sizes by the text that names them, created on demand; `given` fixes or bounds them, else the
+    ranges that the model states do (`1..8`; other text is passed over).
+    """
+
+    def __init__(
+        self, given: Mapping[str, DimValue], stated: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__()
+        valid = {name: text for name, text in (stated or {}).items() if RANGE.fullmatch(text)}
+        self.given = valid | dict(given)
+        self.names: set[str] = set()
+
+    def __missing__(self, text: str) -> Dim:
+        self[text] = dim = self._made(text)
+        return dim
+
+    def _made(self, text: str) -> Dim:
+        if text in self.given:
+            return sized(text, self.given[text])
+        name = plain(text)
+        while name in self.names:
+            name += "_"
+        self.names.add(name)
+        return sized(name, self.given[name]) if name in self.given else symbol(name, opt=OPT)
+
+    def open(self) -> dict[str, Symbol]:
+        """The symbols that are still open, by name."""
+        return {s.name: s for size in self.values() for s in symbols(size)}
+
+
+def plain(text: str) -> str:
+    """The closest name to the text that is legal in a spec."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")[:60] or "size"
+    return name if name[0].isalpha() else f"size_{name}"

@@ -1,5 +1,5 @@
-"""Bodies of traced loops and branches: Python functions run on parameters of their own. What they
-read from around them becomes an operand.
+"""Bodies of traced loops and branches: Python functions traced on parameters of their own. Outer
+values that they read become operands.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 def wrong(message: str, hint: str = "") -> SourceError:
-    """The error for a loop or branch that does not fit."""
+    """The error for an invalid loop or branch."""
     return SourceError(Diagnostic("XL2035", message, hint=hint))
 
 
 def inside(name: str) -> None:
-    """Raises TypeError outside of a function that is traced."""
+    """Raises TypeError when called outside of a traced function."""
     if not is_tracing():
         raise TypeError(
             f"xlac.{name} works on traced tensors: call it inside a function made by xlac.jit"
@@ -34,14 +34,14 @@ def inside(name: str) -> None:
 
 @dataclass(frozen=True)
 class TracedBody:
-    """A function that was traced on parameters."""
+    """A function traced on parameters."""
 
     params: list[Node]
     tree: PyTree
     results: list[Tensor]
 
     def nodes(self, types: Sequence[DType | None] | None = None) -> list[Node]:
-        """Its results; numbers in the given element types, or in their own."""
+        """Its results as nodes; numbers in the given element types, or in their own."""
         wanted = types or [None] * len(self.results)
         return [
             r.weak.node(t) if isinstance(r, Number) else r.node
@@ -50,8 +50,8 @@ class TracedBody:
 
 
 def traced(call: Callable[[list[Tensor]], Any], leaves: Sequence[Leaf]) -> TracedBody:
-    """A function of tensors on parameters: one for each leaf; of a number for each type that it is
-    used in.
+    """Traces a function of tensors on parameters: one for each leaf; for a number, one for each
+    type that it is used in.
     """
     inputs = [Input("body", f"b{number}", leaf) for number, leaf in enumerate(leaves)]
     results: list[Tensor] = []
@@ -60,7 +60,9 @@ def traced(call: Callable[[list[Tensor]], Any], leaves: Sequence[Leaf]) -> Trace
 
 
 def captured(params: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
-    """What the results read that neither depends on the parameters nor is constant."""
+    """The values that the results read and that neither depend on the parameters nor are
+    constant.
+    """
     own = dependents(roots, params)
     read = [i for node in own for i in node.inputs if i not in own]
     read += [root for root in roots if root not in own]
@@ -71,7 +73,7 @@ def captured(params: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
 
 
 def around(*bodies: tuple[Sequence[Node], Sequence[Node]]) -> list[Node]:
-    """What several bodies, each its parameters and results, read from around them."""
+    """The outer values that several bodies read, each body given by its parameters and results."""
     captured_nodes: dict[Node, None] = {}
     for params, roots in bodies:
         captured_nodes |= dict.fromkeys(captured(params, roots))
@@ -79,7 +81,7 @@ def around(*bodies: tuple[Sequence[Node], Sequence[Node]]) -> list[Node]:
 
 
 def graph(name: str, body: TracedBody, others: Sequence[Node], outputs: Sequence[Node]) -> Graph:
-    """A closed graph of the body's parameters and of what it reads besides."""
+    """A closed graph with the body's parameters and captured values as inputs."""
     return closed(name, [*body.params, *others], outputs)
 
 
@@ -87,7 +89,7 @@ def graph(name: str, body: TracedBody, others: Sequence[Node], outputs: Sequence
 
 
 class CarriedNest:
-    """What a loop hands from step to step: a pytree whose leaves keep their types.
+    """The values that a loop carries from step to step: a pytree whose leaves keep their types.
 
     A Python number takes the element type that the first step gives it.
     """
@@ -100,8 +102,9 @@ class CarriedNest:
     def settle(
         self, step: Callable[[list[Tensor]], Any], rest: Sequence[Leaf], pair: bool = False
     ) -> TracedBody:
-        """The step, traced on the carried values' types and on `rest`; it gives the new carried
-        values, or a `pair` of those and something else.
+        """Traces the step on the carried values' types and on `rest`, until the types of numbers
+        are settled. The step returns the new carried values or, with `pair`, a pair of these and
+        something else.
         """
         if any(isinstance(leaf, Number) for leaf in self.leaves):
             first = traced(step, [*map(_leaf, self.leaves), *rest])

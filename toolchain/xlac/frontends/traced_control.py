@@ -33,12 +33,12 @@ def scan(
     reverse: bool = False,
     checkpoint_every: int = 0,
 ) -> Any:
-    """Runs `f(carry, x)`, which gives the next carry and a value of its step, for every slice of
-    `xs` along axis 0, or `length` times; gives the last carry, and the steps' values stacked.
+    """Runs `f(carry, x)`, which returns the next carry and a value of its step, for every slice of
+    `xs` along axis 0, or `length` times. Returns the last carry, and the steps' values stacked.
 
-    CarriedNest, `xs` and values are arrays, numbers and nests of these. `reverse` goes from the
-    last slice to the first. With `checkpoint_every` its gradient keeps the carry of every so many
-    steps and makes again what else it needs. Raises SourceError for what does not fit.
+    The carry, `xs` and the values are arrays, numbers and pytrees of these. `reverse` runs from the
+    last slice to the first. With `checkpoint_every`, the gradient keeps the carry of every so many
+    steps and recomputes what else it needs. Raises SourceError for arguments that do not fit.
     """
     inside("scan")
     carry, rows = CarriedNest("scan", init), list[Tensor]()
@@ -78,11 +78,11 @@ def _steps(rows: Sequence[Tensor], length: Dim | None) -> Dim:
 def while_loop(
     cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max: Dim | None = None
 ) -> Any:
-    """The carry after as many steps `body(carry)` as `cond(carry)`, a bool, is true before; with
-    `max` so many at most.
+    """Runs `body(carry)`, which returns the next carry, while `cond(carry)`, a bool scalar, is
+    true; with `max`, at most that many times. Returns the last carry.
 
-    The carry is an array, a number or a nest of these. Only a loop with `max` has a gradient, which
-    keeps what it needs of as many steps. Raises SourceError for what does not fit.
+    The carry is an array, a number or a pytree of these. Only a loop with `max` has a gradient,
+    which stores the residuals of `max` steps. Raises SourceError for arguments that do not fit.
     """
     inside("while_loop")
     carry = CarriedNest("while_loop", init)
@@ -113,7 +113,8 @@ def cond(
     """`true(*operands)` where the bool scalar is true, else `false(*operands)`; only one is
     computed.
 
-    Both give arrays or nests of them, of the same types. Raises SourceError for what does not fit.
+    Both return arrays or pytrees of them, of the same types. Raises SourceError for arguments that
+    do not fit.
     """
     inside("cond")
     if isinstance(predicate, bool):
@@ -123,9 +124,11 @@ def cond(
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`; an index out of range takes the last. Only one is computed.
+    """`branches[index](*operands)`; an index out of range selects the last branch. Only one is
+    computed.
 
-    All give arrays or nests of them, of the same types. Raises SourceError for what does not fit.
+    All return arrays or pytrees of them, of the same types. Raises SourceError for arguments that
+    do not fit.
     """
     inside("switch")
     if not branches:
@@ -145,8 +148,8 @@ def _scalar(function: str, value: Any, kind: str, fits: Callable[[DType], bool])
 def _branched(
     function: str, which: Node, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]
 ) -> Any:
-    """A branch computes what it makes of its operands and of the tensors that it holds; other
-    values around it are known before.
+    """Builds a branch operation. Branches compute on their operands and on tensors that they
+    capture; other captured values are known at compile time.
     """
     given: list[Tensor] = []
     tree = flatten(inlined(tuple(operands)), given)
@@ -181,12 +184,14 @@ def _branched(
 
 
 def _type(function: str, each: Sequence[Tensor]) -> DType | None:
-    """The element type that a number in one branch takes: that of a tensor in another."""
+    """The element type of a number that one branch returns: that of the tensor returned by
+    another.
+    """
     return next((t.dtype for t in each if not isinstance(t, Number)), None)
 
 
 def _held(value: Any, seen: set[int] | None = None) -> list[Tensor]:
-    """The tensors that a function reads by the names around it, in nests and functions too."""
+    """The tensors that a function captures, also in pytrees and through other functions."""
     seen = set() if seen is None else seen
     if isinstance(value, Tensor):
         return [value]

@@ -1,5 +1,5 @@
-"""A group while fusion builds it: which nodes may join, and which values it could write on the
-way.
+"""A group while fusion builds it: which nodes may join, and which of its intermediate values it
+could also write to memory.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from xlac.ops.tensor import view
 from xlac.ops.tensor.gather import is_lookup
 
 MAX_NODES = 400  # of one kernel: beyond, compiling costs more than another launch
-COLUMNS = 32  # neighbouring results that a block of a GPU has
-BLOCK_ELEMENTS = 1 << 17  # that a block of a GPU crosses in the time of a few launches
+COLUMNS = 32  # adjacent results that one block of a GPU computes
+BLOCK_ELEMENTS = 1 << 17  # elements that a block of a GPU reduces in the time of a few launches
 
 
 class Label(Enum):
-    """How a node lies in the space of a cluster: the same index reaches the element that the loop
-    is at.
+    """How the shape of a node relates to the iteration space of a cluster: the loops reach its
+    element at their own index.
     """
 
-    FULL = "full"  # a value for every element that a reduction crosses
-    KEPT = "kept"  # a value for each of its results
+    FULL = "full"  # one value for every element that a reduction reads
+    KEPT = "kept"  # one value for each result of the reduction
     # a value for every element of the result: epilogues, and the outputs of elementwise groups
     SAME = "same"
 
 
 Key = tuple[int, int]
-"""Where a cluster stands among all: operands come from smaller keys only, so no two clusters need
-each other.
+"""The position of a cluster in the order of all. Operands come from smaller keys only, so clusters
+cannot form a cycle.
 """
 
 
 @dataclass(eq=False, slots=True)
 class Cluster:
-    """The nodes that will share a kernel. `labels` are those that the loops reach at their own
-    index.
+    """Nodes that will share a kernel. `labels` has those whose elements the loops reach at their
+    own index.
     """
 
     kind: Kind
@@ -62,12 +62,12 @@ class Cluster:
 
     @property
     def space(self) -> Shape:
-        """The shape that the loops go over."""
+        """The shape of the iteration space."""
         return self.anchor.inputs[0].shape
 
     @property
     def reduced(self) -> frozenset[int]:
-        """Axes of the space that are reduced."""
+        """Axes of the iteration space that are reduced."""
         assert isinstance(self.anchor.op, Reduce)
         return frozenset(self.anchor.op.axes)
 
@@ -77,13 +77,13 @@ class Cluster:
         return self.kind in (Kind.ROWS, Kind.REDUCE)
 
     def add(self, node: Node, label: Label | None = None) -> None:
-        """Takes a node in; with a label, one that the loops reach at their own index."""
+        """Adds a node; with a label, one that the loops reach at their own index."""
         self.members[node] = None
         if label is not None:
             self.labels[node] = label
 
     def remove(self, node: Node) -> None:
-        """Lets a node go that nobody inside reads."""
+        """Removes a node that nothing inside reads."""
         del self.members[node]
         self.labels.pop(node, None)
         self.paths.pop(node, None)
@@ -91,8 +91,8 @@ class Cluster:
     # ---- growing towards consumers -----------------------------------------------------------
 
     def label_for(self, node: Node) -> Label | None:
-        """The label of a node that reads members of this cluster, if the cluster can compute it as
-        well.
+        """The label for a node that reads members of this cluster; None where the cluster cannot
+        compute it.
         """
         if len(self.members) >= MAX_NODES:
             return None
@@ -112,7 +112,9 @@ class Cluster:
         return None
 
     def _epilogue(self, node: Node) -> Label | None:
-        """Pointwise work on what a contraction found, through the same views of it."""
+        """The label for pointwise work on a contraction's result, through the cluster's views of
+        it.
+        """
         (path, *others) = {self.paths.get(i, ()) for i in node.inputs if i in self.members}
         if others:
             return None
@@ -125,8 +127,8 @@ class Cluster:
         return None
 
     def _is_scarce(self) -> bool:
-        """Few results from many elements: threads share the reduction, which a second pass would
-        prevent.
+        """Whether a reduction has few results of many elements each: threads share it, which a
+        second pass over the elements would prevent.
         """
         results = elements(n for a, n in enumerate(self.space) if a not in self.reduced)
         if self.processors:
@@ -168,11 +170,11 @@ class Cluster:
             and len(self.members) < MAX_NODES
         )
 
-    # ---- writing what is computed on the way -------------------------------------------------
+    # ---- writing intermediate values to memory -----------------------------------------------
 
     def can_host(self, node: Node) -> bool:
-        """Whether the loops compute every element of a producer inside exactly once, so that it can
-        be an output too.
+        """Whether the loops compute every element of a node inside exactly once, so that it can be
+        an output too.
         """
         if len(self.outputs) >= 8 or node not in self.labels:
             return False
@@ -186,7 +188,9 @@ class Cluster:
 
 
 def label_of_operand(cluster: Cluster, user: Node, node: Node) -> Label | None:
-    """How a producer pulled into a cluster lies in its space, seen from one user inside."""
+    """The label, in the cluster's space, of an operand that is to be computed inside, from one user
+    inside.
+    """
     if isinstance(user.op, Reduce):
         crossed = user.inputs if user.op.body is None else user.inputs[: len(user.inputs) // 2]
         return Label.FULL if node in crossed else None
@@ -203,7 +207,7 @@ def is_pointwise(node: Node) -> bool:
 
 
 def is_view(node: Node) -> bool:
-    """Whether a node moves elements and computes nothing, so that doing it again costs nothing."""
+    """Whether a node only moves elements, so that computing it again costs nothing."""
     return isinstance(node.op, view.Reshape | view.Broadcast | view.Transpose)
 
 

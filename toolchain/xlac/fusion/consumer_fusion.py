@@ -1,10 +1,10 @@
-"""The first sweep of fusion: clusters around reductions, contractions and the like.
+"""The first sweep of fusion: clusters around reductions, contractions and other anchors.
 
-They are numbered as they come, and nodes that read their results join them: epilogues, the
+Clusters are numbered as they are created, and nodes that read their results join them: epilogues,
 pointwise work between and after the reductions of a row, further reductions of the same space. A
-node joins only the newest cluster that it depends on, so operands always come from older ones and
-no cycle can arise; that takes no search. Elementwise nodes that read no cluster stay without one
-(floating) for the second sweep.
+node joins only the newest cluster that it depends on, so operands always come from older clusters
+and no cycle can arise; this needs no search. Elementwise nodes that read no cluster stay without
+one (floating) until the second sweep.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANCHORS = {
 
 
 class ConsumerFusion:
-    """Clusters, which nodes are in one, and what is known of every node."""
+    """The clusters, the cluster of each node, and what the sweep knows of every node."""
 
     def __init__(self, graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> None:
         self.target, self.fuse, self.kind_taken = target, fuse, kind_taken
@@ -43,8 +43,8 @@ class ConsumerFusion:
         self.home: dict[Node, Cluster] = {}
         self.newest: dict[Node, int] = {}  # the newest cluster that a node depends on or is in
         self.clusters: list[Cluster] = []
-        self.weights: dict[Node, int] = {}  # operations an element, floating operands included
-        self.reads: dict[Node, int] = {}  # bytes of what is in memory that a floating node needs
+        self.weights: dict[Node, int] = {}  # operations per element, floating operands included
+        self.reads: dict[Node, int] = {}  # bytes in memory that a floating node reads
         self._by_source: dict[tuple[Node, frozenset[int]], Cluster] = {}
         self.prologues = (
             prologues(self.number, graph.users(), self.results, target) if fuse else Prologues()
@@ -79,7 +79,7 @@ class ConsumerFusion:
         self._weigh(node)
 
     def _shorten(self, graph: Graph) -> None:
-        """Lets go of the ends of epilogues that are better computed on their own."""
+        """Cuts off the ends of epilogues that are cheaper as kernels of their own."""
         users = graph.users()
         late = [
             (cluster, node)
@@ -94,7 +94,7 @@ class ConsumerFusion:
             self._weigh(node)
 
     def _floats(self, node: Node) -> bool:
-        """Whether a node has no cluster yet: its elements are computed where they are read."""
+        """Whether a node has no cluster: its elements are computed where they are read."""
         return node in self.number and node not in self.home
 
     def _kind(self, node: Node) -> Kind | None:
@@ -115,7 +115,9 @@ class ConsumerFusion:
         self.newest[node] = cluster.key[0]
 
     def _joinable(self, node: Node, newest: int) -> Cluster | None:
-        """The newest cluster that a node depends on, if all that it needs is in it or older."""
+        """The newest cluster that a node depends on, if all of its operands are in that cluster or
+        in older ones.
+        """
         if newest < 0 or not self.fuse:
             return None
         cluster = self.clusters[newest]
@@ -152,8 +154,8 @@ class ConsumerFusion:
             self._by_source[(source, axes)] = cluster
 
     def _sources(self, x: Node) -> set[Node]:
-        """What an operand of a reduction is computed from, element by element: where pointwise work
-        ends, that of an epilogue included, which may be shortened yet.
+        """The values from which an operand of a reduction is computed elementwise: the inputs of
+        its pointwise work, looking through epilogues too, as those may still be shortened.
         """
         stack, seen = [x], {x}
         sources: set[Node] = set()

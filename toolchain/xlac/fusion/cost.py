@@ -1,6 +1,4 @@
-"""What nodes cost: operations an element, bytes a group moves. Rough figures that fusion and
-lowerings weigh.
-"""
+"""Cost estimates for fusion and lowerings: operations per element, bytes that a group moves."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
 from xlac_sdk.target import Target
 
 FREE = (view.Reshape, view.Broadcast, view.Transpose, view.Slice, leaf.Const, leaf.Iota)
-GATHERING = 8  # an element found through an index, or chosen among several
+GATHERING = 8  # an element read through an index, or chosen among several operands
 
 
 WEIGHTS = {
@@ -29,18 +27,18 @@ WEIGHTS = {
 } | dict.fromkeys(TRANSCENDENTAL - {Primitive.POW}, 16)
 """The cost of a primitive in additions; 1 where it is not listed."""
 
-LAUNCH = 1 << 14  # bytes that could be moved in the time that another kernel takes to begin
-GPU_LAUNCH = 1 << 22  # the same on a GPU, whose memory is two hundred times as fast
+LAUNCH = 1 << 14  # bytes that could be moved in the time of one more kernel launch
+GPU_LAUNCH = 1 << 22  # the same on a GPU, whose memory has two hundred times the bandwidth
 FLOP_BYTES = 0.4  # bytes that could be moved in the time of one vector operation, per element
 SCALAR_FLOP_BYTES = 4.0  # the same on a target without vectors
 GPU_FLOP_BYTES = 0.1  # and on a GPU
-STAGED = 4  # operations on an element that goes through registers on its way into a product
-ROUNDED = 3  # an operation whose result is rounded to a half, and widened again
-GPU_HIDDEN = 8  # operations on an element that a GPU does while it waits for memory anyway
+STAGED = 4  # operations on an element that passes through registers on its way into a product
+ROUNDED = 3  # an operation whose result is rounded to half precision and widened again
+GPU_HIDDEN = 8  # operations on an element that a GPU hides behind its memory accesses
 
 
 def launch_bytes(target: Target) -> int:
-    """Bytes that could be moved in the time that another kernel takes to begin."""
+    """Bytes that could be moved in the time of one more kernel launch."""
     return GPU_LAUNCH if target.device == "gpu" else LAUNCH
 
 
@@ -52,7 +50,7 @@ def operation_bytes(target: Target) -> float:
 
 
 def recomputing(target: Target, operations: float, size: float) -> float:
-    """Bytes that could be moved in the time of some operations on each of so many elements."""
+    """Bytes that could be moved in the time of `operations` on each of `size` elements."""
     return (
         max(0.0, operations - (GPU_HIDDEN if target.device == "gpu" else 0))
         * size
@@ -61,7 +59,7 @@ def recomputing(target: Target, operations: float, size: float) -> float:
 
 
 def weight(op: Op) -> int:
-    """Operations that one element takes once its operands are there."""
+    """Operations for one element, given its operands."""
     if isinstance(op, FREE):
         return 0
     if isinstance(op, Scalar):
@@ -70,8 +68,9 @@ def weight(op: Op) -> int:
 
 
 def staged(nodes: Iterable[Node]) -> int:
-    """Operations for each element of an operand that is computed by some nodes on its way into a
-    product: halves are rounded after each."""
+    """Operations per element of an operand that `nodes` compute on its way into a product: half
+    precision values are rounded after each.
+    """
     return STAGED + sum(
         weight(node.op) * (ROUNDED if node.type.dtype.is_half else 1) for node in nodes
     )

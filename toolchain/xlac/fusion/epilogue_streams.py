@@ -1,10 +1,10 @@
-"""Shortens epilogues on CPUs that read several tensors as large as the result.
+"""Cuts off epilogues on CPUs that read several tensors as large as the result.
 
-A contraction stores its result tile by tile: a few short pieces of rows that lie far apart. What an
-epilogue reads beside it is read in such pieces too. One tensor hides behind the arithmetic; pieces
-of several compete for the same cache sets and pages, and then a kernel that walks through memory
-after the product is quicker, though it reads the product again. An optimizer's update of a weight
-is the usual case.
+A contraction stores its result tile by tile: a few short pieces of rows that lie far apart. Further
+tensors that its epilogue reads are read in such pieces too. One is hidden behind the arithmetic;
+pieces of several compete for the same cache sets and pages, and then a separate kernel that streams
+through memory after the product is faster, though it reads the product again. An optimizer's update
+of a weight is the usual case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac_sdk.target import Target
 
-MOST = 1  # tensors of the result's size that an epilogue reads; one with more is left with none
+MOST = 1  # tensors of the result's size that an epilogue may read; with more it is cut off
 
 
 def superfluous(
@@ -27,11 +27,11 @@ def superfluous(
     kept: set[Node],
     floats: Callable[[Node], bool],
 ) -> list[Node]:
-    """The nodes of a cluster that are better computed after it; none where its epilogue is fine.
+    """The nodes of a cluster that are cheaper to compute after it; none where its epilogue is fine.
 
-    `users` are those of the whole graph, `kept` its results; `floats` tells nodes that are computed
-    where they are read. The epilogue ends before it reads such a tensor, where that moves the
-    fewest bytes.
+    `users` are those of the whole graph, `kept` its results; `floats` tells which nodes are
+    computed where they are read. The epilogue is cut before its first read of such a tensor, where
+    that moves the fewest bytes.
     """
     small = cost.nbytes(cluster.anchor) <= target.shipped.hardware.l2_room // 2
     if target.device != "cpu" or cluster.kind not in (Kind.DOT, Kind.CONV) or small:
@@ -43,7 +43,7 @@ def superfluous(
         return []
 
     def moved(end: int) -> int:
-        """Bytes that an epilogue of `nodes[:end]` and what follows it read and write."""
+        """Bytes read and written by an epilogue of `nodes[:end]` and the kernel after it."""
         early, late = set(nodes[:end]), set(nodes[end:])
         beside = _streams(nodes[first:end], early, size, floats)
         if beside:
@@ -63,7 +63,7 @@ def superfluous(
 def _streams(
     nodes: Sequence[Node], inside: set[Node], size: int, floats: Callable[[Node], bool]
 ) -> set[Node]:
-    """The values of so many elements in memory that some nodes need and that are not `inside`."""
+    """The tensors of `size` elements in memory that `nodes` read and that are not `inside`."""
     streamed: set[Node] = set()
     seen, stack = set(inside), [i for n in nodes for i in n.inputs]
     while stack:

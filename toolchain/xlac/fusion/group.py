@@ -37,7 +37,7 @@ class Kind(Enum):
 
 
 KindTaken = Callable[[Node, Target], Kind | None]
-"""The kind of group that a composite founds when it is taken whole; None where it is expanded."""
+"""Gives the kind of group for a composite that is lowered whole; None where it is expanded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +58,10 @@ class Group:
     reason: str = ""
     barriers: Mapping[Node, str] = field(default_factory=dict)
     members: frozenset[Node] = field(init=False, default=frozenset(), repr=False)
-    # `open_sizes`, once they were asked for
+    # cached by `open_sizes`
     sizes: tuple[Sym, ...] | None = field(init=False, default=None, repr=False)
-    ranks: dict[Node, int] | None = field(init=False, default=None, repr=False)  # `ranks`, likewise
-    # `origins`, likewise
+    ranks: dict[Node, int] | None = field(init=False, default=None, repr=False)  # cached by `ranks`
+    # cached by `origins`
     places: tuple[Origin, ...] | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -83,8 +83,8 @@ class Partition:
 
 
 def open_sizes(group: Group) -> tuple[Sym, ...]:
-    """The symbols in the types and attributes of a group, by name: what its kernels are launched
-    with.
+    """The symbols in the types and attributes of a group, by name: the sizes passed to its
+    kernels.
     """
     if group.sizes is None:
         object.__setattr__(group, "sizes", _open_sizes(group))
@@ -92,8 +92,8 @@ def open_sizes(group: Group) -> tuple[Sym, ...]:
 
 
 def ranks(group: Group) -> dict[Node, int]:
-    """The place of each value that a group reads or gives among its parameters. Many launches of
-    one group ask for it.
+    """The position of each value that a group reads or writes among its parameters. Cached, as
+    every launch of the group needs it.
     """
     if group.ranks is None:
         object.__setattr__(
@@ -141,5 +141,5 @@ def _note(value: object, open_sizes: set[Symbol]) -> None:
 
 
 def is_immediate(node: Node) -> bool:
-    """True for a group input that becomes a number in the code instead of a parameter."""
+    """Whether a group input becomes a literal in the code instead of a parameter."""
     return isinstance(node.op, leaf.Const) and node.op.uniform is not None

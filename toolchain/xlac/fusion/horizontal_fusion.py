@@ -1,5 +1,5 @@
-"""Joins elementwise clusters: those that read another's elements where it writes them; and those
-that do not need each other, of one shape that share an operand, or tiny.
+"""Joins elementwise clusters: one that reads another's elements at the index where it writes them;
+and independent ones of one shape that share an operand, or are tiny.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from xlac_sdk.support.limits import went
 from xlac_sdk.target import Target
 
 TINY = 1 << 12  # bytes written by clusters that are joined whatever their shapes
-GPU_TINY = 1 << 20  # the same where every shape has blocks of its own
+GPU_TINY = 1 << 20  # the same on a GPU, where each shape has blocks of its own
 MOST_OUTPUTS = 8
 
 
 def join_readers(
     clusters: Sequence[Cluster], number: Mapping[Node, int], results: Container[Node]
 ) -> list[Cluster]:
-    """The clusters in order, without those that an earlier one of their shape took in: all that
-    they read is there when that one runs, or is what it computes, at the same index. A value that
-    only they read is written to memory no longer (what an optimizer keeps, chosen by whether the
-    loss is finite, where the weight's update needs it as well).
+    """The clusters in order, without those merged into an earlier one of the same shape.
+
+    A cluster is merged where all that it reads is in memory when the earlier one runs, or is
+    computed by it at the same index. A value that only the merged cluster read is no longer written
+    to memory (such as an optimizer's moment, selected by whether the loss is finite and read by the
+    weight's update).
     """
     place = {c: i for i, c in enumerate(clusters)}
     maker = {node: c for c in clusters for node in c.outputs}
@@ -56,8 +58,8 @@ def join_readers(
 
 
 def _continues(cluster: Cluster, first: Cluster, number: Mapping[Node, int]) -> bool:
-    """Whether a cluster reads what the other writes element by element, so that one kernel does the
-    work of both.
+    """Whether a cluster reads the first one's outputs element by element, so that one kernel can
+    compute both.
     """
     if first.kind is not Kind.ELEMENTWISE or _only_reshapes(first):
         return False
@@ -81,8 +83,8 @@ def _continues(cluster: Cluster, first: Cluster, number: Mapping[Node, int]) -> 
 def join_siblings(
     clusters: Sequence[Cluster], number: Mapping[Node, int], target: Target
 ) -> list[Cluster]:
-    """The clusters in order, later ones having taken in earlier ones that nobody reads before
-    them.
+    """The clusters in order, with independent siblings merged: each takes in earlier ones whose
+    results are not read before it.
     """
     place = {c: i for i, c in enumerate(clusters)}
     first_read: dict[Node, int] = {}  # the first cluster that reads a value

@@ -1,9 +1,9 @@
-"""Shortens epilogues on CPUs that would store more bytes than what they compute it from.
+"""Cuts off epilogues on CPUs that would store more bytes than the values they are computed from.
 
-    sums, scaled and rounded to u8, and that as f32 again for two kernels that read it
+    sums, scaled and rounded to u8, and converted to f32 again for two kernels that read it
 
-The bytes are stored, and whoever reads them dequantizes: a few operations for a quarter of the
-memory.
+Then the u8 values are stored, and each reader dequantizes them: a few operations for a quarter of
+the memory traffic.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.target import Target
 
 Users = Mapping[Node, Sequence[Node]]
-MOST = 8  # operations for an element, beyond which readers do not compute it again
+MOST = 8  # operations per element; with more, readers do not recompute it
 
 
 def widening(
     cluster: Cluster, target: Target, users: Users, kept: set[Node], floats: Callable[[Node], bool]
 ) -> list[Node]:
-    """The nodes of a cluster that others compute from a narrower one. `users` are those of the
-    whole graph, `kept` its results; `floats` tells nodes that are computed where they are read.
+    """The nodes of a cluster that readers recompute from a narrower value. `users` are those of the
+    whole graph, `kept` its results; `floats` tells which nodes are computed where they are read.
     """
     if target.device != "cpu":
         return []
@@ -41,7 +41,7 @@ def widening(
 
 
 def _absorbs(user: Node, users: Users, kept: set[Node], depth: int = 4) -> bool:
-    """Whether a reader computes its operand itself, element by element."""
+    """Whether a reader computes its operand itself, elementwise."""
     if is_pointwise(user) or isinstance(user.op, Reduce):
         return True
     if not is_view(user) or user in kept or not depth:
@@ -57,8 +57,8 @@ def _after_narrower(
     late: Mapping[Node, None],
     floats: Callable[[Node], bool],
 ) -> list[Node]:
-    """A node and those between it and one of fewer bytes that the cluster computes too; none where
-    there is no such.
+    """A node and those between it and a narrower value that the cluster also computes; empty where
+    there is none.
     """
     chain, one, operations = [node], node, 0
     while True:
@@ -79,7 +79,7 @@ def _after_narrower(
 
 
 def _is_small(node: Node, floats: Callable[[Node], bool]) -> bool:
-    """Whether a value beside is a number, or one for each entry of an axis."""
+    """Whether another operand is a scalar, or a vector along one axis."""
     if isinstance(node.op, Const):
         return node.type.size == 1 or node.type.rank == 1
     return isinstance(node.op, Broadcast) and floats(node) and node.inputs[0].type.rank <= 1

@@ -37,7 +37,7 @@ def partition(
 
 
 def is_alias(group: Group) -> bool:
-    """True for a group that only renames memory: a reshape of a value that is there already."""
+    """Whether a group only renames memory: a reshape of a value that already exists."""
     return (
         group.kind is Kind.ELEMENTWISE
         and len(group.nodes) == 1
@@ -84,8 +84,8 @@ def _reason(cluster: Cluster, nodes: tuple[Node, ...]) -> str:
 
 
 def _names(nodes: tuple[Node, ...], anchor: Node) -> str:
-    """What is computed beside the anchor, each once; views only where there is nothing else. ASCII:
-    it reaches source text.
+    """The names of the operations computed beside the anchor, each once; views only where there is
+    nothing else. ASCII, as it is written to source text.
     """
     others = [n for n in nodes if n is not anchor]
     work = [

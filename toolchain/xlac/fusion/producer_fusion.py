@@ -1,8 +1,8 @@
-"""The second sweep of fusion: where nodes that are in no cluster are computed.
+"""The second sweep of fusion: decides where nodes without a cluster are computed.
 
-Backwards, each is either computed again inside every cluster that reads it, or written to memory
-once: by a cluster that has it at hand anyway, or by an elementwise cluster of its own. Bytes,
-operations and a launch are weighed for that.
+In reverse order, each is either recomputed inside every cluster that reads it, or written to memory
+once: by a cluster that computes it anyway, or by an elementwise cluster of its own. Bytes moved,
+operations and launches are weighed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from xlac.ops.reduction.window import Window
 from xlac.ops.tensor import extend, gather, leaf, view
 from xlac_sdk.support.limits import went
 
-# of a concatenation that is read where it is needed; one of more is written, a piece at a time
+# operands of a concatenation that is computed where it is read; one of more is written piece by
+# piece
 PIECES = 32
 
 RESULT = "a result of the model"
@@ -32,29 +33,29 @@ FEEDS = {
     Kind.CONV: (view.Transpose, view.Slice),
     Kind.ATTENTION: (view.Transpose, view.Broadcast, view.Reshape, view.Slice),
 }
-"""Views of operands that a contraction reads through."""
+"""Views that a contraction reads its operands through."""
 
 
 @dataclass(slots=True)
 class _Wants:
-    """Who reads a node: the clusters that could compute it themselves, with how often each element
-    is then computed.
+    """Readers of a node: the clusters that could compute it themselves, and how often each of its
+    elements is then computed.
     """
 
     inline: dict[Cluster, float] = field(default_factory=dict)
-    # clusters that need it in memory, and why
+    # clusters that need it in memory, with the reason
     memory: dict[Cluster, str] = field(default_factory=dict)
-    # different indices at which a cluster reads it: code for each
+    # number of different indices at which a cluster reads it; each needs its own code
     ways: dict[Cluster, set[int]] = field(default_factory=dict)
 
 
 class ProducerFusion:
-    """Finishes the clusters of the first sweep: what each holds and writes, and why that is not
-    computed where it is read.
+    """Completes the clusters of the first sweep: what each contains and writes, and why its
+    operands are not computed inside.
     """
 
     def __init__(self, consumers: ConsumerFusion) -> None:
-        self.found, self.target, self.fuse = consumers, consumers.target, consumers.fuse
+        self.consumers, self.target, self.fuse = consumers, consumers.target, consumers.fuse
         self.number, self.home, self.results, self.prologues = (
             consumers.number,
             consumers.home,
@@ -62,13 +63,13 @@ class ProducerFusion:
             consumers.prologues,
         )
         self.recompute = Recompute(consumers)
-        # for values in memory: why they are not computed where they are read
+        # for values in memory: why readers do not compute them
         self.why: dict[Node, str] = {}
         self._sweep()
 
     def _sweep(self) -> None:
         wanted: dict[Node, _Wants] = {}
-        for node in reversed(self.found.nodes):
+        for node in reversed(self.consumers.nodes):
             went()
             wants = wanted.pop(node, _Wants())
             home = self.home.get(node)
@@ -100,7 +101,7 @@ class ProducerFusion:
     def _want(
         self, wants: _Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]
     ) -> None:
-        """Records that a cluster reads a node because of one user inside it."""
+        """Records that a cluster reads a node, through one user inside it."""
         refusal = self._refuses(cluster, user, node)
         if refusal:
             wants.memory[cluster] = refusal
@@ -160,14 +161,14 @@ class ProducerFusion:
             case Kind.UPDATE:
                 return "what is updated is memory" if node is user.inputs[0] else ""
             case Kind.SORT if isinstance(node.op, leaf.Iota | view.Slice):
-                return ""  # places, and lines read backwards
+                return ""  # indices, and lines read in reverse
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.anchor.op.mnemonic} takes its operands from memory"
 
     def _reads_target(self, scatter: Node, node: Node) -> bool:
-        """Whether computing an operand in the kernel of a scatter would read the larger tensor that
-        is scattered into, and that tensor need not be kept.
+        """Whether computing an operand inside a scatter's kernel would read the larger tensor that
+        is scattered into, and that tensor need not be kept otherwise.
         """
         x = scatter.inputs[0]
         kept = isinstance(x.op, leaf.Param) and x.op.kind != "state"
@@ -184,7 +185,9 @@ class ProducerFusion:
         return False
 
     def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
-        """Where a floating node is computed, and how often each of its elements there."""
+        """Where a floating node is computed, and how often each of its elements is computed
+        there.
+        """
         result = node in self.results
         full = any(len(c.members) >= MAX_NODES for c in wants.inline) or self._crowds(node, wants)
         if not result and not wants.memory and not full and self._recompute(node, wants.inline):
@@ -197,8 +200,8 @@ class ProducerFusion:
         self.why[node] = reason
         host = self._host(node, wants) if not full else None
         if host is None:
-            host = Cluster(Kind.ELEMENTWISE, node, (self.found.newest[node], self.number[node]))
-            self.found.clusters.append(host)
+            host = Cluster(Kind.ELEMENTWISE, node, (self.consumers.newest[node], self.number[node]))
+            self.consumers.clusters.append(host)
             host.labels[node] = Label.SAME
             times = 1.0
         else:
@@ -209,15 +212,13 @@ class ProducerFusion:
         return {host: times}
 
     def _crowds(self, node: Node, wants: _Wants) -> bool:
-        """Whether a cluster would hold code for a node over and over: slices of slices double it
-        with every step.
-
-        Or, for each element of a long concatenation, a choice among all its pieces.
+        """Whether inlining a node would multiply the code of a cluster: nested slices double it at
+        every level, and an element of a long concatenation needs a choice among all pieces.
         """
         if isinstance(node.op, extend.Concat) and len(node.inputs) > PIECES:
             return True
         return any(
-            len(ways) > 1 and len(ways) * max(1, self.found.weights[node]) > MAX_NODES
+            len(ways) > 1 and len(ways) * max(1, self.consumers.weights[node]) > MAX_NODES
             for ways in wants.ways.values()
         )
 
@@ -230,15 +231,14 @@ class ProducerFusion:
         return "each of its elements is read many times"
 
     def _recompute(self, node: Node, inline: Mapping[Cluster, float]) -> bool:
-        """Whether computing a node wherever it is read costs less than writing it once."""
+        """Whether recomputing a node wherever it is read costs less than writing it once."""
         if not inline:
             return False
         if node in self.prologues.alone:
             return True
-        weight, read, size = self.found.weights[node], self.found.reads[node], cost.elements(node)
-        if len(inline) == 1 and max(inline.values()) <= 1.0:
-            return True
-        if weight == 0 and len(inline) == 1:
+        weight, read = self.consumers.weights[node], self.consumers.reads[node]
+        size = cost.elements(node)
+        if len(inline) == 1 and (weight == 0 or max(inline.values()) <= 1.0):
             return True
         again = sum(
             read + cost.recomputing(self.target, weight, size * times) for times in inline.values()
@@ -255,7 +255,7 @@ class ProducerFusion:
         return again <= store
 
     def _host(self, node: Node, wants: _Wants) -> Cluster | None:
-        """A cluster that has the node at hand, each element once, before anyone else reads it."""
+        """A cluster that computes every element of the node once, before any other reader runs."""
         return self._host_of(node, wants.inline, wants.memory)
 
     def _host_of(
@@ -267,8 +267,8 @@ class ProducerFusion:
         return first if first.can_host(node) else None
 
     def _place_view(self, node: Node, home: Cluster, wants: _Wants) -> dict[Cluster, float]:
-        """A view of what a cluster computed: others that read it look at the cluster's result
-        themselves.
+        """Places a view of a cluster's result: other readers apply the view to the result in
+        memory.
         """
         places = {c: t for c, t in wants.inline.items() if c not in wants.memory}
         if node in self.results or any(c is not home for c in wants.memory):
@@ -282,7 +282,7 @@ class ProducerFusion:
         return places
 
     def _apart(self, node: Node, home: Cluster, wants: _Wants) -> str:
-        """Why readers of a cluster's result are not in it."""
+        """Why readers of a cluster's result are not fused with it."""
         if node in self.results and not wants.inline:
             return RESULT
         for cluster in wants.inline:

@@ -1,9 +1,9 @@
-"""Operands of products that a GPU computes as it reads them: weights from integers, scales and zero
-points; rows less their mean, over their deviation.
+"""Operands of products that a GPU computes while reading them: weights dequantized from integers,
+scales and zero points; normalized rows.
 
-Such an operand is not written to memory. It is computed again for every tile across, so this pays
-for products of few rows or columns, and where what it is computed from is much smaller. What rows
-are reduced to comes from a kernel of its own.
+Such an operand is not written to memory. It is recomputed for every tile along the other axis, so
+this pays for products of few rows or columns, and where its sources are much smaller than it.
+Reductions over rows (mean, deviation) come from a kernel of their own.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor import view
 from xlac_sdk.target import Target
 
-TILE = 128  # rows or columns of a tile, for which an operand is computed once
-FEW, ACROSS = 8, 32  # of products of a few rows: so many, and the columns of a block
+TILE = 128  # rows or columns of a tile, which computes an operand once
+FEW, ACROSS = 8, 32  # for products of few rows: the most rows, and the columns of a block
 MOST = 24  # nodes of one operand
-REDUCED = 3  # pointwise nodes between an operand's and a reduction
+REDUCED = 3  # pointwise nodes between an operand and a reduction that reads it too
 
 Users = Mapping[Node, Sequence[Node]]
-Read = tuple[Node, int]  # a product, and which of its operands
+Read = tuple[Node, int]  # a product, and the number of its operand
 Chain = Mapping[Node, bool]  # nodes, each with whether reductions read it too
 
 
 @dataclass(frozen=True, slots=True)
 class Prologues:
-    """What products compute. `alone` are nodes that nobody else needs; others are computed
-    elsewhere too.
+    """Which operands products compute. `alone` are nodes that only products read, and so are
+    computed nowhere else.
     """
 
     of: Mapping[Node, frozenset[Node]] = field(default_factory=dict)  # by product
@@ -49,9 +49,7 @@ class Prologues:
 def prologues(
     number: Mapping[Node, int], users: Users, results: Iterable[Node], target: Target
 ) -> Prologues:
-    """Those that pay, in a graph whose nodes are numbered in order. None where there are no blocks
-    of threads.
-    """
+    """The prologues that pay, in a graph whose nodes are numbered in order. None on CPUs."""
     if target.device != "gpu":
         return Prologues()
     reads: dict[Node, list[Read]] = {}
@@ -75,7 +73,7 @@ def prologues(
 
 @dataclass(frozen=True, slots=True)
 class _PrologueSearch:
-    """The graph in which operands are looked at."""
+    """Searches a graph for operands that products should compute."""
 
     number: Mapping[Node, int]
     users: Users
@@ -83,11 +81,11 @@ class _PrologueSearch:
     target: Target
 
     def chain(self, top: Node, products: set[Node]) -> Chain:
-        """The pointwise nodes that an operand is computed by. Empty where the operand itself is not
-        one, or others read it.
+        """The pointwise nodes that compute an operand. Empty where the operand itself is not
+        pointwise, or has other readers.
 
-        Nodes further up that others read belong to the chain only where those readers are
-        reductions: any other is in memory.
+        Nodes further up that have other readers belong to the chain only where those readers are
+        reductions; otherwise they are in memory anyway.
         """
         chain: dict[Node, bool] = {}
         waiting = [(-self.number.get(top, 0), 0, top)]
@@ -114,8 +112,8 @@ class _PrologueSearch:
         return chain
 
     def pays(self, top: Node, chain: Chain, by: Sequence[Read]) -> bool:
-        """Whether computing an operand for every tile is less than writing it and reading it again,
-        in bytes moved.
+        """Whether computing an operand for every tile moves fewer bytes than writing it once and
+        reading it.
         """
         given = dict.fromkeys(_source(i) for node in chain for i in node.inputs)
         sources = [node for node in given if node not in chain and not is_immediate(node)]
@@ -129,28 +127,28 @@ class _PrologueSearch:
             self.target
         )
         store = (1 + len(by)) * cost.nbytes(top)
-        # else a reduction has it at hand
+        # otherwise a reduction computes it already
         if not any(chain.values()) and not any(isinstance(node.op, Reduce) for node in sources):
             store += read + cost.launch_bytes(self.target)
         return again < store
 
     def _fits(self, node: Node, top: Node) -> bool:
-        """Nodes of the operand's size, and simple ones of scales and the like, which come from
-        memory as they are.
+        """Whether each node is of the operand's size, or a small one (scales and the like) that is
+        read from memory as it is.
         """
         if cost.elements(node) == cost.elements(top):
             return True
         return cost.weight(node.op) <= 1 and all(i not in self.number for i in node.inputs)
 
     def _readers(self, node: Node) -> list[Node]:
-        """Who reads a node, through views too."""
+        """The readers of a node, looking through views."""
         readers: list[Node] = []
         for user in self.users.get(node, ()):
             readers += self._readers(user) if is_view(user) else [user]
         return readers
 
     def _reduced(self, node: Node, depth: int = REDUCED) -> bool:
-        """Whether a node is a reduction, or pointwise and all of its readers are that."""
+        """Whether a node is a reduction, or pointwise with only such readers."""
         if isinstance(node.op, Reduce):
             return True
         return (
@@ -160,14 +158,14 @@ class _PrologueSearch:
         )
 
     def _in_memory(self, node: Node, top: Node, chain: Chain) -> bool:
-        """Whether what an operand is computed from is in memory anyway, or small."""
+        """Whether the inputs of the chain are in memory anyway, or small."""
         if node not in self.number or node in self.kept or cost.elements(node) < cost.elements(top):
             return True
         others = (user for user in self._readers(node) if user not in chain)
         return is_pointwise(node) and not all(self._reduced(user) for user in others)
 
     def _library(self, product: Node) -> bool:
-        """Whether a library computes products like that, from operands in memory."""
+        """Whether the target's library computes such a product, from operands in memory."""
         dtype, flops, least = (
             product.inputs[0].type.dtype,
             cost.flops(product),
@@ -180,14 +178,14 @@ class _PrologueSearch:
 
 
 def _beneath(node: Node) -> Node:
-    """The value under views that keep the number of elements."""
+    """The value beneath views that keep the number of elements."""
     while isinstance(node.op, view.Transpose | view.Reshape):
         (node,) = node.inputs
     return node
 
 
 def _source(node: Node) -> Node:
-    """The value under any views."""
+    """The value beneath any views."""
     while is_view(node):
         (node,) = node.inputs
     return node
@@ -202,7 +200,7 @@ def _times(product: Node, side: int) -> int:
 
 
 def _sizes(product: Node) -> tuple[int, int]:
-    """Rows and columns."""
+    """Rows and columns of a product."""
     op, (left, right) = product.op, product.inputs
     assert isinstance(op, Dot)
     rows, columns = op.free(left.type.rank, right.type.rank)

@@ -1,9 +1,9 @@
-"""Weighs whether a CPU computes a value of a reduction's cluster again where it is read.
+"""Decides whether a CPU recomputes a value of a reduction's cluster where it is read.
 
-What a cluster computes between and after its reductions (a distance from the mean, what an
-activation makes of it) others could read from memory. But from what the cluster itself read and its
-results, which are few, it is often a few operations: then the value need not be written, and a
-kernel that has the source at hand anyway reads nothing more. The backward pass of a normalization
+Values that a cluster computes between and after its reductions (such as a distance from the mean,
+and an activation of it) could be read from memory by others. But from the cluster's own inputs and
+its few results they are often a few operations away: then the value need not be written, and a
+kernel that reads the same inputs anyway moves no more bytes. The backward pass of a normalization
 is the usual case.
 """
 
@@ -18,11 +18,13 @@ from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 
 READERS = (Kind.ELEMENTWISE, Kind.ROWS, Kind.REDUCE)
-"""Clusters that cross memory: epilogues of products compete for caches with their operands."""
+"""Kinds whose kernels stream through memory; epilogues of products compete with their operands for
+caches.
+"""
 
 
 class Recompute:
-    """What the clusters of the first sweep compute again of one another's."""
+    """Which values the clusters of the first sweep recompute of one another."""
 
     def __init__(self, consumers: ConsumerFusion) -> None:
         self.home, self.number, self.target = consumers.home, consumers.number, consumers.target
@@ -32,8 +34,8 @@ class Recompute:
     def again(
         self, node: Node, home: Cluster, readers: Mapping[Cluster, float], stored: bool
     ) -> dict[Cluster, float]:
-        """The readers of a node of a cluster, with how often each reads an element, that had better
-        compute it than read it; `stored` says that it is written anyway.
+        """The readers of a node of a cluster that should recompute rather than read it, each with
+        how often it reads an element; `stored` says whether the node is written anyway.
         """
         return {
             reader: times
@@ -46,7 +48,9 @@ class Recompute:
         }
 
     def pays(self, node: Node, reader: Cluster, stored: bool) -> bool:
-        """Whether a cluster that crosses memory moves less by computing a node of another."""
+        """Whether a streaming cluster moves fewer bytes by recomputing a node of another
+        cluster.
+        """
         made = self._made_of(node)
         if made is None or reader.kind not in READERS:
             return False
@@ -57,8 +61,8 @@ class Recompute:
         return again < cost.nbytes(node) * (1 if stored else 2)
 
     def _at_hand(self, reader: Cluster, node: Node) -> set[Node]:
-        """What a cluster reads, but for one node; what other nodes are made of that it computes
-        again for their own sake is read as well.
+        """The values that a cluster reads apart from one node, including the sources of other nodes
+        that it would itself recompute.
         """
         available: set[Node] = set()
         for one in self._inputs(reader):
@@ -72,8 +76,8 @@ class Recompute:
         return available
 
     def _inputs(self, reader: Cluster) -> set[Node]:
-        """The values with a cluster, or of the caller's, that a cluster reads, floating ones being
-        looked through.
+        """The values in memory (of clusters, or supplied by the caller) that a cluster reads,
+        looking through floating nodes.
         """
         values: set[Node] = set()
         stack = [i for member in reader.members for i in member.inputs if i not in reader.members]
@@ -90,8 +94,8 @@ class Recompute:
         return values
 
     def _made_of(self, node: Node) -> tuple[frozenset[Node], int] | None:
-        """The values in memory, of the space of its cluster, that a node is made of, and by how
-        many operations an element; None for what a cluster has to write.
+        """The values in memory, in the space of its cluster, from which a node is computed, and the
+        operations per element; None for a value that its cluster has to write.
         """
         if node not in self._known:
             self._known[node] = self._walked(node)

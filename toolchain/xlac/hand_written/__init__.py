@@ -1,1 +1,3 @@
-"""Hand-written kernels of a model: whether they may be compiled, and whether they are right."""
+"""Hand-written kernels of a model: permission to compile them, and comparison with their reference
+graphs.
+"""

@@ -1,7 +1,7 @@
-"""Compares hand-written kernels with what their operations mean, on random and on special values.
+"""Compares hand-written kernels with their reference graphs, on random and on special values.
 
 A kernel is compared before the first program that calls it is run or written. Where it cannot be
-run here (another machine's, no device, no compiler), that is part of the program's facts.
+run here (another machine's, no device, no compiler), that is recorded in the program's facts.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
 Runs = Callable[[Model], Callable[..., Any]]
-"""Makes a model callable by the names of its inputs. Raises UnsupportedError where it cannot be."""
+"""Makes a model callable by the names of its inputs. Raises UnsupportedError where that is
+impossible.
+"""
 
-FACT = "hand_written"  # of a program: what `compared` gives
+FACT = "hand_written"  # of a program: the result of `compared`
 DRAWS = ("random", "special")
-# what a build of right code may lack here: a tool, a device, the machine
+# errors of building correct code here: a missing tool, device or machine
 LACKING = ("XL5004", "XL5109", "XL5210", "XL5211", "XL5212", "XL5213", "XL5011")
 INDEXING = frozenset(
     "gather scatter dyn_slice dyn_update take take_along embedding one_hot cond while scan".split()
@@ -46,7 +48,7 @@ _known: dict[tuple[Any, ...], str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One use of a kernel: the operation with known sizes, and where it stands."""
+    """One use of a kernel: the operation with known sizes, and its place."""
 
     op: CustomOp
     types: tuple[Type, ...]
@@ -69,7 +71,7 @@ def compared(partition: Partition, target: Target, runs: Runs) -> list[dict[str,
 
 
 def applications(partition: Partition, target: Target) -> Iterator[Application]:
-    """Every different use of a kernel, with open sizes at what is usual and at the least."""
+    """Every distinct use of a kernel, with open sizes at their usual and at their least values."""
     for group in called(partition):
         node = group.anchor
         open_ = {s.name: s for i in node.inputs for size in i.shape for s in symbols(size)}
@@ -88,8 +90,8 @@ def applications(partition: Partition, target: Target) -> Iterator[Application]:
 
 
 def agreement(one: Application, target: Target, runs: Runs) -> str:
-    """Why a kernel could not be compared; "" for one that agrees. Raises SourceError for one that
-    does not.
+    """The reason why a kernel could not be compared; "" for one that agrees. Raises SourceError for
+    one that does not.
     """
     key = _key(one, target)
     if key in _known:
@@ -117,7 +119,7 @@ def agreement(one: Application, target: Target, runs: Runs) -> str:
 
 
 def _key(one: Application, target: Target) -> tuple[Any, ...]:
-    """All that decides what is compared: the kernel, the meaning, the bounds, types and sizes."""
+    """Identifies a comparison: the kernel, its reference graph, tolerances, types and sizes."""
     assert one.op.body is not None
     meaning = digest(show(unnamed(one.op.body)))
     bounds = (one.op.relative, one.op.absolute, one.op.finite)
@@ -126,7 +128,7 @@ def _key(one: Application, target: Target) -> tuple[Any, ...]:
 
 
 def operands(one: Application, kind: str) -> list[Array]:
-    """Arrays of random numbers of usual size, or with special values among them."""
+    """Arrays of random numbers of usual magnitude, or containing special values."""
     rng = np.random.default_rng(SEED)
     assert one.op.body is not None
     indexes = any(node.op.mnemonic in INDEXING for node in one.op.body.nodes())
@@ -184,13 +186,13 @@ def _check(
 
 
 def differs(got: Array, want: Array, relative: float, absolute: float) -> Array:
-    """Which elements are farther apart than the bound; NaN agrees with NaN."""
+    """Which elements differ by more than the tolerance; NaN agrees with NaN."""
     if got.dtype == bool or not DType.of(want.dtype).is_float:
         return np.asarray(got != want)
     a, b = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= absolute + relative * np.abs(b)
-    # near an infinity is everything, as the bound is one
+    # the tolerance of an infinity is infinite
     return np.asarray(~((near & np.isfinite(b)) | (a == b) | (np.isnan(a) & np.isnan(b))))
 
 

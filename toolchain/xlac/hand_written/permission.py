@@ -1,4 +1,4 @@
-"""Hand-written kernels of a model: whether they may be compiled, and which a program has."""
+"""Permission to compile hand-written kernels of a model, and which kernels a program calls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from xlac_sdk.target import Target
 
 
 def permitted(target: Target, model: Model) -> Target:
-    """The target with the languages of kernels that may be compiled for this model.
+    """The target with the languages in which this model's kernels may be compiled.
 
-    Raises SourceError where the model has a kernel for the target and nobody said whether it may be
-    compiled, or it is in a language that the target does not take.
+    Raises SourceError where the model has a kernel for the target and it was not decided whether it
+    may be compiled, or it is in a language that the target does not support.
     """
     if model.allow_kernels is False:
         return replace(target, languages=frozenset())
@@ -38,7 +38,9 @@ def called(partition: Partition) -> Iterator[Group]:
 
 
 def notes(graph: Graph, target: Target) -> dict[str, list[str]]:
-    """Why operations that have kernels are computed by their meaning, by the paths of nodes."""
+    """For operations that have kernels: the reason why each is computed by its reference graph, by
+    the paths of nodes.
+    """
     lines_by_path: dict[str, list[str]] = {}
     for node in graph.nodes():
         if isinstance(node.op, CustomOp):

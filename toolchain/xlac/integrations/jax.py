@@ -17,6 +17,7 @@ from xlac.frontends.jax.static import jitted, required
 from xlac.frontends.stablehlo.custom import dropping
 from xlac.model import Model
 from xlac.runtime.programs import PROGRAMS, Programs
+from xlac.support.constant_key import constant_key
 from xlac.support.failures import Asked
 from xlac_sdk.host.array_values import wrong
 from xlac_sdk.support.choices import chosen
@@ -133,8 +134,8 @@ class JaxFunction:
             if self._open:
                 program.lowered.fits(tree)
             inputs = program.lowered.inputs(leaves, program.labels, cast=not self._open)
-        found = program.compiled(*inputs)
-        arrays = list(found.values()) if isinstance(found, dict) else [found]
+        outputs = program.compiled(*inputs)
+        arrays = list(outputs.values()) if isinstance(outputs, dict) else [outputs]
         for number in program.lowered.donated:
             if hasattr(leaves[number], "delete"):
                 leaves[number].delete()
@@ -180,7 +181,7 @@ class JaxFunction:
             except TypeError:
                 problem = f"input '{name}' is static, and a {type(value).__name__} has no hash"
                 raise wrong("XL6002", problem, "pass a tuple, or what is hashable") from None
-        key = tuple((name, _key(value)) for name, value in sorted(static.items()))
+        key = tuple((name, constant_key(value)) for name, value in sorted(static.items()))
         kept = tuple(value for at, value in enumerate(args) if at not in gone)
         return _Split(kept, {n: v for n, v in named.items() if n not in names}, gone, names, key)
 
@@ -232,15 +233,6 @@ class _JaxProgram(NamedTuple):
     compiled: Any
     labels: Sequence[str]  # of the leaves of the arguments
     config: Any  # JAX's
-
-
-def _key(value: Any) -> Hashable:
-    """A static value as part of a cache key, which tells 1, 1.0 and True apart, and 0.0 and -0.0,
-    although they are equal in Python.
-    """
-    if isinstance(value, tuple):
-        return type(value), tuple(map(_key, value))
-    return type(value), repr(value) if isinstance(value, float | complex) else value
 
 
 def _text(aval: Any) -> str:

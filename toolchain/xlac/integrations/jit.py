@@ -63,11 +63,11 @@ class Jitted:
     def _run(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         call = self._call(receiver, args, named)
         program = self._programs.get(call.key, lambda: self._compile(call))
-        found = program.compiled(
+        outputs = program.compiled(
             *[_as_array(call.leaves[number], dtype, number) for number, dtype in program.takes]
         )
         return unflatten(
-            program.result, list(found.values()) if isinstance(found, dict) else [found]
+            program.result, list(outputs.values()) if isinstance(outputs, dict) else [outputs]
         )
 
     def _call(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> _Call:

@@ -14,18 +14,18 @@ from xlac_sdk.dtypes import DType
 
 
 class Composite(Op):
-    """An operation defined by simpler ones. It stays one node until the target had the chance to
-    claim it.
+    """An operation defined by simpler ones. It stays one node until the target has had the chance
+    to claim it whole.
     """
 
     @property
     def called(self) -> str:
-        """What messages call what computes it, where it is taken whole."""
+        """What messages call the kernel that computes it whole."""
         return self.mnemonic
 
     @abstractmethod
     def expand(self, *inputs: Node) -> Node | tuple[Node, ...]:
-        """The same from simpler operations; a tuple for several results."""
+        """The equivalent graph of simpler operations; a tuple for several results."""
 
     def expanded(self, *inputs: Node) -> tuple[Node, ...]:
         """The expansion, as one node for each result."""
@@ -33,15 +33,15 @@ class Composite(Op):
         return results if isinstance(results, tuple) else (results,)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        """By expansion, unless a subclass says it directly in NumPy (it should, where that is
+        """By expansion, unless a subclass overrides it with NumPy (it should, where that is
         short).
         """
         return evaluate_expansion(self, arrays)
 
 
 def evaluate_expansion(op: Composite, arrays: Sequence[Array]) -> Array | tuple[Array, ...]:
-    """A composite by its expansion. Float64 arrays stand for whatever float type: the expansion is
-    for f64.
+    """Evaluates a composite by its expansion. Float64 arrays stand for any float type: the
+    expansion is made for f64.
     """
     param: Any = OPS["param"]
     types = [Type(DType.of(array.dtype), array.shape) for array in arrays]

@@ -1,4 +1,5 @@
-"""What an operation declares of values that it gives a result for, but should not have been given.
+"""Faults that an operation declares: operand values for which it has a result, but which are
+errors.
 
 These are data: a checked program turns them into nodes that look for such values
 (`passes/checks/conditions.py`).
@@ -21,8 +22,8 @@ APPEARING = frozenset({NAN, INFINITY})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutOfRange:
-    """Indices that are not below their count, or are negative; where one `wraps`, those from -count
-    on are inside too.
+    """Indices out of bounds: not below their count, or negative; with `wraps`, indices from -count
+    on are valid.
 
     With an axis of `indices` there is a count for each position along it, without one there is one
     for all. `what` names an index in the message, `{value}` being the number.
@@ -37,8 +38,8 @@ class OutOfRange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerDivision:
-    """Integers `x` divided by a `y` of zero and, where the quotient can overflow, the least number
-    of a signed type divided by -1. Nothing for floats.
+    """Integers `x` divided by a `y` of zero and, where the quotient can overflow, the least value
+    of a signed type divided by -1. Never for floats.
     """
 
     x: Node
@@ -48,7 +49,7 @@ class IntegerDivision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NegativePower:
-    """Zero to a negative power, for integers. Nothing for floats."""
+    """Zero to a negative power, for integers. Never for floats."""
 
     x: Node
     y: Node
@@ -56,7 +57,7 @@ class NegativePower:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeOverflow:
-    """A size that an integer type may be too narrow for; `what` it is, for the message."""
+    """A size that may not fit in an integer type; `what` names the size in the message."""
 
     size: Dim
     dtype: DType

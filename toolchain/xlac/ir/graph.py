@@ -38,7 +38,7 @@ class Node:
             if any(
                 (size if isinstance(size, int) else bounds(size)[1]) < 0 for size in result.shape
             ):
-                what = getattr(op, "name", op.mnemonic)  # of weights and inputs: the user's name
+                what = getattr(op, "name", op.mnemonic)  # for weights and inputs: the user's name
                 raise ShapeError(f"{what} would have a negative size: {result}")
         return Node(op, inputs, types, origin)
 
@@ -69,8 +69,8 @@ class Node:
 
 
 def apply(mnemonic: str, *inputs: Node, **attributes: Any) -> Node:
-    """Applies an operation by name, for files of operations that cannot import one another. Raises
-    ShapeError.
+    """Applies an operation by its mnemonic; for modules of operations that cannot import one
+    another. Raises ShapeError.
     """
     make: Any = OPS[mnemonic]
     return Node.of(make(**attributes), *inputs)
@@ -92,10 +92,10 @@ def zeros(type: Type) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A model, or the body of a loop or branch (then closed: it sees nothing but its inputs).
+    """A model, or the body of a loop or branch (then closed: its nodes use only its inputs).
 
-    `inputs` are `param` nodes in order, those that the caller supplies; weights are `param` nodes
-    too, of kind "weight", and are found by walking.
+    `inputs` are the `param` nodes that the caller supplies, in order; weights are `param` nodes of
+    kind "weight", and are found by walking.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Graph:
 
     @cached_property
     def nested(self) -> bool:
-        """Whether an operation has graphs inside."""
+        """Whether an operation holds graphs."""
         return any(node.op.bodies() for node in self.order)
 
     def nodes(self) -> Iterator[Node]:

@@ -23,8 +23,8 @@ def interpret(
     weights: Mapping[str, Array] | None = None,
     float64: bool = False,
 ) -> dict[str, Array]:
-    """The outputs of a graph by name. Inputs and states are found by name in `inputs`, weights in
-    `weights`.
+    """The outputs of a graph by name. `inputs` has inputs and states by name, `weights` the
+    weights.
 
     Raises KeyError for a parameter without a value, and ValueError for a value of another shape or
     type.
@@ -39,8 +39,8 @@ def interpret(
 
 
 def run_body(body: Graph, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a closed graph in order. Computes in float64 where it is given that for other
-    types.
+    """The results of a closed graph in order. Computes in float64 where given float64 for other
+    float types.
     """
     given = dict(zip(body.inputs, (np.asarray(a) for a in arrays), strict=True))
     return _run(body, given, any(_wider(node.type, array) for node, array in given.items()))
@@ -91,7 +91,7 @@ def evaluate(
 
 
 def _op(node: Node, float64: bool) -> Op:
-    """In float64, a conversion between float types keeps every digit."""
+    """The operation to evaluate: in float64, conversions between float types keep all digits."""
     if float64 and node.op.mnemonic == "cast" and attributes(node.op)["dtype"].is_float:
         wide: Op = replace(node.op, dtype=DType.F64)  # type: ignore[call-arg]
         return wide
@@ -99,7 +99,7 @@ def _op(node: Node, float64: bool) -> Op:
 
 
 def _down(node: Node, arrays: Sequence[Array], float64: bool) -> Sequence[Array]:
-    """Bits are those of the declared type, even in float64."""
+    """Casts to the declared type even in float64 where the operation reads bits."""
     if float64 and node.op.mnemonic == "bitcast":
         with np.errstate(all="ignore"):
             return [a.astype(i.type.dtype.numpy) for a, i in zip(arrays, node.inputs, strict=True)]

@@ -15,7 +15,7 @@ class LazyArrays(Mapping[str, Array]):
         self._made: dict[str, Array] = {}
 
     def add(self, name: str, make: Callable[[], Array]) -> None:
-        """Has one more array made when it is first read."""
+        """Adds an array, made by `make` when first read."""
         self._makers[name] = make
 
     def __getitem__(self, name: str) -> Array:

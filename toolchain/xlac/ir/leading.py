@@ -1,4 +1,6 @@
-"""A leading axis that operations leave alone: what their attributes and operands are with one."""
+"""Batching: how attributes and operands change when an operation gets a new leading axis that it
+does not touch.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from xlac.ir.op import OPS, Op
 from xlac.ir.types import Type
 
 AXES, BATCH, SIZE = "axes", "batch", "size"
-"""What becomes of an attribute. AXES: its numbers of axes are each one more; negative ones, and
-None, stay. BATCH: so too, and 0 is before them. SIZE: the size of the axis is before it. A number:
-that is.
+"""What becomes of an attribute. AXES: each axis number grows by one; negative ones and None stay.
+BATCH: as AXES, and 0 is put before them. SIZE: the size of the new axis is put before it. A number:
+that number is put before it.
 """
 
 
 def widened(op: Op, size: Dim) -> Op:
-    """An operation for operands that all have a leading axis of `size`, as `leading` says."""
+    """The operation for operands that all have a leading axis of `size`, as its `leading`
+    declares.
+    """
     assert op.leading is not None
     return replace(
         op, **{name: _changed(getattr(op, name), how, size) for name, how in op.leading.items()}
@@ -37,26 +41,26 @@ def _changed(value: Any, how: str | int, size: Dim) -> Any:
 
 
 def widened_axes(axes: Sequence[int]) -> tuple[int, ...]:
-    """Numbers of axes, each one more."""
+    """Axis numbers, each one greater."""
     return tuple(axis + 1 for axis in axes)
 
 
 def with_axis(node: Node, size: Dim) -> Node:
-    """A node repeated along a leading axis."""
+    """A node broadcast along a new leading axis."""
     rank = node.type.rank
     return apply("broadcast", node, shape=(size, *node.shape), axes=tuple(range(1, rank + 1)))
 
 
 def all_mapped(inputs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Node]:
-    """Inputs that all have the leading axis."""
+    """The inputs, those without the leading axis broadcast along it."""
     return [i if on else with_axis(i, size) for i, on in zip(inputs, mapped, strict=True)]
 
 
 def one_by_one(
     node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
 ) -> Sequence[Node]:
-    """The results of a node with a leading axis, each along it computed after the other: for what
-    has no form for several at once.
+    """The results of a node with a leading axis, computed slice by slice in a loop: for operations
+    that have no batched form.
     """
     param: Any = OPS["param"]
     scan: Any = OPS["scan"]
@@ -83,8 +87,9 @@ def results(node: Node) -> list[Node]:
 def folded(
     node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim, count: int = 1
 ) -> Sequence[Node] | None:
-    """The result of an operation whose first `count` operands, and whose result, have examples
-    along axis 0 that nothing mixes: the leading axis makes more of them. None where others have it.
+    """Batching by merging the leading axis into axis 0. For an operation whose first `count`
+    operands, and whose result, have independent examples along axis 0. None where other operands
+    are mapped.
     """
     if any(mapped[count:]):
         return None
@@ -99,8 +104,8 @@ def folded(
 def with_initial_scalars(
     node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
 ) -> Sequence[Node]:
-    """An operation batched whose second half of operands are scalars that its body begins with:
-    they stay scalars. Where one is mapped, each element of the batch is computed by itself.
+    """Batches an operation whose second half of operands are initial scalars of its body, which
+    stay scalars. Where one is mapped, slices are computed one by one.
     """
     half = len(inputs) // 2
     if any(mapped[half:]):

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from xlac.ir.dims import Dim
     from xlac.ir.graph import Node
 else:
-    # `isinstance` of an ABC runs Python code: a fifth of a compile. A test sees that nothing
-    # abstract is declared
+    # `isinstance` of an ABC runs Python code, a fifth of a compile's time. A test checks that no
+    # abstract class is declared
     ABC = object
 
 Array = NDArray[Any]
-UNDEFINED = "undefined"  # a derivative that does not exist, or that nobody knows
+UNDEFINED = "undefined"  # a derivative that does not exist or is not implemented
 Index = tuple[Expr, ...]  # one kernel index expression for each axis
 
 
@@ -61,7 +61,7 @@ class Operand:
     get: Callable[[Index, Expr | None], Expr]
 
     def read(self, at: Index, when: Expr | None = None) -> Expr:
-        """The element at an index; `when`, a scalar or vector of bool, says where there is one."""
+        """The element at an index, or 0 where `when`, a scalar or vector of bool, is false."""
         return self.get(at, when)
 
 
@@ -103,59 +103,58 @@ class Op(ABC):
         """
 
     derivatives: ClassVar[tuple[str, ...]] = ()
-    """How the result changes with each operand, as expressions that are linear in `t`, the change
+    """How the result changes with each operand, as expressions that are linear in `t`, the tangent
     of that operand: `t * cos(x)`. They name the operands and `result`; `autodiff/expressions.py`
-    reads them. "0" is nothing, "t" the change itself.
+    parses them. "0" is no dependence, "t" the tangent itself.
     """
 
     def linear(self) -> Sequence[Sequence[str]]:
-        """Sets of operands in which the operation is linear, those outside of the set held fixed.
+        """Sets of operands in which the operation is linear while the others are held fixed.
 
-        Such an operation is its own derivative, applied to the changes of a set (zeros for what
-        does not change) and summed over the sets; it must have a `transposed`.
+        Such an operation is its own derivative, applied to the tangents of each set (zeros for
+        operands without one) and summed over the sets; it must have a `transposed`.
         """
         return ()
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
-        """The changes of the results of `node`, which applies this operation, when its inputs
-        change by `tangents` (None: not at all). None instead: `derivatives` and `linear` say it.
+        """The tangents of the results of `node`, which applies this operation, given those of its
+        inputs (None: zero). Returns None where `derivatives` or `linear` declare them instead.
         """
         return None
 
     def differentiated(self, node: Node) -> Sequence[Node] | None:
-        """What gives the results of `node`, which applies this operation, where they are
-        differentiated: it may keep more than they. None: the node itself.
+        """The node to differentiate in place of `node`: the same results, perhaps more kept for the
+        backward pass. None: `node` itself.
         """
         return None
 
     def transposed(
         self, node: Node, linear: Sequence[bool], cotangents: Sequence[Node | None]
     ) -> Sequence[Node | None] | None:
-        """For an operation that is linear in the inputs marked `linear`: their cotangents (None:
-        zero) from those of the results. None instead of a sequence: it has no transpose of its own.
+        """For an operation linear in the inputs marked `linear`: their cotangents (None: zero) from
+        those of the results. Returns None instead of a sequence where it has no transpose of its
+        own.
         """
         return None
 
     leading: ClassVar[Mapping[str, str | int] | None] = None
-    """For an operation that takes a leading axis of all its operands along as one of its result:
-    what becomes of its attributes then, in the words of `leading.py`. None: it does not, or not so
-    simply.
+    """For an operation that carries a leading axis of all its operands through to its result: how
+    each attribute changes, in the terms of `leading.py`. None: it does not, or needs `batched`.
     """
 
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
     ) -> Sequence[Node] | None:
-        """The results of `node` along a new leading axis of `size`, from inputs of which those that
-        are `mapped` have it. None: `leading` says how, or else the expansion.
+        """The results of `node` with a new leading axis of `size`, where the inputs marked `mapped`
+        have it. None: `leading` declares how, or else the expansion is batched.
         """
         return None
 
     def in_training(
         self, node: Node, uniform: Callable[[Type], Node]
     ) -> tuple[Node, Mapping[Node, Node]] | None:
-        """What `node`, which applies this operation, gives while a model learns, and the next
-        values of parameters that it measures; None: the same as ever. `uniform` draws numbers of a
-        type, from 0 to below 1.
+        """The results of `node` in training mode, and the next values of its running statistics;
+        None: the same as in inference. `uniform` draws numbers of a type from [0, 1).
         """
         return None
 
@@ -174,9 +173,7 @@ class Op(ABC):
         return {}
 
     def least(self, result: Type) -> tuple[int, ...]:
-        """The sizes that a result has at least, where it makes sense: a window, say, has at least
-        one place.
-        """
+        """The least sizes that a sensible result has: a window, say, has at least one position."""
         return (0,) * result.rank
 
     def bodies(self) -> Sequence[Any]:
@@ -185,14 +182,14 @@ class Op(ABC):
 
     @property
     def creates(self) -> frozenset[str]:
-        """Which of NaN and infinity the result may hold where no operand does; a class may say so
-        for all of its kind.
+        """Which of NaN and infinity the result may hold though no operand does; a base class may
+        declare it for all its operations.
         """
         return APPEARING
 
     def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
-        """Values that this operation gives a result for, but should not have been given: what a
-        checked program reports.
+        """Faults: operand values for which the result is defined but which a checked program
+        reports.
         """
         return ()
 
@@ -217,13 +214,15 @@ T = TypeVar("T", bound=Op)
 
 @dataclass_transform(frozen_default=True)
 def family(cls: type[T]) -> type[T]:
-    """Makes the class the base of operations, which have its attributes; it is none itself."""
+    """Marks the class as a base of operations, which inherit its attributes; it is no operation
+    itself.
+    """
     return _frozen(cls)
 
 
 @dataclass_transform(frozen_default=True)
 def declare(cls: type[T]) -> type[T]:
-    """Makes the class a frozen dataclass and adds it to the table."""
+    """Makes the class a frozen dataclass and registers it as an operation."""
     frozen = _frozen(cls)
     assert frozen.mnemonic not in OPS, f"two operations are called {frozen.mnemonic}"
     OPS[frozen.mnemonic] = frozen
@@ -231,8 +230,8 @@ def declare(cls: type[T]) -> type[T]:
 
 
 def _frozen(cls: type[T]) -> type[T]:
-    """A frozen dataclass. One without attributes of its own is that already: it inherits all that
-    would be written for it.
+    """As a frozen dataclass. A class without attributes of its own is one already, by
+    inheritance.
     """
     return dataclass(frozen=True)(cls) if get_annotations(cls) else cls
 

@@ -11,11 +11,11 @@ from xlac_sdk.source import Origin
 
 
 def spread(graph: Graph, around: Origin | None = None) -> Graph:
-    """The graph with an origin for every node: its own, that of the first node that reads it, or of
-    the output that it is.
+    """The graph with an origin for every node: its own, else that of the first node that reads it,
+    else the name of the output that it is.
 
-    Nodes of a body that nothing names have the origin of what is `around` it. Parameters have their
-    own names. The same graph where all have one.
+    Nodes of bodies without an origin get that of the operation that holds the body, `around`.
+    Parameters keep their names. Returns the same graph where all nodes have an origin.
     """
     origins: dict[Node, Origin | None] = (
         {} if around else {node: Origin(name) for name, node in graph.outputs.items()}
@@ -56,9 +56,7 @@ def _placed(node: Node, new: dict[Node, Node], origin: Origin | None) -> Node:
 
 
 def unnamed(graph: Graph) -> Graph:
-    """The graph without origins, also of bodies: graphs that compute the same in the same way have
-    equal texts, wherever they come from.
-    """
+    """The graph without origins, bodies included, so that equal computations have equal texts."""
     new: dict[Node, Node] = {}
     for node in (*graph.inputs, *graph.order):
         made = map_bodies(node, unnamed)

@@ -35,7 +35,7 @@ class Parser:
 
     def document(self) -> Graph:
         """The graph of the whole text. Raises ValueError with the line of a mistake."""
-        import_module("xlac.ops")  # it fills the table; nothing of it is named here
+        import_module("xlac.ops")  # registers the operations; nothing of it is used by name
         try:
             return self._document()
         except (ValueError, KeyError, IndexError, TypeError, AssertionError) as error:
@@ -78,7 +78,9 @@ class Parser:
         return self.tokens[0] if self.tokens else ""
 
     def take(self, wanted: str = "") -> str:
-        """The next token of the line. Raises ValueError if it is none, or not the wanted one."""
+        """The next token of the line, which must be `wanted` where that is given. Raises ValueError
+        otherwise.
+        """
         if not self.tokens or (wanted and self.tokens[0] != wanted):
             raise ValueError(
                 f"expected {wanted or 'more'}, found {self.peek() or 'the end of the line'}"
@@ -113,7 +115,9 @@ class Parser:
         return graph
 
     def node(self, values: dict[str, Node]) -> None:
-        """A line `name = mnemonic(inputs) attributes : types`, entered in `values`."""
+        """Parses a line `name = mnemonic(inputs) attributes : types` and enters the node in
+        `values`.
+        """
         name = self.take()
         self.take("=")
         cls = OPS[self.take()]
@@ -169,7 +173,7 @@ class Parser:
         return number(token)
 
     def array(self) -> Array:
-        """The elements of a small array, whose opening brace is read."""
+        """The elements of a small array, after its opening brace."""
         kind = self.type()
         items = []
         while self.peek() != "}":
@@ -248,7 +252,7 @@ def number(token: str) -> int | float:
 
 
 def unquoted(token: str) -> str:
-    """The text of a token, whose quotes and escapes are taken away."""
+    """The text of a token without quotes and escapes."""
     if not token.startswith('"'):
         return token
     return re.sub(r"\\u\{([0-9a-f]+)\}", lambda m: chr(int(m[1], 16)), token[1:-1])

@@ -1,4 +1,4 @@
-"""How callers write the size that a symbol is to have, or the range that it is narrowed to."""
+"""Parses ranges of a symbolic size: a value, or bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where arrays lie: on the boundaries of cache lines, and along which axes."""
+"""The memory layout of arrays: alignment to cache lines, and strided views."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ LINE = 64  # bytes
 
 
 def on_a_line(size: int, dtype: np.dtype[Any]) -> Array:
-    """Zeros that begin where a cache line does, so that vectors need not straddle lines."""
+    """Zeros, aligned to a cache line, so that vector loads do not straddle lines."""
     room = np.zeros(size * dtype.itemsize + LINE, np.uint8)
     start = -room.ctypes.data % LINE
     return room[start : start + size * dtype.itemsize].view(dtype)
 
 
 def give_back() -> None:
-    """Has the C library return memory that was freed to the system, where it would keep tens of
-    megabytes of it.
+    """Asks the C library to return freed memory to the system, of which it may keep tens of
+    megabytes.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
@@ -33,11 +33,11 @@ def give_back() -> None:
 def stepped(
     array: Array, shape: tuple[int, ...], steps: tuple[int, ...], offset: int, own: int
 ) -> Array:
-    """The elements of an array from `offset` on, along axes that step over so many of them in
-    row-major order.
+    """A view of an array whose axes each have a stride of `steps` elements in row-major order,
+    starting at element `offset`.
 
-    Nothing is copied where every step goes along axes of the array, however those lie in memory. A
-    step along several axes becomes as many axes, unless it is one of the first `own` or the last.
+    No data is copied where every step follows axes of the array, however those lie in memory. A
+    step across several axes becomes as many axes, unless it is one of the first `own` or the last.
     """
     parts = [] if offset else [_along(array, *axis) for axis in zip(shape, steps, strict=True)]
     taken = [axis for part in parts for _, axis in part if axis is not None]
@@ -52,8 +52,8 @@ def stepped(
 
 
 def _along(array: Array, extent: int, step: int) -> list[tuple[int, int | None]]:
-    """An axis of so many steps over elements in row-major order as axes of the array, each with its
-    extent; empty where it is none.
+    """An axis of `extent` steps over elements in row-major order, as axes of the array, each with
+    its extent; empty where the steps do not follow axes.
     """
     if extent == 1:
         return [(1, None)]

@@ -61,7 +61,7 @@ class Printer:
         self.blocks: list[str] = []
 
     def document(self, graph: Graph) -> str:
-        """Symbols, bodies, the graph, and the arrays that are too large to stand in a line."""
+        """Symbols, bodies, the graph, and the arrays too large to be written inline."""
         body = self.graph(graph, "")
         lines = [
             f"dim {s.name} min={s.min} max={s.max} opt={s.opt} multiple_of={s.multiple_of}"
@@ -116,7 +116,7 @@ class Printer:
         )
 
     def value(self, value: Any) -> str:
-        """An attribute. Everything but arrays and graphs reads back by its form alone."""
+        """An attribute. All but arrays and graphs are parsed by their form alone."""
         match value:
             case np.ndarray():
                 return self.array(value)
@@ -143,11 +143,12 @@ class Printer:
         raise TypeError(f"no text for an attribute {value!r}")
 
     def array(self, array: Array) -> str:
-        """A small array with its elements, any other by the hash of what it holds."""
+        """A small array with its elements, any other as the hash of its data."""
         kind = Type(DType.of(array.dtype), array.shape)
         if array.size <= INLINE:
             wide = array.astype(np.float64) if kind.dtype.is_float else array
-            if not (kind.dtype.is_float and np.isnan(wide).any()):  # a NaN's bits would be lost
+            # decimal text would lose a NaN's bits
+            if not (kind.dtype.is_float and np.isnan(wide).any()):
                 return f"{{{kind} {' '.join(repr(v) for v in wide.reshape(-1).tolist())}}}"
         data = np.ascontiguousarray(array).tobytes()
         key = hashlib.sha256(f"{kind}".encode() + data).hexdigest()[:16]
@@ -155,14 +156,14 @@ class Printer:
         return f"@{key}"
 
     def seen(self, shape: dims.Shape) -> None:
-        """Notes the symbols of a shape, which the document declares."""
+        """Collects the symbols of a shape, to be declared by the document."""
         for size in shape:
             for s in dims.symbols(size):
                 self.symbols[s.name] = s
 
 
 def quoted(text: str, always: bool = False) -> str:
-    """A name as it is when it is plain, else as a string that cannot end early or break a line."""
+    """A name as it is where it is plain, else as a quoted string with escapes."""
     if not always and PLAIN.fullmatch(text) and text.isascii():
         return text
     inner = "".join(

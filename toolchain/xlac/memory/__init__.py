@@ -1,1 +1,1 @@
-"""Buffers, lifetimes and the arena: where every value lives, decided before anything runs."""
+"""Buffers, lifetimes and the arena: the place of every value in memory, decided at compile time."""

@@ -1,8 +1,8 @@
-"""Weights that launch after launch reads from end to end: every other launch reads them backwards.
+"""Weights that successive launches read from end to end: every other launch reads them backwards.
 
-A cache that is a little too small for them holds, at the end of one pass, what the next pass in the
-same direction needs last. In the other direction the next pass begins with it: of 57 KB, 45 are
-found in a first cache of 48.
+A cache slightly too small for them holds, after one pass, the end of the weights, which another
+pass in the same direction reads last. A pass in the other direction starts with what is cached: of
+57 KB,
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ from xlac_sdk.target import Target
 
 Steps = tuple[Step, ...]
 Backwards = Mapping[Kernel, Callable[[], Kernel]]
-"""Makes of a kernel the one that reads its weights in the other direction, with the same
-parameters.
-"""
+"""Makes the variant of a kernel that reads its weights in reverse, with the same parameters."""
 
-WORTH = 4  # reading backwards pays when this part of a weight is still cached, at least
+WORTH = 4  # reading in reverse pays when at least 1/WORTH of a weight is still cached
 
 
 def caches(target: Target) -> tuple[int, ...]:
-    """The sizes of the caches whose contents are worth knowing."""
+    """The sizes of the caches, in bytes, that are worth modelling."""
     return (
         ()
         if target.device == "gpu" or target.size or not target.vector_bytes
@@ -47,8 +45,8 @@ def caches(target: Target) -> tuple[int, ...]:
 
 @dataclass
 class _WeightReads:
-    """What was read so far: bytes in all, and of each weight where its last reader stopped and in
-    which direction it went.
+    """Bytes read so far, and for each weight where its last read ended and in which direction it
+    went.
     """
 
     moved: int = 0
@@ -56,8 +54,8 @@ class _WeightReads:
 
 
 def alternated(steps: Steps, backwards: Backwards, sizes: Sequence[int]) -> Steps:
-    """The steps, with launches that read weights backwards where caches of such `sizes` then hold
-    more of what they read.
+    """The steps, with launches that read weights in reverse where a cache of one of `sizes` then
+    gives more hits.
     """
     if not sizes or not backwards:
         return steps
@@ -83,7 +81,7 @@ class _Alternation:
                     reading.last.clear()
                     continue
                 case Repeat() | While() | Branch() | Choice():
-                    reading.last.clear()  # nobody knows what is read there
+                    reading.last.clear()  # what else was read here is unknown
             rewritten.append(step)
         return tuple(rewritten)
 
@@ -99,8 +97,8 @@ class _Alternation:
         return replace(step, kernel=self.backward(step.kernel)) if back else step
 
     def weight(self, step: Launch) -> Slot | None:
-        """The constant that a launch reads from end to end, where it can do so in both
-        directions.
+        """The largest constant that a launch reads from end to end; None where its kernel has no
+        reversed variant.
         """
         if step.kernel not in self.backwards:
             return None
@@ -110,8 +108,8 @@ class _Alternation:
         return max(candidates, key=lambda slot: slot.nbytes, default=None)
 
     def pays(self, size: int, between: int) -> bool:
-        """Whether some cache still holds a part of a weight, after so many other bytes, but not all
-        of it.
+        """Whether some cache still holds at least 1/WORTH of a weight of `size` bytes after
+        `between` other bytes, but not all of it.
         """
         return any(
             size + between > cache and (cache - between) * WORTH >= size for cache in self.sizes
@@ -123,8 +121,8 @@ class _Alternation:
         return self.made[kernel]
 
     def repeat(self, step: Repeat, count: int) -> tuple[Step, ...]:
-        """A loop; where every second iteration is to read its weights backwards, it is unrolled by
-        two.
+        """A loop; unrolled by two where every second iteration is to read its weights in
+        reverse.
         """
         reading = _WeightReads()
         first, second, third = (self.steps(step.body, reading) for _ in range(3))
@@ -136,7 +134,7 @@ class _Alternation:
 
 
 def _turn(steps: Steps, counter: str, number: int) -> Steps:
-    """The steps of one iteration of a loop that is unrolled by two, whose counter counts pairs."""
+    """The steps of iteration `number` of a loop unrolled by two, whose counter counts pairs."""
 
     def moved(argument: Argument) -> Argument:
         strides = tuple(
@@ -150,7 +148,7 @@ def _turn(steps: Steps, counter: str, number: int) -> Steps:
 
 
 def _only(steps: Steps, counter: str, turn: int) -> Steps:
-    """The steps of one iteration of a loop, outside of it."""
+    """The steps of the last iteration of a loop, peeled off."""
 
     def moved(argument: Argument) -> Argument:
         strides = tuple((name, stride) for name, stride in argument.strides if name != counter)

@@ -18,8 +18,9 @@ from itertools import islice
 from xlac_sdk.support.limits import went
 
 ALIGN = 64  # bytes: a cache line, and the widest vector
-MOST_PAIRS = 500_000  # of buffers alive together that are looked at in search of a good order
-TURNS = 8  # orders tried from one to begin with
+# pairs of buffers alive at the same time, up to which an order is searched for
+MOST_PAIRS = 500_000
+TURNS = 8  # orders tried from each initial one
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class LiveRange:
 
 @dataclass(frozen=True, slots=True)
 class ArenaLayout:
-    """An offset for every buffer, the size of the block, and the size no layout can go below."""
+    """Offsets of all buffers, the size of the block, and a lower bound for any layout, in bytes."""
 
     offsets: tuple[int, ...]
     nbytes: int
@@ -79,9 +80,7 @@ def _extent(offsets: Sequence[int], sizes: Sequence[int]) -> int:
 
 
 def _fit(size: int, taken: Iterable[tuple[int, int]]) -> int:
-    """The start of the tightest gap of at least `size` between taken stretches, which are
-    sorted.
-    """
+    """The start of the tightest gap of at least `size` bytes between sorted occupied ranges."""
     best, best_gap, end = -1, 0, 0
     for start, stop in taken:
         gap = start - end
@@ -94,7 +93,7 @@ def _fit(size: int, taken: Iterable[tuple[int, int]]) -> int:
 def _meetings(
     spans: Sequence[LiveRange], sizes: Sequence[int]
 ) -> Iterator[tuple[int, dict[int, None]]]:
-    """Each buffer, in order of time, with those made before it that are still alive."""
+    """Each buffer, in order of time, with the earlier ones that are still alive."""
     alive: dict[int, None] = {}
     dying: list[tuple[int, int]] = []
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].first, -sizes[i], i)):
@@ -111,8 +110,8 @@ def _meetings(
 def _by_importance(
     spans: Sequence[LiveRange], sizes: Sequence[int], bound: int
 ) -> Iterator[list[int]]:
-    """Layouts made buffer by buffer, in orders that learn from what the one before left above the
-    bound.
+    """Layouts placed buffer by buffer; each order moves forward the buffers that exceeded the bound
+    in the layout before.
     """
     beside: dict[int, list[int]] = {}  # buffers alive together with each
     for i, others in _meetings(spans, sizes):
@@ -146,7 +145,7 @@ def _in_order(
 def _sooner(
     order: Sequence[int], beside: Mapping[int, Sequence[int]], late: Sequence[int]
 ) -> list[int]:
-    """The order with some buffers before all that they are alive together with."""
+    """The order, with the `late` buffers moved before all those alive at the same time."""
     place = {i: float(n) for n, i in enumerate(order)}
     rank = place | {i: min(place[i], min(place[j] for j in beside[i]) - 0.5) for i in late}
     return sorted(order, key=lambda i: (rank[i], place[i]))
@@ -169,13 +168,13 @@ def _by_time(spans: Sequence[LiveRange], sizes: Sequence[int]) -> list[int]:
 
 
 class _Free:
-    """What is free of a block that grows at its end: the tightest gap is taken, the lowest of
-    equals.
+    """The free ranges of a block that grows at its end. The tightest gap is taken, the lowest of
+    equal ones.
     """
 
     def __init__(self) -> None:
         self.end = 0
-        # (size, start), sorted; no two touch each other or the end
+        # (size, start), sorted; ranges never touch each other or the end
         self.gaps: list[tuple[int, int]] = []
         self.size_at: dict[int, int] = {}  # by start
         self.start_of: dict[int, int] = {}  # by end

@@ -1,5 +1,5 @@
-"""The constant slots of a program: weights, folded values and prepacked weights, their data made on
-demand.
+"""The constant slots of a program: weights, folded values and prepacked weights, whose data are
+made when first needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.programs.program import Role, Slot
 from xlac_sdk.support.mapping import forget
 
-OFTEN = 8 << 20  # bytes of packings, after which what they left behind is given back
+OFTEN = 8 << 20  # bytes of packings after which freed memory is returned to the system
 
 
 class ConstantSlots:
@@ -67,7 +67,7 @@ class ConstantSlots:
         return self._known[key]
 
     def _made(self, packed: PackedConstant) -> Array:
-        """The data of a packing. What it was made from is not read again."""
+        """Packs the data of a constant. Its sources are not kept in memory."""
         sources = [self.data(node) for node in packed.sources]
         result = _flat(packed.make(*sources), packed)
         for source in sources:

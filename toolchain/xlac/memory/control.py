@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xlac.memory.planner import MemoryPlanner
 
 Move = tuple[Node, Node, Argument]
-"""A value that lives on: its parameter, its next value, and its place."""
+"""A value carried from one iteration to the next: its parameter, its next value, and its place."""
 
 
 def control(
@@ -45,7 +45,7 @@ def control(
             blocks = []
             for branch in branches:
                 bound = dict(zip(branch.inputs, given[1:], strict=True))
-                # a branch not taken must not free what another reads
+                # one branch must not free what another reads
                 with planner.lifetimes.loop():
                     blocks.append(
                         planner.block(
@@ -65,7 +65,7 @@ def control(
 def results(
     planner: MemoryPlanner, node: Node, group: Group, places: Places, direct: Places
 ) -> list[Argument]:
-    """Places for every result of a control operation, known to the nodes that pick them."""
+    """Places for every result of a control operation, assigned to the nodes that pick them."""
     picks: dict[int, list[Node]] = {}
     for output in group.outputs:
         picks.setdefault(output.op.index if isinstance(output.op, Pick) else 0, []).append(output)
@@ -87,7 +87,7 @@ def while_loop(
     given: list[Argument],
     carry: list[Argument],
 ) -> list[Step]:
-    """The steps of a loop that ends by its condition."""
+    """The steps of a loop that ends when its condition is false."""
     test, turn = closed(op.cond), closed(op.body)
     steps = planner.copies(list(zip(given, carry, (p.type for p in turn.inputs), strict=True)))
     with planner.lifetimes.loop():
@@ -160,8 +160,8 @@ def iteration(
 def advance(
     planner: MemoryPlanner, partition: Partition, known: Places, moves: list[Move], others: Wanted
 ) -> tuple[Step, ...]:
-    """The steps of a graph that ends with next values where the old ones were, in place where that
-    is safe.
+    """The steps of a graph whose results replace the values of `moves`, computed in place where
+    that is safe.
     """
     wanted: Wanted = []
     late: Wanted = []
@@ -182,7 +182,9 @@ def advance(
 def overwritable(
     planner: MemoryPlanner, partition: Partition, readers: Readers, parameter: Node, node: Node
 ) -> bool:
-    """Whether the next value may be written over the carry: nobody reads the old one afterwards."""
+    """Whether the next value may be written over the carry: nothing reads the old one
+    afterwards.
+    """
     root = readers.value(node)
     maker = readers.maker.get(root)
     if maker is None:
@@ -198,7 +200,7 @@ def overwritable(
 
 
 def closed(body: Graph | None) -> Graph:
-    """A body that is there."""
+    """The body as a closed graph, which must exist."""
     assert body is not None
     return body
 

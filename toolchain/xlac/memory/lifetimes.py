@@ -13,7 +13,7 @@ from xlac_sdk.programs.program import Role, Slot
 class Lifetimes:
     """A clock of steps, and the first and last step at which each temporary is used.
 
-    What was made before a loop and is used inside it stays alive until the loop ends.
+    A temporary made before a loop and used inside it stays alive until the loop ends.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Lifetimes:
         self.now += 1
 
     def use(self, slot: Slot) -> None:
-        """Notes that a slot is used in this step; only temporaries count."""
+        """Records that a slot is used in this step; only temporaries count."""
         if slot.role is not Role.TEMPORARY:
             return
         span = self._spans.setdefault(slot, [self.now, self.now])
@@ -61,8 +61,8 @@ class Lifetimes:
         }
 
     def inside(self, times: Sequence[tuple[int, int]]) -> list[int]:
-        """For stretches of steps that follow each other: the most bytes at one step of temporaries
-        that are used in that stretch alone.
+        """For consecutive ranges of steps: the most bytes, at one step, of temporaries used in that
+        range alone.
         """
         starts = [start for start, _ in times]
         spans_by_stretch: list[list[LiveRange]] = [[] for _ in times]

@@ -1,4 +1,6 @@
-"""A limit on the memory of a call, and what takes it when it cannot be met."""
+"""The limit on a call's memory, and the error that lists the largest tensors when it cannot be
+met.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class MemoryLimitError(LimitError):
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
     """The most bytes that a call may take beside its arrays: the arena, state, and weights unless
-    they are constants of the code. `beside` are bytes that will be added to what a program takes.
+    they are constants of the code. `beside` counts bytes that are added to those of the program.
     """
 
     nbytes: int
@@ -41,7 +43,7 @@ class MemoryLimit:
         return self.nbytes - fixed - self.beside
 
     def holds(self, program: Program) -> bool:
-        """Whether a program takes no more."""
+        """Whether a program is within the limit."""
         return program.arena_bytes <= self.arena(program)
 
 
@@ -63,7 +65,7 @@ def needed(program: Program, weights_in_memory: bool) -> int:
 
 
 def check_addressable(program: Program) -> None:
-    """Raises LimitError for a program that no machine has the memory for."""
+    """Raises LimitError for a program that exceeds the address space."""
     largest = max((s.nbytes for s in program.slots), default=0)
     total = max(program.arena_bytes + program.state_bytes, largest)
     if total >= ADDRESSES:
@@ -75,9 +77,9 @@ def check_addressable(program: Program) -> None:
 def check(
     program: Program, limit: int, weights_in_memory: bool, least: Origin | bool | None = False
 ) -> None:
-    """Raises LimitError, with the tensors that are in memory when most is, for a program that needs
-    more. `least`, unless it is false, says that recomputation found nothing smaller, and what is
-    computed when most is in memory.
+    """Raises LimitError for a program above the limit, listing the tensors alive at its peak. A
+    nonempty `least` says that recomputation found nothing smaller, and which operation runs at the
+    peak.
     """
     total = needed(program, weights_in_memory)
     if total <= limit:

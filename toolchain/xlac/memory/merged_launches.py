@@ -1,5 +1,5 @@
-"""Launches of which two parameters were given the same memory: the kernel is made anew with one
-parameter for both.
+"""Launches where two parameters share memory: the kernel is made again with one parameter for
+both.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from xlac_sdk.source import Origin
 
 
 class MergedLaunches:
-    """Makes launches; a kernel that is merged in the same way for several of them is merged
-    once.
-    """
+    """Makes launches. A kernel that several launches merge in the same way is merged once."""
 
     def __init__(self) -> None:
         self.merged: dict[tuple[Kernel, int, int], Kernel] = {}
-        self.backwards: dict[Kernel, Callable[[], Kernel]] = {}  # what `alternated` may turn around
+        # for `alternated`: the reversed variants of kernels
+        self.backwards: dict[Kernel, Callable[[], Kernel]] = {}
 
     def launch(
         self,
@@ -31,7 +30,7 @@ class MergedLaunches:
         sizes: tuple[Sym, ...],
         origins: tuple[Origin, ...],
     ) -> Launch:
-        """A launch; parameters that were given the same memory become one."""
+        """A launch; parameters that share memory become one."""
         for i, written in enumerate(kernel.parameters):
             if written.access is Access.READ:
                 continue
@@ -54,7 +53,7 @@ class MergedLaunches:
 
 
 def _merged(make: Callable[[], Kernel], kept: int, dropped: int, name: str) -> Kernel:
-    """A kernel that is made, when it is asked for, with two of its parameters as one."""
+    """Delays the merging of two parameters of a kernel until it is asked for."""
     kernel = make()
     return replace(
         merge_parameters(kernel, kernel.parameters[kept], kernel.parameters[dropped]), name=name

@@ -1,4 +1,4 @@
-"""What the planner and its control flow share: places of values, and who still reads a value."""
+"""Shared by the planner and its control flow: places of values, and their remaining readers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from xlac.ir.graph import Node
 from xlac_sdk.programs.program import Argument
 
 Places = dict[Node, Argument]
-Wanted = list[tuple[Node, Argument]]  # values, and where they must be in the end
+Wanted = list[tuple[Node, Argument]]  # values, and the places they must end up in
 Lowerings = Mapping[Group, LoweredGroup]  # of every group that is no host step
 
 
 @dataclass
 class Readers:
-    """Of one partition: the value whose memory an alias shares, the last group that reads each
-    value, and the group that makes it.
+    """Facts of one partition: the value whose memory an alias shares, the last group that reads
+    each value, and the group that computes it.
     """
 
     root: dict[Node, Node]
@@ -27,12 +27,12 @@ class Readers:
     maker: dict[Node, int]
 
     def value(self, node: Node) -> Node:
-        """The value whose memory a node names: itself, unless it is an alias."""
+        """The value that owns a node's memory: the node itself, unless it is an alias."""
         return self.root.get(node, node)
 
     @staticmethod
     def of(partition: Partition) -> Readers:
-        """What is known of a partition."""
+        """The readers of a partition."""
         root: dict[Node, Node] = {}
         last: dict[Node, int] = {}
         maker: dict[Node, int] = {}

@@ -1,8 +1,7 @@
 """Lowered groups to a program: steps in order, and a place in memory for every value.
 
-A value that the caller wants is written straight to the caller's memory, a loop's carry straight to
-the carry, a stacked result straight to its slice, where that is safe; what is left lives in the
-arena.
+A value that the caller wants is written straight to the caller's memory, a loop's carry to the
+place of the carry, a stacked result to its slice, where that is safe; all others live in the arena.
 """
 
 from __future__ import annotations
@@ -35,7 +34,9 @@ def planned(
     sizes: Iterable[Symbol] = (),
     caches: Sequence[int] = (),
 ) -> tuple[Program, Sequence[int]]:
-    """`unplaced`, placed; and the most memory that each group of the graph has for itself."""
+    """The program with all places assigned, and the temporary memory of each group of the graph, in
+    bytes.
+    """
     program = unplaced(partition, lowerings, weights, MergedLaunches(), state, sizes, caches)
     return program.placed(), program.needs
 
@@ -49,13 +50,13 @@ def unplaced(
     sizes: Iterable[Symbol] = (),
     caches: Sequence[int] = (),
 ) -> UnplacedProgram:
-    """The whole program of a graph, over `sizes` where shapes are open; every one of them has a
-    `max`. Only the places of temporaries are left to be decided.
+    """The program of a graph whose temporaries have no places yet. `sizes` are the open sizes, each
+    of which has a `max`.
 
-    `lowerings` are the kernels of its groups: `LoweringCache.lowered` of the partition. `state`
-    maps a `param` of kind "state" to the output that is its value after a call; one called
-    `<state>.next` is not the caller's. `caches` are the sizes of those that the order of reading is
-    to suit. `launcher` keeps kernels that were merged, for other orders of the same groups.
+    `lowerings` has the kernels of the groups: `LoweringCache.lowered` of the partition. `state`
+    maps a `param` of kind "state" to the output that is its value after a call; an output called
+    `<state>.next` is not given to the caller. `caches` are the sizes of the caches that
+    `alternated` uses. `launcher` keeps merged kernels for other orders of the same groups.
     """
     planner = MemoryPlanner(lowerings, weights, launcher, tuple(sizes), caches)
     program = planner.program(partition, state or {})
@@ -64,7 +65,7 @@ def unplaced(
 
 
 class MemoryPlanner(ProgramSlots):
-    """A program being written. `control` writes its loops and branches."""
+    """A program being written. Loops and branches are written by `control`."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class MemoryPlanner(ProgramSlots):
         super().__init__(weights, sizes)
         self.lowerings, self.caches = lowerings, caches
         self.launcher = launcher
-        self.times: dict[Group, tuple[int, int]] = {}  # the steps between which each group runs
+        self.times: dict[Group, tuple[int, int]] = {}  # the first and last step of each group
 
     # ---- the whole ---------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class MemoryPlanner(ProgramSlots):
     # ---- a block: the groups of one graph ----------------------------------------------------
 
     def block(self, partition: Partition, places: Places, wanted: Wanted) -> tuple[Step, ...]:
-        """The steps that compute a graph; on return every wanted value is in its place."""
+        """Writes the steps that compute a graph; on return every wanted value is in its place."""
         readers = Readers.of(partition)
         direct: Places = {}
         for node, place in wanted:
@@ -138,7 +139,7 @@ class MemoryPlanner(ProgramSlots):
         return tuple(steps)
 
     def place(self, node: Node, places: Places) -> Argument:
-        """Where a value lies that was computed before, or a constant."""
+        """The place of a value that was computed before, or of a constant."""
         if node not in places:
             if isinstance(node.op, Const | Param):
                 places[node] = Argument(self.constants.slot(node))
@@ -151,8 +152,8 @@ class MemoryPlanner(ProgramSlots):
     def launches(
         self, group: Group, number: int, readers: Readers, places: Places, direct: Places
     ) -> Iterable[Step]:
-        """The steps of a group that is kernels or a library's call; its outputs have places from
-        now on.
+        """Writes the steps of a group (kernels or a library call), and assigns places to its
+        outputs.
         """
         lowered = self.lowerings[group]
         shared = {output: input for output, input in lowered.in_place if output in group.outputs}
@@ -195,7 +196,7 @@ class MemoryPlanner(ProgramSlots):
     def call(
         self, calling: LibraryCall, group: Group, places: Places, scratch: dict[Scratch, Argument]
     ) -> Call:
-        """An operation of the target's own, for one group."""
+        """A library call of the target, for one group."""
         arguments = tuple(self.value(v, places, scratch, group) for v in calling.arguments)
         for argument in arguments:
             self.lifetimes.use(argument.slot)
@@ -212,9 +213,7 @@ class MemoryPlanner(ProgramSlots):
     def reusable(
         self, source: Node, output: Node, number: int, readers: Readers, places: Places
     ) -> Argument | None:
-        """The place of an input that nobody reads after this group, if the output may take it
-        over.
-        """
+        """The place of an input that nothing reads after this group, if the output may reuse it."""
         place = places.get(source)
         if place is None or readers.last[readers.value(source)] > number:
             return None
@@ -229,7 +228,9 @@ class MemoryPlanner(ProgramSlots):
     def value(
         self, value: Value, places: Places, scratch: dict[Scratch, Argument], group: Group
     ) -> Argument:
-        """Where an argument of a launch lies; scratch memory of the group is found at first use."""
+        """The place of a launch's argument; scratch memory of the group is allocated at first
+        use.
+        """
         match value:
             case Node():
                 return self.place(value, places)
@@ -247,8 +248,8 @@ class MemoryPlanner(ProgramSlots):
                 return scratch[value]
 
     def copies(self, moves: Sequence[tuple[Argument, Argument, Type]]) -> list[Step]:
-        """(source, target, what) as if all were done at once: a source that another move overwrites
-        is saved.
+        """Copies `moves`, each (source, target, description), as if all at once: a source that
+        another move overwrites is saved first.
         """
         moves = [(s, t, w) for s, t, w in moves if s != t and w.size != 0]
         targets = {target.slot for _, target, _ in moves}
@@ -260,7 +261,7 @@ class MemoryPlanner(ProgramSlots):
                 kept = self.temporary(what, source.slot.origin, is_value=False)
                 steps.append(self.copy(source, kept, what))
             ready.append((kept, target, what))
-        # in the order of the clock, which tells how long each is kept
+        # in the order of the clock, which determines lifetimes
         return steps + [self.copy(*move) for move in ready]
 
     def copy(self, source: Argument, target: Argument, what: Type) -> Copy:
@@ -271,7 +272,7 @@ class MemoryPlanner(ProgramSlots):
         return Copy(target, source, what.size)
 
     def claimed(self, group: Group, places: Places, direct: Places) -> Call:
-        """The call of an operation that the target claims."""
+        """The call of a composite that the target claims whole."""
         self.lifetimes.tick()
         for output in group.outputs:
             places[output] = direct.get(output) or self.temporary(output.type, output.origin)
@@ -290,7 +291,7 @@ class MemoryPlanner(ProgramSlots):
 
 
 def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument]) -> list[Move]:
-    """Every state with its next value and where it lives."""
+    """Every state with its next value and its place."""
     params = {n.op.name: n for n in (*graph.inputs, *graph.nodes()) if isinstance(n.op, Param)}
     return [
         (params[name], graph.outputs[output], kept[name])

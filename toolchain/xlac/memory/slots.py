@@ -1,4 +1,4 @@
-"""The slots of a program being written: temporaries, states, and the names of loops' counters."""
+"""The slots of a program being written: temporaries, states, and names of loop counters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ProgramSlots:
         return kept
 
     def kept(self, type: Type, name: str, symbol: str, origin: Origin | None = None) -> Argument:
-        """Memory of the state block."""
+        """A slot in the state block."""
         slot = Slot(
             name, symbol, type.dtype, type.shape, Role.STATE, self.state_bytes, origin=origin
         )
@@ -50,7 +50,7 @@ class ProgramSlots:
     def slot(
         self, role: Role, type: Type, name: str, symbol: str, origin: Origin | None = None
     ) -> Slot:
-        """A slot of the program that has no place in memory yet."""
+        """A slot without a place in memory yet."""
         slot = Slot(name, symbol, type.dtype, type.shape, role, origin=origin)
         self.slots.append(slot)
         return slot
@@ -58,7 +58,7 @@ class ProgramSlots:
     def temporary(
         self, type: Type, origin: Origin | None = None, is_value: bool = True
     ) -> Argument:
-        """Memory for a value, or for what else is needed to compute that of the origin."""
+        """A temporary: a value, or else scratch memory for computing the one at `origin`."""
         slot = self.slot(
             Role.TEMPORARY,
             type,
@@ -70,7 +70,7 @@ class ProgramSlots:
         return Argument(slot)
 
     def counter(self) -> str:
-        """A name for the counter of a loop, which no size has."""
+        """A loop counter's name, distinct from all sizes."""
         taken = {symbol.name for symbol in self.sizes}
         self.counters += 1
         while f"step{self.counters}" in taken:

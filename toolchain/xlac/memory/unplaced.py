@@ -1,5 +1,5 @@
-"""A program whose temporaries have no place in the arena yet: what they take is known, so that
-orders of its groups can be compared before one is placed.
+"""A program whose temporaries have no places in the arena yet; the bytes it needs are known, so
+that orders of its groups can be compared before one is placed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from xlac_sdk.programs.rewrite import with_slots
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnplacedProgram:
-    """A program, when each of its temporaries is alive, and for each group of its graph the most
-    memory that it has for itself: what is not there before it, or not after.
+    """A program, the lifetimes of its temporaries, and for each group of its graph the bytes of
+    temporaries that live within it alone.
     """
 
     program: Program
@@ -24,7 +24,7 @@ class UnplacedProgram:
 
     @property
     def live_bytes(self) -> int:
-        """The most that temporaries take at one step: no arena is smaller."""
+        """The most bytes of temporaries alive at one step: a lower bound for the arena."""
         return live_bound(list(self.spans.values()))
 
     def placed(self) -> Program:

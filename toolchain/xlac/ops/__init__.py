@@ -1,5 +1,5 @@
-"""Every operation, declared once. Importing this package fills the table `xlac.ir.op.OPS`, in the
-order of the reference but where one file needs another.
+"""All operations, each declared once. Importing this package fills the table `xlac.ir.op.OPS`, in
+the order of the reference except where one file needs another.
 """
 
 from importlib import import_module

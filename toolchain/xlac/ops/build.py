@@ -1,7 +1,7 @@
-"""Makes nodes as users write them. `apply` makes any operation by name; the rest are the usual ones
-as functions.
+"""Builds nodes in the form in which users write them. `apply` builds any operation by name;
+frequent ones have functions of their own.
 
-How numbers, element types and shapes meet is said in `values`.
+`values` documents how numbers, element types and shapes are combined.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def apply(
         nodes = unify(*inputs)
         if issubclass(cls, primitive.Scalar) and cls.accepts == FLOATS:
             nodes = tuple(floating(n) for n in nodes)
-    elif hasattr(cls, "prepare"):  # it says itself how values are made to fit
+    elif hasattr(cls, "prepare"):  # the operation converts its operands itself
         least, most = arity(cls)
         if not least <= len(inputs) <= (most or len(inputs)):
             raise ShapeError(f"{mnemonic} takes {counted(least, most)}, got {len(inputs)}")
@@ -112,14 +112,16 @@ def apply1(mnemonic: str, *inputs: Value, **attributes: Any) -> Node:
 
 
 def node_or_results(node: Node) -> Node | tuple[Node, ...]:
-    """The node if it has one result, else the nodes of its results."""
+    """The node if it has one result, else a tuple of nodes for its results."""
     return node if len(node.results) == 1 else results(node)
 
 
 def make(
     cls: type[Op], nodes: Sequence[Node], attributes: dict[str, Any], origin: Origin | None = None
 ) -> Node:
-    """A node of an operation from exact operands; attributes given as lists become tuples."""
+    """A node of an operation from operands of the right types; attributes given as lists become
+    tuples.
+    """
     least, most = arity(cls)
     op = cls(**{name: frozen(value) for name, value in attributes.items()})
     if len(nodes) < least:
@@ -132,7 +134,7 @@ def make(
 
 
 def counted(least: int, most: int | None) -> str:
-    """How many operands an operation takes, for a message."""
+    """The number of operands that an operation takes, for a message."""
     few = (
         f"{least}"
         if least == most
@@ -144,7 +146,7 @@ def counted(least: int, most: int | None) -> str:
 
 
 def frozen(value: Any) -> Any:
-    """Lists inside an attribute as tuples."""
+    """Nested lists of an attribute as tuples."""
     return tuple(frozen(v) for v in value) if isinstance(value, list | tuple) else value
 
 

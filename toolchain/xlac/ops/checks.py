@@ -1,4 +1,4 @@
-"""What shape rules have in common: checks that say what is wrong in the user's terms."""
+"""Checks shared by shape rules, with messages in the user's terms."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SIGNED = frozenset(d for d in DType if d.is_signed)
 NUMBERS = FLOATS | INTEGERS
 BITS = INTEGERS | {DType.BOOL}
 ANY = frozenset(DType)
-TABLE = 1 << 26  # numbers of a constant that an expansion makes as sizes ask
+TABLE = 1 << 26  # the most elements of a constant in an expansion
 
 
 def names(dtypes: frozenset[DType]) -> str:
-    """A set of element types for a message."""
+    """A set of element types, for a message."""
     for known, text in (
         (FLOATS, "floats"),
         (INTEGERS, "integers"),
@@ -32,13 +32,13 @@ def names(dtypes: frozenset[DType]) -> str:
 
 
 def dims(shape: Shape) -> str:
-    """A shape for a message."""
+    """A shape, for a message."""
     return f"[{', '.join(map(str, shape))}]"
 
 
 def check_table(mnemonic: str, count: float, x: Type, most: int = TABLE) -> None:
-    """That what an operation expands to holds no constant of a size that nobody means: counted
-    before it is made.
+    """Raises ShapeError where the expansion of an operation would hold a constant of more than
+    `most` elements, before it is made.
     """
     if count > most:
         raise ShapeError(
@@ -48,7 +48,7 @@ def check_table(mnemonic: str, count: float, x: Type, most: int = TABLE) -> None
 
 
 def check_dtype(mnemonic: str, x: Type, accepts: frozenset[DType], operand: int = 0) -> None:
-    """Refuses an element type that an operation does not take. Raises ShapeError."""
+    """Raises ShapeError for an element type that an operation does not take."""
     if x.dtype not in accepts:
         hint = (
             "cast it first"
@@ -59,7 +59,9 @@ def check_dtype(mnemonic: str, x: Type, accepts: frozenset[DType], operand: int 
 
 
 def check_same(mnemonic: str, types: Sequence[Type], first: int = 0) -> Type:
-    """All types equal, shape and dtype; `first` is the operand number of the first of them."""
+    """Raises ShapeError unless all types are equal, in shape and dtype; `first` is the operand
+    number of the first of them.
+    """
     check_one_dtype(mnemonic, types, first)
     for number, other in enumerate(types[1:], first + 1):
         if other.shape != types[0].shape:
@@ -70,7 +72,7 @@ def check_same(mnemonic: str, types: Sequence[Type], first: int = 0) -> Type:
 
 
 def check_one_dtype(mnemonic: str, types: Sequence[Type], first: int = 0) -> None:
-    """One element type for all operands."""
+    """Raises ShapeError unless all operands have one element type."""
     for number, other in enumerate(types[1:], first + 1):
         if other.dtype is not types[0].dtype:
             raise ShapeError(
@@ -81,13 +83,13 @@ def check_one_dtype(mnemonic: str, types: Sequence[Type], first: int = 0) -> Non
 
 
 def check_scalar(mnemonic: str, x: Type, operand: int) -> None:
-    """Refuses all but scalars. Raises ShapeError."""
+    """Raises ShapeError for anything but a scalar."""
     if x.shape:
         raise ShapeError(f"{mnemonic} needs a scalar here, got {x}", operand=operand)
 
 
 def check_axes(axes: Sequence[int], rank: int, attribute: str = "axes") -> None:
-    """Distinct axes, each counted from the start."""
+    """Distinct axes, as nonnegative numbers. Raises ShapeError."""
     for axis in axes:
         if not 0 <= axis < rank:
             raise ShapeError(
@@ -98,13 +100,13 @@ def check_axes(axes: Sequence[int], rank: int, attribute: str = "axes") -> None:
 
 
 def check_rank(mnemonic: str, x: Type, rank: int, operand: int = 0) -> None:
-    """Refuses another rank. Raises ShapeError."""
+    """Raises ShapeError for another rank."""
     if x.rank != rank:
         raise ShapeError(f"{mnemonic} needs a tensor of rank {rank}, got {x}", operand=operand)
 
 
 def check_lengths(mnemonic: str, rank: int, **attributes: Sequence[object]) -> None:
-    """Attributes that hold one entry an axis."""
+    """Raises ShapeError unless attributes have one entry per axis."""
     for name, values in attributes.items():
         if len(values) != rank:
             raise ShapeError(
@@ -114,15 +116,15 @@ def check_lengths(mnemonic: str, rank: int, **attributes: Sequence[object]) -> N
 
 
 def extent(size: Dim) -> Dim:
-    """A size computed by subtraction: never negative."""
+    """A size computed by subtraction, at least 0."""
     return max(0, size) if isinstance(size, int) else size
 
 
 def fits(value: Dim, limit: Dim) -> bool:
-    """False when `value` certainly exceeds `limit`."""
+    """False when `value` is known to exceed `limit`."""
     return bounds(limit - value)[1] >= 0
 
 
 def several(types: Sequence[Type]) -> Types:
-    """One type alone, or a tuple of them: how results are written."""
+    """A single type alone, several as a tuple: the result types of an operation."""
     return types[0] if len(types) == 1 else tuple(types)

@@ -1,8 +1,8 @@
-"""How much work an operation is: arithmetic and memory traffic, at the sizes to optimise for.
+"""The cost of operations: arithmetic and memory traffic, at the sizes to optimise for.
 
 An addition, a comparison or an exponential of one element counts as one operation, a multiply-add
-as two; moving elements counts as none. A composite costs what its expansion computes, but moves
-only its own operands and results: what is between stays in the kernel.
+as two; moving elements counts as none. A composite costs as much arithmetic as its expansion, but
+reads and writes only its own operands and results, as intermediate values stay in the kernel.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def cost(node: Node) -> Cost:
         case BoundedWhile(cond=Graph() as cond, body=Graph() as body):
             return (total(cond) + total(body)) * size_hint(op.max)
         case While(cond=Graph() as cond, body=Graph() as body):
-            return total(cond) + total(body)  # of one step: how many there are is not known
+            return total(cond) + total(body)  # of one iteration: their number is not known
         case Cond(branches=branches):
             return max((total(b) for b in branches), key=lambda w: w.flops, default=Cost())
         case Call(body=Graph() as body):
             return total(body)
         case DynUpdate() | Scatter():
-            # what is not updated stays where it is
+            # only the updated part is moved
             update = node.inputs[-1 if isinstance(op, Scatter) else 1].type
             return Cost(
                 size_hint(update.size) if isinstance(op, Scatter) else 0,
@@ -79,12 +79,12 @@ def cost(node: Node) -> Cost:
 
 @lru_cache(maxsize=65536)
 def nbytes(type: Type) -> int:
-    """Bytes of a tensor, remembered: types repeat."""
+    """Bytes of a tensor, cached by type."""
     return type.nbytes
 
 
 def total(graph: Graph) -> Cost:
-    """The cost of every node of a graph."""
+    """The total cost of all nodes of a graph."""
     cost_of_graph = Cost()
     for node in graph.nodes():
         cost_of_graph = cost_of_graph + cost(node)
@@ -93,7 +93,7 @@ def total(graph: Graph) -> Cost:
 
 @lru_cache(maxsize=4096)
 def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
-    """Arithmetic operations of one operation that holds no graphs but its meaning."""
+    """Arithmetic operations of an operation without control flow."""
     size = sum(size_hint(t.size) for t in results)
     first = size_hint(inputs[0].size) if inputs else 0
     match op:
@@ -125,7 +125,7 @@ def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
 
 
 def sum_sizes(types: tuple[Type, ...]) -> int:
-    """How many elements some types have, symbolic sizes at their hints."""
+    """The total elements of some types, symbolic sizes at their hints."""
     return sum(size_hint(t.size) for t in types)
 
 

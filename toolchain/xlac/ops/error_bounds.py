@@ -1,7 +1,7 @@
-"""What docs/SPEC.md promises about the errors of results, as data: its tables are written from
-here, tests hold kernels to these numbers, and `xlac verify` judges by them.
+"""The error bounds of docs/SPEC.md as data: its tables are generated from here, tests hold kernels
+to these numbers, and `xlac verify` judges by them.
 
-`python -m xlac.ops.error_bounds docs/SPEC.md` writes the tables into the chapter.
+`python -m xlac.ops.error_bounds docs/SPEC.md` writes the tables into the document.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from xlac_sdk.dtypes import DType
 class FunctionBound:
     """The error of one scalar function in ulp: units in the last place of the exact value, rounded.
 
-    A half is computed in f32 and rounded once, so its bound is that of f32 and half an ulp.
+    Half precision is computed in f32 and rounded once, so its bound is that of f32 plus half an
+    ulp.
     """
 
     single: float  # of f32
@@ -38,14 +39,14 @@ class FunctionBound:
 class SumBound:
     """The error of a sum of any length, as a multiple of u times the sum of the magnitudes.
 
-    u is the unit roundoff of the accumulator: 2^-24 for f32 and halves, 2^-53 for f64.
+    u is the unit roundoff of the accumulator: 2^-24 for f32 and half precision, 2^-53 for f64.
     """
 
     what: str
     cpu: float
     gpu: float
-    terms: str  # of a block, as the chapter says it
-    tensor_cores: float = 0.0  # where they differ
+    terms: str  # terms of a block, as the document states it
+    tensor_cores: float = 0.0  # the multiple on tensor cores, where it differs
 
     def of(self, device: str, tensor_cores: bool = False) -> float:
         """The multiple on a device, "cpu" or "gpu"."""
@@ -121,18 +122,18 @@ WINOGRAD (C + WINOGRAD_CHANNELS) M W u: M the largest pixel of a window, W the w
 """
 
 LEAST_WEIGHT = 2.0**-100
-"""A weight below counts as this in W."""
+"""Weights of smaller magnitude count as this in W."""
 
 FAST_WINOGRAD = 2.0**-22
 """Of M W, M over the 36 pixels of a tile: with `precision: fast`, on normally distributed data."""
 
 
 def unit_roundoff(dtype: DType) -> float:
-    """u of the accumulator of sums of a float type."""
+    """The unit roundoff u of the accumulator for sums of a float type."""
     return 2.0 ** -(FRACTION[dtype.compute] + 1)
 
 
-# ---- the chapter's tables ------------------------------------------------------------------------
+# ---- tables of docs/SPEC.md ------------------------------------------------------------------
 
 MARKS = (
     "<!-- {} bounds: written by python -m xlac.ops.error_bounds -->",
@@ -141,7 +142,7 @@ MARKS = (
 
 
 def function_table() -> str:
-    """Bounds of scalar functions, as a table in Markdown: functions of one bound share a row."""
+    """Bounds of scalar functions as a Markdown table; functions with equal bounds share a row."""
     shared: dict[FunctionBound, list[str]] = {}
     for name, bound in FUNCTIONS.items():
         shared.setdefault(bound, []).append(f"`{name}`")
@@ -150,7 +151,7 @@ def function_table() -> str:
 
 
 def sum_table() -> str:
-    """Bounds of sums, as a table in Markdown."""
+    """Bounds of sums as a Markdown table."""
     lines = ["| sum | CPUs | GPUs | terms of a block |", "|---|---|---|---|"]
     for bound in SUMS.values():
         gpu = f"{bound.gpu:,g}"
@@ -161,7 +162,7 @@ def sum_table() -> str:
 
 
 def written(text: str) -> str:
-    """The chapter with its tables written anew. Raises ValueError where a mark is missing."""
+    """The document with its tables regenerated. Raises ValueError where a marker is missing."""
     for name, table in (("function", function_table()), ("sum", sum_table())):
         begin, end = (mark.format(name) for mark in MARKS)
         if begin not in text or end not in text:

@@ -38,8 +38,8 @@ def _slice(
     steps: Sequence[int] | int | None = None,
     axes: Sequence[int] | int | None = None,
 ) -> Node:
-    """Bounds an axis as Python writes them: negative ones count from the end, too large ones are
-    cut off.
+    """Bounds of slices as in Python: negative ones count from the end, too large ones are
+    clamped.
     """
     node = as_node(x)
     rank = node.type.rank
@@ -69,7 +69,7 @@ def _slice(
 
 
 def python_slice(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> tuple[Dim, Dim, int]:
-    """Bounds of a Python slice of an axis as the primitive wants them."""
+    """Bounds of a Python slice of an axis in the primitive's form."""
     if step == 0:
         raise ShapeError("the step of a slice is 0", attribute="steps")
     if isinstance(size, int) and not isinstance(start, Sym) and not isinstance(stop, Sym):
@@ -113,4 +113,4 @@ FORMS: dict[str, Callable[..., Node]] = {
     "transpose": _transpose, "reshape": _reshape, "broadcast": _broadcast, "concat": _concat,
     "slice": _slice, "select": _select, "cast": _cast, "cumulative": _cumulative, "sort": _sort,
 }  # fmt: skip
-"""Primitives that users write in a shorter form than the graph holds."""
+"""The functions that convert short forms, by mnemonic."""

@@ -76,7 +76,7 @@ def _shaped(x: Node, entries: Sequence[Any]) -> Node:
 
 
 def from_end(indices: Node, size: Dim) -> Node:
-    """Indices whose negative entries count from the end, as plain ones."""
+    """Indices with negative entries, which count from the end, converted to nonnegative ones."""
     if not indices.type.dtype.is_signed:
         return indices
     if not isinstance(size, int):

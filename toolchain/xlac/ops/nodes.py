@@ -1,5 +1,5 @@
-"""Functions that make nodes of primitives, a step above `Node.of`: broadcasting, keepdims, short
-arguments.
+"""Functions that build nodes of primitives more conveniently than `Node.of`: broadcasting,
+keepdims, short arguments.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def minimum(x: Value, y: Value) -> Node:
 
 
 def compare(x: Value, direction: str, y: Value) -> Node:
-    """Whether x and y stand in a relation (lt le gt ge eq ne), element by element."""
+    """Compares x and y by `direction` (lt le gt ge eq ne), element by element."""
     return Node.of(comparison.Compare(direction), *unify(x, y))
 
 
@@ -90,7 +90,7 @@ def sqrt(x: Node) -> Node:
 
 
 def quotient(size: Dim, by: Dim) -> Dim:
-    """A size divided by another that divides it. Raises ValueError when it certainly does not."""
+    """The exact quotient of two sizes. Raises ValueError where it is known not to be exact."""
     numeric = isinstance(size, int) and not isinstance(by, int)
     part: Dim = 0 if numeric else size // by  # type: ignore[operator]
     if part * by != size:
@@ -99,7 +99,7 @@ def quotient(size: Dim, by: Dim) -> Dim:
 
 
 def reshape(x: Node, shape: Sequence[Dim]) -> Node:
-    """The same elements; one extent may be -1, for whatever is left."""
+    """x in another shape; one extent may be -1, for the remaining elements."""
     wanted = tuple(shape)
     if wanted.count(-1) == 1:
         known = volume(tuple(d for d in wanted if d != -1))
@@ -138,14 +138,14 @@ def transpose(x: Node, perm: Sequence[int] | None = None) -> Node:
 def slice_(
     x: Node, starts: Sequence[Dim], stops: Sequence[Dim], steps: Sequence[int] | None = None
 ) -> Node:
-    """A part of x, one start, stop and step an axis, exactly as the primitive."""
+    """A slice of x with one start, stop and step per axis, exactly as the primitive."""
     by = tuple(steps or [1] * len(starts))
     sliced = Node.of(view.Slice(tuple(starts), tuple(stops), by), x)
     return x if sliced.shape == x.shape and all(k == 1 for k in by) else sliced
 
 
 def cut(x: Node, axis: int, start: Dim, stop: Dim, step: int = 1) -> Node:
-    """A part of one axis of x."""
+    """A slice along one axis of x."""
     rank = x.type.rank
     starts: list[Dim] = [0] * rank
     stops, steps = list(x.shape), [1] * rank
@@ -160,7 +160,7 @@ def pad(
     high: Sequence[Dim],
     interior: Sequence[int] | None = None,
 ) -> Node:
-    """x with a border, exactly as the primitive."""
+    """x padded, exactly as the primitive."""
     between = tuple(interior or [0] * x.type.rank)
     if not any((*low, *high, *between)):
         return x
@@ -206,12 +206,12 @@ def reduce(
 
 
 def restore(x: Node, shape: Shape, axes: Sequence[int]) -> Node:
-    """A reduced value with the axes it lost put back, of extent 1."""
+    """A reduced value with its reduced axes put back, with extent 1."""
     return reshape(x, [1 if a in axes else size for a, size in enumerate(shape)])
 
 
 def back(x: Node, shape: Shape, axes: Sequence[int]) -> Node:
-    """A reduced value spread over the shape it was reduced from."""
+    """A reduced value broadcast to the shape it was reduced from."""
     return spread(x, shape, [a for a in range(len(shape)) if a not in axes])
 
 
@@ -235,7 +235,7 @@ def iota(shape: Sequence[Dim], axis: int, dtype: DType = DType.I64) -> Node:
 
 
 def take(x: Node, indices: Node, axis: int) -> Node:
-    """Whole slices of x along an axis, at indices of any shape, clamped into range."""
+    """Slices of x along an axis, at indices of any shape, clamped into range."""
     rank, count = x.type.rank, indices.type.rank
     op = gather.Gather(
         offset_dims=(*range(axis), *range(axis + count, rank - 1 + count)),
@@ -250,7 +250,9 @@ def take(x: Node, indices: Node, axis: int) -> Node:
 def sort(
     xs: Sequence[Node], axis: int, descending: bool = False, keys: int = 1, kept: int | None = None
 ) -> tuple[Node, ...]:
-    """Tensors reordered together by the first `keys` of them; the first `kept` along the axis."""
+    """Tensors sorted together by the first `keys` of them; the first `kept` elements along the
+    axis.
+    """
     return results(Node.of(order.Sort(axis, descending, keys, kept=kept), *xs))
 
 

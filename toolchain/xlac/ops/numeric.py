@@ -1,5 +1,5 @@
-"""How operations compute in NumPy: the SDK's meaning of the primitives, with halves widened and
-rounded around it.
+"""Evaluates primitives in NumPy: the SDK's definitions, with half precision widened before and
+rounded after.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Array = NDArray[Any]
 
 
 def widen(array: Array) -> Array:
-    """The array in its compute type: halves become float32, everything else stays."""
+    """The array in its compute type: float32 for half precision, otherwise unchanged."""
     if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
         return array.astype(np.float32)
     return array
 
 
 def narrow(array: Any, dtype: np.dtype[Any]) -> Array:
-    """A result rounded to an element type of its class; float64 results of float64 work stay."""
+    """A result rounded to an element type; float64 results of float64 operands are unchanged."""
     with np.errstate(all="ignore"):
         return np.asarray(array).astype(dtype, copy=False)
 
 
 def is_float(array: Array) -> bool:
-    """Whether an array holds floats, bf16 among them."""
+    """Whether an array has a float type, bf16 included."""
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
@@ -42,8 +42,8 @@ def convert(array: Array, dtype: DType) -> Array:
 
 
 def scalar(primitive: Primitive, *arrays: Array) -> Array:
-    """A primitive on arrays of equal dtype; the result is rounded to that dtype (comparisons give
-    bool).
+    """A primitive on arrays of equal dtype; the result is rounded to that dtype (bool for
+    comparisons).
     """
     wide = tuple(widen(a) for a in arrays)
     dtype = result_dtype(primitive, tuple(DType.of(a.dtype) for a in wide))
@@ -76,7 +76,7 @@ _UFUNC: dict[str, np.ufunc] = {
 
 
 def identity(combine: str, dtype: DType) -> int | float | bool:
-    """What combining nothing gives: `combine(identity, x)` is x."""
+    """The identity of a combination: `combine(identity, x)` is x."""
     if combine in ("max", "min"):
         if dtype.is_float:
             return -math.inf if combine == "max" else math.inf
@@ -89,8 +89,8 @@ def identity(combine: str, dtype: DType) -> int | float | bool:
 
 
 def reduce(combine: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """All elements along `axes` combined in the compute type of the array, sums of floats in more
-    digits, then rounded.
+    """Combines all elements along `axes` in the compute type, sums of floats in a wider type, and
+    rounds the result.
     """
     wide = widen(x)
     start = identity(combine, DType.of(wide.dtype))
@@ -105,8 +105,8 @@ def reduce(combine: str, x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What sums of a type are added in, so that their length does not matter: more digits for
-    floats, the type itself else.
+    """The type that sums are made in, wide enough that their length does not matter: a wider float,
+    or the integer type itself.
     """
     return (
         dtype
@@ -116,7 +116,7 @@ def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def accumulate(combine: str, x: Array, axis: int) -> Array:
-    """Running combinations along an axis, in the compute type, sums of floats in more digits, each
+    """Running combinations along an axis in the compute type, sums of floats in a wider type, each
     rounded.
     """
     wide = widen(x)

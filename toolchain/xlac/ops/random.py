@@ -23,7 +23,9 @@ U32, U64 = DType.U32, DType.U64
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """`state` words of 64 bits hold the key and counter; a block is `words` words of 32 bits."""
+    """A generator whose `state` words of 64 bits hold the key and counter; a block has `words`
+    words of 32 bits.
+    """
 
     state: int
     words: int
@@ -63,10 +65,10 @@ class Numbers:
 
 
 class Exprs:
-    """The same on kernel expressions.
+    """32-bit arithmetic on kernel expressions.
 
-    `name` binds a value to a name: without it a cipher of twenty rounds, as a tree, grows
-    exponentially.
+    `name` binds a value to a name: without it, a cipher of twenty rounds would be a tree of
+    exponential size.
     """
 
     def __init__(self, name: Callable[[str, Expr], Expr]) -> None:
@@ -130,11 +132,11 @@ def _halves(value: NDArray[np.uint64]) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A result seen as [outer, count, inner]: a block's `each` elements are neighbours along the
-    middle axis.
+    """The layout of a result as [outer, count, inner]: a block's `each` elements are adjacent along
+    the middle axis.
 
-    Blocks are numbered row-major over [outer, steps, inner]; those at the end of the middle axis
-    may have elements too many, which are dropped.
+    Blocks are numbered row-major over [outer, steps, inner]; surplus elements of those at the end
+    of the middle axis are dropped.
     """
 
     outer: Dim
@@ -149,7 +151,7 @@ class Layout:
 
     @property
     def whole(self) -> bool:
-        """Whether every block has all its elements, whatever the sizes."""
+        """Whether no block has surplus elements, whatever the sizes."""
         return divisor(self.count) % self.each == 0
 
     @property
@@ -159,9 +161,10 @@ class Layout:
 
 
 def layout(algorithm: str, shape: Shape, dtype: DType) -> Layout:
-    """Where the elements of a block go. Philox fills the result in order; so does threefry in 64
-    bits, and where that comes to the same: its two words are neighbours along the first axis of
-    even extent, else the longest. Raises UnsupportedError where that depends on open sizes.
+    """The layout of blocks in a result. Philox fills the result in order; so does threefry in 64
+    bits, and wherever that gives the same; otherwise its two words are adjacent along the first
+    axis of even extent, else along the longest. Raises UnsupportedError where this depends on open
+    sizes.
     """
     each = ALGORITHMS[algorithm].words // (2 if dtype is U64 else 1)
     if algorithm == "threefry" and each == 2 and len(shape) > 1:
@@ -182,7 +185,7 @@ def layout(algorithm: str, shape: Shape, dtype: DType) -> Layout:
 
 
 def words(algorithm: str, state: NDArray[Any], blocks: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The state after, and the words of 32 bits of the first blocks, a row for each."""
+    """The next state, and the 32-bit words of the first blocks, one row per block."""
     state = state.astype(np.uint64)
     with np.errstate(over="ignore"):
         key = _halves(state[0])
@@ -219,7 +222,7 @@ def block(
 
 
 def advance(algorithm: str, blocks: Dim, state: Callable[[int], Expr]) -> tuple[Expr, ...]:
-    """The words of the state after a kernel has used so many blocks."""
+    """The words of the state after a kernel has used `blocks` blocks."""
     used = Const(blocks, U64) if isinstance(blocks, int) else build.cast(build.lift(blocks), U64)
     counter = build.apply(P.ADD, state(1), used)
     if algorithm == "threefry":

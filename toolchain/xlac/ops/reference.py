@@ -1,5 +1,5 @@
-"""The op reference, from the declarations. `docs/OPS.md` is what `markdown` gives: `python -m
-xlac.ops.reference`.
+"""Generates the reference of operations from their declarations: `python -m xlac.ops.reference`
+writes docs/OPS.md.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ TITLES = {
     "ranking": "Order and running combinations", "create": "Creating", "resize": "Resizing",
     "grid": "Reading between elements", "loss class_loss": "Losses",
 }  # fmt: skip
-"""What files of declarations are about, in the order of the reference."""
+"""Titles of the files with declarations, in the order of the reference."""
 
 
 def markdown() -> str:
     """All operations, by family."""
     import xlac.ops
 
-    assert xlac.ops.OPS is OPS  # the table is full
+    assert xlac.ops.OPS is OPS  # importing xlac.ops fills the table
     declared: dict[str, list[type[Op]]] = {}
     for op in OPS.values():
         declared.setdefault(op.__module__.rpartition(".")[2], []).append(op)
@@ -84,12 +84,12 @@ def markdown() -> str:
 
 
 def anchor(title: str) -> str:
-    """What a heading is called in links."""
+    """The anchor of a heading, for links."""
     return re.sub(r"[^a-z0-9-]", "", title.lower().replace(" ", "-"))
 
 
 def describe(op: type[Op], mark: str = "") -> str:
-    """One operation: its name, what it means, operands, attributes, learned tensors and an example
+    """One operation: its name, documentation, operands, attributes, learned tensors and an example
     of its types.
     """
     lines = [
@@ -119,7 +119,7 @@ def kind(op: type[Op]) -> str:
 
 
 def operand(name: str) -> str:
-    """An operand of the declaration as the reference has it."""
+    """An operand as the reference shows it."""
     if name.startswith("*"):
         return f"`{name[1:]}` (any number)"
     return f"`{name[:-1]}` (optional)" if name.endswith("?") else f"`{name}`"
@@ -143,7 +143,7 @@ def attribute_texts(op: type[Op]) -> dict[str, str]:
 
 
 def type_text(hint: Any) -> str:
-    """An attribute's type as a spec's author would say it."""
+    """The type of an attribute in the terms of a spec."""
     if hint == Array:
         return "array"
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -170,7 +170,7 @@ def type_text(hint: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """The default of an attribute as the reference has it."""
+    """The default of an attribute as the reference shows it."""
     match value:
         case None:
             return "none"
@@ -204,7 +204,7 @@ def learned(op: type[Op]) -> Mapping[str, Type]:
 
 
 def first(op: type[Op]) -> Sample | None:
-    """The first example that shows something."""
+    """The first sample that is a good example."""
     samples = op.samples()
     telling = [
         s

@@ -1,4 +1,4 @@
-"""Values for conformance samples, and short ways to write lists of samples."""
+"""Draws values for conformance samples, and builds lists of samples."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 
 
 def draw_one(kind: str, wanted: Type, rng: np.random.Generator) -> Array:
-    """An array of a type drawn as `Sample.draw` says."""
+    """An array of a type, drawn as `Sample.draw` documents."""
     shape, dtype = static(wanted.shape), wanted.dtype
     if dtype is DType.BOOL:
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
@@ -92,7 +92,9 @@ def _integers(kind: str, shape: tuple[int, ...], dtype: DType, rng: np.random.Ge
 
 
 def draw(sample: Sample, seed: int = 0) -> tuple[Array, ...]:
-    """Input values for a sample: `draw` has one range an input, or fewer, the last repeated."""
+    """Input values for a sample: `draw` has one range per input, or fewer, of which the last is
+    repeated.
+    """
     rng = np.random.default_rng(seed)
     kinds = [*sample.draw, *[sample.draw[-1]] * len(sample.inputs)]
     return tuple(

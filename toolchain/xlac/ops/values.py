@@ -27,8 +27,7 @@ from xlac_sdk.source import Origin
 
 
 class Weak:
-    """A number that the caller of a program gives, whose type is as weak as that of a number
-    written in the text.
+    """A number given by the caller of a program, whose type is as weak as that of a literal.
 
     `kind` is int or float; `make` gives the node that has the number in an element type.
     """
@@ -40,7 +39,7 @@ class Weak:
         self._made: dict[DType, Node] = {}
 
     def node(self, dtype: DType | None = None) -> Node:
-        """The number in an element type; its own is that of a number that meets no tensor."""
+        """The number in an element type; by default that of a literal that meets no tensor."""
         wanted = weak_dtype(self) if dtype is None else dtype
         if wanted not in self._made:
             self._made[wanted] = self._make(wanted)
@@ -53,13 +52,13 @@ Value = Node | int | float | bool | Array | Weak
 def param(
     name: str, dtype: DType, shape: Shape = (), kind: str = "input", origin: Origin | None = None
 ) -> Node:
-    """A value from outside: `kind` is input, weight or state."""
+    """A parameter: `kind` is input, weight or state."""
     return Node.of(leaf.Param(name, Type(dtype, shape), kind), origin=origin)
 
 
 def constant(value: Any, dtype: DType | None = None) -> Node:
-    """An array or number known now; Python's floats, also in lists, are f32 and its integers i32
-    unless told.
+    """An array or number known at compile time; by default Python floats, also in lists, are f32
+    and integers i32.
     """
     if dtype is None and isinstance(value, np.ndarray | np.generic):
         dtype = DType.of(value.dtype)
@@ -73,8 +72,8 @@ def constant(value: Any, dtype: DType | None = None) -> Node:
 
 
 def _array(value: Any, dtype: DType) -> Array:
-    """A number as NumPy has it. Raises ShapeError for an integer that the type, or 64 bits, cannot
-    hold.
+    """A number as a NumPy array. Raises ShapeError for an integer that does not fit the type, or 64
+    bits.
     """
     array = np.asarray(value)
     if array.dtype.kind == "O" and not dtype.is_integer:
@@ -94,12 +93,12 @@ def _short(value: Any) -> str:
 
 
 def full(value: float | bool, shape: Shape, dtype: DType) -> Node:
-    """One number in every element."""
+    """A tensor of one number."""
     return spread(constant(value, dtype), shape, ())
 
 
 def like(value: float | bool, x: Node) -> Node:
-    """One number with the type of `x`."""
+    """A number with the type of `x`."""
     return full(value, x.shape, x.type.dtype)
 
 
@@ -110,7 +109,7 @@ def weak_dtype(value: float | bool | Weak) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type that holds both, as the module says. Raises ShapeError for i64 with u64."""
+    """The type that holds both (see the module). Raises ShapeError for i64 with u64."""
     if a is b or b is DType.BOOL:
         return a
     if a is DType.BOOL:
@@ -130,7 +129,7 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def promoted(values: Sequence[Value]) -> DType:
-    """The element type in which values meet."""
+    """The common element type of values."""
     dtype_of_all: DType | None = None
     for value in values:
         if not isinstance(value, bool | int | float | Weak):
@@ -149,7 +148,7 @@ def promoted(values: Sequence[Value]) -> DType:
 
 
 def as_node(value: Value, dtype: DType | None = None) -> Node:
-    """A value as a node of an element type. An integer that does not fit the type is an error."""
+    """A value as a node of an element type. Raises ShapeError for an integer that does not fit."""
     if isinstance(value, Node):
         return value if dtype is None else cast(value, dtype)
     if isinstance(value, Weak):
@@ -162,7 +161,7 @@ def as_node(value: Value, dtype: DType | None = None) -> Node:
 
 
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
-    """The shape to which all broadcast, as in NumPy."""
+    """The shape to which all shapes broadcast, as in NumPy."""
     result: list[Dim] = [1] * max((len(s) for s in shapes), default=0)
     for shape in shapes:
         for axis, size in enumerate(shape, len(result) - len(shape)):
@@ -186,17 +185,17 @@ def unify(*values: Value) -> tuple[Node, ...]:
 
 
 def cast(x: Node, dtype: DType) -> Node:
-    """x in another element type; x itself where it has that."""
+    """x in another element type; x itself where it has that already."""
     return x if x.type.dtype is dtype else Node.of(convert.Cast(dtype), x)
 
 
 def spread(x: Node, shape: Shape, axes: Sequence[int]) -> Node:
-    """`x` repeated over `shape`, its axes being `axes` of it."""
+    """`x` broadcast to `shape`, with its axes at `axes`."""
     return x if x.shape == shape else Node.of(view.Broadcast(tuple(shape), tuple(axes)), x)
 
 
 def broadcast_to(x: Value, shape: Sequence[Dim]) -> Node:
-    """`x` repeated to fill a shape, axes aligned from the last, as in NumPy."""
+    """`x` broadcast to a shape, axes aligned from the last, as in NumPy."""
     node, wanted = as_node(x), tuple(shape)
     if len(node.shape) > len(wanted):
         raise ShapeError(f"cannot broadcast {node.type} to {dims(wanted)} of lower rank")
@@ -209,10 +208,10 @@ def results(node: Node) -> tuple[Node, ...]:
 
 
 def floating(x: Node) -> Node:
-    """Integers and bool as f32; floats as they are."""
+    """Integers and bool converted to f32; floats unchanged."""
     return x if x.type.dtype.is_float else cast(x, DType.F32)
 
 
 def compute(x: Node) -> Node:
-    """Halves as f32, in which composites work before they round once."""
+    """Half precision converted to f32, in which composites compute before they round once."""
     return cast(x, x.type.dtype.compute)

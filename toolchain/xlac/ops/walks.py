@@ -1,4 +1,4 @@
-"""Walks over nodes that stop at given ones, and what depends on what."""
+"""Walks over nodes up to given ones: dependencies, substitution, closures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def substituted(roots: Sequence[Node], values: Mapping[Node, Node]) -> list[Node
 
 
 def closed(name: str, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
-    """A body over parameters of its own, in the place of `inputs`."""
+    """A closed graph of `outputs`, with parameters in place of `inputs`."""
     params = fresh([node.type for node in inputs])
     results = substituted(outputs, dict(zip(inputs, params, strict=True)))
     return Graph(name, tuple(params), {f"y{n}": node for n, node in enumerate(results)})

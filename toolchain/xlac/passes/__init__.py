@@ -1,1 +1,1 @@
-"""Graph to graph: each module is one pass; `pipeline` is their order."""
+"""Passes: graph to graph, one pass a module; `pipeline` has their order."""

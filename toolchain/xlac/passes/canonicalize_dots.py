@@ -19,9 +19,9 @@ RULES: tuple[Rule, ...] = (*CONTRACTIONS, *AFFINE, *motion.RULES)
 
 @register("canonicalize-dots")
 class CanonicalizeDotsPass(Pass):
-    """Brings dot products into canonical form, and scales and shifts by channel into weights.
+    """Canonical dot products; scales and shifts by channel folded into weights.
 
-    `limit` is how many rewrites one node of the graph may set off.
+    `limit` bounds the rewrites that one node of the graph may set off.
     """
 
     limit: int = at_least(0, MOST)

@@ -1,9 +1,9 @@
-"""Weights and constants that a body is handed become the body's own: the last step before
+"""Moves weights and constants that are operands of a body into the body: the last step before
 scheduling.
 
-A schedule may then pack a weight when the program is compiled, inside a loop as well as outside.
-The graph that results is for lowering: its bodies read weights without being handed them, which the
-interpreter does not do.
+A schedule may then pack a weight at compile time, inside a loop as well as outside. The resulting
+graph is for lowering only: its bodies read weights that are not their operands, which the
+interpreter does not support.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def captured(graph: Graph) -> Graph:
 
 
 def is_constant(node: Node) -> bool:
-    """A weight, or an array known when the model is compiled."""
+    """Whether a node is a weight, or an array known at compile time."""
     return isinstance(node.op, Const) or (isinstance(node.op, Param) and node.op.kind == "weight")
 
 
 def reshaped(node: Node) -> Node:
-    """The value that a node is a reshape of, through any number of them."""
+    """The value beneath any number of reshapes."""
     while isinstance(node.op, Reshape):
         (node,) = node.inputs
     return node
 
 
 def is_captured(node: Node) -> bool:
-    """An operand that a body reads for itself: a constant, under another shape perhaps."""
+    """Whether an operand is captured by bodies: a constant, perhaps reshaped."""
     return is_constant(reshaped(node))
 
 
@@ -72,20 +72,20 @@ def _inlined(node: Node) -> Node:
                 for i, (value, before) in enumerate(zip(node.inputs, body.inputs, strict=True))
                 if is_captured(value) and nexts[i] is before
             }
-            if known:  # the carry stays, and is simply not read any more
+            if known:  # the carried value remains, but is no longer read
                 op = replace(node.op, cond=_read(node.op.cond, known), body=_read(body, known))
                 return replace(node, op=op)
     return node
 
 
 def _split(node: Node, first: int) -> tuple[dict[int, Node], tuple[Node, ...]]:
-    """The constant operands from `first` on, numbered from there, and the operands that stay."""
+    """The constant operands from `first` on, numbered from there, and the operands that remain."""
     known = {i - first: v for i, v in enumerate(node.inputs) if i >= first and is_captured(v)}
     return known, tuple(v for i, v in enumerate(node.inputs) if i - first not in known)
 
 
 def _bound(body: Graph | None, known: Mapping[int, Node]) -> Graph:
-    """A body without the inputs in `known`, whose values it reads directly."""
+    """A body without the inputs in `known`, whose values it captures."""
     assert body is not None
     inner = _read(body, known)
     return Graph(
@@ -94,7 +94,7 @@ def _bound(body: Graph | None, known: Mapping[int, Node]) -> Graph:
 
 
 def _read(body: Graph | None, known: Mapping[int, Node]) -> Graph:
-    """A body that reads known values instead of some of its inputs, which it keeps."""
+    """A body that captures known values in place of some of its inputs, which it keeps."""
     assert body is not None
     values = {body.inputs[i]: value for i, value in known.items()}
     outputs = body.rewrite(lambda node: values.get(node, node)).outputs

@@ -1,9 +1,8 @@
-"""Brings every convolution to one layout, channels last, so that the transposes between them
-cancel.
+"""Brings all convolutions to one layout, channels last, so that the transposes between them cancel.
 
 x and the result are NHWC, the kernel HWIO (for any number of spatial axes). Transposes of weights
-are computed when the model is compiled; those of values sink through what lies between two
-convolutions and meet their inverses.
+are computed at compile time; those of values sink through the operations between two convolutions
+and meet their inverses.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _conv(
     ],
 )
 def channels_last(node: Node, site: Site) -> Node | None:
-    """A convolution of another layout is one of channels last between transposes."""
+    """Rewrites a convolution of another layout as channels last between transposes."""
     assert isinstance(node.op, Conv)
     spatial = node.op.spatial
     wanted = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
@@ -69,9 +68,9 @@ RULES: tuple[Rule, ...] = (channels_last, *REPEATS, *motion.RULES)
 
 @register("channels-last")
 class ChannelsLastPass(Pass):
-    """Brings every convolution to one layout, channels last.
+    """Brings all convolutions to one layout, channels last.
 
-    `limit` is how many rewrites one node of the graph may set off.
+    `limit` bounds the rewrites that one node of the graph may set off.
     """
 
     limit: int = at_least(0, MOST)

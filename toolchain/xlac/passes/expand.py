@@ -1,5 +1,5 @@
-"""Replaces composites that neither the target claims nor a lowering takes whole by their
-definitions.
+"""Replaces composites by their definitions, unless the target claims them or a lowering takes them
+whole.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from xlac_sdk.target import Target
 
 @register("expand")
 class ExpandPass(Pass):
-    """Replaces composites that nothing takes whole by their definitions."""
+    """Replaces composites that are not taken whole by their definitions."""
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return Expander(context, trace).graph(graph)
 
 
 class Expander:
-    """Expands graphs; a graph that several operations hold is expanded once.
+    """Expands graphs; a graph that several operations share is expanded once.
 
-    A composite whose expansion the trace refuses stays, which the interpreter runs and no lowering
-    takes.
+    A composite whose expansion the trace refuses remains; the interpreter can run it, but no
+    lowering takes it.
     """
 
     def __init__(self, context: PassContext, trace: Trace) -> None:
         self.context, self.trace = context, trace
         self.done: dict[Graph, Graph] = {}
-        self.parts: dict[Node, tuple[Node, ...]] = {}  # what the results of an expanded node became
+        # the replacements for the results of an expanded node
+        self.parts: dict[Node, tuple[Node, ...]] = {}
 
     def graph(self, graph: Graph) -> Graph:
         """The graph with composites expanded, in its bodies too."""
@@ -44,7 +45,7 @@ class Expander:
         return self.done[graph]
 
     def visit(self, node: Node) -> Node:
-        """A node whose inputs are expanded. One with several results is replaced where they are
+        """A node with expanded inputs. One with several results is replaced where they are
         picked.
         """
         op = node.op
@@ -83,14 +84,14 @@ class Expander:
 
 
 def is_expanded(op: Op) -> bool:
-    """Composites whose elements kernels can compute (tanh) stay; the SDK expands what a target
-    cannot do.
+    """Whether a composite is expanded here. Elementwise ones (tanh) remain; the SDK expands those
+    that a target lacks.
     """
     return isinstance(op, Composite) and not isinstance(op, Elementwise)
 
 
 def check_expanded(graph: Graph, target: Target, is_kept: IsKept) -> None:
-    """Raises SourceError for a composite, in bodies too, that nothing takes whole."""
+    """Raises SourceError for a remaining composite, in bodies too, that nothing takes whole."""
     for node in graph.nodes():
         if is_expanded(node.op) and not is_kept(node, target):
             problem = f"nothing computes {node.op.mnemonic} whole, and no pass expands it"

@@ -1,9 +1,7 @@
-"""Computes at compile time what depends on constants only, and turns what depends on weights only
-into weights.
+"""Folds expressions of constants, and turns expressions of weights into derived weights.
 
-Constants are computed now, where the result is small or no larger than what it was made from. A
-weight expression becomes a derived weight, computed when it is first read: nothing of a weights
-file is touched here.
+Constants are folded where the result is small or no larger than its sources. A weight expression
+becomes a derived weight, computed when it is first read: no weights file is read here.
 """
 
 from __future__ import annotations
@@ -30,10 +28,10 @@ OPAQUE = (
 
 @register("fold")
 class FoldPass(Pass):
-    """Computes constants now, and makes weights of what depends on weights.
+    """Folds constants, and derives weights.
 
-    A constant of up to `small` bytes may be made from nothing; intermediate values of more than
-    `work` bytes are not computed at compile time.
+    A constant of up to `small` bytes may be made from smaller ones; intermediate values of more
+    than `work` bytes are not computed at compile time.
     """
 
     small: int = at_least(0, 4096)
@@ -55,9 +53,7 @@ class Folder:
         self.values: dict[Node, tuple[Array, ...]] = {}
 
     def run(self, graph: Graph) -> Graph:
-        """The graph with what depends on constants only computed, and what depends on weights
-        derived.
-        """
+        """The graph with constants folded and weights derived."""
         nodes = list(graph.nodes())
         for node in nodes:
             self.classify(node)
@@ -73,7 +69,7 @@ class Folder:
         )
 
     def classify(self, node: Node) -> None:
-        """Notes what a node depends on, where that is constants and weights only."""
+        """Records what a node depends on, where that is constants and weights only."""
         op = node.op
         if isinstance(op, Iota):
             if node.type.nbytes <= self.limits.work:
@@ -103,9 +99,10 @@ class Folder:
                 self.weighted.add(node)
 
     def whole(self, node: Node) -> bool:
-        """Whether a foldable node is worth a value of its own: broadcasts, reshapes and counters
-        are free, and so are halves of weights that are widened, which kernels do as they read and
-        libraries want as they are."""
+        """Whether a foldable node is worth a stored value: broadcasts, reshapes and counters are
+        free, and so are weights widened from half precision, which kernels convert as they read
+        them and libraries take unconverted.
+        """
         if not node.inputs or isinstance(node.op, Broadcast | Reshape):
             return False
         narrow = node.inputs[0].type.dtype

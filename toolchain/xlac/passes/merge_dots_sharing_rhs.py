@@ -1,10 +1,9 @@
-"""Products of several values with one matrix become one product of all of them: the matrix is read
-once.
+"""Merges products of several values with one matrix into one product, which reads the matrix once.
 
-The steps of an unrolled recurrence multiply their inputs, or what the layer below gives, by the
-same weights. None of these products needs another, so they can be made at once. It is worth it
-where each is of a few rows only, and the matrix is too large to stay in the first cache from one
-product to the next.
+The steps of an unrolled recurrence multiply their inputs, or the outputs of the layer below, by the
+same weights. None of these products depends on another, so they can be computed together. This pays
+where each has a few rows only, and the matrix is too large to stay in the first-level cache between
+products.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from xlac.passes.rewrite.trace import Trace
 
 @register("merge-dots-sharing-rhs")
 class MergeDotsSharingRhsPass(Pass):
-    """Makes one product of several values with one matrix.
+    """Merges products of several values with one matrix.
 
-    For a product of more than `rows` rows, reading the matrix again does not matter; `rounds`
-    products at most are made of others in one graph.
+    Products of more than `rows` rows are not merged, since reading the matrix again does not matter
+    there; at most `rounds` merges are made per graph.
     """
 
     rows: int = at_least(0, 8)
@@ -38,8 +37,8 @@ class MergeDotsSharingRhsPass(Pass):
 
 
 def joined(graph: Graph, limits: MergeDotsSharingRhsPass, trace: Trace, near: int) -> Graph:
-    """A graph, whose bodies are done, with products by matrices of more than `near` bytes made
-    together.
+    """A graph, whose bodies are done, with products by matrices of more than `near` bytes
+    merged.
     """
     for _ in range(limits.rounds):
         alike = (
@@ -55,7 +54,7 @@ def joined(graph: Graph, limits: MergeDotsSharingRhsPass, trace: Trace, near: in
 
 
 def by_matrix(graph: Graph, most: int, near: int) -> list[list[Node]]:
-    """Products of few rows that read the same large matrix and differ in nothing but the values."""
+    """Products of few rows that read the same large matrix and differ only in the other operand."""
     products_by_matrix: dict[object, list[Node]] = {}
     for node in graph.nodes():
         if not isinstance(node.op, Dot) or node.op.batch_lhs:
@@ -68,9 +67,7 @@ def by_matrix(graph: Graph, most: int, near: int) -> list[list[Node]]:
 
 
 def levels(graph: Graph, products: Sequence[Node]) -> list[list[Node]]:
-    """The products by how many of them each needs, one after the other: those of a level need none
-    of each other.
-    """
+    """The products in levels, such that those of one level do not depend on each other."""
     wanted, depth = set(products), dict[Node, int]()
     products_by_depth: dict[int, list[Node]] = {}
     for node in graph.nodes():
@@ -81,7 +78,7 @@ def levels(graph: Graph, products: Sequence[Node]) -> list[list[Node]]:
 
 
 def together(graph: Graph, products: Sequence[Node]) -> Graph:
-    """The graph with one product in place of some that need none of each other."""
+    """The graph with one product in place of several independent ones."""
     first = products[0]
     op, (left, right) = first.op, first.inputs
     assert isinstance(op, Dot)

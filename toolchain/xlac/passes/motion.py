@@ -1,4 +1,4 @@
-"""Moves views through computation, where they cancel, merge, or leave less to compute."""
+"""Moves views through computation, where they cancel, merge, or reduce the elements to compute."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ RULES: tuple[Rule, ...] = (*CONSTANTS, *VIEWS, *PARTS, *REDUCTIONS, *MOTION)
 
 @register("motion")
 class MotionPass(Pass):
-    """Moves views through computation, where they cancel, merge, or leave less to compute.
+    """Moves views through computation, where they cancel, merge, or reduce the elements to compute.
 
-    What has come to lie next to each other is simplified, and views move on through what that
-    makes, until both have nothing left to do.
-
-    `limit` is how many rewrites one node of the graph may set off in a walk.
+    Alternates with simplification of views that became adjacent until neither changes anything.
+    `limit` bounds the rewrites that one node of the graph may set off in a walk.
     """
 
     limit: int = at_least(0, MOST)

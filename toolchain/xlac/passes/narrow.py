@@ -1,5 +1,5 @@
-"""Open sizes narrowed to those for which every value of a graph has a size: a window of 5 elements
-needs 5 of them.
+"""Narrows open sizes to those for which every value of a graph has a size: a window of 5 elements
+needs at least 5.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 
 def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str, Symbol]]:
-    """The graph and its sizes, with bounds that leave out what no program can be called with.
+    """The graph and its sizes, with bounds that exclude values with which the program cannot run.
 
-    Sizes of values that follow from one symbol are looked at; it stays what it is optimised for.
-    Raises SourceError where that itself is too little.
+    Sizes that depend on a single symbol are considered; its `opt` is unchanged. Raises SourceError
+    where `opt` itself is excluded.
     """
     sizes = dict(dims)
     for size, least, node in demands(graph):
@@ -52,7 +52,7 @@ def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str,
 
 
 def misfit(node: Node, sizes: str, problem: str) -> Diagnostic:
-    """What is wrong with a node at certain sizes."""
+    """What is wrong with a node for given sizes."""
     name = f"'{node.name}' " if node.name else ""
     return Diagnostic(
         "XL2009",
@@ -76,8 +76,8 @@ def demands(graph: Graph) -> Iterable[tuple[Sym, int, Node]]:
 
 
 def _edge(fits: Callable[[int], bool], good: int, end: int) -> int:
-    """The value nearest to an end of a range that fits, from one that does: it is taken that one
-    side fits and the other not.
+    """The value nearest to the end of a range that fits, given one that does; assumes that the
+    fitting values are contiguous.
     """
     if fits(end):
         return end
@@ -88,7 +88,7 @@ def _edge(fits: Callable[[int], bool], good: int, end: int) -> int:
 
 
 def fixed(model: Model, sizes: Mapping[str, int]) -> Model:
-    """The model with these of its open sizes fixed."""
+    """The model with some of its open sizes fixed."""
     left = {name: symbol for name, symbol in model.dims.items() if name not in sizes}
     if not sizes:
         return model

@@ -1,8 +1,8 @@
-"""Sorts of which only the first or the last elements are read: no more than those are put in order.
+"""Sorts whose first or last elements alone are read: only those are put in order.
 
-`sort(x)[:, :k]`, or an argsort's first places, become a sort that keeps k. The last k of a stable
-ascending order are the first k in descending order of what is sorted backwards, read backwards:
-then equals come in the right order too.
+`sort(x)[:, :k]`, or the first entries of an argsort, become a sort that keeps k. The last k of a
+stable ascending sort are the first k of a descending sort of the reversed line, reversed: this
+keeps the order of equal elements.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from xlac.passes.rewrite.trace import Trace
 
 @register("partial-sort")
 class PartialSortPass(Pass):
-    """Sorts keep only what is read of them. `last` is how many times as long a line must be as
-    those of its last elements that are read.
+    """Sorts keep only the elements that are read. `last` is the least ratio of the line's length to
+    the number of last elements read for which those are sorted in reverse.
     """
 
     last: int = at_least(0, 2)
@@ -35,7 +35,7 @@ class PartialSortPass(Pass):
 
 
 class _Cutter:
-    """One walk over a graph. Sorts stay where they are: nothing reads them afterwards."""
+    """Rewrites one graph. The original sorts become dead."""
 
     def __init__(self, graph: Graph, last: int, trace: Trace) -> None:
         self.graph, self.last, self.trace = graph, last, trace
@@ -50,7 +50,7 @@ class _Cutter:
         return rebuild(self.graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
-        """A slice of a sort as one of the partial sort."""
+        """Replaces a slice of a sort by one of a partial sort."""
         if old in self.read:
             partial = self._partial(node, *self.read[old])
             if partial is not None and self.trace.permits("partial sort", node):
@@ -79,7 +79,7 @@ class _Cutter:
 
 @dataclass(frozen=True, slots=True)
 class _PartialSort:
-    """The results of a partial sort, of `kept` elements along an axis; in the opposite order for
+    """The results of a partial sort that keeps `kept` elements along an axis; sorted in reverse for
     lines of `mirrored` elements.
     """
 
@@ -89,7 +89,7 @@ class _PartialSort:
     mirrored: int | None
 
     def cut(self, op: Slice, number: int) -> Node:
-        """A slice of a result as it was, of what it is now."""
+        """The slice of a partial sort's result that equals a slice of the full one."""
         a, x = self.axis, self.results[number]
         start, stop, step = op.starts[a], op.stops[a], op.steps[a]
         if self.mirrored is not None:
@@ -104,9 +104,7 @@ class _PartialSort:
 
 
 def _read(graph: Graph, sorts: Sequence[Node]) -> dict[Node, tuple[int, int]]:
-    """From where to where slices read each of some sorts; without those that anything else reads,
-    or nothing.
-    """
+    """The range of elements that slices read of each sort; sorts with other readers are absent."""
     wanted, spans = set(sorts), dict[Node, tuple[int, int]]()
     whole = {_result(node)[0] for node in graph.outputs.values()}
     for node in graph.nodes():
@@ -123,12 +121,12 @@ def _read(graph: Graph, sorts: Sequence[Node]) -> dict[Node, tuple[int, int]]:
 
 
 def _result(node: Node) -> tuple[Node, int]:
-    """The node that has a value as its result, and which it is."""
+    """The sort that has a value as its result, and the result's number."""
     return (node.inputs[0], node.op.index) if isinstance(node.op, Pick) else (node, 0)
 
 
 def _span(op: Op, sort: Node) -> tuple[int, int] | None:
-    """The part of sorted lines that a slice reads, if it is one, and known."""
+    """The range of a sorted line that a slice reads, where it is one and known."""
     assert isinstance(sort.op, Sort)
     if not isinstance(op, Slice):
         return None

@@ -47,7 +47,7 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Passes in order. Prints as text (`simplify,expand,motion{limit=3}`) and is parsed from it."""
+    """Passes in order. Printed as text (`simplify,expand,motion{limit=3}`) and parsed from it."""
 
     stages: tuple[Stage, ...]
 
@@ -63,24 +63,24 @@ class Pipeline:
 
     @staticmethod
     def parse(text: str) -> Pipeline:
-        """The pipeline of a text. Raises SourceError, with the place, for what is none."""
+        """Parses a pipeline. Raises SourceError, with the place, for invalid text."""
         return Pipeline.of(parsed(text))
 
     @staticmethod
     def asked(text: str) -> Pipeline:
-        """The pipeline of a text, or the default one where the text is empty. Raises as `parse`."""
+        """Parses a pipeline; the default one for empty text. Raises as `parse`."""
         return Pipeline.parse(text) if text else DEFAULT
 
     def has(self, kind: type[Pass]) -> bool:
-        """Whether one of its stages is such a pass."""
+        """Whether one of its stages is a pass of this class."""
         return any(isinstance(stage.run, kind) for stage in self.stages)
 
     def __str__(self) -> str:
         return ",".join(str(stage.run) for stage in self.stages)
 
     def between(self, start: str | None, until: str | None) -> Pipeline:
-        """The stages from `start` to `until`, both included. Raises SourceError for a name that is
-        no stage's.
+        """The stages from `start` to `until`, both included. Raises SourceError for an unknown
+        name.
         """
         names = [stage.name for stage in self.stages]
         for name in (start, until):
@@ -94,30 +94,30 @@ class Pipeline:
 
 DEFAULT = Pipeline.of(
     (
-        SimplifyPass(),  # what the user wrote, while composites still have their names
+        SimplifyPass(),  # the user's operations, while composites are not expanded yet
         ExpandPass(),  # composites that the target does not claim become primitives
         InlinePass(),  # calls, branches that are known to be taken, loops of one step
         SimplifyPass(),
         CsePass(),
         FoldPass(),  # constants are computed, weight expressions become derived weights
-        # attention written by hand gets its name where the target takes it whole
+        # replaces attention written as simpler operations where the target takes it whole
         RecognizeAttentionPass(),
         RecognizeScansPass(),  # loops that count to a constant
-        HoistLoopInvariantsPass(),  # and whole products leave loops
+        HoistLoopInvariantsPass(),  # and merges products of all iterations
         DcePass(),  # results, carried values and operands of loops and branches
-        SplitMatmulOverConcatPass(),  # products of few rows read the parts where they lie
+        SplitMatmulOverConcatPass(),  # products of few rows read the parts of concatenations
         MotionPass(),  # views sink through computation and cancel
         PartialSortPass(),  # sorts of which only the first or last elements are read
         ChannelsLastPass(),  # of convolutions; transposes between them cancel
         CanonicalizeDotsPass(),  # batch norm goes into weights
         MergeDotsSharingRhsPass(),  # products of several values with one matrix are one product
-        FoldPass(),  # what the last three left to do to weights
+        FoldPass(),  # folds what the last three passes did to weights
         SimplifyPass(),
         CsePass(),
-        TabulateBytesPass(),  # long functions of bytes become tables
+        TabulateBytesPass(),  # byte functions become tables
     )
 )
-"""What compiling does unless it is told otherwise."""
+"""The default pipeline."""
 
 RULES: tuple[Rule, ...] = tuple(
     dict.fromkeys(
@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = tuple(
 
 
 class Observer(Protocol):
-    """Told of every pass: the dump, the timer and the bisector are observers."""
+    """Is called after every pass: the dump, the timer and the bisector are observers."""
 
     def __call__(self, name: str, before: Graph, after: Graph, seconds: float) -> None: ...
 
@@ -167,7 +167,7 @@ def optimize(
 
 
 def check(graph: Graph, name: str) -> None:
-    """Verifies what a pass made. Raises GraphError, which names the pass."""
+    """Verifies the output of a pass. Raises GraphError, which names the pass."""
     try:
         verify(graph)
     except GraphError as error:

@@ -22,25 +22,25 @@ VALUE = re.compile(r"[^\s,{}=]+")
 
 @dataclass(frozen=True, slots=True)
 class TextSpan(Span):
-    """A stretch of a text that is in no file; `file` says what text it is."""
+    """A range of a text that is not in a file; `file` names the text in messages."""
 
     text: str = ""
 
     def excerpt(self) -> str:
-        """The text with a caret under the stretch."""
+        """The text with a caret under the range."""
         shown = "".join(c if c.isprintable() else " " for c in self.text)
         return f"{1:>5} | {shown}\n{'|':>7} {' ' * (self.column - 1)}{'^' * self.width}"
 
 
 def parsed(text: str) -> list[Pass]:
-    """The passes that a text names, in order. Raises SourceError, with the place, for a pass or an
-    option that there is not, and for a value that an option cannot have.
+    """Parses a pipeline: the passes in order. Raises SourceError, with the place, for an unknown
+    pass or option, and for an invalid value of an option.
     """
     return _Reader(text).pipeline()
 
 
 class _Reader:
-    """Reads a text from left to right."""
+    """Parses a text from left to right."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -89,7 +89,7 @@ class _Reader:
     # ---- characters --------------------------------------------------------------------------
 
     def next(self) -> str:
-        """The next character that is no white space; nothing at the end."""
+        """The next character that is not white space; empty at the end."""
         while self.at < len(self.text) and self.text[self.at].isspace():
             self.at += 1
         return self.text[self.at : self.at + 1]
@@ -100,7 +100,7 @@ class _Reader:
         self.at += 1
 
     def word(self, pattern: re.Pattern[str], what: str) -> tuple[tuple[int, int], str]:
-        """A word, and where it is."""
+        """A word, and its place."""
         self.next()
         match = pattern.match(self.text, self.at)
         if match is None:
@@ -115,7 +115,7 @@ class _Reader:
 
 
 def value_of(option: Field[Any], text: str) -> Option | None:
-    """The value that a text is for an option; None where the option cannot have it."""
+    """The value of an option, parsed; None where it is invalid."""
     default = option.default
     if isinstance(default, bool):
         return {"true": True, "false": False}.get(text)
@@ -129,7 +129,7 @@ def value_of(option: Field[Any], text: str) -> Option | None:
 
 
 def wanted(option: Field[Any]) -> str:
-    """What an option can be, for a message."""
+    """The valid values of an option, for a message."""
     match option.default:
         case bool():
             return "true or false"

@@ -4,9 +4,9 @@ output channel.
     dot(x, w)  >>  dot(x, q) * scale        q = round(w / scale) in i8, scale = max |w| / 127 along
     the sum
 
-Sums are in f32 as before; kernels convert q as they read it. It runs on the graph that is
+Sums are in f32 as before; kernels convert q as they read it. This runs on the graph that is
 scheduled, after every pass, so that nothing turns q back into floats. Scales are bf16, rounded up
-so that q needs no more than 127.
+so that |q| is at most 127.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ROOM = 1 + 2.0**-8  # bf16 rounds by half of this at most
 
 @dataclass(slots=True)
 class Quantised:
-    """What was done: for the name of each weight, those of the integers and of the scales, and the
-    axes summed.
+    """The quantised weights: for the name of each, the names of its integers and scales, and the
+    axes summed over.
     """
 
     weights: Weights
@@ -41,7 +41,7 @@ class Quantised:
     _made: dict[tuple[str, tuple[int, ...]], tuple[Node, Node]] = field(default_factory=dict)
 
     def restored(self) -> Mapping[str, Array]:
-        """All weights, the quantised ones as their integers say."""
+        """All weights, with the quantised ones replaced by their dequantised values."""
         arrays = dict(self.weights.items())
         for name, (integers, scales, axes) in self.names.items():
             scale = np.expand_dims(self.weights[scales].astype(np.float64), axes)
@@ -49,13 +49,15 @@ class Quantised:
         return arrays
 
     def pair(self, weight: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
-        """The integers of a weight and the scales of what is left when `axes` are summed."""
+        """The integers of a weight, and the scales for the axes that remain when `axes` are
+        summed.
+        """
         assert isinstance(weight.op, Param)
         key = weight.op.name, axes
         if key not in self._made:
             kept = tuple(a for a in range(weight.type.rank) if a not in axes)
             most = build.reduce(build.apply1("abs", weight), "max", axes)
-            # a channel of zeros: any scale
+            # a channel of zeros may have any scale
             least = build.select(build.compare(most, "eq", 0.0), 127.0, most)
             scale = self.weights.derive(build.cast(build.mul(least, ROOM / 127), DType.BF16))
             wide = build.spread(build.cast(scale, DType.F32), weight.shape, kept)
@@ -69,8 +71,8 @@ class Quantised:
 
 
 def quantised(graph: Graph, weights: Weights) -> tuple[Graph, Quantised]:
-    """The graph with the weights of its dots and convolutions in 8 bits, in bodies too, and what
-    was done.
+    """The graph with the weights of its dots and convolutions in 8 bits, in bodies too, and a
+    description of them.
     """
     done = Quantised(weights)
 
@@ -92,7 +94,9 @@ def _is_weight(node: Node) -> bool:
 
 
 def _replaced(node: Node, side: int, done: Quantised) -> Node:
-    """A contraction whose operand on one side is a weight, over its integers and then scaled."""
+    """A contraction with a weight as the operand `side`, rewritten as one over integers, then
+    scaled.
+    """
     weight = node.inputs[side]
     match node.op:
         case Dot() as op:
@@ -122,8 +126,8 @@ def _replaced(node: Node, side: int, done: Quantised) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How far results are from those of the unquantised weights, over random inputs: the largest of
-    all elements.
+    """The difference between results with quantised and original weights, over random inputs: the
+    largest over all elements.
 
     `relative` is the largest error over the largest absolute value of the same output.
     """
@@ -138,7 +142,9 @@ def loss(
     done: Quantised,
     inputs: Sequence[Mapping[str, Array]],
 ) -> Loss:
-    """Both sets of weights in float64, so that the numbers are the same on every machine."""
+    """Compares both sets of weights in float64, so that the numbers are the same on every
+    machine.
+    """
     restored = done.restored()
     absolute = relative = 0.0
     for given in inputs:

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen dataclass whose fields are its options, known by a name."""
+"""The registry of passes. A pass is a frozen dataclass whose fields are its options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Option = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A transformation of graphs that keeps what they compute."""
+    """A transformation of graphs that preserves their results."""
 
     name: ClassVar[str]
 
@@ -24,8 +24,7 @@ class Pass:
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         """The graph transformed; the same object where nothing changed.
 
-        Every rewrite asks `trace.permits` first, and what may be known beside the graph is in
-        `context`.
+        Every rewrite asks `trace.permits` first; facts beside the graph are in `context`.
         """
 
     @property
@@ -35,7 +34,7 @@ class Pass:
         return {text_name(f): value for f, value in values if value != f.default}
 
     def __str__(self) -> str:
-        """As a pipeline has it: `motion`, `motion{limit=3}`."""
+        """As in a pipeline's text: `motion`, `motion{limit=3}`."""
         given = " ".join(f"{key}={option_text(value)}" for key, value in self.options.items())
         return f"{self.name}{{{given}}}" if given else self.name
 
@@ -48,7 +47,7 @@ P = TypeVar("P", bound=Pass)
 
 @dataclass_transform(frozen_default=True)
 def register(name: str) -> Callable[[type[P]], type[P]]:
-    """Makes the class a frozen dataclass, and the pass of that name."""
+    """Makes the class a frozen dataclass, and registers it as the pass of that name."""
 
     def made(cls: type[P]) -> type[P]:
         frozen = dataclass(frozen=True)(cls)
@@ -62,20 +61,20 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
 
 
 def at_least(least: int, default: int) -> Any:
-    """An option that is a whole number with a lower bound."""
+    """An option that is a whole number of at least `least`."""
     return field(default=default, metadata={"least": least})
 
 
 def option_fields(cls: type[Pass]) -> dict[str, Field[Any]]:
-    """The options of a pass by the names that they have in text."""
+    """The options of a pass by their names in text."""
     return {text_name(f): f for f in fields(cls)}
 
 
 def text_name(option: Field[Any]) -> str:
-    """An option as text has it, with hyphens."""
+    """The name of an option in text, with hyphens."""
     return option.name.replace("_", "-")
 
 
 def option_text(value: Option) -> str:
-    """The value of an option as text has it."""
+    """The value of an option in text."""
     return str(value).lower() if isinstance(value, bool) else str(value)

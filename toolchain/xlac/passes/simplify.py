@@ -1,4 +1,4 @@
-"""Applies the algebra, the logic and the rules of views until none applies."""
+"""Applies the rules of algebra, logic and views until none applies."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ RULES: tuple[Rule, ...] = (
 
 @register("simplify")
 class SimplifyPass(Pass):
-    """Applies the algebra, the logic and the rules of views until none applies.
+    """Applies the rules of algebra, logic and views until none applies.
 
-    `limit` is how many rewrites one node of the graph may set off.
+    `limit` bounds the rewrites that one node of the graph may set off.
     """
 
     limit: int = at_least(0, MOST)

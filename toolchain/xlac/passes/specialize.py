@@ -1,4 +1,4 @@
-"""Gives symbolic sizes their values: in types, attributes and bodies."""
+"""Substitutes values for symbolic sizes: in types, attributes and bodies."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def substituted(graph: Graph, values: Mapping[str, Dim]) -> Graph:
 
 
 def partly_open(model: Model, sizes: Mapping[str, int | Symbol]) -> Model:
-    """The model with its open sizes fixed, as given or else at their `opt`, but for those that are
-    given as symbols: these stay open, within the symbols' bounds.
+    """The model with its open sizes fixed, to the given values or else their `opt`; those given as
+    symbols stay open, within the symbols' bounds.
     """
     values = {name: sizes.get(name, known.opt) for name, known in model.dims.items()}
     kept = {name: size for name, size in values.items() if isinstance(size, Symbol)}
@@ -64,7 +64,7 @@ def _node(node: Node, new: Mapping[Node, Node], values: Mapping[str, Dim]) -> No
 
 
 def _limits(size: Dim) -> set[tuple[str, int, int]]:
-    """The bounds of the symbols of a size, which make no difference when sizes are compared."""
+    """The size with its symbols' bounds removed, for comparison."""
     return {(s.name, s.min, s.max) for s in symbols(size)}
 
 
@@ -88,7 +88,9 @@ def _value(value: Any, values: Mapping[str, Dim]) -> Any:
 
 @contextmanager
 def known_sizes() -> Iterator[None]:
-    """Says of what cannot be made for open sizes (random bits are an example) which size it was."""
+    """Inside the block, errors about operations that need fixed sizes (random bits, for example)
+    name the open size.
+    """
     try:
         yield
     except OpenSize as error:

@@ -1,9 +1,10 @@
-"""Products of few rows read the parts of a concatenation where they lie.
+"""Products of few rows with a concatenation: each part is multiplied where it lies, without writing
+the concatenation.
 
-A decoder puts the keys and values of a new token behind those that it has, and multiplies one row
-of queries with all of them: writing the concatenation would take longer than the product. So each
-part has a product of its own. Their results are put together where the parts were columns, and
-added up where they were summed over.
+A decoder appends the keys and values of a new token to its cache, and multiplies one row of queries
+by all of them: writing the concatenation would take longer than the product. So each part gets a
+product of its own. Their results are concatenated where the parts were columns, and added where the
+parts were summed over.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from xlac.passes.rewrite.trace import Trace
 
 @register("split-matmul-over-concat")
 class SplitMatmulOverConcatPass(Pass):
-    """Multiplies by the parts of a concatenation one by one.
+    """Multiplies by the parts of a concatenation separately.
 
     A product of more than `rows` rows takes longer than writing its operand; concatenations of more
-    than `parts` parts are left alone.
+    than `parts` parts are unchanged.
     """
 
     rows: int = at_least(0, 8)
@@ -41,7 +42,7 @@ class SplitMatmulOverConcatPass(Pass):
 
 def divided(graph: Graph, limits: SplitMatmulOverConcatPass, trace: Trace, near: int) -> Graph:
     """A graph, whose bodies are done, with products of concatenations of more than `near` bytes
-    made part by part.
+    split.
     """
     if not any(isinstance(node.op, Concat) for node in graph.nodes()):
         return graph
@@ -67,16 +68,14 @@ def divided(graph: Graph, limits: SplitMatmulOverConcatPass, trace: Trace, near:
 
 
 def few(node: Node, most: int) -> bool:
-    """Whether a product has few rows for each position of its batch."""
+    """Whether a product has few rows per batch element."""
     assert isinstance(node.op, Dot)
     rows = node.op.rows(*(i.type for i in node.inputs))
     return isinstance(rows, int) and rows <= most
 
 
 def chain(node: Node) -> list[Node]:
-    """The concatenation that a node is a view of, and the views between them; nothing where it is
-    none.
-    """
+    """The concatenation beneath a chain of views, and the views; None where there is none."""
     views = [node]
     while isinstance(views[-1].op, Reshape | Transpose):
         views += views[-1].inputs
@@ -84,8 +83,8 @@ def chain(node: Node) -> list[Node]:
 
 
 def by_parts(node: Node, most: int) -> Node | None:
-    """A product whose right operand is a view of a concatenation, as what the parts' products
-    make.
+    """A product whose right operand is a view of a concatenation, computed from products of the
+    parts.
     """
     op, (left, right) = node.op, node.inputs
     assert isinstance(op, Dot)
@@ -123,7 +122,7 @@ def by_parts(node: Node, most: int) -> Node | None:
 
 
 def same_axis(old: Shape, axis: int, new: Shape) -> int | None:
-    """Where an axis is after a reshape that only adds or takes away units."""
+    """The position of an axis after a reshape that only adds or removes units."""
     before, after = ([a for a, n in enumerate(shape) if n != 1] for shape in (old, new))
     same = [old[a] for a in before] == [new[a] for a in after]
     return after[before.index(axis)] if same and axis in before else None

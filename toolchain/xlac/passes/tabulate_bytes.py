@@ -1,9 +1,10 @@
-"""Functions of one byte are looked up: what a chain of operations makes of each of 256 bytes is
-computed when the model is compiled.
+"""Replaces functions of one byte by table lookups: a chain of operations is evaluated for all 256
+bytes at compile time.
 
     u8(round(sigmoid((f32(x) - 7) * 0.1) / 0.004))  >>  table[x]
 
-It runs last, so that no other rule meets the lookups. Chains that cost less than a lookup stay.
+It runs last, so that no other rule sees the lookups. Chains that cost less than a lookup are
+unchanged.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL
 
 LONGEST = 256  # nodes of a chain
-CHEAP = 24  # vector operations for an element, below which a lookup takes longer
-CHEAP_PERMUTED = 6  # the same where registers hold the table
-DIVISION, FUNCTION, LOOKUP = 4, 16, 8  # vector operations that these take for
+CHEAP = 24  # vector operations per element, below which a lookup takes longer
+CHEAP_PERMUTED = 6  # the same where the table fits in registers
+DIVISION, FUNCTION, LOOKUP = 4, 16, 8  # the cost of each, in vector operations
 
 
 def looked_up(node: Node) -> tuple[Array, Node] | None:
-    """A table of 256 and the byte that is looked up in it."""
+    """The table of 256 entries and the byte that a node looks up; None for any other node."""
     if not is_lookup(node) or not isinstance(node.inputs[0].op, Const):
         return None
     table, byte = node.inputs[0].op.value, node.inputs[1]
@@ -48,7 +49,7 @@ def looked_up(node: Node) -> tuple[Array, Node] | None:
 
 
 def chain(node: Node) -> tuple[list[Node], Node] | None:
-    """The operations that make a node of one tensor of bytes, each after its operands, and that."""
+    """The operations that compute a node from one tensor of bytes, in order, and that tensor."""
     order: dict[Node, None] = {}
     sources: dict[Node, None] = {}
     stack = [(node, False)]
@@ -76,7 +77,7 @@ def chain(node: Node) -> tuple[list[Node], Node] | None:
 
 
 def weight(node: Node) -> int:
-    """The vector operations that an operation takes for, approximately."""
+    """The approximate cost of an operation, in vector operations."""
     if isinstance(node.op, Gather):
         return LOOKUP
     if isinstance(node.op, Scalar) and getattr(node.op, "primitive", None) in TRANSCENDENTAL:
@@ -85,7 +86,7 @@ def weight(node: Node) -> int:
 
 
 def tabulated(order: list[Node], source: Node) -> Array:
-    """What the last operation gives for every byte."""
+    """The value of the last operation for every byte."""
     every = np.arange(256, dtype=np.uint8).view(source.type.dtype.numpy)
     values: dict[Node, Array] = {source: every}
 
@@ -111,7 +112,7 @@ def _number(x: Node, value: float) -> Node:
 
 
 def _quantized(p: Parameter, dtype: DType, to: DType) -> Node:
-    """A long function of bytes that are read twice."""
+    """An example: a long function of bytes that are read twice."""
     x = Node.of(Cast(DType.F32), p(5, 80, dtype=dtype))
     y = Node.of(Erf(), Node.of(Mul(), Node.of(Add(), x, _number(x, -7.0)), _number(x, 0.05)))
     y = Node.of(Div(), Node.of(Mul(), x, y), _number(x, 0.25))
@@ -127,14 +128,15 @@ def _quantized(p: Parameter, dtype: DType, to: DType) -> Node:
     ],
 )
 def function_of_a_byte(node: Node, site: Site) -> Node | None:
-    """A byte that is a function of another one is looked up."""
+    """Replaces a byte that is a function of another byte by a lookup."""
     if node.type.dtype not in BYTES or site.context.target.device != "cpu":
         return None
     match = chain(node)
     if match is None:
         return None
     order, source = match
-    longer = any(looked_up(one) for one in order)  # one lookup instead of another and more
+    # a lookup followed by more operations becomes one lookup
+    longer = any(looked_up(one) for one in order)
     least = CHEAP_PERMUTED if site.context.target.byte_tables else CHEAP
     if not longer and sum(map(weight, order)) < least:
         return None
@@ -149,9 +151,9 @@ RULES: tuple[Rule, ...] = (function_of_a_byte,)
 
 @register("tabulate-bytes")
 class TabulateBytesPass(Pass):
-    """Looks up what long functions make of one byte.
+    """Replaces long functions of one byte by lookups.
 
-    `limit` is how many rewrites one node of the graph may set off.
+    `limit` bounds the rewrites that one node of the graph may set off.
     """
 
     limit: int = at_least(0, MOST)

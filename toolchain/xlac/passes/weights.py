@@ -1,6 +1,4 @@
-"""Weights of a model together with those that passes derive from them (transposed, scaled,
-packed).
-"""
+"""Weights of a model, and those that passes derive from them (transposed, scaled, packed)."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ class Weights(Mapping[str, Array]):
     """Arrays by the name of their `param` node. A derived weight is computed when it is read.
 
     Nothing is read or computed before: the arrays of the model may be memory-mapped files of
-    gigabytes. What was computed is kept here only while somebody else holds it: most is packed and
-    never read again.
+    gigabytes. Derived weights are held by weak references: most are packed once and never read
+    again.
     """
 
     def __init__(self, given: Mapping[str, Array] | None = None) -> None:
@@ -31,11 +29,13 @@ class Weights(Mapping[str, Array]):
 
     @staticmethod
     def over(given: Mapping[str, Array]) -> Weights:
-        """The mapping itself where it already is one: deriving adds to it."""
+        """A `Weights` over a mapping; the mapping itself where it is one, so that derived weights
+        are added to it.
+        """
         return given if isinstance(given, Weights) else Weights(given)
 
     def derive(self, expression: Node) -> Node:
-        """A weight with the value of an expression over weights and constants."""
+        """A weight whose value is an expression over weights and constants."""
         sources = [n.op.name for n in walk([expression]) if isinstance(n.op, Param)]
         stem = sources[0].partition("~")[0] if sources else "constant"
         count = 1
@@ -64,8 +64,8 @@ class Weights(Mapping[str, Array]):
         return len(self._given) + len(self._derived)
 
     def _compute(self, name: str) -> Array:
-        """In float64 and rounded once, so that folding loses no accuracy; halves round as the model
-        says.
+        """Computes a derived weight in float64, rounded once; half precision rounds as the model
+        does.
         """
         from xlac.ir.interpret import interpret
 
@@ -75,7 +75,7 @@ class Weights(Mapping[str, Array]):
         wide = not moved and not any(t.dtype.is_half for n in nodes for t in n.results)
         arrays = {n.op.name: self._given[n.op.name] for n in nodes if isinstance(n.op, Param)}
         result = interpret(Graph(name, (), {"": expression}), {}, arrays, float64=wide)[""]
-        if moved:  # nothing was computed: the elements where they are
+        if moved:  # only views: the elements are not copied
             result = result.view()
             result.flags.writeable = False
             return result
@@ -84,7 +84,7 @@ class Weights(Mapping[str, Array]):
         return frozen_array(result, expression.type.dtype.numpy)
 
     def _whole(self, expression: Node) -> Node:
-        """The expression with derived weights replaced by what they were derived from."""
+        """The expression with derived weights replaced by their definitions."""
         new: dict[Node, Node] = {}
         pending = [expression]
         while pending:

@@ -1,5 +1,5 @@
-"""Loops of a step that keep fewer carries for the way back, and make the steps between again: what
-is tried where recomputing whole kernels does not fit a step into a memory limit.
+"""Training steps whose loops keep fewer carries for the backward pass and recompute the others;
+tried where recomputing groups does not fit a step into a memory limit.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from xlac.ops import cost as work
 from xlac.recompute.measure import PRODUCT_BYTES
 from xlac_sdk.programs.program import Program
 
-# of the square root of a loop's length: fewer carries where a step's residuals are small beside
-# them, more where they are large; any of them costs the same time
+# as multiples of the square root of a loop's length: smaller where a step's residuals are small
+# beside the carries, larger where they are large; all cost the same time
 SCALES = (1.0, 0.5, 2.0, 0.25)
 
 Made = TypeVar("Made")
 
 
 def with_fewer_carries(model: Model, lowered: Callable[[Model], Made]) -> tuple[Made, float]:
-    """What `lowered` gives for a model, and 0; where its memory is beyond the limit, what it gives
-    for the first of the model's checkpointed graphs that fits, and the scale of that. Raises
-    LimitError, of the graph that takes least, where none does.
+    """`lowered(model)`, and 0; or, where that exceeds the memory limit, the result for the first of
+    the model's checkpointed graphs that fits, and its scale. Raises LimitError, for the graph that
+    needs least, where none fits.
     """
     try:
         return lowered(model), 0.0
@@ -42,17 +42,17 @@ def with_fewer_carries(model: Model, lowered: Callable[[Model], Made]) -> tuple[
 
 
 def explained(program: Program, model: Model, scale: float) -> Program:
-    """A program of checkpointed loops, with the fact of what is recomputed: `carries`, by loop of
-    how many steps one carry is kept, and the whole `factor` of time.
+    """The program of checkpointed loops with the fact `recomputed`: `carries` has, by loop, the
+    number of steps per kept carry, and `factor` is the total increase of time.
     """
     assert model.checkpointed is not None
-    found = program.facts.get("recomputed", {"factor": 1.0, "nodes": {}})
+    recomputed = program.facts.get("recomputed", {"factor": 1.0, "nodes": {}})
     more = _time(model.checkpointed(scale)) / _time(model.graph)
     carries = {
         node.name or node.op.mnemonic: kept_every(node, scale) for node in scans(model.graph)
     }
-    factor = round(found["factor"] * max(more, 1.0), 4)
-    again = {"factor": factor, "nodes": found["nodes"], "carries": carries}
+    factor = round(recomputed["factor"] * max(more, 1.0), 4)
+    again = {"factor": factor, "nodes": recomputed["nodes"], "carries": carries}
     return replace(program, facts={**program.facts, "recomputed": again})
 
 

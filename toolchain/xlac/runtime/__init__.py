@@ -1,3 +1,3 @@
-"""Compiled programs as their callers meet them: calls, results, sizes, and one program for each set
-of sizes.
+"""Compiled programs as Python objects: calls, results, sizes, and one program for each set of
+sizes.
 """

@@ -1,4 +1,4 @@
-"""A compiled model as Python calls it: arrays are checked, by name, then handed to the backend."""
+"""A compiled model as a Python callable: arrays are checked by name, then handed to the backend."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Compiled:
 
     Call it with arrays in the order of the model's inputs or by name; one output is returned as an
     array, several as a dict by name. Anything with DLPack or `__array__` is taken; a dtype or shape
-    that differs raises SourceError naming the input. Of an output whose sizes data decides, a call
-    gives what is real, while `run` fills all the room there is, and the outputs that hold the
-    sizes.
+    that differs raises SourceError naming the input. Where an output's sizes depend on data, a call
+    returns the valid part alone, while `run` fills buffers of the largest sizes, and the outputs
+    that hold the actual sizes.
     """
 
     def __init__(
         self, program: Program, target: Target, executable: Executable, artifact: Path | None = None
     ) -> None:
-        self.artifact = artifact  # in the cache, where the code came from or went to
-        self.whole = program  # with the record of a checked one, which callers do not see
+        self.artifact = artifact  # where the cache has the code; None without a cache
+        self.whole = program  # with the record of a checked program, which callers do not see
         if program.facts.get(FACT):
             executable, program = Watched(executable, program), public(program)
         self.program, self.target, self.executable = program, target, executable
@@ -46,7 +46,7 @@ class Compiled:
         self._fast = getattr(executable, "fast", None)
         self._into = getattr(executable, "into", None)
         remember = getattr(executable, "remember", None)
-        # what it finds out about this machine is there for the next process
+        # what it measures on this machine is kept for the next process
         if remember is not None:
             from xlac.cache.findings import CachedFindings
 
@@ -57,7 +57,7 @@ class Compiled:
         self._single = len(self._results) == 1
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
-        # it reads names itself, and leaves all that is unusual to what follows
+        # the fast path binds names itself, and returns nothing for unusual arguments
         if self._fast is not None:
             returned = self._fast(*arrays, **named)
             if returned is not NotImplemented and self._shaped is None:
@@ -76,12 +76,12 @@ class Compiled:
         sizes = of_call(self.program, inputs)
         results = self._allocate(sizes)
         self._run(inputs, results, sizes)
-        # not yet: it is made once enough calls were made
+        # not yet available: it is made after enough calls
         self._fast = getattr(self.executable, "fast", None)
         return self._given(results)
 
     def _given(self, arrays: dict[str, Array]) -> Any:
-        """What a call returns, of all outputs by name."""
+        """The return value of a call, from all outputs by name."""
         results = arrays if self._shaped is None else self._shaped(arrays)
         return next(iter(results.values())) if self._single else results
 
@@ -101,22 +101,22 @@ class Compiled:
         sizes = of_call(self.program, arrays)
         check_outputs(self.program.outputs, out, arrays, sizes)
         self._run(arrays, out, sizes)
-        # not yet: as `fast`
+        # not yet available, like `fast`
         self._into = getattr(self.executable, "into", None)
 
     def reset(self) -> None:
-        """Sets the model's state to zero, where it began; does nothing for a model without any."""
+        """Sets the model's state to zero; does nothing for a model without state."""
         if self.program.state_bytes:
             self.executable.reset()
             self._sizes.reset()
 
     @property
     def at(self) -> Callable[[Sequence[int]], None] | None:
-        """Runs on memory by address: of inputs, then outputs, in the program's order, then its
+        """Runs on addresses: those of inputs, then of outputs, in the program's order, then its
         sizes. Nothing is checked.
 
-        For callers that know their arrays to be right, call after call; None where the backend has
-        no such way.
+        For callers that have verified their arrays and call repeatedly; None where the backend has
+        no such call.
         """
         function: Callable[[Sequence[int]], None] | None = getattr(self.executable, "at", None)
         return function

@@ -1,10 +1,10 @@
-"""Which sizes a program is compiled open for: those that were met before with another value.
+"""Decides which sizes a program keeps open: those that were met before with another value.
 
 The first sizes that a model meets get a program of their own. When one of them comes again with
-another value, the next program is for every value up to twice as large, so a sequence that grows
-by one meets 2 + log2(growth) programs instead of one at every step. A size of 0 or 1 is never
-opened: axes of one element are what most kernels treat apart. Models for a GPU do not grow so: it
-takes memory for the largest sizes, whether they come or not.
+another value, the next program is for every value up to twice as large, so a sequence that grows by
+one meets 2 + log2(growth) programs instead of one at every step. A size of 0 or 1 is never opened,
+as most kernels treat axes of one element specially. On a GPU sizes are never opened: memory is
+allocated for the largest sizes, whether they occur or not.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from threading import Lock
 
 from xlac.ir.dims import Symbol
 
-LEAST = 2  # the least size that is opened
-MET = 64  # sets of sizes that are remembered, and as many open ones
+LEAST = 2  # the smallest size that is opened
+MET = 64  # sets of sizes that are remembered, and of open ones as many
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSizes:
-    """The sizes of a program: those that are fixed, and the ranges of the others, ends included."""
+    """The sizes of a program: fixed values, and ranges (inclusive) of the others."""
 
     fixed: tuple[tuple[str, int], ...]
     ranges: tuple[tuple[str, int, int], ...]
 
     @property
     def names(self) -> frozenset[str]:
-        """The sizes that are open."""
+        """The names of the open sizes."""
         return frozenset(name for name, _, _ in self.ranges)
 
     def beyond(self, sizes: Mapping[str, int]) -> set[str]:
-        """Those of some sizes that differ from what it has."""
+        """Those of some sizes that are outside of this program's."""
         differing = {name for name, value in self.fixed if sizes[name] != value}
         return differing | {
             name for name, low, high in self.ranges if not low <= sizes[name] <= high
@@ -41,7 +41,7 @@ class OpenSizes:
     def values(
         self, sizes: Mapping[str, int], known: Mapping[str, Symbol]
     ) -> dict[str, int | Symbol]:
-        """The sizes to compile for: symbols, optimised for some sizes, where they are open."""
+        """The sizes to compile for: open ones are symbols, optimised for `sizes`."""
         values: dict[str, int | Symbol] = dict(self.fixed)
         for name, low, high in self.ranges:
             by = known[name].multiple_of
@@ -50,7 +50,7 @@ class OpenSizes:
 
 
 class Growth:
-    """What one model has met. Thread-safe."""
+    """The sizes that one model has met. Thread-safe."""
 
     def __init__(self, symbols: Iterable[Symbol]) -> None:
         self.symbols = {symbol.name: symbol for symbol in symbols}
@@ -60,7 +60,9 @@ class Growth:
         self._lock = Lock()
 
     def choose(self, sizes: Mapping[str, int]) -> OpenSizes | None:
-        """The open sizes of the program for some sizes; None for a program of their own."""
+        """The open sizes of the program for some sizes; None for a program specialized to exactly
+        these.
+        """
         key = tuple(sorted(sizes.items()))
         with self._lock:
             if key in self._met:
@@ -79,13 +81,15 @@ class Growth:
             return choice
 
     def refuse(self, sizes: OpenSizes) -> None:
-        """These could not be open: what has them is specialised from now on."""
+        """Records that a program with these open sizes could not be compiled: such sizes are
+        specialized from now on.
+        """
         with self._lock:
             self._refused.add(sizes.names)
             self._open = [one for one in self._open if not sizes.names <= one.names]
 
     def _opened(self, sizes: Mapping[str, int]) -> OpenSizes | None:
-        """What was met before, the nearest first, with the sizes open that differ."""
+        """Sizes met before, most similar first, each with the differing sizes opened."""
         met = [OpenSizes(key, ()) for key in reversed(self._met)] + self._open[::-1]
         ways = [
             (len(beyond), one, beyond)

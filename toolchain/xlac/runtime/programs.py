@@ -1,4 +1,4 @@
-"""A bounded set of compiled programs: each made when it is first asked for, the least recently used
+"""A bounded set of compiled programs, each compiled on first use; the least recently used is
 dropped.
 """
 
@@ -17,26 +17,26 @@ Program = TypeVar("Program")
 
 
 class Programs(Generic[Program]):
-    """Thread-safe: one thread makes a program while those that want the same wait, and no other
-    does.
+    """Thread-safe: one thread compiles a program while threads that want the same one wait, and
+    others do not.
     """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, Program] = OrderedDict()
-        # which thread does, and what says that it is done
+        # the thread that compiles it, and the event that says it is done
         self._making: dict[Hashable, tuple[int, Event]] = {}
-        self._lock = Lock()  # held for what takes no time
+        self._lock = Lock()  # held for short operations only
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def kept(self) -> list[Program]:
-        """Those that are there now."""
+        """The programs that are in the set now."""
         with self._lock:
             return list(self._kept.values())
 
     def find(self, key: Hashable) -> Program | None:
-        """The program for a key, if it is there."""
+        """The program for a key, if it is in the set."""
         with self._lock:
             program = self._kept.get(key)
             if program is not None:
@@ -44,10 +44,10 @@ class Programs(Generic[Program]):
             return program
 
     def get(self, key: Hashable, make: Callable[[], Program]) -> Program:
-        """The program for a key, made if it is not there yet. What `make` raises is passed on;
-        others then try themselves.
+        """The program for a key, compiled by `make` if it is not in the set. Exceptions of `make`
+        are passed on; waiting threads then try themselves.
 
-        Raises SourceError when making it asks for it.
+        Raises SourceError when `make` asks for the program that it is making.
         """
         while True:
             with self._lock:

@@ -1,5 +1,5 @@
-"""What a caller gets of a program's outputs: without the room that was not used, and as the
-sequences that they form.
+"""The caller's view of a program's outputs: cut to their valid sizes, and assembled to
+sequences.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from xlac_sdk.dtypes import Array
 
 
 class Results(NamedTuple):
-    """How the outputs of a program become what the caller gets.
+    """Converts outputs of a program to what the caller gets.
 
-    `extents` has, for an output with sizes that data decides, axis -> the output that holds the
-    real size; those are not given to the caller by themselves. `forms` has name -> an output, a
-    list of forms, or None, for a model that gives sequences; empty where every output is an array.
+    For an output whose sizes depend on data, `extents` maps each such axis to the output that holds
+    the actual size; outputs of sizes are not given to the caller. `forms` maps a name to an output,
+    a list of forms, or None, for a model that returns sequences; empty where every output is an
+    array.
     """
 
     names: tuple[str, ...]
@@ -24,7 +25,7 @@ class Results(NamedTuple):
 
     @staticmethod
     def of(outputs: tuple[str, ...], facts: Mapping[str, Any]) -> Results | None:
-        """Of a program with these outputs and facts; None where every output is given as it is."""
+        """For a program with these outputs and facts; None where outputs are returned unchanged."""
         extents, forms = facts.get("extents") or {}, facts.get("forms") or {}
         if not extents and not forms:
             return None
@@ -37,7 +38,7 @@ class Results(NamedTuple):
         )
 
     def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
-        """The caller's view of all outputs by name."""
+        """What the caller gets, by name, from all outputs by name."""
         return {name: self._formed(self.forms.get(name, name), arrays) for name in self.names}
 
     def _formed(self, form: Any, arrays: Mapping[str, Array]) -> Any:

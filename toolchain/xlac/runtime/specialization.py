@@ -24,12 +24,13 @@ from xlac_sdk.host.call_binding import Parameters, as_input, by_name
 from xlac_sdk.programs.sizes import solve as solved
 from xlac_sdk.source import XlacError
 
-# of compiling (seconds, memory) and of calls (time-out, stop): they hold for a second attempt too
+# limits on compiling (seconds, memory) and on calls (time-out, stop), which would hit a second
+# attempt too
 USER_LIMITS = frozenset({"XL4031", "XL4032", "XL4041", "XL4042"})
 
 
 def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """The value of every symbol that the shapes of the named inputs determine.
+    """The value of every symbol, solved from the shapes of the named inputs.
 
     Raises SourceError when a rank, a fixed size or two uses of one symbol disagree, or a bound is
     violated.
@@ -40,13 +41,13 @@ def solve(inputs: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict
 
 class Specializing:
     """A model with open sizes: compiled for each set of sizes, and of values that decide sizes,
-    when it first meets it. Its programs share its state, except what has open sizes itself.
+    when first called with it. Its programs share its state, except state with open sizes.
 
-    Called like `Compiled`. At most `programs.PROGRAMS` are kept. Where it `grows`, a size that
-    comes with a second value stays open in the next program: `growing.py` says how far.
-    `compile_for` takes sizes by symbol (those that stay open are symbols), and by input the values
-    that decide sizes or, for sequences and optionals, the types of their parts; it raises Undecided
-    when it needs the values of more inputs.
+    Called like `Compiled`. At most `programs.PROGRAMS` are kept. With `grows`, a size that comes
+    with a second value stays open in the next program (see `growing.py`). `compile_for` takes sizes
+    by symbol (symbols for those that stay open), and by input the values that decide sizes or, for
+    sequences and optionals, the types of their parts; it raises Undecided when it needs the values
+    of more inputs.
     """
 
     def __init__(
@@ -58,14 +59,14 @@ class Specializing:
     ) -> None:
         self.interface, self.grows = interface, grows
         self.compile_for = compile_for
-        self._growth: Programs[Growth] = Programs()  # by what else a program is made for
+        self._growth: Programs[Growth] = Programs()  # by the key of everything but sizes
         self._programs: Programs[Compiled] = Programs()
         self._state = SharedState()
         self._lock = Lock()
         self._deciding = frozenset(interface.values)
         self._parameters = Parameters(interface.inputs)
         self._types = {param(node).name: node.type for node in interface.params}
-        # of calls by position -> the key of their program
+        # signature of a positional call -> the key of its program
         self._shapes: dict[tuple[tuple[int, ...], ...], Hashable] = {}
 
     def __repr__(self) -> str:
@@ -112,7 +113,9 @@ class Specializing:
         return self._turn(program, partial(program, **given))
 
     def _turn(self, program: Compiled, call: Callable[[], Any]) -> Any:
-        """A call of a program, which has the state that the last call of any left."""
+        """A call of a program, which first gets the state that the last call of any program
+        left.
+        """
         if not program.program.state_bytes:
             return call()
         with self._state.of(program):
@@ -121,14 +124,14 @@ class Specializing:
     def _note(
         self, shapes: tuple[tuple[int, ...], ...] | None, key: Hashable, program: Compiled
     ) -> None:
-        """Keeps which program NumPy's arrays of some shapes are for."""
+        """Remembers the program for NumPy arrays of these shapes."""
         if shapes is not None and program.inputs == self.inputs:
             if len(self._shapes) >= PROGRAMS:
                 self._shapes.clear()
             self._shapes[shapes] = key
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
-        """`Compiled.run` of the program for these inputs."""
+        """Calls `Compiled.run` of the program for these inputs."""
         shapes = None
         if type(inputs) is dict and len(inputs) == len(self.inputs):
             arrays: list[Any] = [inputs.get(name) for name in self.inputs]
@@ -143,17 +146,15 @@ class Specializing:
         self._turn(program, partial(program.run, given, out))
 
     def reset(self) -> None:
-        """Sets the model's state to zero, where it began."""
+        """Sets the model's state to zero."""
         self._state.reset(self._programs.kept())
 
     def specialize(self, inputs: Mapping[str, Any]) -> Compiled:
-        """The program for the shapes, and the deciding values, of these arrays, compiled if it is
-        not there yet.
-        """
+        """The program for these arrays' shapes and deciding values, compiled on first use."""
         return self._prepared(by_name(self._parameters, (), inputs))[1]
 
     def _prepared(self, inputs: Mapping[str, Any]) -> tuple[Hashable, Compiled, dict[str, Any]]:
-        """The program for these inputs, with its key, and those that it takes."""
+        """The program for these inputs, its key, and the inputs that it takes."""
         forms = {name: form_of(name, inputs[name]) for name in self.interface.formed}
         given = parts({name: self._array(name, value) for name, value in inputs.items()}, forms)
         sizes = solve(
@@ -179,7 +180,7 @@ class Specializing:
     def _for(
         self, sizes: Mapping[str, int], others: Hashable, values: Mapping[str, Any]
     ) -> tuple[Hashable, Compiled]:
-        """The program for some sizes, and what else it is made for, with its key."""
+        """The program for some sizes and other keys, with its complete key."""
         growth = self._growth.get(others, lambda: Growth(self._symbols())) if self.grows else None
         chosen = growth.choose(sizes) if growth is not None else None
         if growth is not None and chosen is not None:
@@ -188,7 +189,8 @@ class Specializing:
                 program = self._programs.get(key, lambda: self.compile_for(wanted, values))
             except Undecided:
                 raise
-            except XlacError as error:  # not for open sizes, unless a limit of the user's ended it
+            # open sizes are not supported; a limit of the user's is raised
+            except XlacError as error:
                 if any(one.code in USER_LIMITS for one in error.diagnostics):
                     raise
             else:
@@ -199,7 +201,7 @@ class Specializing:
         return own, self._programs.get(own, lambda: self.compile_for(sizes, values))
 
     def _learn(self, names: Iterable[str]) -> None:
-        """These inputs decide sizes too, whatever other threads learn meanwhile."""
+        """Records that these inputs' values decide sizes too. Thread-safe."""
         with self._lock:
             self._deciding |= frozenset(names)
 
@@ -207,8 +209,8 @@ class Specializing:
         return {s for type in self._types.values() for dim in type.shape for s in symbols(dim)}
 
     def _array(self, name: str, value: Any) -> Any:
-        """An input as an array that fits what is known of it; one on a device as it is, for the
-        program to look at.
+        """An input as an array that matches the known type; one on a device is passed on for the
+        program to check.
         """
         if name in self.interface.formed:
             return value
@@ -223,13 +225,13 @@ class Specializing:
 
 
 def admits(program: Compiled, name: str, value: int) -> bool:
-    """Whether a size is open in a program, and may have a value."""
+    """Whether a size is open in a program and may have this value."""
     symbol = next((s for s in program.program.sizes if s.name == name), None)
     return symbol is not None and symbol.min <= value <= symbol.max
 
 
 def form_of(name: str, value: Any) -> Any:
-    """The types of the parts of a sequence or an optional: a type, None, or a list of such."""
+    """The types of the parts of a sequence or optional: a type, None, or a list of such."""
     if isinstance(value, list | tuple):
         return [form_of(name, part) for part in value]
     if value is None:
@@ -262,12 +264,12 @@ def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]
 
 
 def frozen(value: Any) -> Hashable:
-    """Forms as a key."""
+    """Nested lists of types as a hashable key."""
     if isinstance(value, dict):
         return tuple(sorted((name, frozen(form)) for name, form in value.items()))
     return tuple(frozen(v) for v in value) if isinstance(value, list) else str(value)
 
 
 def signature(array: Array) -> Hashable:
-    """An array's value as a key."""
+    """The values of an array as a hashable key."""
     return str(array.dtype), array.shape, array.tobytes()

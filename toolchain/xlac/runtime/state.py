@@ -1,4 +1,4 @@
-"""The state of a model that has several programs: the model's, whatever program runs."""
+"""The state of a model that has several programs, shared between them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from xlac_sdk.programs.program import Program, Role, Slot
 
 
 class SharedState:
-    """Each program has memory for the state; the one that is called takes over what the last one
-    left. Thread-safe: calls come one after the other.
+    """Each program has its own memory for the state; before a call it is copied from the program
+    called last. Thread-safe: calls are serialized.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class SharedState:
             yield
 
     def reset(self, programs: Iterable[Compiled]) -> None:
-        """Sets the state of these programs, and of the last one, to zero."""
+        """Sets the state of these programs, and of the one called last, to zero."""
         with self._lock:
             for program in programs:
                 program.reset()
@@ -38,7 +38,7 @@ class SharedState:
 
 
 def _hand_over(last: Compiled, program: Compiled) -> None:
-    """Copies the values that are alike in both: those of open sizes are each program's own."""
+    """Copies the values that both programs have; those of open sizes belong to one program."""
     held = _values(last.program)
     for name, slot in _values(program.program).items():
         if name in held and (held[name].dtype, held[name].shape) == (slot.dtype, slot.shape):
@@ -48,8 +48,8 @@ def _hand_over(last: Compiled, program: Compiled) -> None:
 
 
 def _values(program: Program) -> dict[str, Slot]:
-    """The slots of the model's state by name, those of a known size; memory that only one program
-    needs has no name.
+    """The slots of the model's state by name, where sizes are known; slots without names belong to
+    kernels.
     """
     return {
         slot.name: slot

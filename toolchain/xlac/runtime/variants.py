@@ -1,4 +1,4 @@
-"""Which sizes a program is to have steps of their own for, as a user asks, checked."""
+"""Validates the sizes that a user wants specialized steps for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import chosen
 
 SIZES = ("specialize", "symbolic")
-MOST = 64  # variants of one program: each is compiled
+MOST = 64  # variants of one program, each of which is compiled
 
 
 def asked(variants: Sequence[Mapping[str, Any]], sizes: str) -> None:
-    """Raises SourceError for `sizes` that mean nothing, and for variants of a program that is not
-    one for all sizes.
+    """Raises SourceError for an unknown value of `sizes`, and for variants of a program that is not
+    symbolic.
     """
     chosen("sizes", sizes, SIZES)
     if variants and sizes != "symbolic":
@@ -25,8 +25,8 @@ def asked(variants: Sequence[Mapping[str, Any]], sizes: str) -> None:
 def checked(
     variants: Sequence[Mapping[str, Any]], dims: Mapping[str, Symbol]
 ) -> tuple[dict[str, int], ...]:
-    """The sizes of each variant, over the open sizes `dims`. Raises SourceError for what is none,
-    or never runs.
+    """The sizes of each variant, over the open sizes `dims`. Raises SourceError for an invalid
+    variant, and one that can never be selected.
     """
     if len(variants) > MOST:
         raise _wrong(f"{len(variants)} variants are asked for, and a program has at most {MOST}")

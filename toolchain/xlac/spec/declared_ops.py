@@ -1,5 +1,5 @@
-"""The operations of a spec's section `ops`, each applied alone: to types that are given, outside of
-the spec's graph.
+"""The operations in a spec's `ops` section, each applied by itself to given types, outside of the
+spec's graph.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from xlac_sdk.source import Diagnostic, SourceError, Span
 
 @dataclass(frozen=True)
 class DeclaredOps:
-    """What a spec's section `ops` declares; `read` makes one."""
+    """The operations declared in a spec's section `ops`, made by `read` or `of`."""
 
     merged: Merged
     constants: Constants
@@ -45,7 +45,7 @@ class DeclaredOps:
 
     @staticmethod
     def read(path: str | Path, allow_outside: bool = False) -> DeclaredOps:
-        """The operations of a spec, which needs no graph. Raises SourceError."""
+        """The operations of a spec, which need not have a graph. Raises SourceError."""
         report, file = Report(), Path(path)
         merged = read_document(file, report, allow_outside)
         if merged is None:
@@ -55,8 +55,8 @@ class DeclaredOps:
 
     @staticmethod
     def of(section: Mapping[str, Any], folder: Path) -> DeclaredOps:
-        """The operations of a section `ops` that is given as a mapping; files of kernels are
-        relative to the folder. Raises SourceError.
+        """The operations of a section `ops`, given as a mapping; files of kernels are relative to
+        `folder`. Raises SourceError.
         """
         try:
             text = json.dumps({"xlac": 1, "ops": section}, indent=1)
@@ -72,23 +72,23 @@ class DeclaredOps:
         sizes, _ = read_dims(merged, {}, report)
         values = read_params(merged, {}, sizes, report)
         kernels = read_kernels(merged, report, folder, allow_outside)
-        found = DeclaredOps(merged, Constants(values, sizes), kernels, folder, allow_outside)
-        check_unused(found._elaboration(report))
+        declared = DeclaredOps(merged, Constants(values, sizes), kernels, folder, allow_outside)
+        check_unused(declared._elaboration(report))
         report.finish()
         if not merged.ops:
             problem = "the spec declares no operations"
             raise SourceError(
                 Diagnostic("XL2002", problem, merged.place.span, "its section `ops` does")
             )
-        return found
+        return declared
 
     @property
     def names(self) -> list[str]:
-        """What the operations are called."""
+        """The names of the operations."""
         return list(self.merged.ops)
 
     def declared(self, name: str) -> schema.OpSpec:
-        """What the spec says of an operation. Raises SourceError."""
+        """The declaration of an operation. Raises SourceError."""
         if name not in self.merged.ops:
             problem = f"the spec declares no operation {name!r}"
             hint = nearest(name, self.names)
@@ -96,14 +96,14 @@ class DeclaredOps:
         return self.merged.ops[name].spec
 
     def place(self, name: str) -> Span:
-        """Where an operation is declared."""
+        """The place where an operation is declared."""
         return self.merged.ops[name].place.key
 
     def apply(
         self, name: str, operands: Sequence[Node], attributes: Mapping[str, Any]
     ) -> tuple[Node, ...]:
-        """The results of an operation: its meaning, or a call that may take its kernels. Raises
-        SourceError for operands or attributes that it does not take.
+        """The results of an operation: its reference graph inline, or a node that may use its
+        kernels. Raises SourceError for operands or attributes that do not fit.
         """
         known = self.declared(name).params
         for key in attributes:
@@ -134,14 +134,14 @@ class DeclaredOps:
     def types(
         self, name: str, sizes: Iterator[int], shape: Shape, attributes: Mapping[str, Any]
     ) -> list[Type]:
-        """Types that the declaration takes: names stand for the sizes drawn, in the order in which
-        they are met, and `*S` for the shape. Raises SourceError.
+        """Operand types that the declaration admits: names are bound to `sizes` in the order of
+        their occurrence, and `*S` to `shape`. Raises SourceError.
         """
         entry = self.merged.ops[name]
         params = {**self.constants.params, **entry.spec.params, **attributes}
         constants = self.constants.extended(params)
         met: dict[str, Dim] = {}
-        found = []
+        types = []
         try:
             for key, text in entry.spec.inputs.items():
                 place = entry.place.at("inputs", key)
@@ -158,10 +158,10 @@ class DeclaredOps:
                         assert extents is not None
                         inside = constants.extended({}, met)
                         found_shape.append(extent(extents[0], tree, inside, place, offset))
-                found.append(Type(dtype, tuple(found_shape)))
+                types.append(Type(dtype, tuple(found_shape)))
         except Fault as fault:
             raise SourceError(fault.diagnostic) from None
-        return found
+        return types
 
     def _elaboration(self, report: Report) -> Elaboration:
         merged = self.merged
@@ -173,7 +173,7 @@ class DeclaredOps:
 
 @dataclass(frozen=True)
 class _Whole:
-    """Every part of an application is where the operation is declared."""
+    """Spans for an application outside of a spec: all parts are at the operation's declaration."""
 
     at: Span
 

@@ -1,4 +1,4 @@
-"""Inputs, outputs, state and sizes of a spec: what calls see of the model."""
+"""The interface of a spec's model: inputs, outputs, state and sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xlac_sdk.source import Origin
 
 
 def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
-    """`param` nodes for inputs and state, named in the scope."""
+    """Makes `param` nodes for inputs and state, and names them in the scope."""
     from xlac.ops.tensor.leaf import Param
 
     params: list[Node] = []
@@ -48,8 +48,8 @@ def declare_inputs(merged: Merged, scope: Scope, report: Report) -> list[Node]:
 
 
 def check_outputs(merged: Merged, context: Elaboration) -> None:
-    """A spec without nodes or outputs computes nothing."""
-    if not merged.outputs and not context.report.found:
+    """Reports a spec without nodes or outputs."""
+    if not merged.outputs and not context.report.diagnostics:
         context.report.add(
             "XL1011",
             "missing key 'outputs': the spec says no result",
@@ -59,7 +59,7 @@ def check_outputs(merged: Merged, context: Elaboration) -> None:
 
 
 def read_outputs(merged: Merged, context: Elaboration, scope: Scope) -> dict[str, Node]:
-    """The nodes of the outputs by name. What is wrong goes to the report."""
+    """The nodes of the outputs by name. Mistakes go to the report."""
     outputs: dict[str, Node] = {}
     for name, entry in merged.outputs.items():
         try:
@@ -75,7 +75,7 @@ def read_outputs(merged: Merged, context: Elaboration, scope: Scope) -> dict[str
 def read_state(
     merged: Merged, context: Elaboration, scope: Scope, outputs: dict[str, Node]
 ) -> dict[str, str]:
-    """The output that holds the next value of each state; an output of its own where there is
+    """The output that holds the next value of each state; an additional output where there is
     none.
     """
     next_values: dict[str, str] = {}
@@ -103,7 +103,7 @@ def read_state(
 def read_extents(
     merged: Merged, outputs: Mapping[str, Node], report: Report
 ) -> dict[str, dict[int, str]]:
-    """For outputs with sizes that data decides, axis -> the output that holds the real size, an
+    """For outputs whose sizes depend on data: axis -> the output that holds the actual size, an
     integer scalar.
     """
     extents: dict[str, dict[int, str]] = {}

@@ -1,4 +1,4 @@
-"""The way from a spec file to a model, with every mistake in it reported at once."""
+"""Loads a spec file as a model, and reports every mistake in it at once."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from xlac_sdk.support.limits import checkpoint
 
 
 class TrainedSpec(UnsupportedError):
-    """A spec that trains was given where a model is asked for: the model, and what its section
-    `train` says.
+    """A spec that trains was given where a model is expected: holds the model and its section
+    `train`.
     """
 
     def __init__(self, model: Model, training: Training, span: Span | None) -> None:
@@ -63,10 +63,10 @@ def load(
     """The model of a spec.
 
     `params` replace the spec's parameters; `dims` fix symbolic sizes (8) or narrow them ("1..8").
-    Files outside the spec's folder are read only with `allow_outside`. `weights=False` leaves the
-    data of weights out, but not that of constants, which belong to the graph. Raises SourceError
-    with everything that is wrong, and UnsupportedError for a spec that trains unless `training`
-    says that its section is only to be checked.
+    Files outside the spec's folder are read only with `allow_outside`. `weights=False` omits the
+    data of weights, but not that of constants, which belong to the graph. Raises SourceError with
+    all mistakes, and UnsupportedError for a spec that trains unless `training` says that its
+    section is only to be checked.
     """
     with paused():
         model, merged, learning = _load(
@@ -85,8 +85,8 @@ def load_training(
     allow_outside: bool = False,
     weights: bool = True,
 ) -> tuple[Model, Training]:
-    """The model of a spec that trains, as `load` has it, and what its section `train` says. Raises
-    SourceError, also for a spec without that section.
+    """The model of a spec that trains, as by `load`, and its section `train`. Raises SourceError,
+    also for a spec without that section.
     """
     with paused():
         model, merged, learning = _load(
@@ -144,7 +144,7 @@ def _load(
         )
     arrays: Mapping[str, Any] = {}
     drawn = merged.train is not None and merged.train.spec.init is not None
-    if weights and not report.found and not drawn:
+    if weights and not report.diagnostics and not drawn:
         arrays = find(context.weights, stored, constants)
     report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
@@ -162,8 +162,8 @@ def _load(
 
 
 def check_count(merged: Merged, constants: Constants, report: Report) -> None:
-    """Refuses a graph that comes to more operations than a model may have, before one is made.
-    Raises SourceError.
+    """Reports a graph that expands to too many operations, before any is made. Raises
+    SourceError.
     """
     counted = Counted(merged.blocks, merged.ops)
     total = 0

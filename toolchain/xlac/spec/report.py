@@ -1,6 +1,4 @@
-"""Collecting what is wrong with a spec, with suggestions, so that everything is reported at
-once.
-"""
+"""Collects mistakes in a spec, with suggestions, so that all are reported at once."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from xlac_sdk.support.choices import similar
 
 
 class Fault(Exception):
-    """One mistake, found where the rest of the value cannot be made; the entry's neighbours go
-    on.
+    """A mistake that prevents the elaboration of a value; elaboration continues with other
+    entries.
     """
 
     def __init__(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
@@ -24,7 +22,7 @@ class Fault(Exception):
 
 
 class Poisoned(Exception):
-    """A value depends on one that was already reported."""
+    """A value depends on one whose mistake was already reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,49 +33,49 @@ class Place:
     path: Path_ = ()
 
     def at(self, *keys: str | int) -> Place:
-        """A place below this one."""
+        """The place of a value inside this one."""
         return Place(self.source, self.path + keys)
 
     @property
     def span(self) -> Span:
-        """Where the value stands."""
+        """The span of the value."""
         return self.source.span(self.path)
 
     @property
     def key(self) -> Span:
-        """The key rather than the value."""
+        """The place of the key instead of the value."""
         return self.source.key_span(self.path)
 
     def inside(self, offset: int, width: int) -> Span:
-        """Characters of the text at this place."""
+        """Characters within the text at this place."""
         return self.source.span(self.path, offset, width)
 
 
 @dataclass
 class Report:
-    """Diagnostics in the order found; the same one twice is kept once."""
+    """Diagnostics in the order found; duplicates are dropped."""
 
-    found: dict[Diagnostic, None] = field(default_factory=dict)
+    diagnostics: dict[Diagnostic, None] = field(default_factory=dict)
     # section and name of entries that could not be read
     broken: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
-        """Notes a mistake, once however often it is found."""
-        self.found[Diagnostic(code, message, span, hint)] = None
+        """Adds a mistake, unless it was reported before."""
+        self.diagnostics[Diagnostic(code, message, span, hint)] = None
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Notes mistakes."""
-        self.found.update(dict.fromkeys(diagnostics))
+        """Adds diagnostics."""
+        self.diagnostics.update(dict.fromkeys(diagnostics))
 
     def fault(self, fault: Fault) -> None:
-        """Notes the mistake of a Fault."""
-        self.found[fault.diagnostic] = None
+        """Adds the diagnostic of a Fault."""
+        self.diagnostics[fault.diagnostic] = None
 
     def finish(self) -> None:
         """Raises SourceError if anything was found, sorted by place."""
-        if self.found:
+        if self.diagnostics:
             order = sorted(
-                self.found,
+                self.diagnostics,
                 key=lambda d: (
                     (d.span is None, str(d.span.file), d.span.line, d.span.column)
                     if d.span
@@ -88,8 +86,8 @@ class Report:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the known word that `name` means elsewhere or is a slip of, or lists them
-    when they are few.
+    """A hint for an unknown name: the known word that it is a synonym or a misspelling of, or all
+    known words when they are few.
     """
     words = [k for k in known if k]
     plain = name.lower().replace("-", "_")

@@ -1,4 +1,4 @@
-"""What a model is, in numbers: a row for each node, and the totals."""
+"""Summarizes a model: a row of numbers for each node, and totals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xlac.ops.tensor.leaf import Const, Param
 
 
 def summarize(model: Model) -> dict[str, Any]:
-    """A row for each node that the user wrote, and totals; sizes are those to optimise for."""
+    """A row for each of the user's nodes, and totals, at the sizes to optimise for."""
     rows, total = node_rows(model.graph)
     weights = [n for n in model.graph.nodes() if isinstance(n.op, Param) and n.op.kind == "weight"]
     measured = statistics(model.graph)
@@ -52,7 +52,7 @@ def node_rows(graph: Graph) -> tuple[dict[tuple[str, int], dict[str, Any]], Cost
                 continue
             row = rows.setdefault((node.name, depth), _row(node.name))
             if not isinstance(node.op, Const) and node.op.mnemonic != "pick":
-                row["op"] = node.op.mnemonic  # the last node of an expression names it
+                row["op"] = node.op.mnemonic  # the last node of an expression
                 row["shape"] = ", ".join(map(str, node.results))
             elif not row["op"]:
                 row["op"], row["shape"] = node.op.mnemonic, ", ".join(map(str, node.results))
@@ -67,8 +67,8 @@ def node_rows(graph: Graph) -> tuple[dict[tuple[str, int], dict[str, Any]], Cost
 def add_weights(
     rows: dict[tuple[str, int], dict[str, Any]], weights: Sequence[Node], measured: Collection[Node]
 ) -> None:
-    """Counts the elements of each weight in the row of the node it belongs to, or in one of its
-    own. Those that are `measured` are no parameters.
+    """Adds the elements of each weight to the row of its node, or to a new row. Those that are
+    `measured` do not count as parameters.
     """
     by_name = {key[0]: key for key in rows}
     for weight in weights:
@@ -83,8 +83,8 @@ def _row(name: str, op: str = "", shape: str = "") -> dict[str, Any]:
 
 
 def statistics(graph: Graph) -> set[Node]:
-    """Tensors that training measures rather than learns, such as the mean of a batch_norm: not
-    parameters.
+    """Tensors that training measures instead of learning, such as the mean of a batch_norm; they
+    are not parameters.
     """
     tensors: set[Node] = set()
     for node in graph.nodes():
@@ -94,7 +94,8 @@ def statistics(graph: Graph) -> set[Node]:
             for i in node.inputs
             if measured and i.name.rpartition(".")[2] in measured and isinstance(i.op, Param)
         }
-        for body in node.op.bodies():  # a cond has the number of a branch before what branches take
+        # a cond's first input is the branch number, not an operand of its branches
+        for body in node.op.bodies():
             args = node.inputs[max(0, len(node.inputs) - len(body.inputs)) :]
             outer = dict(zip(body.inputs, args, strict=False))
             inside = (outer.get(i) for i in statistics(body))
@@ -103,7 +104,7 @@ def statistics(graph: Graph) -> set[Node]:
 
 
 def graphs(graph: Graph, depth: int, times: int) -> list[tuple[int, int, Graph]]:
-    """A graph and those inside it: how deep, and how often each runs where that is known."""
+    """A graph and its nested graphs, with depth, and how often each runs where that is known."""
     nested = [(depth, times, graph)]
     for node in graph.nodes():
         steps = size_hint(getattr(node.op, "length", 1)) if node.op.mnemonic == "scan" else 1
@@ -113,8 +114,8 @@ def graphs(graph: Graph, depth: int, times: int) -> list[tuple[int, int, Graph]]
 
 
 def peak(graph: Graph) -> int:
-    """The most bytes of values alive at once when nodes run in order and nothing is fused; weights
-    apart.
+    """The most bytes of values alive at one time when nodes run in order without fusion; without
+    weights.
     """
     order = [n for n in graph.nodes() if not (isinstance(n.op, Param) and n.op.kind == "weight")]
     last: dict[Node, int] = {}

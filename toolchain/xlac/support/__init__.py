@@ -1,3 +1,3 @@
-"""The ground that every room stands on: hashes, the files a model was read from, errors of calls,
+"""The foundation of the other packages: hashes, files that a model depends on, errors of calls,
 missing packages.
 """

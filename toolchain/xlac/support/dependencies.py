@@ -1,5 +1,5 @@
-"""Which files a model is read from, and what they were: every reader notes those that it opens, for
-whoever wants to know.
+"""The files that a model is read from, and their state when read: every reader records the files
+that it opens.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from xlac_sdk.host.mapped import MappedFile
 
 LINE = 64  # bytes
-HASHED = 1 << 20  # bytes up to which a file is compared by content
-TICK = 50_000_000  # nanoseconds: file systems may stamp two writes this far apart alike
+HASHED = 1 << 20  # bytes up to which a file is compared by its content
+TICK = 50_000_000  # nanoseconds: file systems may give two writes within this time equal stamps
 
 
 class Seen(NamedTuple):
-    """A file at one moment: facts that stay the same while its content does, and stamps that change
-    with every write.
+    """The state of a file at one moment: facts that stay the same while its content does, and time
+    stamps that change with every write.
     """
 
     content: list[Any]
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 
 Files = dict["Path", Seen | None]
-"""Files as they were before they were read; None for those that changed meanwhile, or just before.
+"""Files in the state before they were read; None for those that changed meanwhile, or just before.
 """
 
 _mapped: ContextVar[list[MappedFile] | None] = ContextVar("mapped", default=None)
@@ -48,8 +48,8 @@ _noted: ContextVar[Files | None] = ContextVar("noted", default=None)
 
 
 def note(file: Path) -> Path:
-    """Records that a model depends on a file, which is about to be read. Raises SourceError for
-    what is no file.
+    """Records that a model depends on a file, which is about to be read. Raises SourceError where
+    it is no regular file.
     """
     regular(file)
     files = _noted.get()
@@ -61,7 +61,7 @@ def note(file: Path) -> Path:
 
 def mapped(file: Path) -> memoryview:
     """The bytes of a file, mapped, or read where weights are to be copied. Raises OSError, and
-    SourceError for what is no file.
+    SourceError where it is no regular file.
     """
     from xlac_sdk.host.mapped import file_of, watched_bytes
 
@@ -71,7 +71,7 @@ def mapped(file: Path) -> memoryview:
             return memoryview(b"")
         if _copying.get():
             block = np.empty(size + LINE, np.uint8)
-            start = -block.ctypes.data % LINE  # as mapped files are aligned, tensors in them are
+            start = -block.ctypes.data % LINE  # aligned as mapped files are
             room = block[start : start + size]
             if opened.readinto(room.data) != size:
                 raise OSError(errno.EIO, "it became shorter while it was read")
@@ -86,7 +86,7 @@ def mapped(file: Path) -> memoryview:
 
 @contextmanager
 def copying(wanted: bool = True) -> Iterator[None]:
-    """Inside the block files of weights are read into memory, and not mapped."""
+    """Inside the block, files of weights are read into memory instead of mapped."""
     token = _copying.set(wanted)
     try:
         yield
@@ -96,8 +96,8 @@ def copying(wanted: bool = True) -> Iterator[None]:
 
 @contextmanager
 def steady() -> Iterator[list[MappedFile]]:
-    """The files that are mapped in the block. Raises SourceError when one is written to before its
-    end: part may be old and part new.
+    """The files mapped in the block. Raises SourceError at its end where one was written to
+    meanwhile, as its data may be partly old and partly new.
     """
     files: list[MappedFile] = []
     token = _mapped.set(files)
@@ -120,7 +120,7 @@ def steady() -> Iterator[list[MappedFile]]:
 
 @contextmanager
 def noted() -> Iterator[Files]:
-    """The files that are noted inside the block, in order."""
+    """The files recorded inside the block, in order."""
     files: Files = {}
     token = _noted.set(files)
     try:
@@ -130,26 +130,26 @@ def noted() -> Iterator[Files]:
 
 
 def seen(file: str | os.PathLike[str]) -> Seen | None:
-    """A file as it is; None where that cannot be told: it cannot be read, or is large and was
+    """The state of a file; None where it is not certain: it cannot be read, or is large and was
     written to just now.
     """
     try:
         facts = os.stat(file)
         stamp = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev)
         if facts.st_size > HASHED and abs(time.time_ns() - facts.st_ctime_ns) < TICK:
-            return None  # another write could leave the same times
+            return None  # another write could leave the same time stamps
         return Seen(content(file), stamp)
     except OSError:
         return None
 
 
 def unchanged(files: Files) -> bool:
-    """Whether all files still are what they were before they were read."""
+    """Whether all files are as they were before they were read."""
     return all(before is not None and before == seen(file) for file, before in files.items())
 
 
 def content(file: str | os.PathLike[str]) -> list[Any]:
-    """What a file holds, as far as it takes to see that it changed. Raises OSError."""
+    """The content of a file, or as much of it as shows a change. Raises OSError."""
     facts = os.stat(file)
     if not stat.S_ISREG(facts.st_mode):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), file)

@@ -1,5 +1,5 @@
-"""Packages that only some doors need: which command installs each, and one line in place of a
-traceback where one is missing.
+"""Optional packages: the command that installs each, and a one-line error in place of a traceback
+where one is missing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ EXTRAS = {
     "jaxlib": "'xlac[stablehlo]'", "absl": "'xlac[jax]'", "PIL": "'xlac[pictures]'",
     "llvmlite": "llvmlite", "pyarrow": "'xlac[parquet]'", "tensorboardX": "'xlac[tensorboard]'",
 }  # fmt: skip
-"""What pip is told to install, by the name under which Python imports it."""
+"""The name that pip installs, by the name that Python imports."""
 
 
 def missing(error: ImportError, what: str = "this") -> SourceError | None:
-    """The report of a package that is not installed, if that is what an error is about; `what`
-    needs it.
+    """The error for a package that is not installed, if `error` is about one; `what` names the
+    feature that needs it.
     """
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS:
@@ -36,7 +36,7 @@ def missing(error: ImportError, what: str = "this") -> SourceError | None:
 
 @contextmanager
 def needed(what: str) -> Iterator[None]:
-    """Reports a missing package as what is inside needs it. Raises SourceError."""
+    """Inside the block, a missing package raises SourceError saying that `what` needs it."""
     try:
         yield
     except ImportError as error:

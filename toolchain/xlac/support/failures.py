@@ -1,8 +1,9 @@
-"""Checked programs from the caller's side: which checks there are, and what a failed one raises.
+"""Checked programs as their callers see them: the kinds of checks, and the exception that a failed
+one raises.
 
-A checked program has one output more than its model, the record of the first check that failed; the
+A checked program has one more output than its model: the record of the first check that failed. The
 table of its checks is among the program's facts. `Watched` looks the record up in that table after
-every call. `passes/checks/insert.py` makes both.
+every call. Both are made by `passes/checks/insert.py`.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ CODES = {
     "infinity": "XL6023",
     "sizes": "XL6024",
 }
-"""The kinds of checks, and the number of what each reports."""
+"""The kinds of checks, each with the diagnostic number that it reports."""
 USUAL = ("bounds", "division", "nan", "sizes")
-# of the record: which check, counted from 1 (0: none failed); position; value; iteration, from 1
+# indices into the record: number of the check from 1 (0: none failed); position; value; iteration,
+# from 1
 WORDS = 4
 FACT = "checks"
 
@@ -39,11 +41,11 @@ Asked = bool | str | Sequence[str] | None
 
 
 class CheckFailed(SourceError):
-    """A check of a checked program failed: which `kind`, at which `node`, at which `position`
-    (None: of a scalar).
+    """A check of a checked program failed: its `kind`, its `node`, and the `position` in the tensor
+    (None for a scalar).
 
-    The outputs of that call hold what an unchecked program would have given; of a model with state,
-    the state too.
+    The outputs of that call hold what an unchecked program would have given; so does the state of a
+    model that has one.
     """
 
     kind: str
@@ -53,16 +55,16 @@ class CheckFailed(SourceError):
 
 
 class Check(NamedTuple):
-    """One check of a program: what it looks for, where, and what to say of the elements that it
-    finds.
+    """One check of a program: its kind, its place in the model, and the message for an element that
+    fails.
     """
 
     kind: str
-    message: str  # with {value} where the number goes
+    message: str  # {value} stands for the number found
     node: str
     place: tuple[str, int, int, int] | None  # file, line, column, width
-    shape: tuple[Any, ...]  # of what is checked: numbers, or data of sizes that are open
-    dtype: str  # of the value to show; empty where there is none
+    shape: tuple[Any, ...]  # of the tensor checked: numbers, or records of open sizes
+    dtype: str  # of the value in the message; empty where there is none
 
     @staticmethod
     def of(
@@ -92,7 +94,7 @@ class Check(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the check looks for, in one line that holds for every call: what artefacts say."""
+        """What the check looks for, in one line without a call's values; written in manifests."""
         about = self.message.replace("{value} is divided", "an integer is divided").replace(
             " {value}", ""
         )
@@ -103,10 +105,11 @@ class Check(NamedTuple):
         return f"{where}{self.node or 'a node without a name'}: {about} [{CODES[self.kind]}]"
 
     def failed(self, position: int, value: int, turn: int) -> CheckFailed:
-        """The error for what the record says."""
+        """The exception for a record."""
         shown = value % (1 << 64) if self.dtype == DType.U64.value else value
         at: tuple[int, ...] | int | None = position
-        if all(isinstance(n, int) for n in self.shape[1:]):  # however many rows there are
+        # fixed strides: the number of rows need not be known
+        if all(isinstance(n, int) for n in self.shape[1:]):
             places: list[int] = []
             for extent in self.shape[:0:-1]:
                 position, place = divmod(position, extent)
@@ -127,10 +130,10 @@ class Check(NamedTuple):
 
 
 def kinds(asked: Asked) -> tuple[str, ...]:
-    """The kinds of checks that are asked for: True for the usual ones, names, or None for what
-    XLAC_CHECKED says.
+    """The kinds of checks requested: True for the usual ones, names, or None for the value of
+    XLAC_CHECKED.
 
-    Raises SourceError for a kind that there is not.
+    Raises SourceError for an unknown kind.
     """
     if asked is None:
         asked = settings().checked
@@ -147,7 +150,7 @@ def kinds(asked: Asked) -> tuple[str, ...]:
 
 
 def checks_of(facts: Mapping[str, Any]) -> tuple[Check, ...]:
-    """The checks of a program, in order of their numbers; none of one that is not checked."""
+    """The checks of a program, in order of their numbers; empty for an unchecked program."""
     return tuple(map(_check_of, json.loads(facts.get(FACT, "[]"))))
 
 
@@ -157,14 +160,14 @@ def _check_of(record: Sequence[Any]) -> Check:
 
 
 def public(program: Program) -> Program:
-    """A checked program without the output that holds its record: what its callers are to see."""
+    """A checked program without the output that holds the record, as its callers see it."""
     from dataclasses import replace
 
     return replace(program, outputs=program.outputs[:-1])
 
 
 class Watched:
-    """An executable of a checked program, which takes and gives what an unchecked one does. Raises
+    """An executable of a checked program with the interface of an unchecked one. Raises
     CheckFailed.
     """
 
@@ -175,7 +178,7 @@ class Watched:
         self._arrays = len(program.inputs) + self._outputs
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)  # what a backend's executables have beside a call
+        return getattr(self.inner, name)  # other attributes of a backend's executable
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Runs the program, then raises CheckFailed for the first check that failed."""
@@ -197,7 +200,7 @@ class Watched:
 
     @property
     def fast(self) -> Any:
-        """The inner one's quick call, with the record taken away from its results."""
+        """The fast call of the wrapped executable, without the record in its results."""
         quick = getattr(self.inner, "fast", None)
         if quick is None:
             return None
@@ -217,7 +220,7 @@ class Watched:
 
     @property
     def at(self) -> Any:
-        """The inner one's call by addresses, with that of a record among them."""
+        """The call by addresses of the wrapped executable, with the address of a record added."""
         direct = getattr(self.inner, "at", None)
         if direct is None:
             return None
@@ -231,7 +234,7 @@ class Watched:
 
     @property
     def into(self) -> Any:
-        """The inner one's call that takes a device's arrays."""
+        """The call of the wrapped executable that takes arrays of a device."""
         inner = getattr(self.inner, "into", None)
         if inner is None:
             return None
@@ -253,5 +256,5 @@ class Watched:
 
 
 def _host(array: Any) -> Array:
-    """An array that a backend made, copied to the host where it is not there."""
+    """An array of a backend, copied to the host where it is elsewhere."""
     return np.asarray(array)

@@ -1,10 +1,10 @@
-"""Recognises kinds of files by their first bytes, with a hint what to do with each."""
+"""Recognises file formats by their first bytes, with a hint for each."""
 
 from __future__ import annotations
 
 import re
 
-HEAD = 1 << 16  # bytes that are looked at
+HEAD = 1 << 16  # bytes that are examined
 JAX = "in JAX: Path('f.mlir').write_text(jax.jit(f).lower(*args).as_text())"
 KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), kind, hint)
@@ -48,5 +48,5 @@ KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
 
 
 def kind_of(head: bytes) -> tuple[str, str] | None:
-    """The kind of a file that begins so, and a hint; None for one that is not known."""
+    """The format of a file that begins with `head`, and a hint; None for an unknown one."""
     return next(((kind, hint) for pattern, kind, hint in KINDS if pattern.match(head)), None)

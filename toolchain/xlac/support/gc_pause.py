@@ -1,4 +1,4 @@
-"""Garbage collection, put off while a compile makes what it keeps."""
+"""Pauses the garbage collector during a compile."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """No search for cycles inside the block; what a block makes is then searched once.
+    """No collection of cycles inside the block; one at its end.
 
-    A compile keeps nearly all that it makes, and each search looks at all of it again: with 20,000
-    nodes that is a third of the time, and the only part that grows faster than the model.
+    A compile keeps nearly all objects that it creates, and each collection visits all of them
+    again: with 20,000 nodes that is a third of the time, and the only part that grows faster than
+    the model.
     """
     collecting = gc.isenabled()
     gc.disable()

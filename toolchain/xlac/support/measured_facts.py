@@ -1,5 +1,5 @@
-"""What was measured of this machine, as `xlac doctor --measure` left it in the cache's folder: one
-small file, found by every compilation for this machine and replaced by the next measurement.
+"""The facts of this machine that `xlac doctor --measure` wrote to the cache's folder: one small
+file, read by every compilation for this machine and replaced by the next measurement.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ Facts = tuple[tuple[str, Any], ...]
 
 @cache
 def machine() -> str:
-    """What identifies this processor: its features decide what code is made for it, and what the
-    system tells of its caches how that code is blocked.
+    """Identifies this processor: its features, which decide the code that is compiled, and its
+    cache sizes, which decide blocking.
     """
     import sys
 
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            first = list(takewhile(str.strip, file))  # of many, each of which takes time to be told
+            # one processor of many, each of which takes time to read
+            first = list(takewhile(str.strip, file))
         facts = [
             line
             for line in first
@@ -43,19 +44,19 @@ def machine() -> str:
         facts = [platform.machine(), platform.processor()]
     facts_of_system = sorted(
         system_facts().items()
-    )  # of one model, hypervisors tell different sizes
+    )  # hypervisors report different sizes for one model
     return digest(sys.platform, str(sys.maxsize), repr(facts_of_system), *facts)
 
 
 def place() -> str | None:
-    """The file of what was measured; None without a cache."""
+    """The path of the file; None without a cache."""
     folder = settings().cache
     return None if folder is None else os.path.join(folder, FILE)
 
 
 def kept() -> Facts:
-    """What was measured of this machine; empty if nothing was, or of another one, or the file is
-    damaged.
+    """The measured facts of this machine; empty where there are none, they are of another machine,
+    or the file is damaged.
     """
     file = place()
     try:
@@ -69,22 +70,24 @@ def kept() -> Facts:
 
 
 def ordered(facts: Mapping[str, Any]) -> Facts:
-    """Measured facts in order of name. Raises ValueError for what is none, or out of bounds."""
+    """Measured facts in order of name. Raises ValueError for an unknown one, or one out of
+    bounds.
+    """
     for name, value in facts.items():
         if name not in MEASURED or not LIMITS[name].holds(value):
             raise ValueError(name)
     return tuple(sorted(facts.items()))
 
 
-def keep(facts: Mapping[str, Any], told: Mapping[str, Any]) -> str:
-    """Writes what was measured, with what is `told` about how, and returns the file's name. Raises
-    OSError, and ValueError where there is no cache to write to.
+def keep(facts: Mapping[str, Any], how: Mapping[str, Any]) -> str:
+    """Writes measured facts, with `how` saying how; returns the file's path.
+    Raises OSError, and ValueError without a cache.
     """
     file = place()
     if file is None:
         raise ValueError("XLAC_CACHE=off")
     os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-    record = {"machine": machine(), "facts": dict(ordered(facts)), "measured": dict(told)}
+    record = {"machine": machine(), "facts": dict(ordered(facts)), "measured": dict(how)}
     room = f"{file}.{os.getpid()}"
     with open(room, "w", encoding="utf-8") as opened:
         opened.write(json.dumps(record, indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""The repr of what can be called: its inputs and outputs with their types, on one line."""
+"""The repr of a callable: its inputs and outputs with their types, on one line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from xlac_sdk.dims import UNBOUNDED, Shape, Sym, Symbol, symbols
 from xlac_sdk.dtypes import DType
 
 Named = Mapping[str, str]
-"""What each input or output is, by name; "" where that is not known."""
+"""Inputs or outputs by name, each with its type; "" where that is unknown."""
 
 
 def shown(kind: str, name: str, inputs: Named, outputs: Named, *details: str) -> str:
-    """`<Compiled digits(image: f32[8, 64]) -> probs: f32[8, 10]; cpu>`; `details` is what else is
-    said of it.
+    """`<Compiled digits(image: f32[8, 64]) -> probs: f32[8, 10]; cpu>`; `details` is the text after
+    the semicolon.
     """
     given = ", ".join(_one(n, text) for n, text in inputs.items())
     made = ", ".join(_one(n, text) for n, text in outputs.items())
@@ -25,7 +25,7 @@ def _one(name: str, text: str) -> str:
 
 
 def text_of(dtype: DType, shape: Shape, most: Iterable[int] = ()) -> str:
-    """A type as specs write it; sizes of the axes `most` are bounds, which data may stay below."""
+    """A type as specs write it; sizes of the axes `most` are upper bounds that depend on data."""
     decided = set(most)
     extents = (f"<={n}" if axis in decided else str(n) for axis, n in enumerate(shape))
     return f"{dtype}[{', '.join(extents)}]"

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and names in a folder that are on disk."""
+"""Writes files atomically, and makes names in a folder durable."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-TEMPORARY = ".tmp"  # what names of files end with until they are whole
+TEMPORARY = ".tmp"  # the suffix of names of unfinished files
 
 
 @contextmanager
 def replacing(file: Path, synced: bool = False) -> Iterator[Path]:
-    """A file beside `file` that takes its place when the block succeeds, and goes when it does
-    not. `synced`: it is on disk before it has its name, and so is the name when this ends.
+    """A temporary file beside `file` that replaces it when the block succeeds, and is deleted
+    otherwise. With `synced` the data and the name are on disk when the block ends.
     """
     with together(file, synced=synced) as (made,):
         yield made
@@ -22,14 +22,14 @@ def replacing(file: Path, synced: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def together(*files: Path, synced: bool = False) -> Iterator[list[Path]]:
-    """Files beside others that take their places, all of them, when the block succeeds, and go when
-    it does not.
+    """Temporary files that replace `files`, all of them, when the block succeeds, and are deleted
+    otherwise.
 
-    When one cannot be replaced, those that were are put back.
+    When one cannot be replaced, those already replaced are restored.
     """
-    places = [file.resolve() for file in files]  # a link to a file stays one
+    places = [file.resolve() for file in files]  # a link to a file stays a link
     made: list[Path] = []
-    before: dict[Path, Path | None] = {}  # a replaced file -> where it still is
+    before: dict[Path, Path | None] = {}  # a replaced file -> its old content
     try:
         for place in places:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -57,15 +57,15 @@ def together(*files: Path, synced: bool = False) -> Iterator[list[Path]]:
 
 
 def _beside(place: Path) -> Path:
-    """An empty file with a name that nobody has."""
+    """A new empty file in the same folder."""
     handle, name = tempfile.mkstemp(TEMPORARY, f".{place.name}-", place.parent)
     os.close(handle)
     return Path(name)
 
 
 def _kept(place: Path) -> Path:
-    """A second name of a file; the file itself under another, where the file system has one name
-    for each.
+    """A second name of a file (a hard link); where the file system has none, the file itself is
+    renamed.
     """
     second = _beside(place)
     second.unlink()
@@ -77,7 +77,7 @@ def _kept(place: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in a folder are on disk, where the system can say so."""
+    """Flushes the names in a folder to disk, where the system supports that."""
     if os.name == "posix":
         _sync(folder, os.O_RDONLY)
 

@@ -47,7 +47,9 @@ def graphs_of(model: Model, training: Training) -> TrainingGraphs:
 
 
 def _with_checkpoints(graphs: TrainingGraphs, model: Model, training: Training) -> TrainingGraphs:
-    """The graphs, and how those are made whose loops keep fewer carries for the way back."""
+    """The graphs, and a function that makes those whose loops keep fewer carries for the backward
+    pass.
+    """
     roots = (n for one in training.objectives for n in one.loss.nodes())
     if not any(scans(Graph("losses", (), {f"{n}": root for n, root in enumerate(roots)}))):
         return graphs
@@ -130,9 +132,9 @@ class _EntryMerger:
 
     def facts(self) -> dict[str, Any]:
         """The facts of the model's program; of a checked one, where the record is."""
-        found = {name: fact for name, fact in self.run.facts.items() if name != FACT}
+        facts = {name: fact for name, fact in self.run.facts.items() if name != FACT}
         texts = tuple(check.text for check in self.checks)
-        return found | ({RECORD: {"offset": ALIGN, "texts": texts}} if texts else {})
+        return facts | ({RECORD: {"offset": ALIGN, "texts": texts}} if texts else {})
 
     def inside(self, program: Program) -> tuple[Program, Slot | None]:
         """`_with_results_inside`: with the record of its checks, where it has such."""
@@ -177,7 +179,7 @@ class _EntryMerger:
 
     def initial_state(self) -> list[Step]:
         """Copies of initial values to the state tensors that do not begin as zeros."""
-        merging, found = self.merging, list[Step]()
+        merging, steps = self.merging, list[Step]()
         for number, tensor in enumerate(self.graphs.state):
             data = np.ascontiguousarray(tensor.initial())
             if not data.reshape(-1).view(np.uint8).any():
@@ -189,8 +191,8 @@ class _EntryMerger:
                 merging.held[key] = merging.added("first", slot)
                 merging.constants[merging.held[key].symbol] = data
             source = Argument(merging.held[key])
-            found.append(Copy(Argument(kept), source, kept.size))
-        return found
+            steps.append(Copy(Argument(kept), source, kept.size))
+        return steps
 
     def settings(self) -> tuple[Setting, ...]:
         """What callers may set between steps: see `training.settings.settings`."""

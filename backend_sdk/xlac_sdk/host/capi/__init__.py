@@ -1,12 +1,12 @@
-"""The C API of a compiled program: one interface for C source and for native objects.
+"""The C API of a compiled program: the same interface for C source and for native objects.
 
     api = api_of(program, WeightsOrigin.EMBED)
     text = header(api)
 
-`Api` says what the functions are called, what they take and what they check; the templates beside
-it write the header that callers include. A backend that makes native code defines the same
-functions (`NAME_size`, `NAME_init`, `NAME_run`, `NAME_reset`, `NAME_status_text`), so callers need
-not know which one they have.
+`Api` describes the functions, their parameters and checks; the templates in this folder generate
+the header for callers. A backend that makes native code defines the same functions (`NAME_size`,
+`NAME_init`, `NAME_run`, `NAME_reset`, `NAME_status_text`), so callers need not know which one they
+have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.capi.render import cmake_package, cpp_header, header, npy_program, rust_module
 from xlac_sdk.programs.constants import WeightsOrigin, weights_file
 
-Weights = WeightsOrigin  # the name that it had; backends outside this tree import it
+Weights = WeightsOrigin  # the former name, used by backends outside this tree
 
 __all__ = [
     "Api", "ArrayArgument", "SizeArgument", "Status", "Weights", "WeightsOrigin", "api_of",

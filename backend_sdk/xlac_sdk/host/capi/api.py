@@ -1,5 +1,5 @@
-"""What callers of a compiled program see: names, types, bytes and status codes, worked out from the
-program.
+"""The interface of a compiled program for C callers (names, types, bytes and status codes), derived
+from the program.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.programs.sizes import arena_ends
 
 ALIGN = 64
-MANY = 1000  # arrays, from which on a function has a form that takes them in a table
-LONGEST = 400  # characters of the text of a check
+MANY = 1000  # arrays from which on a function has a variant that takes them in a table
+LONGEST = 400  # characters of a check's text
 UNKNOWN = "no status of this library"
 
 
 class StatusCode(Enum):
-    """What a function of the API answers: the name of a code, its number and what it says."""
+    """A status code: its name, number and text."""
 
     def __init__(self, number: int, text: str) -> None:
         self.number, self.text = number, text
 
 
 class Status(StatusCode):
-    """What the functions of every program answer."""
+    """The status codes of every program."""
 
     OK = 0, "done"
     NULL_POINTER = 1, "a pointer is null"
@@ -48,7 +48,7 @@ class Status(StatusCode):
 
 
 class EntryStatus(StatusCode):
-    """What those of a program with entries answer besides."""
+    """Further status codes of a program with entries."""
 
     NOT_FINITE = 11, "the gradients are not finite; nothing was changed"
     NO_LENGTH = 12, "the learning rate depends on the length of the run, which is not set"
@@ -58,13 +58,13 @@ class EntryStatus(StatusCode):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The interface of one program. `prefix` begins every name that is exported.
+    """The interface of one program. `prefix` begins every exported name.
 
     The context that a caller holds is `struct { unsigned char *memory; const unsigned char
-    *weights; uint32_t ready; volatile uint32_t stop; }`, and where sizes are open `size_t
-    memory_bytes` besides. `stop` is 1 from NAME_stop on until a run has answered STOPPED; `ready`
-    says that the state is half changed. In the caller's memory the state comes first, then, at the
-    next multiple of `align`, the arena.
+    *weights; uint32_t ready; volatile uint32_t stop; }`, with `size_t memory_bytes` added where
+    sizes are open. `stop` is 1 from NAME_stop until a run has returned STOPPED; `ready` identifies
+    the program, or marks a half-updated state. In the caller's memory the state comes first and
+    then, at the next multiple of `align`, the arena.
     """
 
     prefix: str
@@ -76,13 +76,13 @@ class Api:
     align: int
     arena_bytes: int
     state_bytes: int
-    variants: tuple[str, ...]  # sizes that have code of their own, safe in a comment
+    variants: tuple[str, ...]  # sizes with specialized code, safe in a comment
     weight_bytes: int  # of the file, header included; 0 without weights
     weights_hash: int
-    tears: bool = False  # a run that is stopped may leave the state half changed
-    checks: tuple[str, ...] = ()  # of a checked program: what each looks for, and where
-    record_offset: int = 0  # of the arena
-    # bytes of the arena that a call touches: the largest of these, over its sizes
+    tears: bool = False  # a stopped run may leave the state partly updated
+    checks: tuple[str, ...] = ()  # for checked programs: the description of each check
+    record_offset: int = 0  # in the arena
+    # bytes of the arena that a call uses: the largest of these, for its sizes
     arena_ends: tuple[Dim, ...] = ()
     entries: EntryPoints | None = None
 
@@ -93,53 +93,53 @@ class Api:
 
     @property
     def namespace(self) -> str:
-        """What C++ calls the model's namespace."""
+        """The C++ namespace of the model."""
         return f"{self.prefix}_model" if self.prefix in KEYWORDS else self.prefix
 
     @property
     def arrays(self) -> tuple[ArrayArgument, ...]:
-        """Inputs, then outputs: the order of `NAME_run`'s parameters."""
+        """Inputs, then outputs, in the order of `NAME_run`'s parameters."""
         return (*self.inputs, *self.outputs)
 
     @property
     def every_array(self) -> tuple[ArrayArgument, ...]:
-        """Those of all functions, each once."""
+        """The arrays of all functions, each once."""
         more = [a for entry in self.entries.points for a in entry.arrays] if self.entries else []
         return tuple(dict.fromkeys((*self.arrays, *more)))
 
     @property
     def calls(self) -> tuple[tuple[str, tuple[ArrayArgument, ...]], ...]:
-        """The functions that run steps, without the prefix, and their arrays: `run` first."""
+        """The functions that run steps, without the prefix, with their arrays; `run` is first."""
         points = self.entries.points if self.entries else ()
         return (("run", self.arrays), *((point.name, point.arrays) for point in points))
 
     @property
     def tables(self) -> tuple[tuple[str, tuple[ArrayArgument, ...]], ...]:
-        """Those of `calls` that also take their arrays in a table, as `NAME_run_table`: ones with
-        more arrays than callers such as Python's ctypes can pass.
+        """The functions of `calls` that have a variant taking their arrays in a table,
+        `NAME_run_table`: those with more arrays than callers such as Python's ctypes can pass.
         """
         return tuple(call for call in self.calls if len(call[1]) > MANY)
 
     @property
     def arena_start(self) -> int:
-        """The byte of the caller's memory at which the arena starts."""
+        """The offset of the arena in the caller's memory."""
         return -(-self.state_bytes // self.align) * self.align
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of memory that the caller brings."""
+        """Bytes of memory that the caller provides."""
         return self.arena_start + self.arena_bytes
 
     @property
     def ends(self) -> tuple[Dim, ...]:
-        """Bytes of the caller's memory that a call of some sizes needs: the largest of these. The
-        first is a number.
+        """Bytes of the caller's memory needed by a call of some sizes: the largest of these. The
+        first is a constant.
         """
         return tuple(end + self.arena_start for end in self.arena_ends or (self.arena_bytes,))
 
     @property
     def least_bytes(self) -> int:
-        """The memory that calls of the least sizes need."""
+        """Bytes of memory needed by calls of the least sizes."""
         least = {
             size.symbol.name: -(-size.symbol.min // size.symbol.multiple_of)
             * size.symbol.multiple_of
@@ -149,61 +149,61 @@ class Api:
 
     @property
     def record(self) -> int:
-        """The byte of the caller's memory at which a checked program's record is."""
+        """The offset of a checked program's record in the caller's memory."""
         return self.arena_start + self.record_offset
 
     @property
     def mapped(self) -> bool:
-        """Whether the caller brings the weights."""
+        """Whether the caller provides the weights."""
         return bool(self.weight_bytes) and not self.weights.inside
 
     @property
     def ready(self) -> int:
-        """What an initialised context of this very program holds."""
+        """The value of `ready` in an initialised context of this program."""
         facts = f"{self.prefix} {self.memory_bytes} {self.weight_bytes} {self.weights_hash}"
         return zlib.crc32(facts.encode()) | 1
 
     @property
     def torn(self) -> int:
-        """What it holds when a run was stopped that had changed a part of the state."""
+        """The value of `ready` after a run was stopped that had changed a part of the state."""
         return self.ready ^ 2
 
     @property
     def status(self) -> type[Status]:
-        """What the functions return."""
+        """The status codes that the functions return, by name."""
         return Status
 
     @property
     def codes(self) -> tuple[StatusCode, ...]:
-        """All that the functions of this program return."""
+        """All status codes of this program."""
         return (*Status, *(EntryStatus if self.entries else ()))
 
     @property
     def texts(self) -> list[str]:
-        """What every number says up to the last status, and after it what any other does."""
+        """The text of every number up to the last status, followed by that of any other."""
         known = {status.number: status.text for status in self.codes}
         return [known.get(number, UNKNOWN) for number in range(max(known) + 1)] + [UNKNOWN]
 
     @property
     def init_parameters(self) -> str:
-        """What follows the context in NAME_init."""
+        """The parameters of NAME_init after the context."""
         given = ["void *memory", "size_t memory_bytes"]
         given += ["const void *weights", "size_t weight_bytes"] if self.mapped else []
         return ", ".join(given)
 
     @property
     def run_parameters(self) -> str:
-        """What follows the context in NAME_run."""
+        """The parameters of NAME_run after the context."""
         return self.parameters_of(self.arrays)
 
     def parameters_of(self, arrays: tuple[ArrayArgument, ...]) -> str:
-        """What follows the context in a function of these arrays."""
+        """The parameters, after the context, of a function of these arrays."""
         given = [f"const {self.prefix}_sizes *sizes"] if self.sizes else []
         return ", ".join([*given, *(a.parameter for a in arrays)])
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Every symbol that an artefact exports."""
+        """All symbols that an artefact exports."""
         names = ["size", "init", "run", "stop", "reset", "status_text"]
         names += ["check_weights"] if self.mapped else []
         names += ["failure"] if self.checks else []
@@ -213,9 +213,7 @@ class Api:
 
 
 def text_of(text: str) -> str:
-    """Text as a string of C, and of LLVM, has it: printable ASCII, no quotes, nothing that either
-    reads as an escape.
-    """
+    """Text for string literals of C and of LLVM: printable ASCII, without quotes and escapes."""
     return "".join(
         c if " " <= c <= "~" and c not in '"\\?%' else "'" if c == '"' else "?" for c in text
     )[:LONGEST]
@@ -224,7 +222,7 @@ def text_of(text: str) -> str:
 def api_of(
     program: Program, weights: WeightsOrigin = WeightsOrigin.EMBED, align: int = ALIGN
 ) -> Api:
-    """The interface of a program whose caller's memory, and weights, start at a multiple of `align`
+    """The interface of a program, whose caller's memory, and weights, are aligned to `align`
     bytes.
     """
     from xlac_sdk.lowering.stop_checks import of_entries

@@ -1,4 +1,4 @@
-"""What C functions take: arrays, and the sizes of a call."""
+"""The parameters of C functions: arrays, and the sizes of a call."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xlac_sdk.emit.cdialect import comment
 from xlac_sdk.emit.cfunctions import TYPES
 from xlac_sdk.programs.program import Slot
 
-# the others are `int32_t` and its like
+# all others are `int32_t` and the like
 RUST = {"float": "f32", "double": "f64", "unsigned char": "u8"}
 KINDS = {DType.F64: "f8", DType.F32: "f4", DType.F16: "f2", DType.BF16: "V2", DType.BOOL: "b1"}
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayArgument:
-    """An input or an output: what C calls it and what it holds."""
+    """An input or an output: its C name and type."""
 
     slot: Slot
     name: str
@@ -30,17 +30,17 @@ class ArrayArgument:
 
     @property
     def shape(self) -> str:
-        """Its extents for comments, as `[2, 3]`."""
+        """Its extents for comments, such as `[2, 3]`."""
         return f"[{', '.join(map(str, self.slot.shape))}]"
 
     @property
     def about(self) -> str:
-        """The user's name, safe in a comment, its element type and shape."""
+        """A comment: the user's name, element type and shape."""
         return f"'{comment(self.slot.name)}', {self.slot.dtype}{self.shape}"
 
     @property
     def count(self) -> int:
-        """Elements; the most there may be where sizes are open."""
+        """The number of elements; an upper bound where sizes are open."""
         return self.slot.size
 
     @property
@@ -52,25 +52,25 @@ class ArrayArgument:
 
     @property
     def npy(self) -> str:
-        """The element type as NumPy's files write it."""
+        """The element type in .npy files."""
         dtype = self.slot.dtype
         kind = KINDS.get(dtype) or f"{'i' if dtype.is_signed else 'u'}{dtype.nbytes}"
         return f"{'<' if dtype.nbytes > 1 else '|'}{kind}"
 
     @property
     def tuple(self) -> str:
-        """The shape as NumPy's files write it, without the parentheses."""
+        """The shape in .npy files, without the parentheses."""
         return ", ".join(map(str, self.slot.shape)) + ("," if len(self.slot.shape) == 1 else "")
 
     @property
     def parameter(self) -> str:
-        """How a C function declares it."""
+        """Its declaration in C."""
         return f"{'' if self.written else 'const '}{self.type} *{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class SizeArgument:
-    """A size that each call chooses, within bounds: what C calls it, and the user, safe in a
+    """A size chosen by each call, within bounds: its C name, and the user's name, safe in a
     comment.
     """
 
@@ -84,7 +84,7 @@ class SizeArgument:
 
     @property
     def refused(self) -> str:
-        """The condition, of C, under which `sizes` has a value that is refused."""
+        """The C condition under which the value in `sizes` is rejected."""
         value, multiple = f"sizes->{self.name}", self.symbol.multiple_of
         rest = f" || {value} % {multiple} != 0" if multiple > 1 else ""
         return f"{value} < {self.symbol.min} || {value} > {self.symbol.max}{rest}"

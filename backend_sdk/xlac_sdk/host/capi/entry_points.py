@@ -1,5 +1,5 @@
-"""What callers see of a program with entries: functions besides `NAME_run`, and its state as
-tensors that are read and written by number.
+"""The C interface of a program with entries: functions besides `NAME_run`, and the state as
+numbered tensors that can be read and written.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from xlac_sdk.programs.program import Program, Slot
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """The function of an entry. `flag` is the byte of the arena that says whether it changed the
-    state, `needed` the byte of the state, and its C type, of the number that must be set.
+    """The function of an entry. `flag` is the byte of the arena that says whether the state was
+    changed, `needed` the byte of the state, with its C type, of a number that must be set before.
     """
 
     name: str
@@ -28,8 +28,8 @@ class EntryPoint:
 
 @dataclass(frozen=True, slots=True)
 class Setter:
-    """`NAME_set_lr` and its like: where the number goes, in which type, and times what; and the
-    largest that is taken.
+    """`NAME_set_lr` and similar functions: where the number is stored, as which type and with which
+    factor; and its largest valid value.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Setter:
 
 @dataclass(frozen=True, slots=True)
 class EntryPoints:
-    """All functions of a program with entries besides those that every program has."""
+    """The functions of a program with entries, besides those of every program."""
 
     points: tuple[EntryPoint, ...]
     setters: tuple[Setter, ...]
@@ -54,8 +54,8 @@ class EntryPoints:
 
 
 def entry_points(program: Program, arrays: Mapping[Slot, ArrayArgument]) -> EntryPoints | None:
-    """Those of a program, whose inputs and outputs are called as `arrays` says; None where it has
-    no entries.
+    """The entry points of a program, whose inputs and outputs are named as in `arrays`; None where
+    it has no entries.
     """
     if program.entries is None:
         return None
@@ -79,7 +79,7 @@ def entry_points(program: Program, arrays: Mapping[Slot, ArrayArgument]) -> Entr
     )
     kept = tensors(program)
     plain = parameters((slot.name for slot in kept), "tensor")
-    # the macros of `x` are X and X_COUNT
+    # an array `x` has the macros X and X_COUNT
     names = [f"{n}_" if n.removesuffix("_count") in set(plain) - {n} else n for n in plain]
     called = (ArrayArgument(slot, n, True) for slot, n in zip(kept, names, strict=True))
     return EntryPoints(points, setters, tuple(called))

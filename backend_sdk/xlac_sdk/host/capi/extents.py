@@ -1,4 +1,4 @@
-"""Sizes that a call chooses, as C: expressions over integers, of which division rounds down."""
+"""Open sizes as C expressions over integers, with division rounding down."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from xlac_sdk.dims import Atom, Dim, Sym, Symbol, bounds
 
 
 def text(dim: Dim, names: Mapping[str, str]) -> str:
-    """An expression whose operands are int64_t or ptrdiff_t; `names` says how each size is
-    written.
+    """An expression with operands of type int64_t or ptrdiff_t; `names` has the C text of each
+    size.
     """
     if not isinstance(dim, Sym):
         return str(dim)
@@ -28,7 +28,7 @@ def _atom(atom: Atom, names: Mapping[str, str]) -> str:
     if isinstance(atom, Symbol):
         return names[atom.name]
     least = bounds(atom.dividend)[0]
-    # C rounds towards zero: what is divided must not be negative
+    # C's division rounds towards zero, so dividends must not be negative
     lift = max(0, -(least // atom.divisor))
     dividend = text(atom.dividend + lift * atom.divisor, names)
     return (

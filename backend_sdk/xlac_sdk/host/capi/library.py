@@ -26,9 +26,9 @@ from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
 
 ALIGN = 64
-WAIT = 0.05  # seconds after which a call checks whether its time is over
+WAIT = 0.05  # seconds between checks of a running call's time limit
 Bytes = NDArray[np.uint8]
-Function = Callable[..., int]  # of the library: a status
+Function = Callable[..., int]  # a function of the library, which returns a status
 
 
 class ContextStruct(ctypes.Structure):
@@ -45,11 +45,11 @@ class ContextStruct(ctypes.Structure):
 
 
 class Library:
-    """An Executable over the C API. Contexts are kept and lent to calls; a program with state has
-    one, behind a lock.
+    """An Executable over the C API. Contexts are pooled and lent to calls; a program with state has
+    a single one, protected by a lock.
 
     `weights` is the file of weights in memory, at a multiple of 64 bytes, or None when they are
-    inside. Raises SourceError for a file that is not such a library, or weights that it refuses.
+    inside. Raises SourceError for a file that is not such a library, or weights that it rejects.
     """
 
     def __init__(self, file: Path, program: Program, weights: Bytes | None = None) -> None:
@@ -67,12 +67,12 @@ class Library:
                 entry.name: (library[f"{self._prefix}_{entry.name}"], of_entry(program, entry))
                 for entry in (program.entries.entries if program.entries is not None else ())
             }
-            # the forms of functions of many arrays, which ctypes cannot pass
+            # variants of functions with more arrays than ctypes can pass
             self._tables = {
                 name: library.function(f"{self._prefix}_{name}_table")
                 for name in ("run", *self._functions)
             }
-            # libraries of xlac 1 and 2 have none
+            # absent in libraries of xlac 1 and 2
             self._stop = library.function(f"{self._prefix}_stop")
         except (OSError, AttributeError) as error:
             problem = f"'{file.name}' cannot be loaded: {error}"
@@ -121,14 +121,14 @@ class Library:
             self._call(function, given)
 
     def reset(self) -> None:
-        """Sets the state to what it was at first."""
+        """Resets the state to its initial contents."""
         if self._turn is not None:
             with self._turn:
                 for context in self._free:
                     self._check("reset", self._reset(ctypes.byref(context)))
 
     def read_state(self, start: int = 0, stop: int | None = None) -> Array:
-        """Bytes of the state block, with which a context's memory begins."""
+        """Bytes of the state block, which is at the start of a context's memory."""
         with self._turn or nullcontext():
             return self._free[0].block[: self.program.state_bytes][start:stop].copy()
 
@@ -161,8 +161,8 @@ class Library:
         self._check("run", status)
 
     def _watched(self, context: ContextStruct, function: Function, given: list[Any]) -> int:
-        """A run in a thread of its own, so that this one can be interrupted, and ends the run when
-        it is.
+        """A run in a separate thread, so that this one can be interrupted, which then stops the
+        run.
         """
         statuses: list[int] = []
         done = threading.Event()
@@ -179,13 +179,13 @@ class Library:
             assert self._stop is not None
             self._stop(ctypes.byref(context))
             done.wait()
-            context.stop = 0  # where it was done before it looked
+            context.stop = 0  # the run ended before it saw the request
             self._free.append(context)
             raise
         return statuses[0]
 
     def _context(self) -> ContextStruct:
-        """A ready context; its memory lives as long as it does."""
+        """A ready context, which keeps its memory alive."""
         largest = {s.name: s.max // s.multiple_of * s.multiple_of for s in self.program.sizes}
         context, nbytes = (
             ContextStruct(),
@@ -212,14 +212,14 @@ class Library:
         )
 
     def _failed(self, context: ContextStruct) -> SourceError:
-        """What the check says that failed in a context's last run."""
+        """The error of the check that failed in a context's last run."""
         position, value = ctypes.c_int64(), ctypes.c_int64()
         assert self._failure is not None
         said = (
             self._failure(ctypes.byref(context), ctypes.byref(position), ctypes.byref(value)) or b""
         ).decode()
         text, _, code = said.rpartition(" [")
-        valued = not code.startswith(("XL6022", "XL6023"))  # NaN and infinity are what they are
+        valued = not code.startswith(("XL6022", "XL6023"))  # NaN and infinity need not be shown
         where = f"element {position.value}{f', value {value.value}' if valued else ''}"
         return SourceError(Diagnostic(code.rstrip("]"), f"{text} ({where})"))
 
@@ -231,16 +231,14 @@ class Library:
 
 
 def aligned(nbytes: int) -> Bytes:
-    """Bytes of memory, their contents undefined, that start at a multiple of 64."""
+    """Uninitialized bytes of memory, aligned to 64 bytes."""
     block = np.empty(nbytes + ALIGN, np.uint8)
     skip = -block.ctypes.data % ALIGN
     return block[skip : skip + nbytes]
 
 
 def weights_of(file: Path, place: WeightsOrigin) -> Bytes | None:
-    """The file of weights as a library wants it: read, mapped, or None when the weights are
-    inside.
-    """
+    """The file of weights for a library: read, mapped, or None when the weights are inside."""
     match place:
         case WeightsOrigin.FILE:
             data = np.fromfile(file, np.uint8)

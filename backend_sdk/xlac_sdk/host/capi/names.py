@@ -1,4 +1,6 @@
-"""Names of the user's as identifiers: for C, C++, Rust, file names and CMake targets alike."""
+"""Converts the user's names to identifiers that are valid in C, C++, Rust, file names and CMake
+targets.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterable
 
 from xlac_sdk.emit.cdialect import KEYWORDS
 
-LONGEST = 63  # characters that C99 promises to tell apart
+LONGEST = 63  # significant characters of identifiers in C99
 RUST = frozenset(
     """abstract as async await become box crate dyn final fn gen impl in let loop macro
     match mod move mut override priv pub ref self super trait type unsafe unsized
@@ -17,16 +19,16 @@ OURS = frozenset("context memory memory_bytes weights weight_bytes sizes bytes s
 
 
 def identifier(name: str) -> str:
-    """The prefix of a model's functions and files, from a name that may be any text."""
+    """The prefix of a model's functions and files, from an arbitrary name."""
     plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:LONGEST].rstrip("_")
     return plain if plain and plain[0].isalpha() else f"model_{plain}".rstrip("_")
 
 
 def parameters(names: Iterable[str], kind: str) -> tuple[str, ...]:
-    """Names of parameters, one for each of `names`: lower case, since macros are not, and all
-    different.
+    """Names of parameters, one for each of `names`: lower case, as macros are upper case, and
+    distinct.
 
-    One that has no letter to begin with, or means something to a compiler, gets `kind` before it.
+    A name that does not begin with a letter, or is reserved, is prefixed with `kind`.
     """
     chosen: list[str] = []
     for name in names:

@@ -1,6 +1,4 @@
-"""Makes a shared library of an artefact callable where no compiler is installed, and no backend
-either.
-"""
+"""Opens a shared library of an artefact where neither a compiler nor a backend is installed."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from xlac_sdk.host.package import Artefact
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
-# What Linux calls the features that code for vectors of so many bytes needs, of a processor like
-# x86.
+# The processor features, as named by Linux, that code with vectors of this many bytes needs on
+# x86-like processors.
 VECTORS = {64: {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, 32: {"avx2"}}
 
 
@@ -33,12 +31,12 @@ def opened(artefact: Artefact) -> Library:
 
 
 def check(machines: tuple[Mapping[str, Any], ...]) -> None:
-    """Raises UnsupportedError when none of these processors is like this one."""
+    """Raises UnsupportedError when this processor can run none of these variants."""
     here = platform.machine().lower()
     here = ALIASES.get(here, here)
     for facts in machines:
         triple = str(facts.get("triple", ""))[:80]
-        if not triple:  # a C compiler chose
+        if not triple:  # chosen by a C compiler
             return
         arch = triple.partition("-")[0]
         linux = platform.system() == "Linux"
@@ -57,7 +55,7 @@ def check(machines: tuple[Mapping[str, Any], ...]) -> None:
 
 
 def needed(facts: Mapping[str, Any]) -> set[str]:
-    """The features that code for a processor like x86 uses."""
+    """The features used by code for an x86-like processor."""
     if not str(facts.get("triple", "")).startswith("x86_64"):
         return set()
     extra = {name for name, fact in (("fma", "fma"), ("f16c", "half")) if facts.get(fact)}
@@ -70,7 +68,7 @@ def needed(facts: Mapping[str, Any]) -> set[str]:
 
 
 def features() -> set[str]:
-    """The features of this processor, as far as the system tells."""
+    """The features of this processor, as far as the system reports them."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

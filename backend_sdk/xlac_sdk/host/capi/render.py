@@ -1,4 +1,4 @@
-"""The texts that ship with an artefact, from the templates beside this module."""
+"""Renders the texts that ship with an artefact from the templates in this folder."""
 
 from __future__ import annotations
 
@@ -65,16 +65,18 @@ def npy_program(api: Api) -> str:
 
 
 def _extents(array: ArrayArgument) -> str:
-    """The extents of an array as C: -1 where a call chooses."""
+    """The extents of an array as C expressions: -1 for one chosen by each call."""
     return ", ".join(str(dim) if isinstance(dim, int) else "-1" for dim in array.slot.shape) or "0"
 
 
 def cmake_package(api: Api, library: str = "") -> str:
-    """`NAMEConfig.cmake`: the target NAME::NAME, made of the C file or of a library beside it."""
+    """`NAMEConfig.cmake`: the target NAME::NAME, built from the C file or from a library beside
+    it.
+    """
     kind = "SHARED" if library.endswith((".so", ".dylib", ".dll")) else "STATIC"
     return render("config.cmake.j2", api, library=library, kind=kind)
 
 
 def render(name: str, api: Api, **facts: Any) -> str:
-    """A template of this package, filled in."""
+    """A template of this package, rendered."""
     return template("xlac_sdk.host.capi", name).render(api=api, **facts)

@@ -39,8 +39,9 @@ def leading_zeros(m: Writer, x: Value) -> Value:
 
 
 def dot4(m: Writer, x: Value, y: Value, total: Value) -> Value:
-    """By the form for bytes of x of the other sign where the target has that: they are moved by
-    128, and what this adds is taken off. Else byte by byte.
+    """The four-byte dot product. Where the target only has the form for bytes of x of the other
+    signedness, x is offset by 128 and the resulting difference is subtracted; else computed byte by
+    byte.
     """
     other = DType.I32 if x.dtype is DType.U32 else DType.U32
     if m.target.spells(P.DOT4, other):
@@ -56,7 +57,7 @@ def dot4(m: Writer, x: Value, y: Value, total: Value) -> Value:
 
 
 def _signed_byte(x: Value, place: int) -> Value:
-    """The byte of an i32 that begins at bit `place`."""
+    """The byte of an i32 that begins at bit `place`, sign-extended."""
     return (x << (24 - place)) >> 24
 
 

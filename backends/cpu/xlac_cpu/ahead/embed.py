@@ -41,9 +41,9 @@ def filled(image: bytes, text: str, data: bytes) -> bytes:
 def included(assembly: str, text: str, nbytes: int, file: str) -> str:
     """Assembly whose reserved space is replaced by the bytes of a separate file (.incbin)."""
     pattern = rf'\t\.ascii\t"{text}"\n\t\.(?:zero|skip|space)\t{nbytes - len(text)}\n'
-    found, count = re.subn(pattern, f'\t.incbin\t"{file}", 64\n', assembly)
+    replaced, count = re.subn(pattern, f'\t.incbin\t"{file}", 64\n', assembly)
     if count != 1:
         raise RoomError(
             Diagnostic("XL9102", "the assembly reserves no space for the weights, or several")
         )
-    return found
+    return replaced

@@ -45,16 +45,16 @@ def levels(machines: Sequence[Machine]) -> list[int]:
     """The level of each variant, ascending. Raises UnsupportedError for processors that cannot be
     distinguished at run time.
     """
-    found = [LEVELS.get(m.cpu, 0) if m.arch == "x86_64" else 0 for m in machines]
-    if 0 in found:
+    levels = [LEVELS.get(m.cpu, 0) if m.arch == "x86_64" else 0 for m in machines]
+    if 0 in levels:
         problem = (
-            f"nothing can choose between processors like '{machines[found.index(0)].cpu}' when it "
+            f"nothing can choose between processors like '{machines[levels.index(0)].cpu}' when it "
             "runs"
         )
         raise UnsupportedError(
             Diagnostic("XL5112", problem, hint=f"a list is made of {', '.join(LEVELS)}")
         )
-    if found != sorted(set(found)):
+    if levels != sorted(set(levels)):
         raise SourceError(
             Diagnostic(
                 "XL5112", "the processors of a list go from the least to the most, each once"
@@ -65,4 +65,4 @@ def levels(machines: Sequence[Machine]) -> list[int]:
         raise UnsupportedError(
             Diagnostic("XL5112", problem, hint="build for one processor at a time")
         )
-    return found
+    return levels

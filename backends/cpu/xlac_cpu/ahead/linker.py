@@ -222,8 +222,8 @@ def tool_of(machine: Machine) -> Linker:
             Diagnostic("XL5011", problem, hint="--emit o,h or a,h: your own linker takes those")
         )
     for name in names:
-        found = shutil.which(name)
-        if found:
+        path = shutil.which(name)
+        if path:
             return Linker(machine, name)
     problem = (
         f"linking for {machine.triple} needs a linker, and none of {', '.join(names)} is on the "
@@ -244,8 +244,8 @@ def candidates(machine: Machine) -> tuple[str, ...]:
 
 def named(machine: Machine, tool: str) -> list[str]:
     """The GNU tool for a machine: with its prefix, and also without if it is this machine's."""
-    found = [prefix + tool for pattern, prefix in GNU if re.match(pattern, machine.triple)][:1]
-    return [*found, tool] if machine.arch == host().arch else found
+    cross = [prefix + tool for pattern, prefix in GNU if re.match(pattern, machine.triple)][:1]
+    return [*cross, tool] if machine.arch == host().arch else cross
 
 
 def multilib(machine: Machine) -> list[str]:

@@ -68,8 +68,8 @@ class Making:
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
         """The machines of the variants; with several, each function names its own."""
-        found = tuple(Machine.of(v.target) for v in self.variants)
-        return tuple(replace(m, tagged=True) for m in found) if len(found) > 1 else found
+        machines = tuple(Machine.of(v.target) for v in self.variants)
+        return tuple(replace(m, tagged=True) for m in machines) if len(machines) > 1 else machines
 
     @cached_property
     def block(self) -> weights.ConstantBlock:
@@ -124,8 +124,8 @@ class Making:
     def by_hand(self) -> tuple[str, ...]:
         """Hand-written functions in C, each once: the first processor's compiler makes them."""
         first = self.variants[0]
-        found = hand_written.sources(first.program.kernels, self.machines[0]).values()
-        return tuple(text for text in found if is_c(text))
+        texts = hand_written.sources(first.program.kernels, self.machines[0]).values()
+        return tuple(text for text in texts if is_c(text))
 
     def filled(self, image: bytes) -> bytes:
         """The object with its weights."""

@@ -46,13 +46,13 @@ def spell(w: LlvmWriter, tables: str, table: str, index: str, lanes: int) -> str
         parts = []
         for first, count in ((0, half), (half, rest)):
             part = _shuffled(w, lanes, index, "poison", range(first, first + count))
-            found = spell(w, tables, table, part, count)
-            parts.append(_shuffled(w, count, found, "poison", _filled(count, rest)))
+            looked_up = spell(w, tables, table, part, count)
+            parts.append(_shuffled(w, count, looked_up, "poison", _filled(count, rest)))
         return _shuffled(w, rest, parts[0], parts[1], [*range(half), *range(rest, 2 * rest)])
     wide = index if lanes == full else _shuffled(w, lanes, index, "poison", _filled(lanes, full))
     by = {"vpermi2b": _by_quarters, "pshufb": _by_bits, "tbl": _by_ranges}[tables]
-    found = by(w, table, wide)
-    return found if lanes == full else _shuffled(w, full, found, "poison", range(lanes))
+    looked_up = by(w, table, wide)
+    return looked_up if lanes == full else _shuffled(w, full, looked_up, "poison", range(lanes))
 
 
 def _by_quarters(w: LlvmWriter, table: str, index: str) -> str:
@@ -71,20 +71,20 @@ def _by_bits(w: LlvmWriter, table: str, index: str) -> str:
     """AVX2: the low four bits choose within sixteen parts, the others among those, bit by bit."""
     kind, short = vector("i8", 32), vector("i16", 16)
     low = w.op(f"and {kind} {index}, {constant('15', 'i8', 32)}")
-    found = []
+    values = []
     for first in range(0, ENTRIES, HALF):
         part = _part(w, table, first, HALF)
         twice = _shuffled(w, HALF, part, "poison", [*range(HALF), *range(HALF)])
-        found.append(w.intrinsic("llvm.x86.avx2.pshuf.b", kind, (kind, twice), (kind, low)))
+        values.append(w.intrinsic("llvm.x86.avx2.pshuf.b", kind, (kind, twice), (kind, low)))
     words = w.op(f"bitcast {kind} {index} to {short}")
     for bit in range(4, 8):  # it becomes the highest of its byte, by which blends choose
         moved = w.op(f"shl {short} {words}, {constant(str(7 - bit), 'i16', 16)}")
         chosen = w.op(f"bitcast {short} {moved} to {kind}")
-        found = [
+        values = [
             w.intrinsic("llvm.x86.avx2.pblendvb", kind, (kind, a), (kind, b), (kind, chosen))
-            for a, b in zip(found[::2], found[1::2], strict=True)
+            for a, b in zip(values[::2], values[1::2], strict=True)
         ]
-    return found[0]
+    return values[0]
 
 
 def _by_ranges(w: LlvmWriter, table: str, index: str) -> str:

@@ -67,12 +67,12 @@ def _saturated(w: LlvmWriter, value: str, source: DType, target: DType, lanes: i
     if target.bits < 32:
         whole = vector("i32", lanes)
         return w.op(f"trunc {whole} {w.op(f'fptosi {kind} {held} to {whole}')} to {narrow}")
-    found = w.op(f"fpto{'s' if target.is_signed else 'u'}i {kind} {held} to {narrow}")
+    integer = w.op(f"fpto{'s' if target.is_signed else 'u'}i {kind} {held} to {narrow}")
     if below == top - 1:
-        return found
+        return integer
     over = w.op(f"fcmp oge {kind} {value}, {limit(top)}")
     last = constant(number(top - 1, target), register(target), lanes)
-    return w.op(f"select {flags} {over}, {narrow} {last}, {narrow} {found}")
+    return w.op(f"select {flags} {over}, {narrow} {last}, {narrow} {integer}")
 
 
 Kind = tuple[DType, int]  # an element type, and how many lanes

@@ -20,10 +20,10 @@ def spell(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: 
     if lanes > style.lanes:
         return _cut(w, style, x, dtype, lanes)
     full = next(width for width in WIDTHS if width >= lanes)
-    found = _register(w, style.dots, [_filled(w, one, lanes, full) for one in x], dtype, full)
+    sums = _register(w, style.dots, [_filled(w, one, lanes, full) for one in x], dtype, full)
     if lanes == 1:
-        return w.op(f"extractelement {vector('i32', full)} {found}, i64 0")
-    return found if lanes == full else _shuffled(w, full, found, "poison", range(lanes))
+        return w.op(f"extractelement {vector('i32', full)} {sums}, i64 0")
+    return sums if lanes == full else _shuffled(w, full, sums, "poison", range(lanes))
 
 
 def _cut(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: int) -> str:

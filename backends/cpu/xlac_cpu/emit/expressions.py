@@ -178,8 +178,8 @@ class LlvmExpressions(access.Combine):
         if low is not None and low >= 0 and high is not None and high < _NARROW and by < _NARROW:
             narrow = vector("i32", lanes)
             small = w.op(f"trunc {whole} {value} to {narrow}")
-            found = w.op(f"u{name} {narrow} {small}, {constant(str(by), 'i32', lanes)}")
-            return w.op(f"zext nneg {narrow} {found} to {whole}")
+            unsigned = w.op(f"u{name} {narrow} {small}, {constant(str(by), 'i32', lanes)}")
+            return w.op(f"zext nneg {narrow} {unsigned} to {whole}")
         sign = "u" if low is not None and low >= 0 else "s"
         return w.op(f"{sign}{name} {whole} {value}, {constant(str(by), 'i64', lanes)}")
 

@@ -68,9 +68,10 @@ class Launching(StopCheckWriter):
             w.do(f"call void @{symbol}({', '.join(given)})")
         elif is_open(step):
             self.values.names.update(zip((v.name for v in kernel.sizes), sizes, strict=True))
-            found = open_split(loop, kernel, self.driver.threads)
+            open_loop = open_split(loop, kernel, self.driver.threads)
             start, stop, most, size, chunks = map(
-                self.value, (found.start, found.stop, found.most, found.size, found.chunks)
+                self.value,
+                (open_loop.start, open_loop.stop, open_loop.most, open_loop.size, open_loop.chunks),
             )
             worth = w.op(f"icmp sge i64 {most}, 2")
             self.fork(symbol, given, start, stop, size, chunks, worth, stop_checks)

@@ -31,30 +31,30 @@ def places(program: Program) -> Places:
     """Each slot's base (`io`, `fixed` or `arena`) and an index into a table, or an
     offset in bytes.
     """
-    found: dict[Slot, tuple[str, int]] = {}
+    places: dict[Slot, tuple[str, int]] = {}
     for i, slot in enumerate((*program.inputs, *program.outputs)):
-        found.setdefault(slot, ("io", i))
+        places.setdefault(slot, ("io", i))
     for i, slot in enumerate((*fixed(program), *states(program))):
-        found[slot] = ("fixed", i)
+        places[slot] = ("fixed", i)
     for slot in program.slots:
         if slot.role is Role.TEMPORARY:
-            found[slot] = ("arena", slot.offset)
-    return found
+            places[slot] = ("arena", slot.offset)
+    return places
 
 
 def places_ahead(program: Program, constants: Mapping[Slot, int], arena: int) -> Places:
     """The same for code compiled ahead of time: constants are in one `block`, the caller's memory
     has the state and, from the byte `arena` on, the arena.
     """
-    found = dict(places(program))
+    ahead = dict(places(program))
     for slot, at in constants.items():
-        found[slot] = ("block", at)
+        ahead[slot] = ("block", at)
     for slot in program.slots:
         if slot.role is Role.TEMPORARY:
-            found[slot] = ("arena", arena + slot.offset)
+            ahead[slot] = ("arena", arena + slot.offset)
         elif slot.role is Role.STATE:
-            found[slot] = ("arena", slot.offset)
-    return found
+            ahead[slot] = ("arena", slot.offset)
+    return ahead
 
 
 def alignments(program: Program) -> dict[Kernel, tuple[int, ...]]:

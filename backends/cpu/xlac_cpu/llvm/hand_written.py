@@ -41,9 +41,9 @@ def module(text: str, machine: Machine, generator: Any, parse: Callable[[str], A
         problem = f"{file} defines no function @{name}"
         known = ", ".join(sorted(defined)) or "none"
         raise UnsupportedError(Diagnostic("XL5113", problem, hint=f"it defines: {known}"))
-    found = str(defined[name].global_value_type)
-    if found != wanted:
-        problem = f"@{name} in {file} is {found}, and is called as {wanted}"
+    type = str(defined[name].global_value_type)
+    if type != wanted:
+        problem = f"@{name} in {file} is {type}, and is called as {wanted}"
         raise UnsupportedError(
             Diagnostic("XL5113", problem, hint="docs/CUSTOM_OPS.md has the order of parameters")
         )

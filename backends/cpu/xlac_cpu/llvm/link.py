@@ -27,8 +27,8 @@ _linker: list[Any] = []  # the present one
 
 def loaded(artifact: Path, program: Program) -> Code:
     """The code of an artefact, a static library of a program's objects."""
-    found = members(artifact.read_bytes())
-    return Code(*load([*found.values()], ("run", *(("extents",) if program.sizes else ()))))
+    objects = members(artifact.read_bytes())
+    return Code(*load([*objects.values()], ("run", *(("extents",) if program.sizes else ()))))
 
 
 def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[str, int]]:
@@ -93,7 +93,7 @@ def _member(name: str, data: bytes) -> bytes:
 
 def members(data: bytes) -> dict[str, bytes]:
     """The objects of a static library written by `archive`, by name."""
-    found: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}
     at = len(_MAGIC)
     try:
         if not data.startswith(_MAGIC):
@@ -103,9 +103,9 @@ def members(data: bytes) -> dict[str, bytes]:
             size = int(header[48:58])
             if header[58:] != b"`\n" or at + 60 + size > len(data):
                 raise ValueError
-            found[header[:16].decode("latin-1").rstrip(" /")] = data[at + 60 : at + 60 + size]
+            members[header[:16].decode("latin-1").rstrip(" /")] = data[at + 60 : at + 60 + size]
             at += 60 + size + size % 2
     except (ValueError, struct.error):
         problem = "the compiled program is damaged: not a complete library of objects"
         raise UnsupportedError(Diagnostic("XL5108", problem, hint="build it again")) from None
-    return found
+    return members

@@ -52,7 +52,7 @@ def _unwritten() -> tuple[tuple[int, int], ...]:
         return ()
     from llvmlite.binding import ffi
 
-    wanted, found = os.fsencode(ffi.lib._name), list[tuple[int, int]]()
+    wanted, ranges = os.fsencode(ffi.lib._name), list[tuple[int, int]]()
 
     def visit(library: ctypes._Pointer[_Library], _size: int, _data: int) -> int:
         of = library.contents
@@ -61,11 +61,11 @@ def _unwritten() -> tuple[tuple[int, int], ...]:
             for segment in (_Segment * of.count).from_address(of.segments):
                 if segment.type == LOADED and not segment.flags & WRITABLE:
                     start = (of.base + segment.address) // page * page
-                    found.append((start, of.base + segment.address + segment.in_memory - start))
+                    ranges.append((start, of.base + segment.address + segment.in_memory - start))
         return 0
 
     callback = ctypes.CFUNCTYPE(
         ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t, ctypes.c_void_p
     )
     ctypes.CDLL(None).dl_iterate_phdr(callback(visit), None)
-    return tuple(found)
+    return tuple(ranges)

@@ -114,8 +114,8 @@ def _dots(machine: Machine, width: int) -> str:
     unsigned, signed = re.split(r"\n_?by_[zs]ext:", str(generator.emit_assembly(module)))[1:]
     if machine.is_x86:
         return "vpdpbusd" if "vpdpbusd" in unsigned else "pmaddwd"
-    found = (("sdot", signed), ("usdot", unsigned))
-    return " ".join(name for name, part in found if re.search(rf"\s{name}[\s.]", part))
+    words = (("sdot", signed), ("usdot", unsigned))
+    return " ".join(name for name, part in words if re.search(rf"\s{name}[\s.]", part))
 
 
 def _tables(machine: Machine, width: int) -> str:
@@ -154,11 +154,11 @@ def lacking(machine: Machine) -> str:
     called = re.findall(
         rf"\s_?({'|'.join(intrinsics)})(f?)(?:@\w+|\(PLT\))?$", assembly, re.MULTILINE
     )
-    found = {
+    functions = {
         f"{'round' if name == 'roundeven' else name}.{'f32' if single else 'f64'}"
         for name, single in called
     }
-    return " ".join(sorted(found))
+    return " ".join(sorted(functions))
 
 
 def _listed(ask: Any) -> tuple[list[str], list[str]]:

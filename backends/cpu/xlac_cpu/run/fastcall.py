@@ -221,8 +221,8 @@ def _plan(
     axes_of_sizes = sources(program.inputs)
     facts = [(*axes_of_sizes[s.name], s.min, s.max, s.multiple_of) for s in program.sizes]
     asked = (ctypes.c_int64 * max(1, 7 * len(facts)))(*(word for fact in facts for word in fact))
-    found = (ctypes.c_int64 * max(1, len(facts)))()
-    kept += [specs, table, asked, found]
+    results = (ctypes.c_int64 * max(1, len(facts)))()
+    kept += [specs, table, asked, results]
     values = {
         "inputs": len(program.inputs),
         "outputs": len(program.outputs),
@@ -238,7 +238,7 @@ def _plan(
         "otherwise": id(NotImplemented),
         "sizes": len(facts),
         "sources": ctypes.addressof(asked),
-        "chosen": ctypes.addressof(found),
+        "chosen": ctypes.addressof(results),
         "extents": code.get("extents", 0),
         "shapes": ctypes.addressof(table),
         "limits": stopping.ACTIVE_ADDRESS,

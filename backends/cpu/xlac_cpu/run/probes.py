@@ -48,13 +48,13 @@ def probes(facts: MachineFacts) -> Probes:
         run = partial(_call, held, rows, begin, count, stride, block, turns)
         return TimedProbe(name, count * block * turns, run)
 
-    found = [flat("l1", facts.l1_bytes // 2), flat("l2", whole // 2)]
-    found += [flat(name, int(part * whole)) for name, part in PARTS.items()]
-    found.append(apart("rows_stride", 4096))
+    probes = [flat("l1", facts.l1_bytes // 2), flat("l2", whole // 2)]
+    probes += [flat(name, int(part * whole)) for name, part in PARTS.items()]
+    probes.append(apart("rows_stride", 4096))
     if facts.l3_bytes >= 4 * whole:
-        found.append(flat("l3", max(2 * whole, min(facts.l3_bytes // 4, 8 * whole))))
-    found.append(TimedProbe("memory", MOVED, _Turns(held, rows, begin, far)))
-    return Probes(partial(chain, TURNS, 12345), TURNS * DEEP, found)
+        probes.append(flat("l3", max(2 * whole, min(facts.l3_bytes // 4, 8 * whole))))
+    probes.append(TimedProbe("memory", MOVED, _Turns(held, rows, begin, far)))
+    return Probes(partial(chain, TURNS, 12345), TURNS * DEEP, probes)
 
 
 def _call(held: object, rows: Any, *given: int) -> object:

@@ -26,12 +26,12 @@ DEADLINE, OWNER, HOST, OUTSIDE, TYPE, VALUE, TRACE = map(
 def _table() -> ctypes.Array[ctypes.c_uint64]:
     """The functions of Python that a call uses, and the thread that runs signal handlers."""
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release", "PyErr_Fetch")
-    found = [
+    addresses = [
         ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in names
     ]
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
-    return (ctypes.c_uint64 * 5)(*found, threading.main_thread().ident or 0)
+    return (ctypes.c_uint64 * 5)(*addresses, threading.main_thread().ident or 0)
 
 
 def host() -> int:

@@ -46,7 +46,7 @@ def compiled(text: str, name: str = "program.cu") -> DeviceCode:
     Raises UnsupportedError if there is no compiler, or none that supports the architecture.
     """
     flags = (f"-arch={arch_in(text)}", *FLAGS)
-    library = nvrtc.found()
+    library = nvrtc.installed()
     if library is not None:
         try:
             made = library.compile(text, name, (*flags, "--ptxas-options=-v"))
@@ -119,8 +119,8 @@ def _kernel_at(text: str, line: int) -> str:
     """` in kernel NAME (and the comment above it)`"""
     lines = text.splitlines()[:line]
     for at in range(len(lines) - 1, -1, -1):
-        found = KERNEL.match(lines[at])
-        if found:
+        match = KERNEL.match(lines[at])
+        if match:
             start = at
             while start and not lines[start].startswith("/* ") and lines[start]:
                 start -= 1
@@ -129,5 +129,5 @@ def _kernel_at(text: str, line: int) -> str:
                 .removeprefix("/* ")
                 .removesuffix(" */")
             )
-            return f" in {found[1]}" + (f" ({about})" if about else "")
+            return f" in {match[1]}" + (f" ({about})" if about else "")
     return ""

@@ -75,7 +75,7 @@ class Nvrtc:
 
 
 @cache
-def found() -> Nvrtc | None:
+def installed() -> Nvrtc | None:
     """The library: from a Python package, an installed toolkit, or the system; None if there is
     none.
     """

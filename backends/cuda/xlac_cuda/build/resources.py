@@ -44,15 +44,15 @@ class Used:
 
 def used(log: str) -> dict[str, Used]:
     """The resources of each kernel, parsed from the output of ptxas -v."""
-    found: dict[str, Used] = {}
+    resources: dict[str, Used] = {}
     parts = ENTRY.split(log)
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         facts = {
             key: int(match[1]) if (match := pattern.search(text)) else 0
             for key, pattern in FACTS.items()
         }
-        found[name] = Used(**facts)
-    return found
+        resources[name] = Used(**facts)
+    return resources
 
 
 def resident(architecture: Architecture, threads: int, registers: int, shared: int) -> int:
@@ -103,6 +103,6 @@ def table(program: Program, target: Target) -> str:
 
 
 def _blocks(kernel: Kernel) -> str:
-    found = grid(kernel)
-    assert found is not None, "what is lowered are grids"
-    return str(found.blocks.value) if isinstance(found.blocks, Const) else "open"
+    launched = grid(kernel)
+    assert launched is not None, "what is lowered are grids"
+    return str(launched.blocks.value) if isinstance(launched.blocks, Const) else "open"

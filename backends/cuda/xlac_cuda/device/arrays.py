@@ -62,15 +62,15 @@ class DeviceArray:
 
     def numpy(self) -> Array:
         """A copy in the host's memory, once it is complete."""
-        found = np.empty(self.shape, self.dtype)
-        self._home.read(found, self)
-        return found
+        array = np.empty(self.shape, self.dtype)
+        self._home.read(array, self)
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("an array on a GPU is copied to be read by NumPy")
-        found = self.numpy()
-        return found if dtype is None else found.astype(dtype)
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
 
     def item(self) -> Any:
         """Its one element, as a Python number."""
@@ -163,9 +163,9 @@ def given(value: Any, stream: int) -> Given:
             value.address, value._dtype, value.shape, value.device, True, value.stream, value, lasts
         )
     if getattr(value, "is_cuda", False):
-        found = _torch(value)
-        if found is not None:
-            return found
+        of_torch = _torch(value)
+        if of_torch is not None:
+            return of_torch
     if hasattr(value, "__cuda_array_interface__"):
         return _interfaced(value)
     capsule = value.__dlpack__(stream=stream)
@@ -232,22 +232,22 @@ def _interfaced(value: Any) -> Given:
     )
 
 
-def check(kind: str, slot: Slot, shape: tuple[int, ...], found: Given, device: int) -> None:
+def check(kind: str, slot: Slot, shape: tuple[int, ...], array: Given, device: int) -> None:
     """Raises SourceError for an array that is not what the model takes. Nothing is converted."""
     if (
-        found.dtype is slot.dtype
-        and found.shape == shape
-        and found.dense
-        and found.device in (device, -1)
+        array.dtype is slot.dtype
+        and array.shape == shape
+        and array.dense
+        and array.device in (device, -1)
     ):
         return
     name = f"{kind} '{slot.name}'"
-    if found.dtype is not slot.dtype:
+    if array.dtype is not slot.dtype:
         raise other_type(
-            kind, slot.name, slot.dtype, found.dtype or "of a type that xlac does not have"
+            kind, slot.name, slot.dtype, array.dtype or "of a type that xlac does not have"
         )
-    if found.shape != shape:
-        raise other_shape(kind, slot.name, shape, found.shape)
-    if not found.dense:
+    if array.shape != shape:
+        raise other_shape(kind, slot.name, shape, array.shape)
+    if not array.dense:
         raise wrong("XL6004", f"{name} is not contiguous", "x.contiguous() makes a copy that is")
-    raise wrong("XL6006", f"{name} is on GPU {found.device}, and the model on GPU {device}")
+    raise wrong("XL6006", f"{name} is on GPU {array.device}, and the model on GPU {device}")

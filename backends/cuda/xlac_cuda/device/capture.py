@@ -24,15 +24,15 @@ class KernelNode(ctypes.Structure):
 
 def captured(driver: Driver, stream: int, work: Callable[[], None]) -> int:
     """The work submitted to a stream as a graph; none of it runs."""
-    found = ctypes.c_void_p()
+    graph = ctypes.c_void_p()
     driver("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
     try:
         work()
     except BaseException:
-        driver.raw["cuStreamEndCapture"](stream, ctypes.addressof(found))
-        if found.value:
-            driver("cuGraphDestroy", found.value)
+        driver.raw["cuStreamEndCapture"](stream, ctypes.addressof(graph))
+        if graph.value:
+            driver("cuGraphDestroy", graph.value)
         raise
-    driver("cuStreamEndCapture", stream, ctypes.addressof(found))
-    assert found.value is not None
-    return found.value
+    driver("cuStreamEndCapture", stream, ctypes.addressof(graph))
+    assert graph.value is not None
+    return graph.value

@@ -123,15 +123,15 @@ class Driver:
 
     def made(self, call: str, *given: Any) -> int:
         """The handle or address that a call writes to its first parameter."""
-        found = ctypes.c_uint64()
-        self(call, ctypes.addressof(found), *given)
-        return found.value
+        handle = ctypes.c_uint64()
+        self(call, ctypes.addressof(handle), *given)
+        return handle.value
 
     def number(self, call: str, *given: Any) -> int:
         """The int that a call writes to its first parameter."""
-        found = ctypes.c_int()
-        self(call, ctypes.addressof(found), *given)
-        return found.value
+        value = ctypes.c_int()
+        self(call, ctypes.addressof(value), *given)
+        return value.value
 
 
 def _absent(*given: object) -> int:

@@ -156,10 +156,12 @@ class Gpu:
         of `nbytes`.
         """
         text = ctypes.c_char_p(name.encode())
-        found = self.driver.made("cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p))
+        function = self.driver.made(
+            "cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p)
+        )
         if dynamic > USUAL_SHARED:
-            self.driver("cuFuncSetAttribute", found, DYNAMIC_SHARED, dynamic)
-        return found
+            self.driver("cuFuncSetAttribute", function, DYNAMIC_SHARED, dynamic)
+        return function
 
     def launch(
         self, function: int, blocks: int, threads: int, dynamic: int, packed: bytes, stream: int

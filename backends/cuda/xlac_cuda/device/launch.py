@@ -27,9 +27,9 @@ class KernelEntry:
 
     @cached_property
     def _grid(self) -> Grid:
-        found = grid(spread(self.kernel))
-        assert found is not None, f"kernel {self.kernel.name} is no grid"
-        return found
+        launched = grid(spread(self.kernel))
+        assert launched is not None, f"kernel {self.kernel.name} is no grid"
+        return launched
 
     @property
     def symbol(self) -> str:
@@ -44,8 +44,8 @@ class KernelEntry:
     @property
     def dynamic(self) -> int:
         """Bytes of dynamic shared memory of a launch, beyond the static ones."""
-        found = self._grid.shared_bytes
-        return found if found > CUDA.most_shared else 0
+        nbytes = self._grid.shared_bytes
+        return nbytes if nbytes > CUDA.most_shared else 0
 
     def blocks(self, sizes: tuple[int, ...]) -> int:
         """The number of blocks for these values of the kernel's sizes; 0 if there is

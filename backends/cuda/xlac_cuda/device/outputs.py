@@ -152,10 +152,10 @@ class DeviceOutputs:
 
 def _taken(kept: list[T], left: int = 0) -> list[T]:
     """Pops items from a list until only `left` remain."""
-    found: list[T] = []
+    taken: list[T] = []
     while len(kept) > left:
         try:
-            found.append(kept.pop())
+            taken.append(kept.pop())
         except IndexError:  # another thread was faster
             break
-    return found
+    return taken

@@ -97,7 +97,7 @@ class PycudaGpu(Gpu):
     def unload(self, module: int) -> None:
         """Drops pycuda's module and its functions."""
         self._functions = {
-            handle: found for handle, found in self._functions.items() if found[1] != module
+            handle: entry for handle, entry in self._functions.items() if entry[1] != module
         }
         del self._modules[module]
 
@@ -123,9 +123,9 @@ class PycudaGpu(Gpu):
         try:
             node, count = ctypes.c_void_p(), ctypes.c_size_t(1)
             self.driver("cuGraphGetNodes", graph, ctypes.addressof(node), ctypes.addressof(count))
-            found = KernelNode()
-            self.driver("cuGraphKernelNodeGetParams_v2", node, ctypes.addressof(found))
-            return int(found.function)
+            parameters = KernelNode()
+            self.driver("cuGraphKernelNodeGetParams_v2", node, ctypes.addressof(parameters))
+            return int(parameters.function)
         finally:
             self.driver("cuGraphDestroy", graph)
 

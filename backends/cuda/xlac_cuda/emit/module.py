@@ -38,9 +38,9 @@ def emit(program: Program, target: Target) -> dict[str, str]:
 
 def arch_in(text: str) -> str:
     """The architecture for which a file was written."""
-    found = FIRST.match(text)
-    assert found is not None, "a file that xlac wrote begins with its architecture"
-    return found[1]
+    match = FIRST.match(text)
+    assert match is not None, "a file that xlac wrote begins with its architecture"
+    return match[1]
 
 
 def _text(program: Program, arch: str) -> str:
@@ -90,11 +90,11 @@ def _quoted(origins: tuple[Origin, ...]) -> list[str]:
             lines[
                 comment(f"{origin.span.file.name}:{origin.span.line} {_line(origin)}".rstrip())
             ] = None
-    found = list(lines)
+    quoted = list(lines)
     return (
-        found
-        if len(found) <= MOST_LINES
-        else [*found[:MOST_LINES], f"and {len(found) - MOST_LINES} more lines"]
+        quoted
+        if len(quoted) <= MOST_LINES
+        else [*quoted[:MOST_LINES], f"and {len(quoted) - MOST_LINES} more lines"]
     )
 
 

@@ -67,10 +67,10 @@ def _installed(capability: int) -> Claims:
     # imported here, as the bindings are needed only to query installed libraries
     from xlac_cuda.libraries import cublaslt, cudnn, cudnn_calls
 
-    dnn = cudnn.found()
+    dnn = cudnn.installed()
     attends = dnn is not None and dnn.version >= cudnn_calls.ATTENTION
     return described(
-        capability, blas=cublaslt.found() is not None, dnn=dnn is not None, attends=attends
+        capability, blas=cublaslt.installed() is not None, dnn=dnn is not None, attends=attends
     )
 
 

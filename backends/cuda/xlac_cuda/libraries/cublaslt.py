@@ -135,9 +135,9 @@ class CublasLt:
 
     def made(self, call: str, *given: Any) -> int:
         """The handle that a call writes to its first parameter."""
-        found = ctypes.c_void_p()
-        self(call, ctypes.addressof(found), *given)
-        return found.value or 0
+        handle = ctypes.c_void_p()
+        self(call, ctypes.addressof(handle), *given)
+        return handle.value or 0
 
     def set(self, what: int, attribute: Desc | CublasLayout | Preference, value: Any) -> None:
         """Sets an attribute to a ctypes number."""
@@ -179,7 +179,7 @@ WITHOUT = "an --arch without +cublaslt has kernels for everything"
 
 
 @cache
-def found() -> CublasLt | None:
+def installed() -> CublasLt | None:
     """The library: from a Python package, an installed toolkit, or the system; None if there is
     none that is new enough.
     """
@@ -190,7 +190,7 @@ def wanted() -> CublasLt:
     """The library, for a program that calls it. Raises UnsupportedError if there is none, or only
     an old one.
     """
-    blas = found()
+    blas = installed()
     if blas is not None:
         return blas
     old = next(_loaded(), None)

@@ -70,15 +70,15 @@ class Cudnn:
 
     def handle(self) -> int:
         """A handle for the current context."""
-        found = ctypes.c_void_p()
-        self("cudnnCreate", ctypes.addressof(found))
-        return found.value or 0
+        handle = ctypes.c_void_p()
+        self("cudnnCreate", ctypes.addressof(handle))
+        return handle.value or 0
 
     def create(self, kind: DescriptorKind) -> int:
         """A new descriptor, not yet finalized."""
-        found = ctypes.c_void_p()
-        self("cudnnBackendCreateDescriptor", kind, ctypes.addressof(found))
-        return found.value or 0
+        descriptor = ctypes.c_void_p()
+        self("cudnnBackendCreateDescriptor", kind, ctypes.addressof(descriptor))
+        return descriptor.value or 0
 
     def set(self, descriptor: int, attribute: Attribute, values: Sequence[Any]) -> None:
         """Sets an attribute to an array of its type."""
@@ -142,7 +142,7 @@ WITHOUT = "an --arch without +cudnn has kernels for everything"
 
 
 @cache
-def found() -> Cudnn | None:
+def installed() -> Cudnn | None:
     """The library: from a Python package, an installed toolkit, or the system; None if there is
     none that is new enough.
     """
@@ -153,7 +153,7 @@ def wanted(least: tuple[int, int]) -> Cudnn:
     """The library, for a program that calls it. Raises UnsupportedError if there is none, or only
     an old one.
     """
-    dnn = found()
+    dnn = installed()
     if dnn is not None and dnn.version >= least:
         return dnn
     old = dnn or next(_loaded(), None)

@@ -142,8 +142,8 @@ def choice_from_json(text: str | None) -> PlanChoice | None:
     have.
     """
     try:
-        found = json.loads(text or "")
-        engine, knobs = found["engine"], found["knobs"]
+        choice = json.loads(text or "")
+        engine, knobs = choice["engine"], choice["knobs"]
         numbers = [engine, *(number for pair in knobs for number in pair)]
         if (
             all(type(n) is int and 0 <= n < 1 << 31 for n in numbers)

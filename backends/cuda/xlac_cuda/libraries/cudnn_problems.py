@@ -53,8 +53,8 @@ def offsets(problem: Problem) -> list[int]:
             [problem.queries, problem.keys, problem.values, problem.mask, problem.result],
             [],
         )
-    found = [side.offset * side.dtype.nbytes for side in sides if side is not None]
-    return list(static((*found[:-1], *bias, found[-1])))
+    offsets = [side.offset * side.dtype.nbytes for side in sides if side is not None]
+    return list(static((*offsets[:-1], *bias, offsets[-1])))
 
 
 def refused(problem: Problem) -> frozenset[Note]:
@@ -158,9 +158,9 @@ def _attention(
     queries, keys, values, *masks, result = made
 
     def number(value: Any, dtype: DType = DType.F32) -> int:
-        found = operations.scalar(4, dtype)
-        scalars[found] = value
-        return found
+        place = operations.scalar(4, dtype)
+        scalars[place] = value
+        return place
 
     (batch, heads, time, _), (_, _, length, _) = (
         static(problem.queries.extents),

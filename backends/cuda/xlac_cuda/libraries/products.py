@@ -235,25 +235,25 @@ class _Plan:
         blas.set(preference, Preference.REDUCTION_SCHEME_MASK, ctypes.c_uint32(SPLITS_IN_F32))
         for attribute, nbytes in zip(ALIGNMENTS, alignments, strict=True):
             blas.set(preference, attribute, ctypes.c_uint32(nbytes))
-        found, count = Heuristic(), ctypes.c_int()
+        heuristic, count = Heuristic(), ctypes.c_int()
         status = blas.raw["cublasLtMatmulAlgoGetHeuristic"](
             self.handle,
             self.desc,
             *self.layouts,
             preference,
             1,
-            ctypes.addressof(found),
+            ctypes.addressof(heuristic),
             ctypes.addressof(count),
         )
-        if status or not count.value or found.state:
+        if status or not count.value or heuristic.state:
             name = (
-                blas.failure("cublasLtMatmulAlgoGetHeuristic", status or found.state or 15)
+                blas.failure("cublasLtMatmulAlgoGetHeuristic", status or heuristic.state or 15)
                 .diagnostics[0]
                 .message
             )
             problem = f"{_described(product)}: {name}"
             raise UnsupportedError(Diagnostic("XL5222", problem, hint=WITHOUT))
-        return found
+        return heuristic
 
 
 def _bytes(side: Matrices) -> int:

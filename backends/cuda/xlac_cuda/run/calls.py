@@ -89,26 +89,28 @@ def device_call(
     program = executable.program
     values = list(by_name(Parameters(executable.names), arrays, named).values())
     with executable.turn:
-        found = [
+        operands = [
             given(value, executable.stream)
             if is_on_gpu(value)
             else as_array(value, slot.dtype, slot.name)
             for slot, value in zip(program.inputs, values, strict=True)
         ]
         stream = next(
-            (one.stream for one in found if isinstance(one, Given) and one.stream and one.lasts),
+            (one.stream for one in operands if isinstance(one, Given) and one.stream and one.lasts),
             executable.stream,
         )
-        form = form_of(executable, tuple([one.shape for one in found]))
-        for slot, shape, one in zip(program.inputs, form.inputs, found, strict=True):
+        form = form_of(executable, tuple([one.shape for one in operands]))
+        for slot, shape, one in zip(program.inputs, form.inputs, operands, strict=True):
             check("input", slot, shape, _described(one, slot, executable), executable.gpu.index)
         executable.turn_to(stream)
         if outputs is not None:
-            _check_rooms(executable, form, found, outputs)
-        addresses = [_placed(executable, number, one, stream) for number, one in enumerate(found)]
+            _check_rooms(executable, form, operands, outputs)
+        addresses = [
+            _placed(executable, number, one, stream) for number, one in enumerate(operands)
+        ]
         results, targets = _results(executable, form, outputs, stream)
         executable.issue(form, (*addresses, *targets), stream)
-        _finish(executable, found, stream)
+        _finish(executable, operands, stream)
         if not program.facts.get("extents"):
             wanted = None if outputs is None else [outputs[name] for name in form.names]
             executable.replay = replay(form, executable.names, values, wanted, stream)
@@ -142,7 +144,7 @@ def _placed(executable: CudaExecutable, number: int, one: Any, stream: int) -> i
 
 
 def _check_rooms(
-    executable: CudaExecutable, form: Form, found: Sequence[Any], outputs: Mapping[str, Any]
+    executable: CudaExecutable, form: Form, given_arrays: Sequence[Any], outputs: Mapping[str, Any]
 ) -> None:
     """Raises SourceError for outputs that are missing, unknown, or share memory with an input or
     another output.
@@ -150,7 +152,7 @@ def _check_rooms(
     outputs_by_name(form.names, outputs)
     inputs = [
         (f"input '{slot.name}'", *_room(one))
-        for slot, one in zip(executable.program.inputs, found, strict=True)
+        for slot, one in zip(executable.program.inputs, given_arrays, strict=True)
     ]
     check_apart([(f"output '{name}'", *_room(outputs[name])) for name in form.names], inputs)
 
@@ -203,11 +205,11 @@ def _results(
     return made, targets
 
 
-def _finish(executable: CudaExecutable, found: Sequence[Any], stream: int) -> None:
+def _finish(executable: CudaExecutable, given_arrays: Sequence[Any], stream: int) -> None:
     """Lets producers overwrite inputs after the call has read them: orders their streams after the
     call's, or waits for the call.
     """
-    for one in found:
+    for one in given_arrays:
         if isinstance(one, Given) and one.stream is not None:
             executable.results.order(stream, one.stream)
         elif isinstance(one, Given):

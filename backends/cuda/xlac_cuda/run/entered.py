@@ -31,10 +31,10 @@ class CudaEntries(CudaExecutable):
         super().__init__(artifact, program, target, device)
         assert program.entries is not None
         entries = {entry.name: entry for entry in program.entries.entries}
-        *found, first = parts(program)
+        *others, first = parts(program)
         self._called = {
             name: (entry, self._beside(artifact, one, target))
-            for (name, entry), one in zip(entries.items(), found, strict=True)
+            for (name, entry), one in zip(entries.items(), others, strict=True)
         }
         self._first = self._beside(artifact, replace(first, sizes=()), target)
         self.reset()
@@ -86,11 +86,11 @@ class CudaEntries(CudaExecutable):
 
     def _read(self, slot: Slot) -> Array:
         """The bytes of a slot of the arena or the state, after pending work."""
-        found = np.zeros(slot.nbytes, np.uint8)
-        address = found.__array_interface__["data"][0]
-        self.gpu.download(address, self.memory.fixed[slot], found.nbytes, self.stream)
+        array = np.zeros(slot.nbytes, np.uint8)
+        address = array.__array_interface__["data"][0]
+        self.gpu.download(address, self.memory.fixed[slot], array.nbytes, self.stream)
         self.gpu.sync(self.stream)
-        return found
+        return array
 
 
 def loaded(

@@ -148,9 +148,9 @@ class CudaExecutable:
         """
         try:
             if self.replay is not None:
-                found = self.replay.call(self, arrays, named)
-                if found is not None:
-                    return found
+                outputs = self.replay.call(self, arrays, named)
+                if outputs is not None:
+                    return outputs
             if not any(is_on_gpu(value) for value in (*arrays, *named.values())):
                 return NotImplemented
             return device_call(self, arrays, named)

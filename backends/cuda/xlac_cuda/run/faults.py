@@ -81,9 +81,9 @@ class Faults:
         steps = launched(self._program)
         if not isinstance(number, int) or not 0 <= number < len(steps):
             return None
-        (found,) = error.diagnostics
+        (fault,) = error.diagnostics
         return of_kernel(
-            Diagnostic(found.code, found.message, hint=AGAIN), error.code, steps[number]
+            Diagnostic(fault.code, fault.message, hint=AGAIN), error.code, steps[number]
         )
 
     def _write(self, folder: Path, form: Form, inputs: Mapping[str, Any]) -> None:
@@ -121,7 +121,7 @@ def launched(program: Program) -> list[Launch | Call]:
     return [step for step in walk(program.steps) if isinstance(step, Launch | Call)]
 
 
-def of_kernel(found: Diagnostic, code: int, step: Launch | Call) -> DeviceError:
+def of_kernel(fault: Diagnostic, code: int, step: Launch | Call) -> DeviceError:
     """A fault with the name of what was launched, and the line of the spec that it computes."""
     if isinstance(step, Launch):
         origins = step.origins or step.kernel.origins
@@ -134,7 +134,7 @@ def of_kernel(found: Diagnostic, code: int, step: Launch | Call) -> DeviceError:
     of = f", of {names}" if names else ""
     span = next((origin.span for origin in origins if origin.span), None)
     return DeviceError(
-        Diagnostic(found.code, f"{about}{of}: {found.message}", span, found.hint), code, step
+        Diagnostic(fault.code, f"{about}{of}: {fault.message}", span, fault.hint), code, step
     )
 
 

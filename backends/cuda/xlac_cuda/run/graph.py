@@ -35,8 +35,8 @@ class LaunchGraph:
     def launch(self, arrays: Arrays, stream: int) -> None:
         """Launches everything in a stream, on these arrays."""
         key = tuple(arrays) if self._moves else ()
-        found = self._variants.get(key) or self._variant(key)
-        code = self._start(found.exec, stream)
+        variant = self._variants.get(key) or self._variant(key)
+        code = self._start(variant.exec, stream)
         if code:
             raise self._tools.gpu.driver.failure("cuGraphLaunch", code)
 

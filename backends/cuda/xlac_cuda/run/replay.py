@@ -187,8 +187,8 @@ def _tensor(value: Any) -> Known:
             and value.is_contiguous()
             and value.get_device() == device
         ):
-            found: int = value.data_ptr()
-            return found
+            address: int = value.data_ptr()
+            return address
         return 0
 
     return address

@@ -163,8 +163,8 @@ class Performer:
         try:
             self.gpu.sync(self.stream)
         except DeviceError as error:
-            (found,) = error.diagnostics
-            raise of_kernel(replace(found, hint=ENDED), error.code, step) from None
+            (fault,) = error.diagnostics
+            raise of_kernel(replace(fault, hint=ENDED), error.code, step) from None
 
     def _read(
         self, address: int, dtype: np.dtype[np.bool_] | np.dtype[np.int32] | np.dtype[np.int64]

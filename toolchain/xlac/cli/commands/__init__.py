@@ -1,1 +1,1 @@
-"""The commands, a file each, imported when asked for."""
+"""The commands, one per module, imported when used."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xlac.cli.backend_test import test
+from xlac.cli.backend_tune import tune
 
 if TYPE_CHECKING:
     from xlac_sdk.target import Target
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(name="backend")
 def command() -> None:
-    """List, describe, create and test backends."""
+    """List, describe, create, test and tune backends."""
 
 
 @command.command("list")
@@ -45,7 +46,7 @@ def list_() -> None:
                 escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}"
             )
             continue
-        except Exception as error:  # a plug-in may do anything; listing it must not
+        except Exception as error:  # plug-ins may raise anything
             table.add_row(
                 escape(name),
                 "",
@@ -82,12 +83,13 @@ def info(name: str, arch: str) -> None:
     from rich.table import Table
 
     from xlac.cli.commands.doctor import described
+    from xlac.support.tuned_facts import tuned_facts
     from xlac_sdk.host.registry import find
     from xlac_sdk.kernel_ir.primitives import Primitive
     from xlac_sdk.target import Request
 
     backend = find(name)
-    target = backend.target(Request(arch=arch))
+    target = backend.target(Request(arch=arch, tuned=tuned_facts()))
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -125,7 +127,7 @@ def info(name: str, arch: str) -> None:
 
 
 def _facts(target: Target) -> str:
-    """The facts of a target's hardware beside its caches, and which of them were measured."""
+    """The hardware facts of a target beside its caches, and which of them were measured."""
     now, before = target.hardware.to_json(), target.shipped.hardware.to_json()
     words = [
         f"{name} {value}{'' if value == before[name] else ' (measured)'}"
@@ -160,3 +162,4 @@ def new(name: str, parent: Path) -> None:
 
 
 command.add_command(test)
+command.add_command(tune)

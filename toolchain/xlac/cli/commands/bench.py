@@ -67,7 +67,7 @@ def command(
 
     inputs = [arrays[slot.name] for slot in compiled.program.inputs]
     with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
-        # a time-out makes calls slower: only the first has one, and the others are as long
+        # a time-out slows calls down, so only the first has one; the others take as long
         compiled(*inputs)
     result = {
         "model": model.name,
@@ -92,7 +92,7 @@ def measured(
     seconds: float,
     begin: Callable[[Compiled], object],
 ) -> dict[str, Any]:
-    """What calls take, in all and by kernel, and what the program needs."""
+    """The time of calls, in total and by kernel, and the memory of the program."""
     from xlac.cli.progress import current
     from xlac.debug import ceilings, timing
 
@@ -123,8 +123,8 @@ def artefact_bench(
     copy_weights: bool,
     options: dict[str, Any],
 ) -> None:
-    """Times calls of an artefact at the sizes of the `inputs` that are given, or their `opt`; the
-    compiler is not imported.
+    """Times calls of an artefact at the sizes of the given `inputs`, or their `opt`; does not
+    import the compiler.
     """
 
     from xlac.artefact.loader import load
@@ -163,8 +163,8 @@ def artefact_bench(
 
 
 def spread(samples: Samples) -> dict[str, Any]:
-    """How long calls took, in microseconds; how far the quartiles, and the bursts' medians, are
-    apart as shares of the median.
+    """Times of calls in microseconds; the distances of the quartiles, and of the bursts' medians,
+    as shares of the median.
     """
     import numpy as np
 
@@ -176,8 +176,8 @@ def spread(samples: Samples) -> dict[str, Any]:
 
 
 def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any]:
-    """The rates of a call, their ceilings (None without `amounts`, the work of each of their runs),
-    and what is to be doubted.
+    """The rates of a call, their ceilings (None without `amounts`, the work of each ceiling's run),
+    and doubts about them.
     """
     from xlac.debug import timing
 
@@ -218,13 +218,13 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
 
 
 def tell_doubts(result: dict[str, Any]) -> None:
-    """Prints what of a measurement is not to be trusted."""
+    """Prints why a measurement may be unreliable."""
     for doubt in result["doubts"]:
         click.echo(f"  not to be trusted: {doubt}")
 
 
 def tell_calls(result: dict[str, Any]) -> None:
-    """Prints what a call takes."""
+    """Prints the time of a call."""
     low, half, high, best = (result[f"{name}_us"] for name in ("p25", "median", "p75", "best"))
     times = f"{half:.2f} us median, quartiles {low:.2f}–{high:.2f}, best {best:.2f}"
     click.echo(f"  call      {times}, over {result['calls']} samples")
@@ -233,9 +233,7 @@ def tell_calls(result: dict[str, Any]) -> None:
 def shares(
     lowered: Any, backend: Any, inputs: Any, seconds: float, begin: Callable[[Compiled], object]
 ) -> dict[str, float]:
-    """The share of the time that each kernel takes, most first; nothing for a target that is not
-    profiled.
-    """
+    """The share of time of each kernel, largest first; empty for a target without profiling."""
     from xlac.debug import profile
     from xlac_sdk.source import UnsupportedError
 

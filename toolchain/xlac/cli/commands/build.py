@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 from xlac.cli.packages import FormsOption, machines, packaging
 
 WEIGHTS = ("embed", "incbin", "file", "mmap")  # as in xlac_sdk.host.capi
-# of the options, what the manifest keeps: no paths
+# options kept in the manifest; no paths
 MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
 
 
@@ -124,7 +124,7 @@ def command(list_passes: bool, **options: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What is asked of one build: by options that verbs share (`choice`), and by its own."""
+    """The options of a build: those that verbs share (`choice`), and its own."""
 
     choice: Chosen
     threads: int | None
@@ -154,7 +154,7 @@ class Build:
         from xlac_sdk.host.registry import find
 
         pipeline = self.choice.pipeline.between(self.start, self.until)
-        # what is built does not depend on the environment
+        # artefacts do not depend on the environment
         choice = self.choice.with_options(checked=self.choice.options.checked or False)
         ranges = {name for name, size in choice.options.dims.items() if isinstance(size, str)}
         graphs = None
@@ -201,7 +201,7 @@ class Build:
             click.echo(f"  {file}  {size(file.stat().st_size)}")
 
     def packaging(self, choice: Chosen) -> Packaging:
-        """The forms that are asked for."""
+        """The requested forms."""
         from xlac_sdk.host.registry import find
 
         backend = find(choice.target)
@@ -215,8 +215,8 @@ class Build:
         pipeline: Pipeline,
         quiet: bool = False,
     ) -> list[Lowered]:
-        """The program of a spec that trains for each target; passes on the way to the step are
-        shown as asked, unless `quiet`.
+        """The program of a spec that trains for each target; passes that lead to the step are shown
+        as requested, unless `quiet`.
         """
         from xlac.training.program import ALIGN, training_program
 
@@ -236,8 +236,9 @@ class Build:
         quiet: bool = False,
         beside: int = 0,
     ) -> list[Lowered]:
-        """The model's program for each target; passes on the way to the first are shown as asked,
-        unless `quiet`, and then schedules of kernels that it lacks are no error; with `beside`.
+        """The model's program for each target; passes for the first one are shown as requested.
+        With `quiet` nothing is shown, and schedules of kernels that the model lacks are no error;
+        `beside` counts further bytes.
         """
         from xlac.driver import lower
         from xlac.passes.rewrite.trace import Trace
@@ -287,7 +288,7 @@ class Build:
         click.echo(show(graph), nl=False)
 
     def manifest_options(self, choice: Chosen) -> dict[str, Any]:
-        """The options that the manifest keeps."""
+        """The options to keep in the manifest."""
         asked = {key: getattr(choice.options, key) for key in MANIFEST_OPTIONS}
         asked |= {"static": self.static, "libm": not self.no_libm, "size": self.small}
         asked |= {"checked": choice.options.checked} if choice.options.checked else {}

@@ -1,4 +1,4 @@
-"""`xlac cache`: what is kept on disk of earlier compilations."""
+"""`xlac cache`: the cache of earlier compilations on disk."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`xlac check`: every mistake in a spec at once, else what the model is: shapes, parameters, work
-and memory.
+"""`xlac check`: reports all mistakes in a spec at once, otherwise a summary of the model: shapes,
+parameters, work and memory.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def command(
 
 
 def _found(choice: Chosen) -> dict[str, Any]:
-    """What the model is. Raises SourceError with everything that is wrong."""
+    """The summary of the model. Raises SourceError with all mistakes."""
     from xlac.frontends.loader import load
     from xlac.spec.load import TrainedSpec
     from xlac.spec.summary import summarize
@@ -126,8 +126,8 @@ def _found(choice: Chosen) -> dict[str, Any]:
 
 
 def _machine(choice: Chosen) -> Target:
-    """What the programs of a target are made for. Raises SourceError for a target or an option of
-    one that there is not.
+    """The target that programs are compiled for. Raises SourceError for an unknown target, or an
+    invalid option of it.
     """
     from xlac_sdk.host.registry import find
 
@@ -157,7 +157,7 @@ def _weights(choice: Chosen, as_json: bool) -> None:
 
 
 def _training(facts: dict[str, Any]) -> None:
-    """Prints what learns, and the memory that a step takes."""
+    """Prints which weights learn, and the memory of a step."""
     learns, nbytes = facts["learns"], facts["bytes"]
     at = ", ".join(f"{name} {size}" for name, size in facts["sizes"].items())
     parts, values = facts["accumulate"], max(nbytes["step"], nbytes.get("accumulate", 0))
@@ -185,7 +185,7 @@ def _training(facts: dict[str, Any]) -> None:
 
 
 def _memory(facts: dict[str, Any]) -> None:
-    """Prints what a limit of memory costs."""
+    """Prints the cost of a memory limit."""
     from xlac.training.reports.memory_report import cost
 
     click.echo(
@@ -195,13 +195,13 @@ def _memory(facts: dict[str, Any]) -> None:
 
 
 def _some(names: list[str], shown: int = 8) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of the others."""
     more = f" and {len(names) - shown} more (--json has all)" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
 
 
 def _totals(summary: dict[str, Any]) -> None:
-    """Prints the model's name, its open sizes, and sums over its nodes."""
+    """Prints the model's name, its open sizes, and totals over its nodes."""
     total: dict[str, Any] = summary["totals"]
     click.echo(f"model       {summary['model']}")
     for name, symbol in summary["dims"].items():
@@ -240,7 +240,7 @@ def _count(number: Any) -> str:
 
 
 def _table(rows: list[list[str]]) -> None:
-    """Columns as wide as they need, the node's name cut to 40; numbers to the right."""
+    """Columns of minimal width, the node's name cut to 40 characters; numbers right-aligned."""
     rows = [[r[0] if len(r[0]) <= 40 else "…" + r[0][-39:], *r[1:]] for r in rows]
     widths = [max(len(row[i]) for row in [list(COLUMNS), *rows]) for i in range(len(COLUMNS))]
     for row in [list(COLUMNS), *rows]:

@@ -1,4 +1,4 @@
-"""`xlac doctor`: is this installation in order?"""
+"""`xlac doctor`: checks the installation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def command(measure: bool) -> int:
     import sys
     from importlib.metadata import PackageNotFoundError, version
 
-    from xlac_sdk.host.registry import RELEASED, installed
+    from xlac.support.released import released
+    from xlac_sdk.host.registry import installed
     from xlac_sdk.source import XlacError
 
     click.echo(f"python     {sys.version.split()[0]} on {platform.machine()} {platform.system()}")
@@ -50,28 +51,28 @@ def command(measure: bool) -> int:
             message = f"not here: {error}"
         except XlacError as error:
             message, healthy = f"FAILS: {message_with_hint(error)}", False
-        except Exception as error:  # a plug-in may fail in any way; the others must still be tried
+        except Exception as error:  # plug-ins may fail in any way; the others are still tried
             message, healthy = f"FAILS: {type(error).__name__}: {error}", False
         click.echo(f"target {target:<12} {message}")
-    for target in RELEASED:
+    for target in released():
         if target not in installed():
-            click.echo(f"target {target:<12} not installed: pip install xlac-{target}")
+            click.echo(f"target {target:<12} not installed: pip install xlac[{target}]")
             healthy &= target != "cpu"
     return 0 if healthy else 1
 
 
 def _measure() -> int:
-    """Measures, shows and keeps facts of this machine; fails where nothing was steady."""
+    """Measures, shows and stores facts of this machine; fails where no measurement was steady."""
     from xlac.debug.measure import keep
     from xlac.debug.measure import measure as measured
     from xlac_sdk.host.registry import find
 
-    found = measured(find("cpu"), click.echo)
-    if not found.facts:
+    measurement = measured(find("cpu"), click.echo)
+    if not measurement.facts:
         click.echo("nothing was steady: what was kept before stays; measure on an idle machine")
         return 1
-    file = keep(found)
-    click.echo(", ".join(f"{name} {value:g}" for name, value in sorted(found.facts.items())))
+    file = keep(measurement)
+    click.echo(", ".join(f"{name} {value:g}" for name, value in sorted(measurement.facts.items())))
     click.echo(f"kept in {file}")
     return 0
 
@@ -83,13 +84,11 @@ def message_with_hint(error: XlacError) -> str:
 
 
 class Absent(Exception):
-    """There is no machine here that a target is for: nothing that an installation could put
-    right.
-    """
+    """This machine lacks the target's hardware, which no installation could change."""
 
 
 def _try(target: str) -> str:
-    """Compiles and runs a small model; says what the target is, or raises."""
+    """Compiles and runs a small model; returns a description of the target, or raises."""
     import numpy as np
 
     from xlac.api import compile
@@ -121,7 +120,7 @@ def _try(target: str) -> str:
 
 
 def described(target: Target) -> str:
-    """A target's machine in a few words."""
+    """A short description of a target's machine."""
     machine = target.machine
     return (
         ", ".join(str(machine[key]) for key in ("cpu", "triple", "arch") if machine.get(key))

@@ -1,4 +1,4 @@
-"""`xlac explain`: what became of each node and why; or what an error code means."""
+"""`xlac explain`: how each node was compiled and why; or the meaning of an error code."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _lines(profiled: Any, top: int) -> None:
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]], right: int) -> None:
-    """Columns as wide as they need; the first `right` of them to the right."""
+    """A table with columns of minimal width; the last `right` of them right-aligned."""
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     for row in [heads, *rows]:
         cells = [

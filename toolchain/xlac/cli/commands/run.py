@@ -1,4 +1,4 @@
-"""`xlac run`: compile a spec, or take an artefact, and run it once."""
+"""`xlac run`: compiles a spec, or loads an artefact, and runs it once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xlac.runtime.compiled import Compiled
 
 Outputs = dict[str, Any]
-# a program, its inputs, its target and how many threads it has
+# a program, its inputs, its target and its number of threads
 Ready = tuple["Compiled", dict[str, Any], str, int]
 
 
@@ -133,7 +133,7 @@ def spec_run(
     copy: bool,
     options: dict[str, Any],
 ) -> Ready:
-    """Compiles a spec, or takes it from the cache."""
+    """Compiles a spec, or loads it from the cache."""
     from xlac.api import load
     from xlac.cache.compilations import entry
     from xlac.cli.amounts import peak
@@ -142,7 +142,7 @@ def spec_run(
     place = None
     if (
         not choice.allow_outside and not choice.options.verify_each
-    ):  # what is kept was verified, or not
+    ):  # cached programs may not have been verified
         place = entry(choice.spec, choice.target, choice.options)
     program = load(place, copy)
     if program is None:
@@ -167,9 +167,7 @@ def _compiled(
     named: Sequence[str],
     copy: bool,
 ) -> tuple[Compiled, dict[str, Any]]:
-    """A spec's program for the inputs that the user gives, and all inputs; kept where there is a
-    place for it.
-    """
+    """A spec's program for the user's inputs, and all inputs; stored in `place`, if given."""
     from xlac.api import compile, keep
     from xlac.runtime.specialization import Specializing
     from xlac.support.dependencies import copying, note, noted, steady
@@ -207,7 +205,7 @@ def artefact_run(
     copy: bool,
     options: dict[str, Any],
 ) -> Ready:
-    """Loads an artefact; the compiler is not imported."""
+    """Loads an artefact, without importing the compiler."""
     from xlac.artefact.loader import load
     from xlac.cli.amounts import memory
     from xlac.cli.choice import artefact
@@ -224,9 +222,7 @@ def artefact_run(
 def opened(
     choice: Chosen, given: dict[str, str], archive: Path | None
 ) -> tuple[Model, frozenset[str]]:
-    """The model, and which of the inputs that the user gave decided its sizes and are part of it
-    now.
-    """
+    """The model, and which of the user's inputs determined its sizes and are now part of it."""
     from xlac.frontends.loader import load
     from xlac.model import Undecided
 
@@ -251,7 +247,7 @@ def opened(
 
 
 def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, atol: float) -> bool:
-    """Compares outputs with what was expected and says how far each is off."""
+    """Compares outputs with expected ones and prints the differences."""
     import numpy as np
 
     from xlac.cli.arrays import load_npy, load_npz

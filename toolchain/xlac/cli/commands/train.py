@@ -1,4 +1,4 @@
-"""`xlac train`: train a spec on files, with checkpoints, and go on where a run ended."""
+"""`xlac train`: trains a spec on files, with checkpoints, and resumes a run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ KEPT = tuple(
         "patience best keep checkpoint_every tensorboard merge"
     ).split()
 )
-"""Options that a run goes on with where they are not given again."""
+"""Options that a resumed run keeps where they are not given again."""
 COMPILED = tuple(
     ("target threads dim sets cpu triple arch precision checked checks max_memory").split()
 )
-"""The same of those that decide how the steps are compiled, and so the bits."""
+"""Those of them that affect how steps are compiled, and so the bits of results."""
 USUAL = {
     "seed": 0,
     "drop_last": False,
@@ -158,19 +158,19 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
     data_files = {n: [absolute(text) for text in settings[n]] for n in ("data", "validate")}
     made = {name: given[name] for name in COMPILED}
     spec = {"spec": absolute(str(given["spec"]))} if given["spec"] else {}
-    asked = {**spec, **made, **settings, **data_files}  # from any working directory
+    asked = {**spec, **made, **settings, **data_files}  # valid from any working directory
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
     loop.run(resume is not None)
     return 0
 
 
 def usual_folder(spec: Path | None, from_torch: str | None) -> Path:
-    """The folder of a run where none is named: runs/NAME, of NAME.yaml or the module."""
+    """The default folder of a run: runs/NAME, for NAME.yaml or the module."""
     return Path("runs") / (spec or Path((from_torch or "").partition(":")[0])).stem
 
 
 def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-    """The trainer of SPEC, or of a module of PyTorch's."""
+    """The trainer of a spec, or of a PyTorch module."""
     if from_torch is None:
         import xlac
         from xlac.cli.choice import chosen
@@ -192,7 +192,9 @@ def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[
 
 
 def settled(given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a run: those given, those that it was begun with, the usual ones."""
+    """The options of a run: those given, otherwise those of the original run, otherwise
+    defaults.
+    """
     options: dict[str, Any] = {}
     for name, value in given.items():
         if value not in (None, ()):
@@ -205,7 +207,9 @@ def settled(given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, An
 
 
 def as_compiled(before: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a run's steps that are not given now; lists are tuples, as click has them."""
+    """Options of the original run that affect compilation; lists become tuples, as click has
+    them.
+    """
     source = click.get_current_context().get_parameter_source
     usual = click.core.ParameterSource.DEFAULT
     known = {n: before[n] for n in COMPILED if n in before and source(n) is usual}
@@ -213,7 +217,7 @@ def as_compiled(before: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def training_options(choice: Chosen) -> dict[str, Any]:
-    """What of the choice a trainer is asked for: what is not as it is by itself."""
+    """The options for a trainer that differ from their defaults."""
     from dataclasses import fields
 
     from xlac.options import CompileOptions
@@ -225,19 +229,19 @@ def training_options(choice: Chosen) -> dict[str, Any]:
 
 
 class TerminalReport:
-    """Shows a run on standard error: a line an epoch, and how far the present one is where a person
-    watches.
+    """Shows a run on standard error: a line per epoch, and on terminals the progress of the present
+    one.
     """
 
     def __init__(self, epochs: int | None) -> None:
         self._epochs, self._reported_at = epochs, 0.0
 
     def say(self, text: str) -> None:
-        """A line."""
+        """Prints a line."""
         click.echo(text, err=True)
 
     def count(self, what: str, done: int, total: int) -> None:
-        """How far it is, a few times a second."""
+        """Shows the progress, a few times per second."""
         from xlac.cli.progress import current
 
         now = time.monotonic()
@@ -246,7 +250,7 @@ class TerminalReport:
             current().count(what, done, total)
 
     def row(self, row: Mapping[str, float]) -> None:
-        """A line of metrics."""
+        """Prints a row of metrics."""
         of = f"/{self._epochs}" if self._epochs is not None else ""
         shown = [
             f"{name} {row[name]:.4g}" for name in row if name not in ("epoch", "step", "seconds")

@@ -1,1 +1,1 @@
-"""Verbs that tell whether a program is right, and what is at fault."""
+"""Verbs that check whether a program is right, and find what is at fault."""

@@ -46,7 +46,7 @@ def command(given: tuple[str, ...], archive: Path | None, seed: int, **options: 
 
 
 def open_subject(choice: Any, given: dict[str, str], archive: Path | None, seed: int) -> Any:
-    """The model that the options name, its inputs, and what it is compiled for."""
+    """The model given by the options, its inputs, and its target."""
     from xlac.cli.inputs import gather
     from xlac.cli.models import open_model
     from xlac.debug.compare import ComparedModel

@@ -1,4 +1,4 @@
-"""`xlac verify`: whether a compiled program computes what its model means."""
+"""`xlac verify`: checks that a compiled program computes what its model defines."""
 
 from __future__ import annotations
 
@@ -108,22 +108,22 @@ def command(
     small = program.lowered.program.work.flops < LARGE
     drawn = drawings(model, sets, kinds, small, seed)
     extra = Extra(each, search, seed)
-    found = verified(program, drawn, engines, choice.spec, told, extra=extra)
-    code = tell(found, every, as_json, junit)
+    verification = verified(program, drawn, engines, choice.spec, say, extra=extra)
+    code = tell(verification, every, as_json, junit)
     if code and smallest is not None:
-        shrink(program, drawn, found, smallest)
+        shrink(program, drawn, verification, smallest)
     return code
 
 
-def told(line: str) -> None:
-    """Says on standard error how far it is."""
+def say(line: str) -> None:
+    """Prints progress on standard error."""
     click.echo(line, err=True)
 
 
 def given_sets(
     model: Any, named: dict[str, str], archives: tuple[Path, ...], seed: int
 ) -> dict[str, Any]:
-    """The inputs that the user gives, by the names of their files."""
+    """The user's inputs, by the names of their files."""
     from xlac.cli.inputs import gather
 
     sets = {file.stem: gather(model, named, file, seed) for file in archives}
@@ -143,7 +143,7 @@ def of_artefact(
     as_json: Path | None,
     junit: Path | None,
 ) -> int:
-    """An artefact against its source, which `--against` names."""
+    """Verifies an artefact against its source, given by `--against`."""
     from xlac.artefact.loader import load
     from xlac.cli.models import open_model
     from xlac.debug.verify.artefact import verified_artefact
@@ -156,35 +156,35 @@ def of_artefact(
     model = open_model(choice)
     loaded = load(folder)
     drawn = drawings(model, given_sets(model, named, archives, seed), kinds, True, seed)
-    found = verified_artefact(loaded, model, source, drawn, told)
-    return tell(found, every, as_json, junit)
+    verification = verified_artefact(loaded, model, source, drawn, say)
+    return tell(verification, every, as_json, junit)
 
 
-def shrink(program: Any, drawn: dict[str, Any], found: Verification, name: Path) -> None:
+def shrink(program: Any, drawn: dict[str, Any], verification: Verification, name: Path) -> None:
     """Writes the smallest spec that fails as the model does."""
     from xlac.debug.compare import ComparedModel
     from xlac.debug.smallest import smallest, written
 
-    wrong = found.first_wrong
+    wrong = verification.first_wrong
     inputs = drawn[wrong.draw] if wrong else next(iter(drawn.values()))
     subject = ComparedModel(program.model, inputs, program.target, program.backend)
     if subject.outcome().right:
         click.echo("note: the whole model's outputs do not show it: nothing was written")
         return
-    for file in written(smallest(subject, 400, told), program.model.precision, name):
+    for file in written(smallest(subject, 400, say), program.model.precision, name):
         click.echo(f"smallest: {file}")
 
 
-def tell(found: Verification, every: bool, as_json: Path | None, junit: Path | None) -> int:
-    """Prints what was found and writes the reports that are asked for; the exit code."""
+def tell(verification: Verification, every: bool, as_json: Path | None, junit: Path | None) -> int:
+    """Prints the verification and writes the requested reports; returns the exit code."""
     import json
 
-    click.echo(found.text(every))
+    click.echo(verification.text(every))
 
     if as_json is not None:
         as_json.parent.mkdir(parents=True, exist_ok=True)
-        as_json.write_text(json.dumps(found.json(), indent=1) + "\n", encoding="utf-8")
+        as_json.write_text(json.dumps(verification.json(), indent=1) + "\n", encoding="utf-8")
     if junit is not None:
         junit.parent.mkdir(parents=True, exist_ok=True)
-        junit.write_text(found.junit(), encoding="utf-8")
-    return 0 if found.right else 1
+        junit.write_text(verification.junit(), encoding="utf-8")
+    return 0 if verification.right else 1

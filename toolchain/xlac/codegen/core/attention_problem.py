@@ -62,12 +62,12 @@ class AttentionProblem:
 
     @property
     def rows(self) -> Dim:
-        """Rows of queries for each key head."""
+        """Rows of queries per key head."""
         return self.queries.size
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by."""
+        """The factor of scores."""
         return 1 / math.sqrt(self.widths[0]) if self.op.scale is None else self.op.scale
 
     @property
@@ -144,8 +144,8 @@ class AttentionProblem:
     def seen(
         self, elements: Elements, batch: Counters, row: Expr, key: Expr, end: Expr | None
     ) -> list[Expr]:
-        """Whether a row may see as many keys as `key` has lanes: what a mask of bool says, and what
-        the order of time does.
+        """Whether a row may attend to keys (as many as `key` has lanes): the conjunction of a bool
+        mask and of causal order; None where all are allowed.
         """
         conditions = []
         if self.mask is not None and self.mask.type.dtype is DType.BOOL:
@@ -158,7 +158,7 @@ class AttentionProblem:
     def _masked(
         self, elements: Elements, batch: Counters, row: Expr, key: Expr, end: Expr | None
     ) -> Expr:
-        """What the mask has for a row and keys; it is not read past its end."""
+        """The mask of a row for keys; it is not read past its end."""
         assert self.mask is not None
         head, time = self.head_and_time(batch, row)
         at = (batch[0], head, time, key)[4 - self.mask.type.rank :]
@@ -171,7 +171,7 @@ class AttentionProblem:
 
 
 def exponential(value: Expr) -> Expr:
-    """e to a power."""
+    """e to the power x."""
     return build.apply(P.EXP2, build.apply(P.MUL, value, Const(LOG2E, value.dtype)))
 
 
@@ -200,7 +200,7 @@ def attention_problem(
 
 
 def of_queries(view: OperandView, given: Type, width: int, shared: int, time: Dim) -> MatrixOperand:
-    """What queries have, so wide, lying where a view says: its rows are axes of its own."""
+    """An operand with the layout of queries (of `width`) at a view: its rows are its own axes."""
     b, h, t, w = _steps(view, given, width)
     own, steps = ((shared, time), (h, t)) if shared > 1 else ((time,), (t,))
     source = OperandSource(view.value, given.dtype, view.offset)
@@ -208,14 +208,14 @@ def of_queries(view: OperandView, given: Type, width: int, shared: int, time: Di
 
 
 def of_keys(view: OperandView, given: Type, width: int) -> MatrixOperand:
-    """What keys have, so wide, lying where a view says: it is summed over time."""
+    """An operand with the layout of keys (of `width`) at a view: it is summed over time."""
     b, h, t, w = _steps(view, given, width)
     source = OperandSource(view.value, given.dtype, view.offset)
     return MatrixOperand(source, (width,), (w,), (b, h), (t,))
 
 
 def _steps(view: OperandView, given: Type, width: int) -> Shape:
-    """Strides with heads apart."""
+    """Strides of a view with heads split into key heads and shared queries."""
     if given.rank == 4:
         return view.strides
     b, t, w = view.strides

@@ -1,8 +1,8 @@
-"""Loads along the columns of a matrix, as loads along its rows: as many vectors as one has lanes
-are a square, which is transposed in registers.
+"""Turns strided loads along a matrix's columns into contiguous loads along its rows: a square of as
+many vectors as one has lanes is transposed in registers.
 
-A vector along a column is a gather, of as many cache lines as it has lanes. The square of its
-neighbours reads the same lines once, by a load each.
+A vector along a column is a gather that touches as many cache lines as it has lanes. The square of
+adjacent columns reads the same lines once, by one load each.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.kernel_ir.sharing import walk
 
-APART = 4  # of columns that rows are read for: of more, most of what a row reads is not used
+# the largest distance of columns for which rows are loaded: beyond it, most loaded elements are
+# unused
+APART = 4
 
 Column = tuple[Buffer, int, frozenset[tuple[Expr, int]]]
-"""What loads of one matrix have in common: the stride of their lanes, and their base but for a
+"""The key of loads that may form squares: the stride of their lanes, and their base without its
 constant.
 """
 
 
 def emit(builder: Builder, block: Sequence[Stmt], lanes: int) -> None:
-    """Emits straight-line statements. Where `lanes` of their loads of that many lanes are columns
-    next to each other, or every second or third and so on, their square is loaded by rows before
-    all of them.
+    """Emits straight-line statements. Where `lanes` of their loads (of that many lanes each) are
+    equally spaced columns, their square is loaded by rows before all of them.
     """
     columns = _Columns(lanes)
     rewriter = KernelRewriter(columns.note)
@@ -56,21 +57,24 @@ def emit(builder: Builder, block: Sequence[Stmt], lanes: int) -> None:
 
 
 class _Columns:
-    """The loads along columns of a block, and what they become."""
+    """The loads along columns in a block, and their replacements."""
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
-        self.found: dict[Column, dict[int, Expr]] = {}  # the first element's place, by constant
+        # the index of the first element, by the constant of its base
+        self.places: dict[Column, dict[int, Expr]] = {}
 
     def note(self, node: Expr) -> Expr:
-        """Remembers a load."""
+        """Records a load."""
         where = self.column(node)
         if where is not None and isinstance(node, Load) and isinstance(node.index, Ramp):
-            self.found.setdefault(where[0], {})[where[1]] = node.index.base
+            self.places.setdefault(where[0], {})[where[1]] = node.index.base
         return node
 
     def column(self, node: Expr) -> tuple[Column, int] | None:
-        """Which column a load is along, and the constant of its base; None: it is no such load."""
+        """The column that a load is along, and the constant of its base; None for any other
+        load.
+        """
         match node:
             case Load(buffer=buffer, index=Ramp(base=base, stride=stride), mask=None):
                 pass
@@ -84,11 +88,11 @@ class _Columns:
         return (buffer, stride, frozenset(parts.items())), constant
 
     def turned(self, builder: Builder, later: set[Var]) -> dict[tuple[Column, int], Expr]:
-        """Emits the squares; the vector for each load of theirs. Loads by variables that are
-        defined `later` have none.
+        """Emits the squares, and returns the vector that replaces each of their loads. Loads whose
+        address uses variables defined `later` are kept.
         """
         vectors: dict[tuple[Column, int], Expr] = {}
-        for column, loads in self.found.items():
+        for column, loads in self.places.items():
             buffer, stride, parts = column
             if any(one in later for one in walk([term for term, _ in parts])):
                 continue
@@ -106,8 +110,8 @@ class _Columns:
         return vectors
 
     def _squares(self, starts: Sequence[int], step: int) -> Iterator[int]:
-        """Where squares begin: they cover each run of at least `lanes` columns that are `step`
-        apart, the last of one overlapping where it must.
+        """The first columns of squares: they cover each run of at least `lanes` columns that are
+        `step` apart, the last square of a run overlapping where necessary.
         """
         first, side = 0, self.lanes * step
         for number, start in enumerate(starts):

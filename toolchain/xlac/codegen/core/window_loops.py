@@ -151,7 +151,7 @@ class WindowLoops:
             self._store(at, state)
 
     def _place(self, tap: WindowAxis, at: Expr, position: Expr) -> Expr:
-        """The index in x of a position of the window."""
+        """The index in x of a window position."""
         return build.add(
             build.add(build.mul(at, tap.stride), build.mul(position, tap.dilation)), -tap.low
         )

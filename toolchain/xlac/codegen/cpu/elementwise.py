@@ -132,7 +132,7 @@ class _Writer:
         inner: Run,
         columns: tuple[Expr, Expr],
     ) -> None:
-        """A block by squares, and what is left of it by rows."""
+        """A block in squares, and its remainder by rows."""
         builder, lanes, (left, right) = self.builder, self.how.lanes, columns
         last_row, last_column = _whole(rows[1], crossed, lanes), _whole(right, inner, lanes)
         with (
@@ -150,8 +150,8 @@ class _Writer:
     def _square(
         self, counters: dict[Run, Expr], crossed: Run, row: Expr, inner: Run, column: Expr
     ) -> None:
-        """A square of as many rows and columns as a vector has lanes, by rows; what is read along
-        columns is transposed in registers.
+        """A square of as many rows and columns as a vector has lanes, stored by rows; operands that
+        are contiguous along columns are transposed in registers.
         """
         elements, shape, lanes = self.elements, self.job.shape, self.how.lanes
         with self.builder.block() as rows:
@@ -163,7 +163,7 @@ class _Writer:
 
 
 def _whole(stop: Expr, run: Run, lanes: int) -> Expr:
-    """The end of the whole squares before the end of a block, which begins at one."""
+    """The end of the last whole square of a block."""
     return stop if divisor(run.extent) % lanes == 0 else build.mul(build.div(stop, lanes), lanes)
 
 

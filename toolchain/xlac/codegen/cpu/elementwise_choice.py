@@ -30,7 +30,7 @@ SQUARE = 1 << 11  # statements for a square of vectors
 TILE = 32  # rows and columns of the blocks of a transposition
 # statements of one kernel, as compile time grows superlinearly with straight-line code
 NESTS = 32
-NUMBERS = 4  # elements of a nest that are computed one by one, in registers of their own
+NUMBERS = 4  # elements of a nest that are computed one by one, as scalars
 
 
 Surveyed = Sequence[tuple[Job, Survey]]
@@ -91,8 +91,8 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
 
 
 def _few(extent: Dim, group: Group) -> bool:
-    """Whether a nest has so few elements that each is computed by itself: they fill no vector, or
-    each is another piece of something that is joined.
+    """Whether a nest has so few elements that each is computed as a scalar: they fill no vector, or
+    each is a separate piece of a concatenation.
     """
     if not isinstance(extent, int) or not 1 < extent <= NUMBERS:
         return False
@@ -118,8 +118,8 @@ def _blocks(
 
 
 def turns(survey: Survey, crossed: Run, inner: Run, lanes: int) -> bool:
-    """Whether squares of what is contiguous along `crossed`, or nearly so, can be transposed in
-    registers for rows along `inner`: there are whole squares, and not too many statements for one.
+    """Whether operands that are (nearly) contiguous along `crossed` can be transposed in registers
+    for rows along `inner`: there are whole squares, and not too many statements for one.
     """
     known = all(isinstance(run.extent, int) and run.extent >= lanes for run in (crossed, inner))
     columns = _columns(survey, crossed, inner)

@@ -65,7 +65,7 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 def _asked_for_rows(lower_part: LowerPart, name: str) -> bool:
-    """Whether a schedule that was asked for is one of loops around a reduction."""
+    """Whether the schedule asked for is that of plain loops around a reduction."""
     return isinstance(lower_part.decisions.wanted(name), REDUCTIONS)
 
 

@@ -36,7 +36,7 @@ RESULTS = 32
 # bytes of a row that a pass along columns reads before it goes to the next row: of less, hardware
 # that fetches ahead sees no stream
 STRIPE = 256
-SHARE = 4  # one in so many registers is for the sums of a stripe
+SHARE = 4  # one register in SHARE holds sums of a stripe
 PIECES = 512
 # the fewest operations of a piece: claiming one takes a tenth of a microsecond
 PIECE_WORK = 3 << 15
@@ -93,8 +93,8 @@ def operations(rows: Rows) -> int:
 
 
 def _unroll(one: ReductionPass, rows: Rows, vector: Run | None, lanes: int) -> int:
-    """Vectors that a pass along rows works on at once: as many accumulators hide the latency of
-    each.
+    """Vectors that a pass along rows processes at once: enough accumulators to hide their
+    latency.
     """
     if vector is None or lanes == 1:
         return 1
@@ -104,8 +104,8 @@ def _unroll(one: ReductionPass, rows: Rows, vector: Run | None, lanes: int) -> i
 
 
 def _across(rows: Rows, vector: Run, lanes: int) -> int:
-    """Vectors of results that passes along columns work on at once: a stripe of STRIPE bytes, where
-    the columns are longer than a cache and sums leave registers for it.
+    """Vectors of results that passes along columns process at once: a stripe of STRIPE bytes, where
+    the columns exceed a cache and sums leave registers for it.
     """
     target, sums = rows.target.shipped, max(len(one.reductions) for one in rows.plan.passes)
     if target.size or not target.vector_bytes or lanes == 1:

@@ -145,7 +145,7 @@ class Rows(ReductionValues):
         self._store_results(kept)
 
     def _tail(self) -> bool:
-        """Whether the loop over the vector axis may end in elements that fill no vector."""
+        """Whether the loop over the vector axis may end in a partial vector."""
         return (
             self.vector is not None
             and not self.target.masked

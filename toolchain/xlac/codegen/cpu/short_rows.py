@@ -1,8 +1,8 @@
-"""Groups around reductions of a few elements each, with rows of results: as elementwise groups.
+"""Groups around reductions of a few elements per row, computed as elementwise groups.
 
-A row of three numbers is a vector of four lanes, and what is computed of its sum is no vector. As
-the sum of three slices it is computed for as many rows at once as a vector has lanes, and so is
-all that follows; the results, one piece a column, are stored interleaved.
+As a row, three numbers fill a vector of four lanes badly, and what follows from their sum fills
+none. As the sum of three slices, it is computed for as many rows at once as a vector has lanes, and
+so is all that follows; the results, one piece for each column, are stored interleaved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xlac_sdk.target import Target
 
 
 def takes(group: Group, target: Target) -> bool:
-    """Whether a group computes rows of a few elements, all of whose reductions are along them."""
+    """Whether all reductions of a group are over the last axis, which has a few elements."""
     length = group.outputs[0].shape[-1] if group.outputs[0].shape else 0
     lanes = target.lanes(group.outputs[0].type.dtype)
     if group.kind is not Kind.ROWS or not isinstance(length, int) or target.size:
@@ -40,7 +40,7 @@ def takes(group: Group, target: Target) -> bool:
 
 def _allowed(node: Node, shape: tuple[object, ...]) -> bool:
     if any(t.dtype.compute is not t.dtype for t in (node.type, *(i.type for i in node.inputs))):
-        return False  # halves are summed in a wider type
+        return False  # 16-bit floats are summed in a wider type
     if isinstance(node.op, Reduce):
         (x, *more) = node.inputs
         last = (x.type.rank - 1,)
@@ -49,8 +49,8 @@ def _allowed(node: Node, shape: tuple[object, ...]) -> bool:
 
 
 def elementwise(group: Group) -> tuple[Group, dict[Node, Node]]:
-    """The group with sums of slices for reductions, and pieces for results; and which output each
-    of its outputs stands for.
+    """The group with sums of slices in place of reductions, and results in pieces; and which
+    original output each of its outputs represents.
     """
     new: dict[Node, Node] = {}
     for node in group.nodes:
@@ -66,7 +66,7 @@ def elementwise(group: Group) -> tuple[Group, dict[Node, Node]]:
 
 
 def restored(lowered: LoweredGroup, outputs: dict[Node, Node]) -> LoweredGroup:
-    """The lowering of an elementwise group as that of the group which it stands for."""
+    """The lowering of the elementwise group, for the outputs of the original one."""
 
     def of(value: Value) -> Value:
         return outputs.get(value, value) if isinstance(value, Node) else value
@@ -83,7 +83,7 @@ def _is_reduce(node: Node) -> bool:
 
 
 def _inside(outputs: Iterable[Node], outside: set[Node]) -> list[Node]:
-    """What makes outputs, in order, without what a group reads."""
+    """The nodes that compute outputs, in order, without inputs of the group."""
     nodes: list[Node] = []
     seen: set[Node] = set(outside)
 
@@ -108,7 +108,7 @@ def _column(x: Node, number: int) -> Node:
 
 
 def _combined(node: Node, x: Node) -> Node:
-    """A reduction as a chain of operations on the columns of what it reads."""
+    """A reduction as a chain of operations on the columns of its operand."""
     assert isinstance(node.op, Reduce) and isinstance(x.shape[-1], int)
     columns = [
         Node.of(Reshape(node.shape), _column(x, n), origin=node.origin) for n in range(x.shape[-1])

@@ -89,7 +89,7 @@ class _EpilogueReader:
         self.after, self.library, self.fast, self.columns = after, library, fast, columns
         (self.output,) = after.group.outputs
         self.dtype = self.output.type.dtype
-        self.found = Parts()
+        self.parts = Parts()
         self.rounded: DType | None = None  # the narrow type that the value was rounded to
         self.passed: set[Node] = set()
 
@@ -110,7 +110,7 @@ class _EpilogueReader:
             )
         if self.rounded is not None and self.rounded is not self.dtype:
             self._asks_for_fast(f"a rounding to {self.rounded}")
-        return self.found
+        return self.parts
 
     def _step(self, node: Node, user: Node) -> Node:
         match user.op:
@@ -124,15 +124,15 @@ class _EpilogueReader:
         if isinstance(user.op, Max) and number == 0:
             self._activated(RELU)
             return user
-        if self.found.activation:
+        if self.parts.activation:
             raise self._unknown(user)
         if (
             isinstance(user.op, Mul)
             and number is not None
-            and self.found == Parts(self.found.scale)
+            and self.parts == Parts(self.parts.scale)
         ):
             self._exact(user)
-            self.found = replace(self.found, scale=self.found.scale * number)
+            self.parts = replace(self.parts, scale=self.parts.scale * number)
         elif isinstance(user.op, Add) and other is not None and number is None:
             self._exact(user)
             self._added(user, other)
@@ -154,9 +154,9 @@ class _EpilogueReader:
         if view is None or (wide and self._is_matrix(view.strides)):
             raise LibraryRefused(f"what is added is computed, or is not {self.dtype}")
         seen, matrix = view, self._is_matrix(view.strides)
-        if (self.found.addend if matrix else self.found.bias) is not None:
+        if (self.parts.addend if matrix else self.parts.bias) is not None:
             raise LibraryRefused(f"{self.library.library} adds one matrix and one row")
-        self.found = replace(self.found, addend=seen) if matrix else replace(self.found, bias=seen)
+        self.parts = replace(self.parts, addend=seen) if matrix else replace(self.parts, bias=seen)
 
     def _is_matrix(self, strides: tuple[Dim, ...]) -> bool:
         moves = {axis for axis, step in enumerate(strides) if step != 0}
@@ -188,7 +188,7 @@ class _EpilogueReader:
         return np.asarray(SMOOTH[type(node.op)](*numbers))
 
     def _activated(self, name: str) -> None:
-        if self.found.activation or name not in self.library.activations:
+        if self.parts.activation or name not in self.library.activations:
             raise LibraryRefused(
                 f"{self.library.library} ends in one activation, and not in this {name}"
             )
@@ -196,7 +196,7 @@ class _EpilogueReader:
             self._asks_for_fast(
                 f"the {name} of {self.library.library}, whose last bits and NaNs are its own"
             )
-        self.found = replace(self.found, activation=name)
+        self.parts = replace(self.parts, activation=name)
 
     # ---- rounding ----------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class GemmSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class BytesGemmSchedule(GemmSchedule):
-    """The same for products of bytes, four of which are one step of the sum."""
+    """A gemm of bytes, where a step of the sum takes four products."""
 
     template: ClassVar[str] = "bytes_gemm"
 

@@ -1,1 +1,1 @@
-"""How far results may be from exact arithmetic: the promised bounds, followed through a graph."""
+"""Error bounds of results: the documented bounds of operations, propagated through a graph."""

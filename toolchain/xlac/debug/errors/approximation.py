@@ -1,4 +1,4 @@
-"""A value in float64 with the most that a result in its own type may differ from it."""
+"""An exact value, in float64, with a bound for the error of a computed result."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from xlac.ops.error_bounds import FRACTION
 from xlac_sdk.dtypes import DType
 
 LEAST_EXPONENT = {DType.F64: -1074, DType.F32: -149, DType.F16: -24, DType.BF16: -133}
-"""Of the smallest denormal: units in the last place are no smaller."""
+"""Exponent of the smallest denormal: units in the last place are no smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Approximation:
-    """What a node means, and how far from it a result may be, element by element.
+    """The exact value of a node, and a bound for the error of each element.
 
     `value` is in float64 for floats, else in the node's type. `error` is a float64 array of its
-    shape, or None where the result is exact; infinity says that anything may come out, and any
-    positive number of a bool or an integer that it may be another.
+    shape, or None where the result is exact. An infinite error permits any value; for bools and
+    integers any positive error permits other values.
     """
 
     value: Array
@@ -34,18 +34,18 @@ class Approximation:
 
 
 def exact(inputs: Sequence[Approximation]) -> bool:
-    """Whether none of some values has an error."""
+    """Whether all inputs are exact."""
     return all(x.error is None for x in inputs)
 
 
 EXPONENT = np.uint64(0x7FF0_0000_0000_0000)
-"""Bits of the exponent of a double."""
+"""Mask of the exponent bits of a float64."""
 
 
 def ulp(value: Array, dtype: DType) -> Array:
-    """A unit in the last place of a float type at each magnitude, in float64."""
+    """The unit in the last place of a float type at each magnitude, in float64."""
     bits = np.ascontiguousarray(value, np.float64).view(np.uint64) & EXPONENT
-    power = bits.view(np.float64).reshape(np.shape(value))  # the power of two below
+    power = bits.view(np.float64).reshape(np.shape(value))  # the power of two at or below
     return np.maximum(power * 2.0 ** -FRACTION[dtype], 2.0 ** LEAST_EXPONENT[dtype])
 
 
@@ -59,11 +59,11 @@ GREATEST = {
 
 
 def settled(value: Array, error: Array | None, dtype: DType, certain: bool) -> Approximation:
-    """A value and its error made well-formed: what surely overflows in the type is infinite, what
-    may overflow may be anything, and so may what has an error that is NaN.
+    """A valid approximation for a type: values that certainly overflow become infinite; for those
+    that may overflow, and where the error is NaN, the error is infinite.
 
-    `certain` says that the operands are exact: then a NaN or an infinity is one in every type, but
-    for what has an error that is NaN.
+    `certain` says that the operands are exact: then a NaN or an infinity is exact too, unless its
+    error is NaN.
     """
     if not dtype.is_float:
         return Approximation(value, _any_of(error))
@@ -87,7 +87,7 @@ def settled(value: Array, error: Array | None, dtype: DType, certain: bool) -> A
 
 
 def _any_of(error: Array | None) -> Array | None:
-    """An error, None where there is none."""
+    """The error, with NaN as infinity; None where it is zero everywhere."""
     if error is None:
         return None
     error = np.where(np.isnan(error), np.inf, error)

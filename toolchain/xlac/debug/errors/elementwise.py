@@ -1,4 +1,4 @@
-"""How errors of operands reach the results of scalar operations."""
+"""How errors of operands propagate through scalar operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xlac_sdk.dtypes import DType
 
 Inputs = Sequence[Approximation]
 Propagates = Callable[[Node, Inputs, Array], Array]
-"""The error that operands with errors cause, given the exact result."""
+"""The error caused by errors of the operands, given the exact result."""
 
 
 def _sum(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -26,9 +26,11 @@ def _largest(node: Node, inputs: Inputs, value: Array) -> Array:
 
 
 def _share(a: Array, e: Array, b: Array) -> Array:
-    """|a| e; where a is infinite the product is, whatever e, unless the other factor may be 0."""
-    found = np.where(e == 0, 0.0, np.abs(a) * e)
-    return np.where(np.isinf(a) & (e < np.abs(b)), 0.0, found)
+    """|a| e, the error of a product by an error e of b. Where a is infinite the product stays
+    infinite, unless b may be 0.
+    """
+    error = np.where(e == 0, 0.0, np.abs(a) * e)
+    return np.where(np.isinf(a) & (e < np.abs(b)), 0.0, error)
 
 
 def _product(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -41,18 +43,20 @@ def _quotient(node: Node, inputs: Inputs, value: Array) -> Array:
     if not node.type.dtype.is_float:
         return _any(node, inputs, value)
     room = np.abs(b) - eb
-    found = (ea + np.where(eb == 0, 0.0, np.abs(value) * eb)) / room
-    return np.where((ea == 0) & (eb == 0), 0.0, np.where(room > 0, found, np.inf))
+    error = (ea + np.where(eb == 0, 0.0, np.abs(value) * eb)) / room
+    return np.where((ea == 0) & (eb == 0), 0.0, np.where(room > 0, error, np.inf))
 
 
 def _corners(node: Node, inputs: Inputs, value: Array) -> Array:
-    """Of a function that is monotone in each operand: the extremes are at the corners."""
-    found = np.zeros(value.shape)
+    """For a function that is monotone in each operand: its extremes are at the corners of the
+    intervals.
+    """
+    error = np.zeros(value.shape)
     for signs in product((-1.0, 1.0), repeat=len(inputs)):
         at = [i.value + s * i.bound for i, s in zip(inputs, signs, strict=True)]
         apart = np.abs(_floats(node.op, at) - value)
-        found = np.maximum(found, np.where(np.isnan(apart), np.inf, apart))
-    return np.where(_touched(inputs), found, 0.0)
+        error = np.maximum(error, np.where(np.isnan(apart), np.inf, apart))
+    return np.where(_touched(inputs), error, 0.0)
 
 
 def _wave(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -60,7 +64,7 @@ def _wave(node: Node, inputs: Inputs, value: Array) -> Array:
 
 
 def _not_monotone(node: Node, inputs: Inputs, value: Array) -> Array:
-    """gelu has one minimum, -0.17 at -0.7518, between its corners; its slope is below 1.13."""
+    """gelu has a minimum of -0.17 at -0.7518, between corners; its slope is below 1.13."""
     return np.asarray(1.13 * inputs[0].bound)
 
 
@@ -68,20 +72,21 @@ def _power(node: Node, inputs: Inputs, value: Array) -> Array:
     x, y = inputs
     if not node.type.dtype.is_float:
         return _any(node, inputs, value)
-    found = _corners(node, inputs, value)
+    error = _corners(node, inputs, value)
     below = x.value - x.bound <= 0
     whole = (y.error is None) and bool((np.floor(y.value) == y.value).all())
-    if whole:  # of whole powers the extremes are at the ends too, or at 0
-        crosses = (np.abs(x.value) <= x.bound) & (y.value > 0)
-        return np.where(crosses, np.maximum(found, np.abs(value)), found)
-    return np.where(below & _touched(inputs), np.inf, found)
+    if whole:  # the extremes of integer powers are at the ends of the interval, or at 0
+        crosses = (np.abs(x.value) <= x.bound) & (x.bound > 0)
+        error = np.where(crosses & (y.value < 0), np.inf, error)
+        return np.where(crosses & (y.value > 0), np.maximum(error, np.abs(value)), error)
+    return np.where(below & _touched(inputs), np.inf, error)
 
 
 def _angle(node: Node, inputs: Inputs, value: Array) -> Array:
     y, x = inputs
     around = (np.abs(y.value) <= y.bound) & (x.value - x.bound <= 0)
-    found = _corners(node, inputs, value)
-    return np.where(around & _touched(inputs), 2 * np.pi, found)
+    error = _corners(node, inputs, value)
+    return np.where(around & _touched(inputs), 2 * np.pi, error)
 
 
 def _compared(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -89,8 +94,8 @@ def _compared(node: Node, inputs: Inputs, value: Array) -> Array:
     room = a.bound + b.bound
     with np.errstate(all="ignore"):
         near = np.abs(a.value.astype(np.float64) - b.value.astype(np.float64)) <= room
-    found = (room > 0) & (near | np.isinf(room))
-    return np.asarray(found, np.float64)
+    unsure = (room > 0) & (near | np.isinf(room))
+    return np.asarray(unsure, np.float64)
 
 
 def _selected(node: Node, inputs: Inputs, value: Array) -> Array:
@@ -115,7 +120,7 @@ def _cast(node: Node, inputs: Inputs, value: Array) -> Array:
 
 
 def _any(node: Node, inputs: Inputs, value: Array) -> Array:
-    """Bits of an operand that is not settled may come out in any way."""
+    """Any bits may result where an operand has an error."""
     worst = 1.0 if node.type.dtype is DType.BOOL else np.inf
     return np.where(_touched(inputs), worst, 0.0)
 
@@ -126,10 +131,10 @@ def _floats(op: Op, arrays: Sequence[Array]) -> Array:
 
 
 def _touched(inputs: Inputs) -> Array:
-    found: Array = inputs[0].bound > 0
+    touched: Array = inputs[0].bound > 0
     for other in inputs[1:]:
-        found = found | (other.bound > 0)
-    return found
+        touched = touched | (other.bound > 0)
+    return touched
 
 
 SCALAR: dict[str, Propagates] = {
@@ -169,14 +174,14 @@ SCALAR: dict[str, Propagates] = {
         ("rem", "and", "or", "xor", "not", "shl", "shr", "popcnt", "clz", "bitcast"), _any
     ),
 }
-"""By mnemonic."""
+"""Propagation by mnemonic."""
 
 OF_NAN = frozenset(SCALAR) - {"select", "compare"}
 """Functions that are NaN where an operand is."""
 
 
 def spread(node: Node, inputs: Inputs, value: Array) -> Array | None:
-    """The error of a scalar operation's result that comes from its operands."""
+    """The error of a scalar operation's result that is caused by its operands' errors."""
     if exact(inputs):
         return None
     if node.op.mnemonic == "bitcast" and attributes(node.op):
@@ -184,8 +189,8 @@ def spread(node: Node, inputs: Inputs, value: Array) -> Array | None:
         touched = any(bool(i.bound.any()) for i in inputs)
         return np.full(shape, np.inf) if touched else None
     with np.errstate(all="ignore"):
-        found = np.broadcast_to(SCALAR[node.op.mnemonic](node, inputs, value), value.shape)
+        error = np.broadcast_to(SCALAR[node.op.mnemonic](node, inputs, value), value.shape)
     if node.op.mnemonic in OF_NAN and node.type.dtype.is_float:
-        for x in inputs:  # what may be anything may be NaN
-            found = np.where(np.isinf(x.bound), np.inf, found)
-    return np.asarray(found)
+        for x in inputs:  # an infinite error includes NaN
+            error = np.where(np.isinf(x.bound), np.inf, error)
+    return np.asarray(error)

@@ -1,8 +1,9 @@
-"""The promised bounds of every operation followed through a graph, with the exact values.
+"""Propagates the documented error bounds of all operations through a graph, beside the exact
+values.
 
-This is running error analysis to first order and beyond: every operation's own bound, at the sizes
-that its operands have, and what the errors of its operands become. Where nothing is known
-(an index that is not settled, a branch that may go either way) the error is infinite.
+This is running error analysis with interval enclosures: each operation's own bound, at its
+operands' magnitudes, and the effect of its operands' errors. Where nothing is known (an index with
+an error, a branch that may go either way) the error is infinite.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.dtypes import DType
 
 Values = tuple[Approximation, ...]
-LONGEST = 4096  # steps of a loop that are followed
+LONGEST = 4096  # iterations of a loop that are followed at most
 
 
 def outputs_of(
@@ -36,8 +37,8 @@ def outputs_of(
     weights: Mapping[str, Array] | None = None,
     promise: Promise | None = None,
 ) -> dict[str, Approximation]:
-    """What the outputs of a graph mean and how far from it they may be. Inputs and weights are
-    exact. Raises KeyError for a parameter without a value.
+    """The exact values of a graph's outputs and their error bounds. Inputs and weights are exact.
+    Raises KeyError for a parameter without a value.
     """
     given: dict[Node, Values] = {}
     for node in graph.nodes():
@@ -48,7 +49,9 @@ def outputs_of(
 
 
 def propagate(graph: Graph, given: Mapping[Node, Values], promise: Promise) -> list[Approximation]:
-    """The outputs of a graph in order, from what is given; values are dropped after their use."""
+    """The outputs of a graph in order, given the values of its parameters; values are dropped after
+    their last use.
+    """
     order = list(graph.nodes())
     outputs = list(graph.outputs.values())
     left: dict[Node, int] = {}
@@ -76,25 +79,25 @@ def of_node(node: Node, inputs: Sequence[Values], promise: Promise) -> Values:
     followed = _entered(node, operands, promise)
     if followed is not None:
         return followed
-    found = evaluate(node, [(x.value,) for x in operands], float64=True)
-    errors = _errors(node, operands, found, promise)
+    values = evaluate(node, [(x.value,) for x in operands], float64=True)
+    errors = _errors(node, operands, values, promise)
     certain = exact(operands)
     types = [t.dtype for t in node.results]
     made = []
-    for value, error, dtype in zip(found, errors, types, strict=True):
+    for value, error, dtype in zip(values, errors, types, strict=True):
         error = _rounded(node, value, error, dtype, promise)
         made.append(settled(value, error, dtype, certain))
     return tuple(made)
 
 
 def _errors(
-    node: Node, operands: Sequence[Approximation], found: Sequence[Array], promise: Promise
+    node: Node, operands: Sequence[Approximation], values: Sequence[Array], promise: Promise
 ) -> tuple[Array | None, ...]:
-    """What the results are off by before they are rounded to their types."""
-    op, value = node.op, found[0]
+    """The errors of the results before rounding to their types."""
+    op, value = node.op, values[0]
     name = op.mnemonic
     if isinstance(op, Const | Param) or not operands:
-        return (None,) * len(found)
+        return (None,) * len(values)
     if name in SCALAR:
         return (spread(node, operands, value),)
     if name in MOVED:
@@ -102,12 +105,12 @@ def _errors(
     if name in ("dot", "conv"):
         return (sums.multiplied(node, operands, promise),)
     if name == "sort":
-        return sorted_values(node, operands, found)
-    if name in ("reduce", "window", "cumulative", "scatter") and len(found) == 1:
+        return sorted_values(node, operands, values)
+    if name in ("reduce", "window", "cumulative", "scatter") and len(values) == 1:
         at = (0, 2) if name == "scatter" else (0,)
         combine = attributes(op)["combine"]
         if name == "scatter" and not exact([operands[1]]):
-            return unknown(node, operands, found)
+            return unknown(node, operands, values)
         if combine == "add":
             return (sums.added(node, operands, promise, at),)
         if combine == "assign":
@@ -115,13 +118,13 @@ def _errors(
             return (None if exact(operands) else np.asarray(op.evaluate(*arrays)),)
         if combine != "body":
             return (combined(node, operands, value, at),)
-    return unknown(node, operands, found)
+    return unknown(node, operands, values)
 
 
 def _rounded(
     node: Node, value: Array, error: Array | None, dtype: DType, promise: Promise
 ) -> Array | None:
-    """The error with the operation's own bound."""
+    """The error, with the operation's own rounding added."""
     if not dtype.is_float:
         return error
     name = node.op.mnemonic
@@ -133,11 +136,12 @@ def _rounded(
         if name == "cast" and not _narrows(node):
             return error
     elif name in SUM_OF and attributes(node.op).get("combine", "add") in ("add", "mul"):
-        units = 0.5 if dtype.is_half else 0.0  # a sum's bound counts its last rounding in f32
+        # the bound of a sum includes its last rounding in f32
+        units = 0.5 if dtype.is_half else 0.0
     else:
         return error
     if dtype is DType.F64:
-        units *= 2  # the exact value is rounded as well
+        units *= 2  # the float64 reference is rounded as well
     with np.errstate(all="ignore"):
         size = np.abs(value) if error is None else np.abs(value) + error
         own = np.where(np.isfinite(size), units * ulp(size, dtype), 0.0)
@@ -159,7 +163,9 @@ def _narrows(node: Node) -> bool:
 
 
 def _entered(node: Node, operands: Sequence[Approximation], promise: Promise) -> Values | None:
-    """Results of what has a body, or is made of simpler operations."""
+    """The results of an operation with a body, or of a composite by its expansion; None where they
+    cannot be followed.
+    """
     op = node.op
     if isinstance(op, Composite) and op.mnemonic not in SCALAR:
         params = tuple(Node.of(Param(f"x{n}", i.type)) for n, i in enumerate(node.inputs))
@@ -213,7 +219,9 @@ def _stacked(column: Sequence[Approximation]) -> Approximation:
 def _looped(
     cond: Graph, body: Graph, operands: Sequence[Approximation], promise: Promise
 ) -> Values | None:
-    """A loop followed as long as it is settled whether it goes on; None where it is not."""
+    """A loop, followed while its condition is exact; None where that has an error, or the loop is
+    too long.
+    """
     carry = list(operands)
     for _ in range(LONGEST):
         (more,) = run(cond, carry, promise)

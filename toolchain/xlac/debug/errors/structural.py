@@ -1,4 +1,4 @@
-"""Errors through operations that move, choose, order and repeat."""
+"""Error propagation through operations that move, select, order and repeat elements."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MOVED: dict[str, int | None] = {
     "concat": None,
 }
 """Operations that only move elements, and how many of their first operands they move (None: all);
-what follows are places.
+further operands are indices.
 """
 
 CHOSEN = frozenset({"max", "min"})
-"""Combinations whose result is one of the elements: it is off by no more than the worst of them."""
+"""Combinations whose result is one of the elements: its error is at most the largest of theirs."""
 
 
 def moved(node: Node, inputs: Inputs) -> Array | None:
-    """The errors moved as the elements are; anything where a place is not settled."""
+    """The errors, moved as the elements are; infinite where an index has an error."""
     count = MOVED[node.op.mnemonic]
     data = inputs if count is None else inputs[:count]
     places = () if count is None else inputs[count:]
@@ -43,11 +43,11 @@ def moved(node: Node, inputs: Inputs) -> Array | None:
     return _evaluated(node, [*(i.bound for i in data), *(i.value for i in places)])
 
 
-MOST_COMPONENTS = 3  # of an index that is followed to all of its neighbours
+MOST_COMPONENTS = 3  # components of an index up to which all neighbours are looked at
 
 
 def _gathered(node: Node, x: Approximation, places: Approximation) -> Array:
-    """Of a gather at places that may each be one further: the most that a neighbour differs."""
+    """For a gather whose indices may each be off by one: the largest difference to a neighbour."""
     axis = attributes(node.op)["index_vector_dim"]
     indices = places.value if axis < places.value.ndim else places.value[..., None]
     room = places.bound.reshape(indices.shape)
@@ -55,7 +55,7 @@ def _gathered(node: Node, x: Approximation, places: Approximation) -> Array:
     if count > MOST_COMPONENTS or bool((room > 1).any()):
         return _anything(node)
     here = _evaluated(node, [x.value, places.value])
-    found = np.zeros(here.shape)
+    error = np.zeros(here.shape)
     shape = [count if a == axis else 1 for a in range(indices.ndim)]
     for signs in product((-1, 0, 1), repeat=count):
         step = np.asarray(signs).reshape(shape) * np.ceil(room).astype(np.int64)
@@ -63,32 +63,35 @@ def _gathered(node: Node, x: Approximation, places: Approximation) -> Array:
         with np.errstate(all="ignore"):
             there = _evaluated(node, [x.value, moved_to])
             apart = np.where(there == here, 0.0, np.abs(there - here))
-        found = np.maximum(found, apart + _evaluated(node, [x.bound, moved_to]))
-    return found
+        error = np.maximum(error, apart + _evaluated(node, [x.bound, moved_to]))
+    return error
 
 
 def combined(node: Node, inputs: Inputs, value: Array, at: Sequence[int]) -> Array | None:
-    """Of `reduce`, `window`, `cumulative` and `scatter` by anything but a sum of floats."""
+    """For `reduce`, `window`, `cumulative` and `scatter` with any combination but a sum of
+    floats.
+    """
     if exact(inputs) and (attributes(node.op)["combine"] != "mul" or value.dtype.kind != "f"):
         return None
     combine = attributes(node.op)["combine"]
     given = [i.value for i in inputs]
     if combine in CHOSEN or (combine in ("and", "or", "xor") and value.dtype == bool):
         errors = [inputs[n].bound for n in at]
-        if combine == "min":  # an operation by min of what is not there is infinite: negated twice
+        # the identity of min is infinity: the maximum is computed as a minimum of negated errors
+        if combine == "min":
             errors = [-e for e in errors]
         if combine in CHOSEN:
             for n, e in zip(at, errors, strict=True):
                 given[n] = e
-            found = np.abs(_evaluated(node, given))
-            return np.where(np.isfinite(found) | _infinite(inputs, at), found, 0.0)
+            error = np.abs(_evaluated(node, given))
+            return np.where(np.isfinite(error) | _infinite(inputs, at), error, 0.0)
         return np.full(value.shape, float(any(bool(e.any()) for e in errors)))
     if combine == "mul":
         sizes = list(given)
         for n in at:
             sizes[n] = np.abs(given[n].astype(np.float64)) + inputs[n].bound
         most = _evaluated(node, sizes)
-        factors = sum(given[n].size for n in at)  # at most
+        factors = sum(given[n].size for n in at)  # an upper bound
         dtype = node.type.dtype
         lost = 2.0 ** LEAST_EXPONENT[dtype.compute] * np.maximum(most, 1)
         rounded = factors * (2 * unit_roundoff(dtype) * most + lost)
@@ -103,8 +106,8 @@ def _infinite(inputs: Inputs, at: Sequence[int]) -> bool:
 
 
 def sorted_values(node: Node, inputs: Inputs, values: Sequence[Array]) -> tuple[Array | None, ...]:
-    """Sorted keys are off by no more than the worst key of their line; what goes with keys that
-    may change places may be any element of the line.
+    """The error of a sorted key is at most the largest in its line; values that are sorted along
+    with keys that may change places can be any element of the line.
     """
     op = attributes(node.op)
     if exact(inputs):
@@ -121,7 +124,7 @@ def sorted_values(node: Node, inputs: Inputs, values: Sequence[Array]) -> tuple[
             steps = np.diff(np.sort(key.value.astype(np.float64), axis=axis), axis=axis)
             near = (steps <= 2 * worst).any(axis=axis, keepdims=True)
         unsettled = unsettled | (near & (worst > 0))
-    found: list[Array | None] = []
+    errors: list[Array | None] = []
     for number, (x, value) in enumerate(zip(inputs, values, strict=True)):
         worst = x.bound.max(axis=axis, keepdims=True, initial=0.0)
         if number >= keys or keys > 1:
@@ -130,8 +133,8 @@ def sorted_values(node: Node, inputs: Inputs, values: Sequence[Array]) -> tuple[
                 with np.errstate(all="ignore"):
                     span = wide.max(axis, keepdims=True) - wide.min(axis, keepdims=True)
                 worst = worst + np.where(unsettled, span, 0.0)
-        found.append(np.array(np.broadcast_to(worst, value.shape)))
-    return tuple(found)
+        errors.append(np.array(np.broadcast_to(worst, value.shape)))
+    return tuple(errors)
 
 
 def _evaluated(node: Node, arrays: Sequence[Array]) -> Array:
@@ -144,8 +147,8 @@ def _anything(node: Node) -> Array:
 
 
 def unknown(node: Node, inputs: Inputs, values: Sequence[Array]) -> tuple[Array | None, ...]:
-    """Of an operation that says nothing: exact operands give an exact result where nothing inside
-    rounds, others anything.
+    """For an operation without a rule: exact operands give an exact result where nothing inside
+    rounds, otherwise the error is infinite.
     """
     if exact(inputs) and not any(_rounds(body) for body in node.op.bodies()):
         return (None,) * len(values)
@@ -153,7 +156,7 @@ def unknown(node: Node, inputs: Inputs, values: Sequence[Array]) -> tuple[Array 
 
 
 def _rounds(body: Graph) -> bool:
-    """Whether something inside may round."""
+    """Whether an operation inside may round."""
     for node in body.nodes():
         floats = any(t.dtype.is_float for t in node.results)
         if floats and (node.op.mnemonic in (*FUNCTIONS, "dot", "conv") or node.op.bodies()):

@@ -1,4 +1,4 @@
-"""Errors of sums and of sums of products: those of the terms, and the bound of adding them."""
+"""Errors of sums and of sums of products: those of the terms, and those of adding them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Inputs = Sequence[Approximation]
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Which of the promised bounds hold: on a device ("cpu" or "gpu"), and with `precision:
-    fast`.
+    """The conditions that decide which bounds hold: the device ("cpu" or "gpu"), tensor cores, and
+    `precision: fast`.
     """
 
     device: str = "cpu"
@@ -38,35 +38,38 @@ class Promise:
     fast: bool = False
 
     def roundings(self, mnemonic: str) -> float:
-        """Of a sum that an operation makes, as a multiple of u times the terms' magnitudes."""
+        """The error bound of an operation's sum, as a multiple of u times the sum of the terms'
+        magnitudes.
+        """
         return SUMS[SUM_OF[mnemonic]].of(self.device, self.tensor_cores)
 
 
 def magnitudes(inputs: Inputs) -> list[Array]:
-    """The most that operands may be in magnitude, in float64; 0 where that is not finite."""
-    found = []
+    """The largest magnitudes of operands, in float64; 0 where that is not finite."""
+    sizes = []
     for x in inputs:
         size = np.abs(x.value.astype(np.float64)) + x.bound
-        found.append(np.where(np.isfinite(size), size, 0.0))
-    return found
+        sizes.append(np.where(np.isfinite(size), size, 0.0))
+    return sizes
 
 
 def underflow(node: Node) -> float:
-    """What the products of a sum lose that are denormal, or too small for that."""
+    """The absolute error of a sum's products by underflow."""
     return _terms(node) * 2.0 ** LEAST_EXPONENT[node.type.dtype.compute]
 
 
 def overflowing(error: Array, total: Array, dtype: DType) -> Array:
-    """The error of a sum whose terms are `total` in magnitude: where some order of adding them
-    overflows, the result may be either infinity, or NaN.
+    """The error of a sum with terms of total magnitude `total`: NaN (any result) where some order
+    of adding them overflows.
     """
     return np.where(total > GREATEST[dtype.compute], np.nan, error)
 
 
 def factor(node: Node, promise: Promise, terms: Callable[[], float]) -> float:
-    """The bound of adding some terms, as a multiple of their magnitudes.
+    """The error bound of a sum, as a multiple of the terms' magnitudes.
 
-    With `fast` sums may be in any order; in f64 the exact value has roundings too, one for each.
+    With `fast` the order of sums is free; in f64 the reference has rounding errors too, one per
+    term.
     """
     dtype = node.type.dtype
     roundings = promise.roundings(node.op.mnemonic)
@@ -78,7 +81,7 @@ def factor(node: Node, promise: Promise, terms: Callable[[], float]) -> float:
 
 
 def added(node: Node, inputs: Inputs, promise: Promise, at: Sequence[int]) -> Array | None:
-    """Of a sum of elements of the operands `at`; the others are indices."""
+    """The error of a sum over elements of the operands `at`; other operands are indices."""
     op = node.op
 
     def applied(arrays: Sequence[Array]) -> Array:
@@ -96,14 +99,14 @@ def added(node: Node, inputs: Inputs, promise: Promise, at: Sequence[int]) -> Ar
     if not node.type.dtype.is_float:
         return None if exact(summed) else applied([i.bound for i in summed])
     total = applied(magnitudes(summed))
-    found = factor(node, promise, terms) * total
+    error = factor(node, promise, terms) * total
     if not exact(summed):
-        found = found + applied([i.bound for i in summed])
-    return overflowing(found, total, node.type.dtype)
+        error = error + applied([i.bound for i in summed])
+    return overflowing(error, total, node.type.dtype)
 
 
 def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
-    """Of a contraction or a convolution."""
+    """The error of a contraction or a convolution."""
     a, b = inputs
     if not node.type.dtype.is_float:
         return None if exact(inputs) else np.full(static(node.type.shape), np.inf)
@@ -115,14 +118,14 @@ def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
             return np.asarray(op.evaluate(left, right), np.float64)
 
     total = applied(*sizes)
-    found = factor(node, promise, lambda: _terms(node)) * total + underflow(node)
+    error = factor(node, promise, lambda: _terms(node)) * total + underflow(node)
     if a.error is not None:
-        found = found + applied(a.error, sizes[1])
+        error = error + applied(a.error, sizes[1])
     if b.error is not None:
-        found = found + applied(magnitudes([Approximation(a.value)])[0], b.error)
-    if isinstance(node.op, Conv) and found.size and _fewer_products(node.op, node):
-        found = np.maximum(found, _winograd(node.op, sizes, promise))
-    return overflowing(found, total, node.type.dtype)
+        error = error + applied(magnitudes([Approximation(a.value)])[0], b.error)
+    if isinstance(node.op, Conv) and error.size and _fewer_products(node.op, node):
+        error = np.maximum(error, _winograd(node.op, sizes, promise))
+    return overflowing(error, total, node.type.dtype)
 
 
 def _in_float64(op: Op) -> Op:
@@ -131,7 +134,7 @@ def _in_float64(op: Op) -> Op:
 
 
 def _terms(node: Node) -> float:
-    """How many products each result adds, at most."""
+    """The most products that each result adds."""
     lhs, rhs = (static(i.type.shape) for i in node.inputs)
     if isinstance(node.op, Conv):
         sizes = dict(zip(node.op.layout[1], rhs, strict=True))
@@ -139,11 +142,11 @@ def _terms(node: Node) -> float:
     return float(prod(lhs[axis] for axis in attributes(node.op)["contract_lhs"]))
 
 
-# ---- convolutions by fewer products --------------------------------------------------------------
+# ---- Winograd convolutions -----------------------------------------------------------------------
 
 
 def _fewer_products(op: Conv, node: Node) -> bool:
-    """Whether the chapter lets Winograd's algorithm compute it: 3 by 3, stride 1, f32."""
+    """Whether docs/SPEC.md permits Winograd's algorithm: 3 by 3, stride 1, f32."""
     taps = dict(zip(op.layout[1], node.inputs[1].type.shape, strict=True))
     ones = (*op.strides, *op.lhs_dilation, *op.rhs_dilation)
     return (
@@ -156,11 +159,11 @@ def _fewer_products(op: Conv, node: Node) -> bool:
 
 
 def _winograd(op: Conv, sizes: Sequence[Array], promise: Promise) -> Array:
-    """128 (C + 12) M W u, M the largest pixel under the window, over all channels."""
+    """128 (C + 12) M W u, with M the largest pixel under the window over all channels."""
     x = sizes[0].transpose([op.layout[0].index(k) for k in "NC" + op.spatial])
     kernel = sizes[1].transpose([op.layout[1].index(k) for k in "OI" + op.spatial])
     channels = x.shape[1]
-    wide = 2 if promise.fast else 0  # a tile's pixels reach beyond the window
+    wide = 2 if promise.fast else 0  # a tile's pixels extend beyond the window
     pads = [(low + wide, high + wide) for low, high in zip(op.low, op.high, strict=True)]
     edges = [(max(a, 0), max(b, 0)) for a, b in pads]
     pixels = np.pad(x.max(axis=1, initial=0.0), [(0, 0), *edges])
@@ -175,7 +178,7 @@ def _winograd(op: Conv, sizes: Sequence[Array], promise: Promise) -> Array:
     scale = WINOGRAD * (channels + WINOGRAD_CHANNELS) * unit_roundoff(DType.F32)
     if promise.fast:
         scale = max(scale, FAST_WINOGRAD)
-    found = scale * largest[:, None] * weights[None, :, None, None]
+    error = scale * largest[:, None] * weights[None, :, None, None]
     order = "NC" + op.spatial
-    laid: Array = found.transpose([order.index(k) for k in op.layout[2]])
+    laid: Array = error.transpose([order.index(k) for k in op.layout[2]])
     return laid

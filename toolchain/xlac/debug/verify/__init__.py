@@ -1,1 +1,1 @@
-"""`xlac verify`: whether a compiled program computes what its model means, node by node."""
+"""`xlac verify`: checks that a compiled program computes what its model defines, node by node."""

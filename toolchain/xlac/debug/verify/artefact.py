@@ -1,4 +1,4 @@
-"""What `xlac build` made, against the model that it was made of: its outputs alone."""
+"""Verifies the output of `xlac build` against its source model, by its outputs alone."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def verified_artefact(
     drawn: Mapping[str, Inputs],
     tell: Callable[[str], None] = lambda line: None,
 ) -> Verification:
-    """Judges the outputs of an artefact by what the model means, whose sizes are all known."""
+    """Compares the outputs of an artefact with those of a model without open sizes."""
     begun = time.perf_counter()
     same_interface(loaded, model, source)
     values = []
     for draw, inputs in drawn.items():
         tell(f"inputs: {draw}")
         given = {**inputs, **states_of(model.graph)}
-        found = ran(loaded, given)
+        results = ran(loaded, given)
         exact = estimated(model.graph, given, model.weights)
         for slot in loaded.program.outputs:
             if slot.name in exact:
-                off = deviation(found[slot.name], exact[slot.name], slot.dtype)
+                off = deviation(results[slot.name], exact[slot.name], slot.dtype)
                 values.append(VerifiedValue(draw, slot.name, "reference", off))
     manifest = loaded.manifest
     fine = all(v.right for v in values)
@@ -52,17 +52,19 @@ def verified_artefact(
 
 
 def same_interface(loaded: Loaded, model: Model, source: Path) -> None:
-    """Raises SourceError where an artefact takes other arrays than a model, or gives others."""
+    """Raises SourceError where the inputs or outputs of an artefact differ from those of the
+    model.
+    """
     theirs = {param(n).name: (n.type.dtype, static(n.type.shape)) for n in model.inputs}
     for slot in loaded.program.inputs:
         if loaded.program.sizes:
-            continue  # any size of a program for several is as good
+            continue  # an artefact for several sizes takes these too
         _compared(slot.name, (slot.dtype, slot.extents({})), theirs, source, "input")
     given = {n: (t.type.dtype, static(t.type.shape)) for n, t in model.graph.outputs.items()}
     names: Sequence[str] = [s.name for s in loaded.program.outputs]
     missing = [name for name in names if name not in given]
     if missing:
-        problem = f"the artefact's output '{missing[0]}' is none of {source.name}"
+        problem = f"the artefact's output '{missing[0]}' is not in {source.name}"
         raise SourceError(Diagnostic("XL6001", problem, hint=f"it has {', '.join(given)}"))
 
 
@@ -70,7 +72,7 @@ def _compared(
     name: str, own: object, theirs: Mapping[str, object], source: Path, kind: str
 ) -> None:
     if name not in theirs:
-        problem = f"the artefact's {kind} '{name}' is none of {source.name}"
+        problem = f"the artefact's {kind} '{name}' is not in {source.name}"
         raise SourceError(Diagnostic("XL6001", problem, hint=f"it has {', '.join(theirs)}"))
     if theirs[name] != own:
         problem = f"the artefact's {kind} '{name}' has another type or size than in {source.name}"

@@ -1,6 +1,6 @@
-"""Why a value is wrong: a race, code from the cache that is not the program's, memory that is
-overwritten too early, packed weights, a kernel, the backend, or a pass; in the order in which one
-would hide another.
+"""Finds why a value is wrong: a race, a stale entry of the cache, memory overwritten too early,
+weights packed wrongly, a kernel, the backend, or a pass; tried in the order in which one would hide
+another.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import VerifyError
 
 Tell = Callable[[str], None]
-RUNS = 3  # that must be equal to the bit
+RUNS = 3  # runs that must be bitwise equal
 
 
 @dataclass(eq=False)
 class CauseSearch:
-    """Finds what is at fault in a program, for inputs (with the first states) that show it."""
+    """Finds the fault in a program, given inputs (including first states) that show it."""
 
     program: VerifiedProgram
     inputs: Mapping[str, Array]
-    found: Mapping[str, Array]  # outputs of the program
+    outputs: Mapping[str, Array]  # outputs of the program
     tell: Tell = lambda line: None
 
     def unsound(self) -> list[str]:
-        """Kernels and memory that do not verify, whatever they compute."""
+        """Invalid kernels and memory plans, found without running the program."""
         try:
             verify_program(self.program.lowered.program)
         except VerifyError as error:
@@ -48,30 +48,30 @@ class CauseSearch:
         return []
 
     def unsteady(self) -> list[str]:
-        """Races: the same call gives other bits, or does when parallel loops run backwards."""
+        """Races: repeated calls differ, or a call with parallel loops in reverse order does."""
         program = self.program
         for _ in range(RUNS - 1):
             again = ran(program.compiled, self.inputs)
-            for name, array in self.found.items():
+            for name, array in self.outputs.items():
                 if not same_bits(array, again[name]):
                     return [f"a race: output '{name}' differs from run to run{self._racing()}"]
         turned = backwards(program.lowered.program)
         if turned is not None:
             lowered = replace(program.lowered, program=turned)
             again = ran(executable(lowered, program.backend), self.inputs)
-            for name, array in self.found.items():
+            for name, array in self.outputs.items():
                 if not same_bits(array, again[name]):
                     order = "when parallel loops run from their end"
                     return [f"a race: output '{name}' differs {order}{self._racing()}"]
         return []
 
     def _racing(self) -> str:
-        """The kernels whose iterations are not independent, as far as the interpreter tells."""
+        """The kernels that the interpreter finds to depend on the order of iterations."""
         kernels = [k.name for k in self.program.lowered.program.kernels if order_matters(k)]
         return f": kernel {', '.join(kernels)}" if kernels else ""
 
     def stale(self) -> list[str]:
-        """Code that was kept under the program's key, and is not what it is compiled to."""
+        """Code in the cache under the program's key that differs from freshly compiled code."""
         pairs = [(self.program.compiled, self.program.lowered)]
         if isinstance(self.program.taps, Tapped) and self.program.with_taps is not None:
             lowered = replace(self.program.lowered, program=self.program.taps.program)
@@ -90,7 +90,7 @@ class CauseSearch:
         return []
 
     def of_node(self, judge: GroupJudge, wrong: JudgedNode) -> list[str]:
-        """Why a group is wrong for what it read."""
+        """Why a group is wrong, given the values that it read."""
         if early := self.overwritten(wrong):
             return early
         group, subject = wrong.group, self.subject()
@@ -107,13 +107,15 @@ class CauseSearch:
         blame = GroupSearch(subject, judge.weights, self.tell).group(group, values)
         if blame is not None:
             return [str(blame)]
-        if found := self.stale() or self.unsteady():
-            return found
+        if suspects := self.stale() or self.unsteady():
+            return suspects
         rest = "the steps around it, or how the program's host code passes its arguments"
         return [f"{wrong.name} is right alone: {rest}"]
 
     def overwritten(self, wrong: JudgedNode) -> list[str]:
-        """Values that a group reads in the arena, and that are not any more what was left there."""
+        """Values in the arena that a group reads, and that were overwritten since they were
+        computed.
+        """
         made = tapped(self.program.lowered, reads=True)
         if isinstance(made, str):
             return []
@@ -127,7 +129,7 @@ class CauseSearch:
         return []
 
     def packed(self, judge: GroupJudge, wrong: JudgedNode, subject: ComparedModel) -> list[str]:
-        """Weights that are packed wrongly: the group is right when it is handed them."""
+        """Weights that are packed wrongly: the group is right when it reads them unpacked."""
         search = GroupSearch(subject, judge.weights, self.tell)
         group = wrong.group
         if group.kind is Kind.CONTROL:
@@ -154,14 +156,14 @@ class CauseSearch:
         return ComparedModel(program.model, self.inputs, program.target, program.backend)
 
     def of_passes(self) -> list[str]:
-        """The rewrite that changed what the graph means."""
+        """The rewrite that changed the results of the graph."""
         subject = self.subject()
         culprit = bisect(lambda trace: subject.interpreted(trace).right, self.tell)
         return [] if culprit is None else [f"a pass: {culprit}"]
 
 
 def with_literals(group: Group, weights: Mapping[str, Array]) -> Group:
-    """A group whose loops and branches have constants in the place of weights that they read."""
+    """A group whose loops and branches have constants in place of the weights that they read."""
     new: dict[Node, Node] = {}
     for node in group.nodes:
         made = handed(node, weights)
@@ -177,7 +179,7 @@ def with_literals(group: Group, weights: Mapping[str, Array]) -> Group:
 
 
 def _overwritten(program: Program, node: Node, reader: Group, after: str, name: str) -> str:
-    """What wrote to the memory of a value between its taps."""
+    """The message for a value that was overwritten, naming the steps that wrote to its memory."""
     steps = list(program.steps)
     ends = {s.target.slot.name: n for n, s in enumerate(steps) if isinstance(s, Copy)}
     source = steps[ends[name]]

@@ -1,4 +1,4 @@
-"""Inputs that a program is verified with: random ones, and those that break arithmetic."""
+"""Inputs that a program is verified with: random ones, and ones that stress arithmetic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXPONENTS = {
     DType.F16: (-24, 15),
     DType.BF16: (-133, 127),
 }
-"""Of the smallest denormal and of the largest number."""
+"""Binary exponents of the smallest denormal and of the largest number."""
 
 
 def random(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
@@ -30,7 +30,7 @@ def random(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
 
 
 def large(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
-    """Magnitudes up to a sixteenth of the largest number, alike in the exponent."""
+    """Magnitudes up to a sixteenth of the largest number, with uniformly distributed exponents."""
     if not dtype.is_float:
         return random(dtype, shape, generator)
     most = EXPONENTS[dtype][1] - 4
@@ -46,13 +46,13 @@ def tiny(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
 
 
 def special(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
-    """Random numbers, and one in sixteen NaN, an infinity or a zero with a sign."""
-    found = random(dtype, shape, generator)
+    """Random numbers, one in sixteen of which is NaN, an infinity or a signed zero."""
+    array = random(dtype, shape, generator)
     if not dtype.is_float:
-        return found
+        return array
     rare = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy)
-    chosen = rare[generator.integers(0, len(rare), found.shape)]
-    return np.where(generator.random(found.shape) < 1 / 16, chosen, found).astype(dtype.numpy)
+    chosen = rare[generator.integers(0, len(rare), array.shape)]
+    return np.where(generator.random(array.shape) < 1 / 16, chosen, array).astype(dtype.numpy)
 
 
 def ties(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
@@ -65,7 +65,7 @@ def ties(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
 
 
 def zeros(dtype: DType, shape: Sequence[int], generator: Generator) -> Array:
-    """Nothing but zeros."""
+    """All zeros."""
     return np.zeros(shape, dtype.numpy)
 
 
@@ -77,10 +77,10 @@ DRAWS: Mapping[str, Callable[[DType, Sequence[int], Generator], Array]] = {
     "ties": ties,
     "zeros": zeros,
 }
-"""By the name that `--draw` takes."""
+"""The kinds of draws, by the name that `--draw` takes."""
 
 
 def _scaled(dtype: DType, powers: Array, shape: Sequence[int], generator: Generator) -> Array:
     with np.errstate(all="ignore"):
-        found = np.ldexp(generator.uniform(-1, 1, shape), np.floor(powers).astype(np.int64))
-        return np.asarray(found).astype(dtype.numpy)
+        array = np.ldexp(generator.uniform(-1, 1, shape), np.floor(powers).astype(np.int64))
+        return np.asarray(array).astype(dtype.numpy)

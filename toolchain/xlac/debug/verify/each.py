@@ -1,6 +1,4 @@
-"""Translation validation: after each rewrite of a compile, alone, the graph must mean what it
-meant.
-"""
+"""Translation validation: after each single rewrite, the graph must compute the same results."""
 
 from __future__ import annotations
 
@@ -13,9 +11,9 @@ from xlac.passes.rewrite.trace import Trace
 def each_rewrite(
     subject: ComparedModel, tell: Callable[[str], None] = lambda line: None
 ) -> tuple[int, str]:
-    """How many rewrites a compile makes, and the first after which the graph, interpreted in
-    float64, does not mean what the user wrote; "" where there is none. A fault that a later rewrite
-    hides is found, too.
+    """The number of rewrites of a compile, and the first after which the graph, interpreted in
+    float64, computes something else than the user's; "" where there is none. A fault that a later
+    rewrite hides is found, too.
     """
     full = Trace()
     subject.optimized(full)

@@ -22,7 +22,7 @@ class EngineUnavailable(Exception):
 
 
 def onnxruntime(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
-    """ONNX Runtime on its CPU, on the user's file if that is one, else on our export of it."""
+    """Runs the user's file, if it is an ONNX model, or our export in ONNX Runtime on the CPU."""
     _needs("onnxruntime", "onnx")
     import onnxruntime as ort
 
@@ -42,15 +42,15 @@ def onnxruntime(model: Model, source: Path | None, inputs: Mapping[str, Array]) 
         session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         wanted = {i.name for i in session.get_inputs()}
         given = {name: array for name, array in inputs.items() if name in wanted}
-        found = session.run(None, given)
-    except Exception as error:  # whatever a C++ library throws
+        results = session.run(None, given)
+    except Exception as error:  # exceptions of a C++ library
         raise EngineUnavailable(_first(error)) from None
     names = [o.name for o in session.get_outputs()]
-    return _named(model, names, found)
+    return _named(model, names, results)
 
 
 def jax(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
-    """XLA for CPUs, as JAX comes with it, on our export to StableHLO."""
+    """Runs our export to StableHLO in the XLA for CPUs that comes with JAX."""
     _needs("jax")
     import jax as library
     from jax._src import xla_bridge
@@ -78,13 +78,13 @@ def jax(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outpu
                 made = backend.compile_and_load(parsed, devices, options, [])
             given = [library.device_put(a, device) for a in arrays]
             results = made.execute_sharded(given).disassemble_into_single_device_arrays()
-    except Exception as error:  # XLA's errors are of many kinds
+    except Exception as error:  # XLA has many exception types
         raise EngineUnavailable(_first(error)) from None
     return _named(model, list(model.graph.outputs), [np.asarray(r[0]) for r in results])
 
 
 def torch(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
-    """PyTorch, eagerly, on a .pt2 file."""
+    """Runs a .pt2 file in PyTorch, eagerly."""
     if source is None or source.suffix != ".pt2":
         raise EngineUnavailable("PyTorch runs .pt2 files alone")
     _needs("torch")
@@ -93,8 +93,8 @@ def torch(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Out
     program = library.export.load(str(source)).module()
     given = [library.from_numpy(np.array(inputs[param(n).name])) for n in model.inputs]
     with library.no_grad():
-        found = program(*given)
-    values = list(found) if isinstance(found, tuple | list) else [found]
+        results = program(*given)
+    values = list(results) if isinstance(results, tuple | list) else [results]
     return _named(model, list(model.graph.outputs), [v.numpy() for v in values])
 
 
@@ -103,7 +103,7 @@ ENGINES: Mapping[str, Callable[[Model, Path | None, Mapping[str, Array]], Output
     "torch": torch,
     "jax": jax,
 }
-"""By the name that `--against` takes; `reference` is our own interpreter."""
+"""Engines by the name that `--against` takes; `reference` is our own interpreter."""
 
 
 def _needs(*packages: str) -> None:
@@ -113,7 +113,7 @@ def _needs(*packages: str) -> None:
 
 
 def _named(model: Model, names: list[str], arrays: list[Array]) -> Outputs:
-    """Results by the names that our outputs have: their own, or else in the same order."""
+    """Results by the names of our outputs: by their own names where these match, else in order."""
     own = list(model.graph.outputs)
     if not set(own) & set(names):
         names = own

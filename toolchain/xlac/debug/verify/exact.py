@@ -1,5 +1,5 @@
-"""What a model means, in float64: of the graph as the user wrote it, and of that which is lowered,
-node by node.
+"""The exact results of a model, in float64: of the user's graph, and of the lowered graph node by
+node.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
 
 ROOM = 64.0
-"""Times the largest error of the interpreter in the model's own types, that an output of a whole
-model may be off before its nodes must explain it.
+"""The tolerance for an output of a whole model, as a multiple of the interpreter's largest error in
+the model's own types. Beyond it, the errors of the nodes must explain the output.
 """
 
 
 def estimated(
     graph: Graph, inputs: Mapping[str, Array], weights: Mapping[str, Array]
 ) -> dict[str, Approximation]:
-    """The outputs in float64, with an estimate of what rounding explains: of a deep model the bound
-    of the worst case says nothing, so the error of interpreting it in its own types is the measure.
+    """The outputs in float64, with an estimate of the rounding error. For deep models worst-case
+    bounds are useless, so the error of interpreting the model in its own types is the measure.
     """
     exact = interpret(graph, inputs, weights, float64=True)
     own = interpret(graph, inputs, weights)
-    found = {}
+    rounded = {}
     for name, value in exact.items():
         dtype = DType.of(own[name].dtype)
-        found[name] = Approximation(value, _room(value, own[name], dtype))
-    return found
+        rounded[name] = Approximation(value, _room(value, own[name], dtype))
+    return rounded
 
 
 def _room(value: Array, own: Array, dtype: DType) -> Array | None:
@@ -55,7 +55,7 @@ def _room(value: Array, own: Array, dtype: DType) -> Array | None:
 def chain(
     graph: Graph, inputs: Mapping[str, Array], weights: Mapping[str, Array], kept: Collection[Node]
 ) -> tuple[dict[str, Array], dict[Node, Array]]:
-    """The outputs of a graph that is lowered, in float64, and the values of the nodes in `kept`."""
+    """The outputs of a lowered graph in float64, and the values of the nodes in `kept`."""
     order = list(graph.nodes())
     outputs = list(graph.outputs.values())
     left: dict[Node, int] = {}
@@ -74,5 +74,5 @@ def chain(
             left[i] -= 1
             if not left[i]:
                 del values[i]
-    found = {name: values[node][0] for name, node in graph.outputs.items()}
-    return found, {node: values[node][0] for node in kept if node in values}
+    named = {name: values[node][0] for name, node in graph.outputs.items()}
+    return named, {node: values[node][0] for node in kept if node in values}

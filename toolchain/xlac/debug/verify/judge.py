@@ -1,5 +1,5 @@
-"""A program judged for one set of inputs: its groups, what is between them, the passes before them,
-its outputs, and what other engines make of the model.
+"""Judges a program for one set of inputs: its groups, the data flow between them, the passes, its
+outputs, and the results of other engines.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from xlac_sdk.dtypes import DType
 
 Tell = Callable[[str], None]
 REFERENCE = "reference"
-"""The engine that is the meaning of the model, in float64."""
+"""The engine that computes the model's exact results, in float64."""
 
 OURS = (REFERENCE, "its inputs")
-"""What values are compared with that no other engine computes."""
+"""The references that are ours, not another engine's."""
 
 
 class DrawJudge:
-    """A program judged for one set of inputs."""
+    """Judges a program for one set of inputs."""
 
     def __init__(
         self, program: VerifiedProgram, draw: str, inputs: Mapping[str, Array], tell: Tell
@@ -42,7 +42,7 @@ class DrawJudge:
         self.inputs = {**inputs, **states_of(program.model.graph)}
         self.tell = tell
         self.notes: list[str] = []
-        self.symptoms: list[str] = []  # that tell of a fault, but not where it is
+        self.symptoms: list[str] = []  # signs of a fault that do not locate it
         self.wrong: list[JudgedNode] = []
         self.judge: GroupJudge | None = None
         self.passes_wrong = False
@@ -50,19 +50,19 @@ class DrawJudge:
     def judged(
         self, against: Sequence[str], source: Path | None, first: bool
     ) -> tuple[list[VerifiedValue], list[str], list[str]]:
-        """Every comparison, remarks and causes. The `first` inputs are those that races are looked
-        for with.
+        """Every comparison, notes and causes. Races are searched for with the `first` inputs
+        only.
         """
-        found = ran(self.program.compiled, self.inputs)
+        results = ran(self.program.compiled, self.inputs)
         model = self.program.model
         exact = estimated(model.graph, self.inputs, model.weights)
-        outputs = list(self._outputs(found, exact)) if REFERENCE in against else []
-        nodes = list(self._nodes(found, exact)) if self.program.with_taps is not None else []
+        outputs = list(self._outputs(results, exact)) if REFERENCE in against else []
+        nodes = list(self._nodes(results, exact)) if self.program.with_taps is not None else []
         values = [*nodes, *self._weighed(outputs, nodes)]
         for name in against:
             if name != REFERENCE:
-                values += self._engine(name, source, found, exact, REFERENCE not in against)
-        search = CauseSearch(self.program, self.inputs, found, self.tell)
+                values += self._engine(name, source, results, exact, REFERENCE not in against)
+        search = CauseSearch(self.program, self.inputs, results, self.tell)
         wrong = self.symptoms or any(not v.right for v in values if v.against in OURS)
         causes = search.unsound() if first else []
         if not causes:
@@ -70,7 +70,7 @@ class DrawJudge:
         return values, self.notes, causes
 
     def _causes(self, search: CauseSearch) -> list[str]:
-        """What is at fault where something is wrong."""
+        """The cause, where something is wrong."""
         causes: list[str] = []
         if self.wrong:
             assert self.judge is not None
@@ -84,22 +84,24 @@ class DrawJudge:
         return causes or self.symptoms
 
     def _outputs(
-        self, found: Mapping[str, Array], exact: Mapping[str, Approximation]
+        self, results: Mapping[str, Array], exact: Mapping[str, Approximation]
     ) -> Iterator[VerifiedValue]:
         for slot in self.program.lowered.program.outputs:
             if slot.name in exact:
-                off = deviation(found[slot.name], exact[slot.name], slot.dtype)
+                off = deviation(results[slot.name], exact[slot.name], slot.dtype)
                 node = self.program.model.graph.outputs[slot.name]
                 where = place([node.origin]) if node.origin else ""
                 yield VerifiedValue(self.draw, slot.name, REFERENCE, off, where)
 
     def _nodes(
-        self, found: Mapping[str, Array], exact: Mapping[str, Approximation]
+        self, results: Mapping[str, Array], exact: Mapping[str, Approximation]
     ) -> Iterator[VerifiedValue]:
-        """Every group's values, and whether what is between groups, and before them, is right."""
+        """The values of every group; also checks that data between groups are unchanged, and the
+        passes.
+        """
         program = self.program
         again, left = program.tapped_run(self.inputs)
-        for name, array in found.items():
+        for name, array in results.items():
             if not same_bits(array, again[name]):
                 self.symptoms.append(
                     f"output '{name}' of the program is not that of the same kernels with copies "
@@ -138,7 +140,7 @@ class DrawJudge:
         )
 
     def _passes(self, outputs: Mapping[str, Array], exact: Mapping[str, Approximation]) -> None:
-        """Whether the graph that was lowered means what the user's does."""
+        """Checks that the lowered graph computes the same as the user's."""
         for name, value in outputs.items():
             if name not in exact:
                 continue
@@ -152,8 +154,8 @@ class DrawJudge:
     def _weighed(
         self, outputs: list[VerifiedValue], nodes: list[VerifiedValue]
     ) -> Iterator[VerifiedValue]:
-        """Outputs are not judged where every node explains what it adds: then errors are inherited
-        from rounding that is promised.
+        """The outputs; where every group is within its bound, a wrong output is not judged, since
+        its error is amplified from permitted rounding.
         """
         explained = bool(nodes) and not self.symptoms and all(v.right for v in nodes)
         for value in outputs:
@@ -169,7 +171,7 @@ class DrawJudge:
         self,
         name: str,
         source: Path | None,
-        found: Mapping[str, Array],
+        results: Mapping[str, Array],
         exact: Mapping[str, Approximation],
         judged: bool,
     ) -> list[VerifiedValue]:
@@ -180,7 +182,7 @@ class DrawJudge:
             self.notes.append(f"{name}: {why}")
             return []
         made = []
-        for output, array in found.items():
+        for output, array in results.items():
             if output not in theirs or output not in exact:
                 continue
             other = theirs[output]

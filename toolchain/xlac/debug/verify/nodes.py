@@ -1,5 +1,5 @@
-"""Every group of a program judged by itself: what it left is compared with what its nodes mean for
-the values that it read, so that errors it inherits are not its own.
+"""Judges every group of a program by itself: its outputs are compared with exact results for the
+values that it read, so that errors of earlier groups do not count.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ Values = dict[Node, Array]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedNode:
-    """An output of group `number`: how far it is from what the group's inputs mean (`own`), and
-    from the exact value of the whole model (`inherited` by what came before and its own).
+    """An output of group `number`, with its discrepancy (`own`) from the exact results for the
+    inputs that the group read.
     """
 
     number: int
     group: Group
     node: Node
     own: Discrepancy
-    inherited: float | None = None
 
     @property
     def name(self) -> str:
@@ -46,12 +45,12 @@ class JudgedNode:
 
     @property
     def places(self) -> tuple[Origin, ...]:
-        """Where the model says what the group computes."""
+        """The places in the model that the group computes."""
         return tuple(dict.fromkeys(n.origin for n in self.group.nodes if n.origin))
 
 
 class GroupJudge:
-    """Judges groups in the order in which they run. `left` are the arrays that taps hold."""
+    """Judges groups in the order in which they run. `left` are the arrays recorded by taps."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class GroupJudge:
         self.values: Values = {}
 
     def value(self, node: Node) -> Array:
-        """What a node was when the program ran: tapped, given, or the same under another shape."""
+        """The value of a node in the program's run: tapped, an input, or a view of one."""
         if node not in self.values:
             self.values[node] = self._value(node)
         return self.values[node]
@@ -76,22 +75,22 @@ class GroupJudge:
         if isinstance(node.op, Param):
             source = self.weights if node.op.kind == "weight" else self.inputs
             return np.asarray(source[node.op.name])
-        (found, *_) = evaluate(node, [(self.value(i),) for i in node.inputs])
-        return np.asarray(found)
+        (value, *_) = evaluate(node, [(self.value(i),) for i in node.inputs])
+        return np.asarray(value)
 
     def approximations(self, group: Group) -> dict[Node, tuple[Approximation, ...]]:
-        """What the nodes of a group mean for what it read, and their bounds."""
-        found: dict[Node, tuple[Approximation, ...]] = {}
+        """The exact results of a group's nodes for the values that it read, with error bounds."""
+        approximate: dict[Node, tuple[Approximation, ...]] = {}
         for node in dict.fromkeys((*group.inputs, *(i for n in group.nodes for i in n.inputs))):
             if node not in group.members:
-                found[node] = (Approximation(_wide(self.value(node))),)
+                approximate[node] = (Approximation(_wide(self.value(node))),)
         for node in group.nodes:
             inner = handed(node, self.weights) if group.kind is Kind.CONTROL else node
-            found[node] = of_node(inner, [found[i] for i in node.inputs], self.promise)
-        return found
+            approximate[node] = of_node(inner, [approximate[i] for i in node.inputs], self.promise)
+        return approximate
 
     def group(self, number: int, group: Group) -> Iterator[JudgedNode]:
-        """Every tapped output of a group."""
+        """Judges every tapped output of a group."""
         tapped = [node for node in group.outputs if node in self.left]
         if not tapped or is_alias(group):
             return
@@ -101,7 +100,7 @@ class GroupJudge:
             yield JudgedNode(number, group, node, own)
 
     def all(self) -> Iterator[JudgedNode]:
-        """Every output of every group."""
+        """Judges every output of every group."""
         for number, group in enumerate(self.lowered.partition.groups):
             yield from self.group(number, group)
 
@@ -112,13 +111,12 @@ def _wide(array: Array) -> Array:
         return array.astype(np.float64, copy=False) if floats else array
 
 
-# ---- bodies that read weights without being handed them ------------------------------------------
+# ---- weights that bodies read without having them as operands
+# -------------------------------------
 
 
 def handed(node: Node, weights: Mapping[str, Array]) -> Node:
-    """A control operation whose bodies read weights, as one whose bodies have constants of their
-    own in their place.
-    """
+    """A control operation with the weights that its bodies read replaced by constants."""
     if not node.op.bodies():
         return node
     changed = {body: body.rewrite(partial(_literal, body, weights)) for body in node.op.bodies()}

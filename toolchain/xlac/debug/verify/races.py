@@ -1,4 +1,6 @@
-"""Parallel loops whose iterations are not independent: run backwards they give other results."""
+"""Finds parallel loops whose iterations are not independent: in reverse order the results
+differ.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +17,21 @@ from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.rewrite import with_kernels
 
-MOST = 1 << 20  # operations of a kernel that the interpreter runs
+MOST = 1 << 20  # operations of a kernel up to which the interpreter runs it
 
 
 def backwards(program: Program) -> Program | None:
-    """The program with every parallel loop from its last iteration to its first; None where it has
-    none.
-    """
+    """The program with every parallel loop in reverse order; None where it has none."""
     changed = with_kernels(program, turned)
     return None if changed.kernels == program.kernels else changed
 
 
 def turned(kernel: Kernel) -> Kernel:
-    """A kernel whose parallel loop runs from its end; the same where it has none."""
+    """A kernel with its parallel loop in reverse order; unchanged where it has none."""
     loop = kernel.parallel
     if loop is None:
         return kernel
-    # the last iteration's counter, and the first one's
+    # the sum of the first and the last iteration's counter
     rounds = div(sub(sub(loop.stop, loop.start), 1), loop.step)
     ends = add(add(loop.start, loop.start), mul(rounds, loop.step))
 
@@ -43,8 +43,8 @@ def turned(kernel: Kernel) -> Kernel:
 
 
 def order_matters(kernel: Kernel) -> bool:
-    """Whether a kernel on random data gives other results backwards, in the SDK's interpreter.
-    Kernels that are long, or of open sizes, are not run.
+    """Whether a kernel, on random data in the SDK's interpreter, gives other results in reverse
+    order. Long kernels, and those with open sizes, are not run.
     """
     if kernel.parallel is None or kernel.sizes or kernel.work.flops > MOST:
         return False

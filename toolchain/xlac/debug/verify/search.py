@@ -1,4 +1,6 @@
-"""The worst inputs that hill climbing finds: those for which some group is nearest to its bound."""
+"""Searches by hill climbing for the inputs with the largest error of some group relative to its
+bound.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,18 @@ def worst_inputs(
     seed: int = 0,
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[Inputs, float]:
-    """Inputs changed step by step, each change kept where it brings a result of a group nearer to
-    its bound (or beyond), and how near that is: above 1 is wrong. Needs a program with taps.
+    """The worst inputs found in `steps` random changes, each kept where it increases the largest
+    error of a group relative to its bound, and that ratio; above 1 is wrong. Needs a program with
+    taps.
     """
     generator = np.random.default_rng(seed)
     best = {name: np.array(array) for name, array in start.items()}
     most = share(program, best)
     for number in range(steps):
         tried = changed(best, generator)
-        found = share(program, tried)
-        if found > most:
-            best, most = tried, found
+        part = share(program, tried)
+        if part > most:
+            best, most = tried, part
             tell(f"step {number + 1} of {steps}: {most:.3f} of the bound")
         if most > 1:
             break
@@ -40,7 +43,7 @@ def worst_inputs(
 
 
 def share(program: VerifiedProgram, inputs: Mapping[str, Array]) -> float:
-    """The greatest error of a group's result, as a part of its bound."""
+    """The largest error of a group's result, divided by its bound."""
     given = {**inputs, **states_of(program.model.graph)}
     _, left = program.tapped_run(given)
     judge = GroupJudge(program.lowered, given, left, program.promise)
@@ -48,17 +51,17 @@ def share(program: VerifiedProgram, inputs: Mapping[str, Array]) -> float:
 
 
 def changed(inputs: Mapping[str, Array], generator: Generator) -> Inputs:
-    """The inputs with some elements of one of them changed."""
-    found = {name: array.copy() for name, array in inputs.items()}
-    names = [n for n, a in found.items() if a.size and DType.of(a.dtype).is_float]
+    """The inputs with some elements of one array changed."""
+    moved = {name: array.copy() for name, array in inputs.items()}
+    names = [n for n, a in moved.items() if a.size and DType.of(a.dtype).is_float]
     if not names:
-        return found
-    array = found[names[int(generator.integers(len(names)))]]
+        return moved
+    array = moved[names[int(generator.integers(len(names)))]]
     where = generator.random(array.shape) < generator.choice((0.02, 0.2, 1.0))
     with np.errstate(all="ignore"):
         made = CHANGES[int(generator.integers(len(CHANGES)))](array, generator)
     array[where] = made.astype(array.dtype)[where]
-    return found
+    return moved
 
 
 def _scaled(array: Array, generator: Generator) -> Array:
@@ -84,4 +87,4 @@ def _levelled(array: Array, generator: Generator) -> Array:
 
 
 CHANGES = (_scaled, _drawn, _nudged, _negated, _levelled)
-"""What may become of elements: all of one scale, drawn anew, a few ulp off, negative, equal."""
+"""Changes of elements: scaled, drawn anew, moved by a few ulp, negated, all equal."""

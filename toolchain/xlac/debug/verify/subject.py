@@ -1,4 +1,4 @@
-"""A program under verification: compiled, with taps where there can be some, and how it is run."""
+"""A program under verification: compiled, with taps where possible, and how it is run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from xlac_sdk.target import Target
 
 
 def promise_of(target: Target, model: Model) -> Promise:
-    """Which bounds hold for a model on a target."""
+    """The error bounds that hold for a model on a target."""
     cores = target.device == "gpu" and bool(getattr(target, "tensor_cores", False))
     return Promise(target.device, cores, model.precision == "fast")
 
 
 def ran(compiled: Compiled, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """All outputs of a call from the first state, whole."""
+    """All outputs of a call from the initial state, in full."""
     program: Program = compiled.program
     compiled.reset()
     out = {s.name: np.zeros(s.extents({}), s.dtype.numpy) for s in program.outputs}
@@ -39,7 +39,7 @@ def ran(compiled: Compiled, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def built_anew(lowered: Lowered, backend: Backend) -> Compiled:
-    """A program that is compiled now, whatever the cache holds."""
+    """Compiles a program now, ignoring the cache."""
     lowered = agreed(lowered, backend)
     program, target = lowered.program, lowered.target
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
@@ -48,7 +48,7 @@ def built_anew(lowered: Lowered, backend: Backend) -> Compiled:
 
 
 def states_of(graph: Graph) -> dict[str, Array]:
-    """The first value of every state: zeros."""
+    """The initial value of every state: zeros."""
     return {
         n.op.name: np.zeros(static(n.type.shape), n.type.dtype.numpy)
         for n in graph.nodes()
@@ -57,18 +57,18 @@ def states_of(graph: Graph) -> dict[str, Array]:
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays are equal to the bit; any NaN is as any other."""
+    """Whether two arrays are equal to the bit, where all NaNs count as equal."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.tobytes() == b.tobytes():
         return True
-    with np.errstate(all="ignore"):
-        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    one, other = (x.reshape(-1).view(f"u{x.itemsize}") for x in (a, b))
+    return bool(((one == other) | (np.isnan(a) & np.isnan(b)).reshape(-1)).all())
 
 
 @dataclass(eq=False)
 class VerifiedProgram:
-    """A model compiled for a target; `taps` is text where there can be none."""
+    """A model compiled for a target; `taps` is the reason, as text, where taps are impossible."""
 
     model: Model
     backend: Backend
@@ -92,16 +92,16 @@ class VerifiedProgram:
 
     @property
     def target(self) -> Target:
-        """What it is compiled for."""
+        """The target that it is compiled for."""
         return self.lowered.target
 
     @property
     def promise(self) -> Promise:
-        """Which bounds hold."""
+        """The error bounds that hold."""
         return promise_of(self.target, self.model)
 
     def tapped_run(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], dict[Node, Array]]:
-        """The outputs of the program with taps, and what each node left. Needs taps."""
+        """The outputs of the program with taps, and the value of each tapped node. Needs taps."""
         assert isinstance(self.taps, Tapped) and self.with_taps is not None
         out = ran(self.with_taps, inputs)
         return out, {node: out[name] for node, name in self.taps.after.items()}

@@ -1,8 +1,8 @@
-"""Taps: what every group of a program leaves in memory is copied out, before it is reused.
+"""Taps: copies of the values that every group writes, taken before their memory is reused.
 
 The steps of a tapped program are those of the program itself, with copies between them: kernels,
-places and order are the same objects. Where the copies belong is found by planning the memory of
-the same groups once more.
+places and order are unchanged. The positions of the copies are found by planning the memory of the
+same groups again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ Steps = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tapped:
-    """A program with taps: `after` has the name of the output that holds what a node's group left,
-    `before` that of what a group read, by its number and the node.
+    """A program with taps. `after` maps a node to the output that holds its value as its group
+    wrote it, `before` maps a group's number and a node to the output that holds the node's value as
+    the group read it.
     """
 
     program: Program
@@ -36,21 +37,21 @@ class Tapped:
 
 
 class _TappingPlanner(MemoryPlanner):
-    """Plans as the program was planned, and notes where taps belong. They take no memory of the
-    plan: it must be what it was.
+    """Plans memory as the program was planned, and inserts taps, which take no memory in the
+    plan.
     """
 
     top: tuple[Group, ...] = ()
     reads = False
 
     def block(self, partition: Partition, places: Places, wanted: object) -> Steps:
-        """As ever; the outermost block is the one with taps."""
+        """The steps of a block; taps are inserted in the outermost one."""
         if not self.top:
             self.top = partition.groups
             self.after: dict[Node, Slot] = {}
             self.before: dict[tuple[int, Node], Slot] = {}
-            found = super().block(partition, places, wanted)  # type: ignore[arg-type]
-            return (*found, *self._missing(len(self.top), places))
+            block = super().block(partition, places, wanted)  # type: ignore[arg-type]
+            return (*block, *self._missing(len(self.top), places))
         return super().block(partition, places, wanted)  # type: ignore[arg-type]
 
     def launches(
@@ -64,12 +65,12 @@ class _TappingPlanner(MemoryPlanner):
         return (*first, *steps, *self._written(group, places))
 
     def _missing(self, number: int, places: Places) -> list[Step]:
-        """Taps of the groups before one that are no launches: loops, branches, claimed calls."""
-        found: list[Step] = []
+        """Taps of earlier groups that are not launches: loops, branches, claimed calls."""
+        copies: list[Step] = []
         for group in self.top[:number]:
             if group.kind in (Kind.CONTROL, Kind.CLAIMED):
-                found += self._written(group, places)
-        return found
+                copies += self._written(group, places)
+        return copies
 
     def _written(self, group: Group, places: Places) -> list[Step]:
         return [
@@ -81,14 +82,14 @@ class _TappingPlanner(MemoryPlanner):
     def _read(self, group: Group, number: int, places: Places) -> list[Step]:
         if not self.reads:
             return []
-        found: list[Step] = []
+        copies: list[Step] = []
         for node in dict.fromkeys(group.inputs):
             at = places.get(node)
             if at is not None and node.type.size and at.slot.role is Role.TEMPORARY:
                 slot = _slot(f"read{len(self.before)}", node)
                 self.before[number, node] = slot
-                found.append(self._tap(slot, node, at))
-        return found
+                copies.append(self._tap(slot, node, at))
+        return copies
 
     def _tap(self, slot: Slot, node: Node, at: Argument) -> Copy:
         return Copy(Argument(slot), at, node.type.size)
@@ -99,8 +100,8 @@ def _slot(name: str, node: Node) -> Slot:
 
 
 def tapped(lowered: Lowered, reads: bool = False) -> Tapped | str:
-    """The program with a tap after every group, and with `reads` one before each for what it reads
-    in the arena. Text instead says why there can be none.
+    """The program with a tap after every group and, with `reads`, one before each group for every
+    value in the arena that it reads. Returns the reason as text where that is impossible.
     """
     program, model = lowered.program, lowered.model
     target = lowered.target
@@ -141,26 +142,26 @@ def taps_in_order(steps: Steps, taps: set[Slot]) -> list[Slot]:
 
 
 def _merged(program: Program, planned: Sequence[Step], taps: set[Slot]) -> Steps | str:
-    """The program's own steps, with the taps where the planned steps have them."""
+    """The program's own steps, with the taps at their positions among the planned steps."""
     own = {slot.symbol: slot for slot in program.slots}
-    found: list[Step] = []
+    merged: list[Step] = []
     steps = iter(program.steps)
     for step in planned:
         if isinstance(step, Copy) and step.target.slot in taps:
             symbol = step.source.slot.symbol
             if symbol not in own or own[symbol].offset != step.source.slot.offset:
                 return f"the place of {step.source.slot.label} is not known"
-            found.append(replace(step, source=replace(step.source, slot=own[symbol])))
+            merged.append(replace(step, source=replace(step.source, slot=own[symbol])))
             continue
         real = next(steps, None)
         if real is None or not _alike(real, step):
             return "the program's steps are not those of its groups in order"
-        found.append(real)
-    return "the program has more steps than its groups" if next(steps, None) else tuple(found)
+        merged.append(real)
+    return "the program has more steps than its groups" if next(steps, None) else tuple(merged)
 
 
 def _alike(real: Step, planned: Step) -> bool:
-    """Whether two steps are one step of two plans: of one kind, on slots of the same names and
+    """Whether two steps of two plans correspond: of one kind, on slots of the same names and
     places.
     """
     if type(real) is not type(planned):

@@ -1,4 +1,4 @@
-"""What a verification found, as text, JSON and JUnit."""
+"""The results of a verification, as text, JSON and JUnit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from xlac.debug.verify.deviation import Discrepancy
 
 @dataclass(frozen=True, slots=True)
 class VerifiedValue:
-    """One comparison: an output of the program, or of one of its groups, for one draw of inputs.
+    """One comparison: an output of the program, or of one of its groups, for one set of inputs.
 
-    `against` is what it was compared with: "reference" (the meaning in float64), another engine,
-    or for a group "its inputs" (what its nodes mean for what it read). `place` says which lines of
-    the model compute it. `judged` says whether the verdict depends on it.
+    `against` is the reference: "reference" (exact results in float64), another engine, or for a
+    group "its inputs" (exact results for the values that it read). `place` says which lines of the
+    model compute it. `judged` says whether the verdict depends on it.
     """
 
     draw: str
@@ -24,7 +24,8 @@ class VerifiedValue:
     deviation: Discrepancy
     place: str = ""
     judged: bool = True
-    inherited: float | None = None  # of a group: how far it is from the exact value of the model
+    # of a group: the difference from the exact value of the whole model
+    inherited: float | None = None
 
     @property
     def right(self) -> bool:
@@ -32,7 +33,7 @@ class VerifiedValue:
         return self.deviation.right or not self.judged
 
     def json(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The comparison for JSON."""
         inherited = {} if self.inherited is None else {"from_exact": str(self.inherited)}
         return {
             "inputs": self.draw,
@@ -47,7 +48,7 @@ class VerifiedValue:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """All that was compared, what is at fault, and remarks. `right` is the verdict."""
+    """All comparisons, the causes of faults, and notes. `right` is the verdict."""
 
     model: str
     target: str
@@ -58,17 +59,17 @@ class Verification:
 
     @property
     def right(self) -> bool:
-        """Whether every judged value is within its bound and nothing else is at fault."""
+        """Whether every judged value is within its bound and no other fault was found."""
         return not self.causes and all(v.right for v in self.values)
 
     @property
     def first_wrong(self) -> VerifiedValue | None:
-        """The first value beyond its bound: a group's before an output's."""
+        """The first value beyond its bound, groups before outputs."""
         wrong = [v for v in self.values if not v.right]
         return next((v for v in wrong if v.against == "its inputs"), next(iter(wrong), None))
 
     def json(self) -> dict[str, Any]:
-        """The whole for JSON."""
+        """The verification for JSON."""
         return {
             "model": self.model,
             "target": self.target,
@@ -80,7 +81,7 @@ class Verification:
         }
 
     def junit(self) -> str:
-        """The whole as a JUnit test suite: a test case for each value."""
+        """A JUnit test suite with a test case for each value."""
         wrong = [v for v in self.values if not v.right]
         extra = self.causes if not wrong else ()
         counts = (
@@ -110,7 +111,9 @@ class Verification:
         return "\n".join((*lines, "</testsuite>", ""))
 
     def text(self, every: bool = False) -> str:
-        """For a terminal: outputs, the groups that are wrong (all of them with `every`), causes."""
+        """Text for a terminal: outputs, the groups that are wrong (all of them with `every`),
+        causes.
+        """
         lines = []
         for value in self.values:
             node = value.against == "its inputs"
@@ -135,7 +138,7 @@ class Verification:
 
 
 def _clean(text: str) -> str:
-    """Text without what XML cannot hold."""
+    """Text without the characters that XML does not permit."""
     return "".join(c if c in "\t\n" or ord(c) >= 32 else "?" for c in text)
 
 

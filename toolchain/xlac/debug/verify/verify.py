@@ -1,4 +1,4 @@
-"""`xlac.verify`: a compiled program against the meaning of its model, and against other engines."""
+"""`xlac.verify`: a compiled program against the exact results of its model, and other engines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from xlac_sdk.source import Diagnostic, SourceError, VerifyError
 from xlac_sdk.support.choices import chosen
 from xlac_sdk.target import Target
 
-LARGE = 2e8  # operations of a call from which on only random inputs are drawn unless asked for
+LARGE = 2e8  # operations of a call from which on only random inputs are drawn by default
 Inputs = Mapping[str, Array]
 Tell = Callable[[str], None]
 
@@ -55,17 +55,17 @@ def verify(
 ) -> Verification:
     """Compiles a model, runs it, and judges every value by the bounds of docs/SPEC.md.
 
-    `source` is what `xlac.compile` takes, `against` names engines: "reference" is the meaning in
-    float64, and "onnxruntime", "torch" and "jax" are used where they are installed. `inputs` are
-    arrays by name, or several such by a name of their own; beside them inputs are drawn as `draws`
-    says ("random", "large", "tiny", "special", "ties", "zeros"), all of them by default where a
-    call is small. With `taps` every value that a group of nodes leaves is judged for what the group
-    read. With `each` the graph is checked after every single rewrite, and `search` is for how many
-    steps of hill climbing the worst inputs are looked for. Sizes that are open are at their `opt`,
-    or as `dims` says.
+    `source` is what `xlac.compile` takes. `against` names engines: "reference" computes exact
+    results in float64; "onnxruntime", "torch" and "jax" are used where they are installed. `inputs`
+    are arrays by name, or several such sets, each with a name. `draws` adds sets of inputs
+    ("random", "large", "tiny", "special", "ties", "zeros"); by default all of them where a call is
+    small and no inputs are given. With `taps` every value that a group of nodes writes is judged
+    for the values that the group read. With `each` the graph is checked after every single rewrite.
+    `search` is the number of hill climbing steps that look for the worst inputs. Open sizes have
+    their `opt`, or the values in `dims`.
 
-    Returns a `Verification`, whose `right` is the verdict. Raises SourceError for an engine or a
-    draw that there is not, and what `xlac.compile` raises.
+    Returns a `Verification`, whose `right` is the verdict. Raises SourceError for an unknown engine
+    or draw, and the errors of `xlac.compile`.
     """
     options = CompileOptions(
         dims or {}, params or {}, threads=threads, cpu=cpu, precision=precision
@@ -108,7 +108,7 @@ def verified(
     begun: float | None = None,
     extra: Extra | None = None,
 ) -> Verification:
-    """Judges a program for each of some sets of inputs."""
+    """Judges a program for each set of inputs."""
     started = time.perf_counter() if begun is None else begun
     for name in against:
         chosen("engine", name, (REFERENCE, *ENGINES))
@@ -119,6 +119,8 @@ def verified(
         notes.append(f"groups are not judged one by one: {program.taps}")
     asked = extra or Extra()
     drawn = dict(drawn)
+    if asked.search and program.with_taps is None:
+        notes.append("worst inputs are not searched for, as groups are not judged one by one")
     if asked.search and program.with_taps is not None:
         start = drawn.get("random") or next(iter(drawn.values()))
         worst, most = worst_inputs(program, start, asked.search, asked.seed, tell)
@@ -127,8 +129,8 @@ def verified(
     for draw, inputs in drawn.items():
         tell(f"inputs: {draw}")
         judge = DrawJudge(program, draw, inputs, tell)
-        found, said, why = judge.judged(against, source, first=not values)
-        values += found
+        judged_values, said, why = judge.judged(against, source, first=not values)
+        values += judged_values
         notes += [n for n in said if n not in notes]
         causes += [c for c in why if c not in causes]
     if asked.each:
@@ -148,7 +150,7 @@ def verified(
 
 
 def unsound(model: Model, target: Target, error: VerifyError) -> Verification:
-    """The verdict on a program that does not verify, and so is not run."""
+    """The verdict on a program that is invalid, and so is not run."""
     cause = f"the program does not verify: {error}"
     return Verification(model.name, target.name, (), (cause,))
 
@@ -168,21 +170,20 @@ def drawings(
     small: bool,
     seed: int = 0,
 ) -> dict[str, Inputs]:
-    """Sets of inputs by name: those that are given, inputs that they lack drawn at random, then
-    those of the draws, by default all where a call is `small`. Raises SourceError for a draw that
-    there is not.
+    """Sets of inputs by name: the given ones, completed at random, then those of `draws` (by
+    default all where a call is `small`). Raises SourceError for an unknown input or draw.
     """
     if draws is None:
         draws = () if given else (tuple(DRAWS) if small else ("random",))
     types = {param(node).name: node.type for node in model.inputs}
-    found: dict[str, Inputs] = {}
+    drawn: dict[str, Inputs] = {}
     for name, arrays in given.items():
         generator = np.random.default_rng(seed)
         strange = [n for n in arrays if n not in types]
         if strange:
             problem = f"inputs '{name}': the model has no input '{strange[0]}'"
             raise SourceError(Diagnostic("XL6001", problem, hint=f"it has {', '.join(types)}"))
-        found[name] = {
+        drawn[name] = {
             n: np.asarray(arrays[n])
             if n in arrays
             else DRAWS["random"](t.dtype, t.shape, generator)  # type: ignore[arg-type]
@@ -191,8 +192,8 @@ def drawings(
     for name in draws:
         chosen("draw", name, tuple(DRAWS))
         generator = np.random.default_rng(seed)
-        found[name] = {
+        drawn[name] = {
             n: DRAWS[name](t.dtype, t.shape, generator)  # type: ignore[arg-type]
             for n, t in types.items()
         }
-    return found
+    return drawn

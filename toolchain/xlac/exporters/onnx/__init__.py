@@ -1,4 +1,4 @@
-"""A model as ONNX: operators of ai.onnx only, so that any runtime can take it."""
+"""Exports a model as ONNX, with operators of ai.onnx only, so that any runtime supports it."""
 
 from xlac.exporters.onnx.model import proto, write
 

@@ -1,4 +1,4 @@
-"""Comparisons and choices in ONNX, and element types that runtimes compare."""
+"""Exports comparisons and selections, in element types that runtimes compare."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ WRAPPING = {
 
 
 ORDERED = WRAPPING | {DType.U64: DType.U64, DType.BOOL: DType.I32}
-"""Where values are divided and compared: a type that holds them all."""
+"""Types for divisions and comparisons, by element type: each represents all its values."""
 
 
 CHOSEN: dict[DType, DType] = {k: v for k, v in WRAPPING.items() if k is not DType.U8}
-"""Where values are chosen: runtimes choose between few types."""
+"""Types for selections, by element type: runtimes select between few types."""
 
 
 def within(
     w: OnnxWriter, dtype: DType, table: dict[DType, DType], *xs: str
 ) -> tuple[tuple[str, ...], Callable[[str], str]]:
-    """Operands in the type that an operation is computed in, and the way back."""
+    """Operands cast to the type that an operation is computed in, and a function that casts the
+    result back.
+    """
     to = table.get(dtype, dtype)
     if to is dtype:
         return xs, lambda r: r
@@ -62,7 +64,7 @@ def below(w: OnnxWriter, x: str, y: str) -> str:
 
 @rule("compare")
 def compare(w: OnnxWriter, node: Node, x: str, y: str) -> str:
-    """Equal, Less, … with Not; numbers that ONNX does not compare are widened, u64 moved into
+    """Equal, Less, … with Not; numbers that ONNX does not compare are widened, u64 is mapped to
     i64.
     """
     direction: Any = getattr(node.op, "direction", "")
@@ -80,7 +82,7 @@ def compare(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 @rule("select", "where")
 def select(w: OnnxWriter, node: Node, condition: str, x: str, y: str) -> str:
-    """Where; of booleans And and Or."""
+    """Where; for booleans And and Or."""
     return chosen(w, condition, x, y, node.type.dtype)
 
 
@@ -94,5 +96,5 @@ def chosen(w: OnnxWriter, condition: str, x: str, y: str, dtype: DType) -> str:
 
 @rule("barrier", "identity")
 def same(w: OnnxWriter, node: Node, x: str) -> str:
-    """Identity: nothing in ONNX keeps an optimizer from looking through it."""
+    """Identity: ONNX has no operator that stops optimizers."""
     return w.op("Identity", x)

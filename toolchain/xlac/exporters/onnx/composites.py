@@ -1,4 +1,4 @@
-"""Composites that ONNX has with the same meaning. All others are written as their definitions."""
+"""Exports composites that ONNX has with the same semantics. All others are expanded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ HALVES = (DType.F16, DType.BF16)
 
 
 def floats(node: Node) -> DType:
-    """The element type of a result, which must be one in which ONNX computes as we do."""
+    """The element type of a result; raises Unsaid where ONNX computes differently than we do in
+    it.
+    """
     dtype = node.type.dtype
     if not dtype.is_float or dtype in HALVES:
         raise Unsaid("halves are computed in f32")
@@ -26,7 +28,7 @@ def floats(node: Node) -> DType:
 
 
 def single(node: Node) -> None:
-    """Refuses all but f32, which attributes of ONNX are."""
+    """Raises Unsaid for all types but f32, the type of ONNX's attributes."""
     if node.type.dtype is not DType.F32:
         raise Unsaid("attributes are f32")
 
@@ -73,7 +75,7 @@ def smooth(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("matmul")
 def matmul(w: OnnxWriter, node: Node, x: str, y: str) -> str:
-    """MatMul, unless there is nothing to multiply, which runtimes refuse."""
+    """MatMul, unless an operand is empty, which runtimes reject."""
     floats(node)
     if 0 in node.inputs[0].shape or 0 in node.inputs[1].shape:
         raise Unsaid("nothing to multiply")
@@ -82,8 +84,8 @@ def matmul(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 @rule("linear")
 def linear(w: OnnxWriter, node: Node, *operands: str) -> str:
-    """Gemm for a matrix, else MatMul with the weight transposed; several inputs have a product
-    each.
+    """Gemm for a matrix, else MatMul with the weight transposed; one product for each of several
+    inputs.
     """
     floats(node)
     op: Any = node.op
@@ -125,7 +127,7 @@ def convolution(w: OnnxWriter, node: Node, x: str, weight: str, *bias: str) -> s
 
 
 def _inside(node: Node) -> list[Node]:
-    """The nodes that a composite stands for."""
+    """The nodes of a composite's expansion."""
     from xlac.ir.graph import walk
 
     return list(walk(node.op.expanded(*node.inputs), set(node.inputs)))  # type: ignore[attr-defined]
@@ -133,7 +135,7 @@ def _inside(node: Node) -> list[Node]:
 
 @rule("layer_norm")
 def layer_norm(w: OnnxWriter, node: Node, x: str, *learned: str) -> str:
-    """LayerNormalization, where the axes are the last ones and there is a scale."""
+    """LayerNormalization, if the axes are the last ones and there is a scale."""
     op: Any = node.op
     floats(node)
     axes = op.axis if isinstance(op.axis, tuple | list) else (op.axis,)
@@ -146,7 +148,7 @@ def layer_norm(w: OnnxWriter, node: Node, x: str, *learned: str) -> str:
 
 @rule("batch_norm")
 def batch_norm(w: OnnxWriter, node: Node, x: str, *learned: str) -> str:
-    """BatchNormalization, where channels are axis 1 and all four tensors are there."""
+    """BatchNormalization, if channels are axis 1 and all four tensors are given."""
     op: Any = node.op
     floats(node)
     if not op.affine or op.axis != 1 or node.type.rank < 2 or 0 in node.shape:
@@ -196,7 +198,7 @@ def reduced(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("split")
 def split(w: OnnxWriter, node: Node, x: str) -> list[str]:
-    """Split by sizes that are known."""
+    """Split with known sizes."""
     op: Any = node.op
     axis = op.axis % node.inputs[0].type.rank
     sizes = known(tuple(t.shape[axis] for t in node.results), "a split")
@@ -214,7 +216,7 @@ def isnan(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("expand")
 def expand(w: OnnxWriter, node: Node, x: str) -> str:
-    """Expand to sizes that are known."""
+    """Expand to known sizes."""
     if any(isinstance(n, Sym) for n in node.shape):
         raise Unsaid("open sizes")
     return w.op("Expand", x, w.shape(node.shape))
@@ -222,5 +224,5 @@ def expand(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("squeeze", "unsqueeze", "flatten")
 def reshaped(w: OnnxWriter, node: Node, x: str) -> str:
-    """All three are a Reshape."""
+    """All of these become a Reshape."""
     return w.reshape(x, node.shape)

@@ -1,4 +1,4 @@
-"""Sums of products: matrix products and convolutions."""
+"""Exports matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ PRODUCTS = {
     DType.BF16: DType.F32, DType.F16: DType.F32, DType.I8: DType.I32, DType.I16: DType.I32,
     DType.U8: DType.I32, DType.U16: DType.I32, DType.U32: DType.I64, DType.U64: DType.I64,
 }  # fmt: skip
-"""Where products are summed: halves in f32, integers where they wrap alike."""
+"""Types for sums of products, by element type: f32 for half precision, wider integers that wrap
+alike.
+"""
 
 
 @rule("dot")
@@ -59,15 +61,15 @@ def dot(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 
 def transposed_to(w: OnnxWriter, x: str, order: list[int], node: Node, shape: list[Dim]) -> str:
-    """Axes in another order, then reshaped to `shape` where that differs."""
+    """Transposed, then reshaped to `shape` where that differs."""
     x = w.transpose(x, order)
     return x if [node.shape[a] for a in order] == shape else w.reshape(x, tuple(shape))
 
 
 @rule("conv")
 def conv(w: OnnxWriter, node: Node, x: str, kernel: str) -> str:
-    """Conv on (batch, channels, space) in floats; integers go through f64, which holds their sums
-    up to 2**53.
+    """Conv on (batch, channels, space) in floats; integers are converted to f64, which represents
+    their sums exactly up to 2**53.
     """
     op = node.op
     assert isinstance(op, Conv)
@@ -115,7 +117,7 @@ def conv(w: OnnxWriter, node: Node, x: str, kernel: str) -> str:
 
 
 def alone(w: OnnxWriter, node: Node, x: str, kernel: str, kind: DType) -> str:
-    """A convolution over no axis: one over an axis of one element."""
+    """A convolution without spatial axes, as one over an axis of one element."""
     op, new = node.op, node.type.dtype
     assert isinstance(op, Conv)
     data, weight = node.inputs
@@ -136,11 +138,11 @@ def alone(w: OnnxWriter, node: Node, x: str, kernel: str, kind: DType) -> str:
 def bordered(
     w: OnnxWriter, x: str, shape: Any, op: Conv, zero: str, kind: DType
 ) -> tuple[str, list[int], Any]:
-    """x cropped where padding is negative, and what is left to pad."""
+    """x cropped where padding is negative, and the remaining padding."""
     low, high = list(op.low), list(op.high)
     for axis, (before, after) in enumerate(zip(low, high, strict=True), 2):
         if before < 0 or after < 0:
-            if before > 0 or after > 0:  # a border may be cut off again from the other side
+            if before > 0 or after > 0:  # padding may be removed again by cropping at the other end
                 ends = [0] * (2 * len(shape))
                 ends[axis], ends[len(shape) + axis] = max(before, 0), max(after, 0)
                 x = padded(w, x, w.constant(ends), zero, kind)
@@ -159,7 +161,7 @@ def bordered(
 def batched(
     w: OnnxWriter, x: str, kernel: str, shape: Any, taps: Any, op: Conv, given: dict[str, Any]
 ) -> str:
-    """The convolution; with batch groups, each part of the batch meets its own part of the
+    """The convolution; with batch groups, each part of the batch is convolved with its part of the
     filters.
     """
     if op.batch_groups == 1:

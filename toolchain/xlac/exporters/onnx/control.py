@@ -1,4 +1,4 @@
-"""Branches, loops and calls. Bodies read what is around them by name."""
+"""Exports branches, loops and calls. Bodies refer to outer values by name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from xlac_sdk.dtypes import DType
 
 @rule("call")
 def call(w: OnnxWriter, node: Node, *args: str) -> list[str]:
-    """The nodes of the body, at the place of the call."""
+    """Inlines the body of a call."""
     return w.inline(node.op.body, args)  # type: ignore[attr-defined]
 
 
 @rule("cond")
 def cond(w: OnnxWriter, node: Node, index: str, *args: str) -> list[str]:
-    """Ifs in each other: whether it is the first branch, else whether it is the second, …; the last
-    takes the rest.
+    """Nested Ifs: first branch or else, second branch or else, …; the last branch is the final
+    else.
     """
     assert isinstance(node.op, Cond)
     branches = node.op.branches
@@ -36,8 +36,8 @@ def cond(w: OnnxWriter, node: Node, index: str, *args: str) -> list[str]:
 
 @rule("while")
 def loop(w: OnnxWriter, node: Node, *carry: str) -> list[str]:
-    """Loop without a bound; its condition is computed before it, and again at the end of each
-    step.
+    """A Loop without a bound; its condition is computed before it, and at the end of each
+    iteration.
     """
     op = node.op
     assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
@@ -84,7 +84,9 @@ def scan(w: OnnxWriter, node: Node, *operands: str) -> list[str]:
 def counted(
     w: OnnxWriter, node: Node, op: Scan, body: Graph, operands: tuple[str, ...]
 ) -> list[str]:
-    """A scan over nothing: a loop of so many steps; what a reversed one stacks is reversed."""
+    """A scan without scanned inputs, as a Loop; the stacked results of a reversed one are
+    reversed.
+    """
     names = [w.fresh(f"{w.hint}.{i}") for i in range(op.carries)]
     inputs = [(w.fresh("step"), Type(DType.I64)), (w.fresh("holds"), Type(DType.BOOL))]
     inputs += [(name, p.type) for name, p in zip(names, body.inputs, strict=False)]

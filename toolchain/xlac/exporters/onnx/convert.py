@@ -9,18 +9,18 @@ from xlac.exporters.onnx.writer import ELEMENT, OnnxWriter, known, rule
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
 
-BITCAST = 26  # the first operators that read bits as another type
+BITCAST = 26  # the first operator set with BitCast
 
 
 @rule("cast")
 def cast(w: OnnxWriter, node: Node, x: str) -> str:
-    """Cast with the steps that bring its result to ours: see `converted`."""
+    """Cast, with corrections for our semantics: see `converted`."""
     return converted(w, x, node.inputs[0].type.dtype, node.type.dtype)
 
 
 def converted(w: OnnxWriter, x: str, old: DType, new: DType) -> str:
-    """A value in another element type: floats to integers saturate and NaN is 0, halves go through
-    f32.
+    """A value in another element type: floats to integers saturate and NaN becomes 0, half
+    precision goes through f32.
     """
     if old.is_half and new is not DType.F32:
         return x if old is new else converted(w, w.cast(x, DType.F32), DType.F32, new)
@@ -34,7 +34,7 @@ def converted(w: OnnxWriter, x: str, old: DType, new: DType) -> str:
 
 
 def saturated(w: OnnxWriter, x: str, old: DType, new: DType) -> str:
-    """Floats to integers: what is out of range becomes the nearest limit, NaN 0."""
+    """Floats to integers: out of range becomes the nearest limit, NaN 0."""
     info = np.iinfo(new.numpy)
     above, least = 2.0 ** (new.bits - new.is_signed), float(info.min)
     high = w.op("GreaterOrEqual", x, w.constant(above, old))
@@ -49,9 +49,7 @@ def saturated(w: OnnxWriter, x: str, old: DType, new: DType) -> str:
 
 @rule("bitcast")
 def bitcast(w: OnnxWriter, node: Node, x: str) -> str:
-    """BitCast keeps the width: wider integers are cut into narrow ones, or put together from them,
-    by shifts.
-    """
+    """BitCast for equal widths; otherwise integers are split or assembled by shifts."""
     old, new = node.inputs[0].type.dtype, node.type.dtype
     if 0 in node.shape:
         return w.constant(np.empty(known(node.shape, "nothing")), new)
@@ -66,7 +64,7 @@ def bitcast(w: OnnxWriter, node: Node, x: str) -> str:
         cut = w.op("BitShift", w.op("Unsqueeze", raw, w.constant([-1])), shifts, direction="RIGHT")
         return w.op("BitCast", w.cast(cut, narrow), to=ELEMENT[new])
     raw = w.cast(w.op("BitCast", x, to=ELEMENT[narrow]), DType.U64)
-    # sums of bits that do not meet
+    # sums of disjoint bits
     moved = w.cast(w.op("BitShift", raw, shifts, direction="LEFT"), DType.I64)
     whole = w.op("ReduceSum", moved, w.constant([-1]), keepdims=0)
     return w.op("BitCast", w.cast(whole, wide), to=ELEMENT[new])

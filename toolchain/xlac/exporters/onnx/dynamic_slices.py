@@ -1,4 +1,4 @@
-"""Slices that begin where data says, read and replaced."""
+"""Exports slices with starts that are data, and updates of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def starts(
     sizes: Any,
     limits: Any,
 ) -> str:
-    """The first index along each axis, so that the slice lies inside: a vector."""
+    """The first index along each axis, clamped so that the slice lies inside, as a vector."""
     clamped = []
     for name, start, size, limit in zip(names, nodes, sizes, limits, strict=True):
         at = w.op("Reshape", whole(w, name, start.type.dtype), w.constant([1]))
@@ -30,7 +30,7 @@ def starts(
 
 @rule("dyn_slice")
 def dyn_slice(w: OnnxWriter, node: Node, x: str, *first: str) -> str:
-    """Slice, its start moved so that all of it is inside."""
+    """Slice, with clamped starts."""
     if not first:
         return w.op("Identity", x)
     sizes = node.shape
@@ -41,7 +41,7 @@ def dyn_slice(w: OnnxWriter, node: Node, x: str, *first: str) -> str:
 
 @rule("dyn_update")
 def dyn_update(w: OnnxWriter, node: Node, x: str, update: str, *first: str) -> str:
-    """ScatterElements into the flat tensor, the start moved so that all of it is inside."""
+    """ScatterElements into the flattened tensor, with clamped starts."""
     if not first:
         return w.op("Identity", update)
     shape, sizes = known(node.shape, "dyn_update"), known(node.inputs[1].shape, "dyn_update")

@@ -1,4 +1,4 @@
-"""Reading and writing at indices that are data: as positions in the tensor laid out in one row."""
+"""Exports gathers and scatters by positions in the flattened tensor."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ STORED = {
     DType.U32: DType.I64, DType.U64: DType.I64, DType.BF16: DType.F32, DType.F16: DType.F32,
     DType.BOOL: DType.I32,
 }  # fmt: skip
-"""Where updates are combined: runtimes add and multiply into few types. u64 wraps as i64 does."""
+"""Types in which updates are combined, by element type: runtimes support few types. u64 wraps as
+i64 does.
+"""
 
 
 def whole(w: OnnxWriter, x: str, dtype: DType) -> str:
-    """Indices as i64; those of u64 beyond it as the largest one."""
+    """Indices as i64; a u64 beyond its range becomes the largest i64."""
     if dtype is not DType.U64:
         return w.cast(x, DType.I64) if dtype is not DType.I64 else x
     signed = w.cast(x, DType.I64)
@@ -33,7 +35,7 @@ def whole(w: OnnxWriter, x: str, dtype: DType) -> str:
 
 
 def vectors(w: OnnxWriter, indices: str, node: Node, vector: int, axes: Ints) -> tuple[str, Ints]:
-    """Index vectors as the last axis of a matrix, and the shape of what they are listed in."""
+    """Index vectors along the last axis of a matrix, and the shape of the list of them."""
     shape = known(node.shape, "indices")
     indices = whole(w, indices, node.type.dtype)
     if vector == len(shape):
@@ -44,12 +46,12 @@ def vectors(w: OnnxWriter, indices: str, node: Node, vector: int, axes: Ints) ->
 
 
 def strides(shape: Ints) -> Ints:
-    """Elements between neighbours along each axis, row-major."""
+    """Row-major strides in elements."""
     return tuple(int(np.prod(shape[a + 1 :], dtype=np.int64)) for a in range(len(shape)))
 
 
 def batching(shape: Ints, batch: Ints, own: Ints, others: Ints, vector: int) -> Array:
-    """What batching axes add to the position of each index vector."""
+    """The offset of each index vector due to batching axes."""
     at = np.indices(batch).reshape(len(batch), int(np.prod(batch)))
     total = np.zeros(int(np.prod(batch)), np.int64)
     for axis, other in zip(own, others, strict=True):
@@ -58,7 +60,7 @@ def batching(shape: Ints, batch: Ints, own: Ints, others: Ints, vector: int) -> 
 
 
 def window(shape: Ints, sizes: Ints, kept: Ints) -> Array:
-    """How far each element of a slice is from its first, along the axes that are kept."""
+    """The offset of each element of a slice from its first, along the axes that are kept."""
     offsets = np.zeros(tuple(sizes[a] for a in kept), np.int64)
     for place, axis in enumerate(kept):
         along = np.arange(sizes[axis]) * strides(shape)[axis]
@@ -68,8 +70,8 @@ def window(shape: Ints, sizes: Ints, kept: Ints) -> Array:
 
 @rule("gather")
 def gather(w: OnnxWriter, node: Node, x: str, indices: str) -> str:
-    """Gather along one axis, GatherND of points, else elements by their places in the flat
-    tensor.
+    """Gather along one axis, GatherND of points, otherwise elements by their positions in the
+    flattened tensor.
     """
     op = node.op
     assert isinstance(op, Gather)
@@ -122,7 +124,9 @@ def gather(w: OnnxWriter, node: Node, x: str, indices: str) -> str:
 
 
 def rows(node: Node) -> int | None:
-    """The axis along which whole slices are taken, where a gather is no more than that."""
+    """The axis along which whole slices are taken, for a gather that does nothing else; None
+    otherwise.
+    """
     op = node.op
     assert isinstance(op, Gather)
     if (
@@ -147,7 +151,9 @@ def rows(node: Node) -> int | None:
 
 
 def points(node: Node) -> bool:
-    """Whether the first axes are indexed together and the rest is taken whole, as GatherND does."""
+    """Whether the first axes are indexed together and the others are taken whole, as by
+    GatherND.
+    """
     op = node.op
     assert isinstance(op, Gather)
     x, indices = (n.type for n in node.inputs)
@@ -166,7 +172,7 @@ def points(node: Node) -> bool:
 
 @rule("scatter")
 def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
-    """ScatterElements into the flat tensor, what falls outside left out."""
+    """ScatterElements into the flattened tensor, without updates that are out of range."""
     op = node.op
     assert isinstance(op, Scatter)
     if op.combine == "body":
@@ -210,7 +216,7 @@ def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
     flat = w.op(
         "Add", w.reshape(place, (int(np.prod(batch)), 1)), w.constant(offset.reshape(1, -1))
     )
-    # those outside land behind the last element
+    # those out of range are written past the last element
     spare = w.op("Where", inside, flat, w.constant(total))
     order = [
         *(a for a in range(len(update)) if a not in op.update_window_dims),
@@ -224,7 +230,7 @@ def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
 def _inside(
     w: OnnxWriter, places: str, shape: Ints, sizes: list[int], kept: Ints, mapped: Ints, batch: Ints
 ) -> str:
-    """Of each element of each update, whether it falls inside: a matrix of bools."""
+    """Whether each element of each update is in range: a matrix of bools."""
     inside = w.constant(np.ones((int(np.prod(batch)), 1), np.bool_), DType.BOOL)
     for number, axis in enumerate(mapped):
         start = w.op(
@@ -242,7 +248,7 @@ def _inside(
 
 
 def _written(w: OnnxWriter, node: Node, x: str, places: str, updates: str, total: int) -> str:
-    """Updates combined into x at places of it in one row; place `total` is dropped."""
+    """Updates combined into x at positions of the flattened tensor; position `total` is dropped."""
     combine, dtype = str(node.op.combine), node.type.dtype  # type: ignore[attr-defined]
     kind = STORED.get(dtype, dtype) if combine != "assign" else dtype
     flat, new = w.op("Reshape", x, w.constant([-1])), w.op("Reshape", updates, w.constant([-1]))

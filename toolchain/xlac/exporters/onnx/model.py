@@ -1,4 +1,4 @@
-"""A whole ONNX model: inputs, outputs, tensors inside it or in a file of their own."""
+"""Exports a whole ONNX model: inputs, outputs, and tensors inside it or in a separate file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac_sdk.dtypes import DType
 
-# they fill RULES
+# importing them registers the rules
 FAMILIES = (
     comparisons,
     composites,
@@ -46,14 +46,14 @@ FAMILIES = (
     scalars,
     views,
 )
-IR_VERSION = 10  # of the format, as old as the operators
+IR_VERSION = 10  # the version of the format that belongs to the operator set
 
 Tensors = Mapping[str, HeldTensor]
 
 
 def proto(model: Model) -> onnx.ModelProto:
     """The model with its tensors inside. Raises UnsupportedError naming every node that ONNX cannot
-    say.
+    express.
     """
     return whole(*structure(model))
 
@@ -71,8 +71,8 @@ def write(
 
 
 def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
-    """The model without its tensors, and what they are. An output that is called as an input is
-    gets `.out` behind it.
+    """The model without its tensors, and the tensors. An output with the name of an input is
+    renamed to NAME.out.
     """
     graph = model.graph
     writer = OnnxWriter(graph)
@@ -115,8 +115,8 @@ def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
 
 
 def renamed(nodes: list[onnx.NodeProto], outputs: Mapping[str, Node]) -> list[onnx.NodeProto]:
-    """The nodes with results called as the outputs that they are, where nothing but an identity
-    stood between.
+    """The nodes, with results renamed to the outputs that they are, where only an identity lies
+    between.
     """
     made = {result: node for node in nodes for result in node.output}
     last = {n.output[0]: n for n in nodes[len(nodes) - len(outputs) :]}

@@ -1,6 +1,4 @@
-"""Sorting: by TopK, which keeps equal elements in order, from the least important key to the
-most.
-"""
+"""Exports sorts by TopK, which is stable, from the least important key to the most important."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ KEYS = {
 
 @rule("sort")
 def sort(w: OnnxWriter, node: Node, *xs: str) -> list[str]:
-    """TopK by each key, from the last to the first, as a stable sort by several keys is."""
+    """TopK by each key, from the last to the first, which is a stable sort by several keys."""
     op = node.op
     assert isinstance(op, Sort)
     if op.body is not None:
@@ -32,7 +30,7 @@ def sort(w: OnnxWriter, node: Node, *xs: str) -> list[str]:
     sorted_values = [*xs]
     types = [x.type.dtype for x in node.inputs]
     steps = [(key, nan) for key in reversed(range(op.keys)) for nan in passes(w, types[key])]
-    for number, (key, nan) in enumerate(steps):  # NaN is last, which numbers do not say
+    for number, (key, nan) in enumerate(steps):  # NaNs come last, which takes a key of its own
         wanted = kept if number + 1 == len(steps) else count
         place = _places(w, sorted_values[key], types[key], nan, op, wanted)
         sorted_values = [
@@ -43,7 +41,7 @@ def sort(w: OnnxWriter, node: Node, *xs: str) -> list[str]:
 
 
 def passes(w: OnnxWriter, dtype: DType) -> tuple[bool, ...]:
-    """The sorts of one key: by number, then by whether it is one."""
+    """The sorts for one key: by its value, then by whether it is a number."""
     return (False, True) if dtype.is_float else (False,)
 
 

@@ -1,4 +1,4 @@
-"""Many elements into one: reductions, windows and running combinations."""
+"""Exports reductions, windows and running combinations."""
 
 from __future__ import annotations
 
@@ -22,17 +22,21 @@ from xlac_sdk.dtypes import DType
 REDUCE = {"add": "ReduceSum", "mul": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
 COMBINE = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 HALVES = {DType.F16: DType.F32, DType.BF16: DType.F32}
-MOST_TAPS = 4096  # of a window along one axis, each a slice
+MOST_TAPS = 4096  # of a window along one axis; each is a slice
 
 
 def kind_of(dtype: DType, combine: str) -> dict[DType, DType]:
-    """Where elements are combined: sums of halves in f32, integers where runtimes have them."""
+    """The type in which elements are combined: f32 for sums of half precision, supported types for
+    integers.
+    """
     return HALVES | (ORDERED if combine in ("max", "min") else WRAPPING)
 
 
 @rule("reduce")
 def reduce(w: OnnxWriter, node: Node, *xs: str) -> str | list[str]:
-    """ReduceSum, …; bits and booleans by other means, and NaN put where runtimes differ on it."""
+    """ReduceSum, …; bits and booleans by other operators, with NaN handled where runtimes
+    differ.
+    """
     op: Any = node.op
     if op.body is not None:
         return folded(w, node, xs)
@@ -56,9 +60,7 @@ def reduce(w: OnnxWriter, node: Node, *xs: str) -> str | list[str]:
 
 
 def logical(w: OnnxWriter, node: Node, x: str) -> str:
-    """Bools as sums and extremes of integers; other bits by folding halves of the axis onto each
-    other.
-    """
+    """Bools as sums and extremes of integers; bits by repeatedly combining halves of the axis."""
     op: Any = node.op
     dtype = node.type.dtype
     if 0 in node.inputs[0].shape:
@@ -118,8 +120,8 @@ def elementwise(body: Graph) -> bool:
 
 
 def folded(w: OnnxWriter, node: Node, operands: tuple[str, ...]) -> list[str]:
-    """A reduction by a body: the slices of the reduced axes one after another, all places at
-    once.
+    """A reduction with a body: combines the slices of the reduced axes one by one, for all
+    positions at once.
     """
     op: Any = node.op
     half = len(operands) // 2
@@ -143,9 +145,7 @@ def folded(w: OnnxWriter, node: Node, operands: tuple[str, ...]) -> list[str]:
 
 @rule("window")
 def window(w: OnnxWriter, node: Node, *xs: str) -> str:
-    """One axis after another: the elements under the window, each a slice with the stride,
-    combined.
-    """
+    """One axis after another: combines strided slices, one for each position in the window."""
     op: Any = node.op
     if op.body is not None:
         raise Unsaid("ONNX pools by sum, product and extremes only")
@@ -177,7 +177,7 @@ def window(w: OnnxWriter, node: Node, *xs: str) -> str:
 
 
 def moves(op: Any, axis: int) -> bool:
-    """Whether a window does anything along an axis."""
+    """Whether a window has any effect along an axis."""
     return (
         op.window[axis],
         op.strides[axis],
@@ -230,7 +230,7 @@ def _along(
 
 
 def combined(w: OnnxWriter, combine: str, a: str, b: str, kind: DType, dtype: DType) -> str:
-    """Two elements as one; bools are 0 and 1 here."""
+    """Combines two operands; bools are 0 and 1 here."""
     if kind is DType.I64 and combine in ("max", "min"):
         return w.most(a, b) if combine == "max" else w.least(a, b)
     if combine in COMBINE:
@@ -243,7 +243,7 @@ def combined(w: OnnxWriter, combine: str, a: str, b: str, kind: DType, dtype: DT
 
 @rule("cumulative")
 def cumulative(w: OnnxWriter, node: Node, x: str) -> str:
-    """Sums by CumSum; other combinations in rounds, each reaching twice as far."""
+    """Sums by CumSum; other combinations by doubling distances."""
     op: Any = node.op
     dtype = node.type.dtype
     shape = node.shape
@@ -276,7 +276,9 @@ def cumulative(w: OnnxWriter, node: Node, x: str) -> str:
 def _moved(
     w: OnnxWriter, x: str, by: int, op: Any, count: int, rank: int, filler: str, kind: DType
 ) -> str:
-    """x moved along the axis in the direction of the running combination, filled from behind."""
+    """x shifted along the axis in the direction of the running combination, filled with the
+    identity.
+    """
     ends = [0] * (2 * rank)
     ends[(rank if op.reverse else 0) + op.axis] = by
     longer = padded(w, x, w.constant(ends), filler, kind)

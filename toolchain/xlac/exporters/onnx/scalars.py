@@ -1,6 +1,4 @@
-"""Operations on single elements, in the element types that runtimes have kernels for, with the
-results of ours.
-"""
+"""Exports scalar operations in element types that runtimes support, with our semantics."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from xlac.ir.graph import Node
 from xlac.ops.tensor.leaf import Const
 from xlac_sdk.dtypes import DType
 
-"""Where + - * are computed: the low bits of the result are the same, and every runtime has the
+"""Types for + - *, by element type: the low bits of results are the same, and every runtime has the
 type.
 """
 
@@ -29,13 +27,13 @@ UNARY = {
 }  # fmt: skip
 
 
-FLOAT_ONLY = {"neg", "abs", "relu"}  # of integers they are expanded: minimum values wrap
+FLOAT_ONLY = {"neg", "abs", "relu"}  # expanded for integers, whose minimum wraps
 
 
 @rule(*UNARY)
 def unary(w: OnnxWriter, node: Node, x: str) -> str:
-    """The operator of the table `UNARY`, in a dtype that runtimes have; integers are refused where
-    they would wrap.
+    """The operator in the table `UNARY`, in a supported dtype; integers that would wrap are
+    rejected.
     """
     dtype = node.type.dtype
     if node.op.mnemonic in FLOAT_ONLY and not dtype.is_float:
@@ -53,8 +51,8 @@ def wrapping(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 @rule("div")
 def divide(w: OnnxWriter, node: Node, x: str, y: str) -> str:
-    """Div; of integers with what ONNX leaves open: x / 0 is all ones, and the least by -1
-    itself.
+    """Div; for integers with results that ONNX leaves undefined: x / 0 is -1 (all ones), and the
+    minimum by -1 is itself.
     """
     dtype = node.type.dtype
     (x, y), back = within(w, dtype, ORDERED, x, y)
@@ -71,7 +69,7 @@ def divide(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 @rule("rem")
 def remainder(w: OnnxWriter, node: Node, x: str, y: str) -> str:
-    """Mod with `fmod`; of integers x % 0 is x, which ONNX leaves open."""
+    """Mod with `fmod`; for integers x % 0 is x, which ONNX leaves undefined."""
     dtype = node.type.dtype
     (x, y), back = within(w, dtype, ORDERED, x, y)
     if dtype.is_float or divides(node.inputs[1]):
@@ -82,7 +80,7 @@ def remainder(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 
 def divides(y: Node) -> bool:
-    """Whether a divisor is known and neither 0 nor -1."""
+    """Whether a divisor is constant and neither 0 nor -1."""
     from xlac.ops.tensor.view import Broadcast
 
     while isinstance(y.op, Broadcast):
@@ -91,8 +89,8 @@ def divides(y: Node) -> bool:
 
 
 def guarded(w: OnnxWriter, y: str, kind: DType, dtype: DType) -> tuple[str, str, str]:
-    """Where a divisor is 0; the divisor with 1 there and where it is -1; and where it is -1, if it
-    can be.
+    """Where a divisor is 0; the divisor with 1 there and where it is -1; and where it is -1, if
+    possible.
     """
     zero, one = w.op("Equal", y, w.constant(0, kind)), w.constant(1, kind)
     if not dtype.is_signed:
@@ -111,8 +109,8 @@ def power(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 
 def whole_power(w: OnnxWriter, dtype: DType, x: str, y: str) -> str:
-    """x to the power y by squaring, wrapping; to a negative power the truncated reciprocal, which
-    of 0 is 0.
+    """x to the power y by squaring, wrapping; a negative power gives the truncated reciprocal, 0
+    for 0.
     """
     zero, one = w.constant(0, DType.I64), w.constant(1, DType.I64)
     base, left = w.cast(x, DType.I64), w.cast(y, DType.I64)
@@ -149,7 +147,7 @@ def extreme(w: OnnxWriter, node: Node, x: str, y: str) -> str:
 
 @rule("expm1")
 def expm1(w: OnnxWriter, node: Node, x: str) -> str:
-    """tanh(x / 2) (exp(x) + 1), which loses nothing near 0."""
+    """tanh(x / 2) (exp(x) + 1), accurate near 0."""
     kind = WRAPPING.get(node.type.dtype, node.type.dtype)
     (x,), back = within(w, node.type.dtype, WRAPPING, x)
     half, one = w.constant(0.5, kind), w.constant(1.0, kind)
@@ -158,7 +156,7 @@ def expm1(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("log1p")
 def log1p(w: OnnxWriter, node: Node, x: str) -> str:
-    """2 atanh(x / (2 + x)) near 0, which loses nothing there, and log(1 + x) elsewhere."""
+    """2 atanh(x / (2 + x)) near 0, for accuracy, and log(1 + x) elsewhere."""
     kind = WRAPPING.get(node.type.dtype, node.type.dtype)
     (x,), back = within(w, node.type.dtype, WRAPPING, x)
     one, two = w.constant(1.0, kind), w.constant(2.0, kind)
@@ -170,13 +168,13 @@ def log1p(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("atan2")
 def atan2(w: OnnxWriter, node: Node, y: str, x: str) -> str:
-    """The angle of the smaller coordinate over the larger, moved into the octant of the point."""
+    """The angle of the smaller coordinate over the larger, mapped to the octant of the point."""
     kind = WRAPPING.get(node.type.dtype, node.type.dtype)
     (y, x), back = within(w, node.type.dtype, WRAPPING, y, x)
     zero, one = w.constant(0.0, kind), w.constant(1.0, kind)
     rise, run = w.op("Abs", y), w.op("Abs", x)
     low, high = w.op("Min", rise, run), w.op("Max", rise, run)
-    equal = w.op("Equal", rise, run)  # infinities and zeros too
+    equal = w.op("Equal", rise, run)  # also of infinities and zeros
     ratio = w.op(
         "Where", equal, w.op("Where", w.op("Equal", high, zero), zero, one), w.op("Div", low, high)
     )
@@ -219,7 +217,7 @@ def inverse(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("shl", "shr")
 def shift(w: OnnxWriter, node: Node, x: str, n: str) -> str:
-    """In 64 bits without a sign, which hold every shift; the count is cut off at the width."""
+    """Shifts in 64 unsigned bits, which hold every result; the count is clamped to the width."""
     dtype = node.type.dtype
     unsigned, width = DType(f"u{dtype.bits}"), dtype.bits
     wide = DType.U64
@@ -235,7 +233,7 @@ def shift(w: OnnxWriter, node: Node, x: str, n: str) -> str:
     if not dtype.is_signed:
         made = w.cast(w.op("BitShift", w.cast(x, wide), count, direction="RIGHT"), dtype)
         return chosen(w, far, w.constant(0, dtype), made, dtype)
-    # those are shifted inverted, and come back as they were
+    # negative numbers are inverted before and after the shift
     below = w.op("Less", w.cast(x, DType.I64), w.constant(0))
     plain = chosen(w, below, w.op("BitwiseNot", x), x, dtype)
     made = w.cast(

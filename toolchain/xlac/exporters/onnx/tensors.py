@@ -1,4 +1,4 @@
-"""Tensors of an ONNX model: inside its file, or in a file of their own beside it."""
+"""Tensors of an ONNX model, in its file or in a separate file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.support.whole_files import replacing, together
 
-INSIDE = 64 * 2**20  # bytes of tensors that are kept in the model's own file
-SMALL = 1024  # bytes of a tensor that always is: runtimes read shapes before they open other files
-ALIGN = 4096  # of a tensor in a file of tensors, so that it can be mapped
+INSIDE = 64 * 2**20  # bytes of tensors up to which all are kept in the model's file
+# bytes of a tensor that is always kept there: runtimes read shapes before they open other files
+SMALL = 1024
+ALIGN = 4096  # alignment of tensors in a separate file, for mapping
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTensor:
-    """A tensor that is still to be written: its header, and a function that gives its data, which
-    is `nbytes` bytes in row-major order, little-endian.
+    """A tensor to be written: its header, and a function that gives its data, `nbytes` bytes in
+    row-major order, little-endian.
     """
 
     header: TensorProto
@@ -34,7 +35,7 @@ class HeldTensor:
 
     @staticmethod
     def of(name: str, type: Type, read: Callable[[], Array]) -> HeldTensor:
-        """A tensor of a type of ours, whose elements `read` gives."""
+        """A tensor of one of our types, whose elements are given by `read`."""
         header = TensorProto(name=name, data_type=ELEMENT[type.dtype], dims=static(type.shape))
         return HeldTensor(
             header,

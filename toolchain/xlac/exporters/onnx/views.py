@@ -1,4 +1,4 @@
-"""Operations that move elements."""
+"""Exports operations that move elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xlac_sdk.dtypes import DType
 
 
 def nothing(w: OnnxWriter, node: Node) -> str:
-    """A result without elements."""
+    """A constant without elements."""
     return w.constant(np.empty(known(node.shape, "nothing")), node.type.dtype)
 
 
@@ -41,7 +41,7 @@ def reshape(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("broadcast")
 def broadcast(w: OnnxWriter, node: Node, x: str) -> str:
-    """Expand, after Transpose and Reshape where axes do not line up at the end."""
+    """Expand, after Transpose and Reshape where axes are not aligned at the end."""
     op: Any = node.op
     if 0 in op.shape:
         return nothing(w, node)
@@ -68,7 +68,7 @@ def cut(w: OnnxWriter, node: Node, x: str) -> str:
     op: Any = node.op
     if not node.type.rank:
         return w.op("Identity", x)
-    least = -(2**62)  # past the first element, going down
+    least = -(2**62)  # past the first element, for a negative step
     stops = tuple(
         least if step < 0 and stop == -1 else stop
         for stop, step in zip(op.stops, op.steps, strict=True)
@@ -85,7 +85,7 @@ def cut(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("pad")
 def pad(w: OnnxWriter, node: Node, x: str, value: str) -> str:
-    """Pad with a constant, gaps between elements by Reshape and Pad, negative amounts by Slice."""
+    """Pad with a constant; interior padding by Reshape and Pad, negative padding by Slice."""
     op: Any = node.op
     shape, dtype = node.inputs[0].shape, node.type.dtype
     if not shape:
@@ -102,7 +102,7 @@ def pad(w: OnnxWriter, node: Node, x: str, value: str) -> str:
 
 
 def cropped(w: OnnxWriter, x: str, op: Any, shape: Any) -> str:
-    """What is left of x where the borders are negative."""
+    """x cropped where padding is negative."""
     if not any(isinstance(n, int) and n < 0 for n in (*op.low, *op.high)):
         return x
     axes = range(len(shape))
@@ -118,7 +118,7 @@ def cropped(w: OnnxWriter, x: str, op: Any, shape: Any) -> str:
 
 
 def padded(w: OnnxWriter, x: str, pads: str, value: str, dtype: DType) -> str:
-    """x with a border. Bool and bf16 go through types that runtimes pad."""
+    """x padded. Bool and bf16 are converted to types that runtimes pad."""
     through = {
         DType.BOOL: DType.U8,
         DType.BF16: DType.F32,
@@ -133,8 +133,8 @@ def padded(w: OnnxWriter, x: str, pads: str, value: str, dtype: DType) -> str:
 def gaps(
     w: OnnxWriter, x: str, shape: Any, axis: int, between: int, value: str, dtype: DType
 ) -> tuple[str, Any]:
-    """x with values between neighbours along an axis: each gets its own row, padded, and the last
-    gap is cut off.
+    """x with values inserted between neighbours along an axis: each element gets a row, which is
+    padded, and the last padding is removed.
     """
     if any(isinstance(n, Sym) for n in shape):
         raise Unsaid("interior padding of open sizes")
@@ -164,7 +164,7 @@ def dim_size(w: OnnxWriter, node: Node, x: str) -> str:
 
 @rule("compact")
 def compact(w: OnnxWriter, node: Node, mask: str) -> list[str]:
-    """NonZero of a flat mask, filled up to a constant length, and the number of them."""
+    """NonZero of the flattened mask, padded to a constant length, and the count."""
     bound = known((node.op.bound,), "positions")[0]  # type: ignore[attr-defined]
     size = known(node.inputs[0].shape, "positions of a mask")
     flat = w.op("Reshape", mask, w.constant([-1]))

@@ -1,4 +1,6 @@
-"""Nodes of an ONNX graph as they are written: names, constants, sizes, and what cannot be said."""
+"""Writes nodes of an ONNX graph: names, constants, sizes, and errors for what ONNX cannot
+express.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,10 @@ from xlac_sdk.dtypes import DType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BOUNDS = "xlac.size."  # keys of metadata
+BOUNDS = "xlac.size."  # prefix of metadata keys
 OPSET = 21
-"""The operators that are written: all that is needed, and every runtime of 2024 and later has them.
+"""The operator set that is written: it has all that is needed, and every runtime since 2024
+supports it.
 """
 
 ELEMENT: dict[DType, int] = {
@@ -42,11 +45,12 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
-    """Says how operations are written: a function of the writer, the node and the names of its
+    """Registers a rule for operations: a function of the writer, the node and the names of its
     operands.
 
-    It gives the name of the result, or names of several. A composite's raises `Unsaid` to have it
-    expanded. `written.py` names every operation that has a rule; AssertionError for another.
+    It returns the name of the result, or several names. A composite's rule raises `Unsaid` to have
+    it expanded. Every operation with a rule must be listed in `written.py`; AssertionError
+    otherwise.
     """
     strange = set(mnemonics) - WRITTEN
     assert not strange, f"written.py lacks {', '.join(sorted(strange))}"
@@ -59,7 +63,7 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
 
 
 class OnnxWriter:
-    """One ONNX graph. Rules write into whichever subgraph is open."""
+    """One ONNX graph. Rules write to the current subgraph."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -90,7 +94,7 @@ class OnnxWriter:
         return names
 
     def fresh(self, wanted: str) -> str:
-        """A name that no value has yet, as near to the wanted one as can be."""
+        """An unused name, as close to the wanted one as possible."""
         name, number = wanted, 1
         while name in self._taken:
             number += 1
@@ -108,13 +112,11 @@ class OnnxWriter:
         return self._constants[key]
 
     def cast(self, x: str, dtype: DType) -> str:
-        """Cast as ONNX has it, without what our casts promise beyond: `convert.converted` has
-        that.
-        """
+        """Cast as defined by ONNX, without the guarantees of our casts: see `convert.converted`."""
         return self.op("Cast", x, to=ELEMENT[dtype])
 
     def reshape(self, x: str, shape: Shape) -> str:
-        """Reshape to sizes of which some may be open."""
+        """Reshape to sizes, some of which may be open."""
         open_axes = [a for a, size in enumerate(shape) if isinstance(size, Sym)]
         if len(open_axes) == 1 and 0 not in shape:
             return self.op(
@@ -127,8 +129,8 @@ class OnnxWriter:
         return x if [*order] == [*range(len(order))] else self.op("Transpose", x, perm=[*order])
 
     def least(self, x: str, y: str) -> str:
-        """The smaller of integers of 64 bits. By comparing: ONNX Runtime 1.31 computes Min and Max
-        of them in 32 bits.
+        """The smaller of 64-bit integers, by comparison: ONNX Runtime 1.31 computes Min and Max of
+        them in 32 bits.
         """
         return self.op("Where", self.op("Less", x, y), x, y)
 
@@ -169,7 +171,7 @@ class OnnxWriter:
         return total
 
     def _symbol(self, symbol: Symbol) -> str:
-        """A symbol, computed from an axis of an input that is a multiple of it plus a number."""
+        """A symbol, computed from an axis of an input whose size is linear in it."""
         candidates: list[tuple[int, str, int, int, int]] = []
         for node in self._inputs:
             for axis, size in enumerate(node.shape):
@@ -187,13 +189,11 @@ class OnnxWriter:
         value = self.op("Sub", value, self.constant([rest])) if rest else value
         return self.op("Div", value, self.constant([factor])) if factor != 1 else value
 
-    # ---- graphs inside -----------------------------------------------------------------------
+    # ---- subgraphs ---------------------------------------------------------------------------
 
     @contextmanager
     def outermost(self) -> Iterator[None]:
-        """Writes into the outermost graph: what every subgraph may read. It comes before what is
-        written there next.
-        """
+        """In the block, writes to the outermost graph, whose values every subgraph may read."""
         before, self.nodes = self.nodes, self._root
         try:
             yield
@@ -203,10 +203,10 @@ class OnnxWriter:
     def subgraph(
         self, name: str, inputs: Sequence[tuple[str, Type]], fill: Callable[[], Sequence[str]]
     ) -> onnx.GraphProto:
-        """A graph of its own, with the nodes that `fill` writes and the results that it names."""
+        """A subgraph with the nodes that `fill` writes and the results that it returns."""
         before, self.nodes = self.nodes, []
         try:
-            # a result must be made inside
+            # a result must be computed inside the subgraph
             results = [self.op("Identity", r) for r in fill()]
             outputs = [onnx.ValueInfoProto(name=r) for r in results]
             return helper.make_graph(
@@ -216,7 +216,7 @@ class OnnxWriter:
             self.nodes = before
 
     def inline(self, graph: Graph, names: Sequence[str]) -> list[str]:
-        """The results of a graph whose inputs have names."""
+        """The results of a graph, inlined with given names of inputs."""
         values: dict[Node, Any] = dict(zip(graph.inputs, names, strict=True))
         for node in graph.nodes():
             if node not in values:
@@ -287,7 +287,7 @@ def value_info(name: str, type: Type) -> onnx.ValueInfoProto:
 
 
 def known(shape: Shape, what: str) -> tuple[int, ...]:
-    """A shape of integers. Raises Unsaid for an open one."""
+    """A shape as integers. Raises Unsaid for an open size."""
     if any(isinstance(size, Sym) for size in shape):
         raise Unsaid(f"{what} of open sizes")
     return tuple(int(str(size)) for size in shape)

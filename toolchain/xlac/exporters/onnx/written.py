@@ -1,4 +1,4 @@
-"""Which operations the exporter to ONNX writes and which it refuses: readable without `onnx`."""
+"""Which operations the exporter to ONNX writes and which it refuses; can be read without `onnx`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ WRITTEN = frozenset(
     while window xor
     """.split()
 )
-"""Operations with a rule, each where a module of this package says `@rule`: a rule for any other is
-an error when the module is imported."""
+"""Operations with a rule, declared by `@rule` in a module of this package: a rule for any other is
+an error when the module is imported.
+"""
 
 REFUSED = {
     "custom_call": "only who wrote the function knows what it does",
     "rng_bits": "ONNX draws random numbers by no rule that is said",
 }
-"""Operations that cannot be written, and why. Every other one has a rule or an expansion."""
+"""Operations that cannot be written, each with the reason. All others have a rule or an
+expansion.
+"""

@@ -1,4 +1,4 @@
-"""A model as a spec: readable YAML, and what is large in a safetensors file beside it. It loads to
+"""Exports a model as a spec: readable YAML, and large tensors in a safetensors file. It loads to
 the same graph.
 """
 

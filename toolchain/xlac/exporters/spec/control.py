@@ -1,4 +1,4 @@
-"""Loops, choices and bodies as a spec writes them: closed, with all that they are handed by
+"""Writes loops, conditionals and bodies of a spec: closed, with all captured values passed by
 name.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def members(section: Section, node: Node) -> list[str]:
-    """What the results of a loop or choice are called behind its name; nothing for other nodes."""
+    """The names of the results of a loop or conditional, after a dot; empty for other nodes."""
     match node.op:
         case Scan(body=Graph() as body, carries=carries):
             names = Names()
@@ -41,7 +41,7 @@ def members(section: Section, node: Node) -> list[str]:
 
 
 def lines(section: Section, node: Node, path: str, indent: str) -> list[str]:
-    """The keys of a loop or choice."""
+    """The lines of a loop or conditional."""
     match node.op:
         case Scan():
             return scan(section, node, node.op, path, indent)
@@ -53,7 +53,7 @@ def lines(section: Section, node: Node, path: str, indent: str) -> list[str]:
 
 
 def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list[str]:
-    """The rows of a scan node."""
+    """The lines of a scan node."""
     assert isinstance(op.body, Graph)
     names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
     inner = inner_names(op.body.inputs, names[: op.carries], names[op.carries :])
@@ -81,7 +81,7 @@ def scan(section: Section, node: Node, op: Scan, path: str, indent: str) -> list
 def loop(
     section: Section, node: Node, op: While | BoundedWhile, path: str, indent: str
 ) -> list[str]:
-    """The rows of a while node."""
+    """The lines of a while node."""
     assert isinstance(op.cond, Graph) and isinstance(op.body, Graph)
     names, outer = members(section, node), [section.names.get(i, "") for i in node.inputs]
     count = len(names)
@@ -100,7 +100,9 @@ def loop(
 
 
 def cond(section: Section, node: Node, op: Cond, path: str, indent: str) -> list[str]:
-    """The rows of a cond node: then and else where a bool was made its number, else branches."""
+    """The lines of a cond node: then and else where the branch number is a converted bool, else
+    branches.
+    """
     number, outer = node.inputs[0], [section.names.get(i, "") for i in node.inputs[1:]]
     first = op.branches[0]
     names, inner = members(section, node), inner_names(first.inputs)
@@ -121,7 +123,7 @@ def cond(section: Section, node: Node, op: Cond, path: str, indent: str) -> list
 
 
 def is_flag(node: Node) -> bool:
-    """Whether a choice is between two branches by a bool."""
+    """Whether a conditional selects one of two branches by a bool."""
     number = node.inputs[0]
     assert isinstance(node.op, Cond)
     return (
@@ -134,9 +136,7 @@ def is_flag(node: Node) -> bool:
 def inner_names(
     inputs: Sequence[Node], first: Sequence[str] = (), reserved: Sequence[str] = ()
 ) -> list[str]:
-    """What the inputs of a body are called in it: the first as given, the others as they are called
-    there.
-    """
+    """The names of a body's inputs inside it: `first`, and for the others their outer names."""
     names = Names([*first, *reserved])
     return [*first, *(names.plain(clean(param(p).name)) for p in inputs[len(first) :])]
 
@@ -148,7 +148,7 @@ def handed(
     outer: Sequence[str],
     indent: str,
 ) -> list[str]:
-    """The line of what a body is handed, without what its operations learn."""
+    """The line with the values passed to a body, without tensors that its operations learn."""
     learned = section.book.learned
     given = {
         name: value for p, name, value in zip(inputs, inner, outer, strict=True) if p not in learned
@@ -170,7 +170,7 @@ def body(
     inside = section.nested(graph, prefix, known)
     rows = inside.lines(indent + "  ")
     head = [f"{indent}{key}:", *rows] if rows else [f"{indent}{key}: {{}}"]
-    # what is learned only passes through
+    # learned tensors only pass through
     return head, [inside.names.get(n, "") for n in graph.outputs.values()]
 
 
@@ -188,7 +188,7 @@ def branch(
 
 
 def function(section: Section, graph: Graph, prefix: str, indent: str) -> list[str]:
-    """A body that sees its inputs only: their types, its graph and its results."""
+    """A closed body: the types of its inputs, its graph and its results."""
     inner = inner_names(graph.inputs)
     types: dict[str, Any] = {
         name: type_text(p.type) for name, p in zip(inner, graph.inputs, strict=True)

@@ -1,4 +1,4 @@
-"""A whole spec: its sections in the order of the language."""
+"""Writes a whole spec, with sections in their canonical order."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def text(
 ) -> str:
     """The text of a spec that loads to the model's graph.
 
-    `head` holds sections that are written as they are (weights, ops). `keep` is asked for every
-    constant whether it is kept in a weights file instead, under a name; `weights` then says which
-    file that is, if there is one. Raises UnsupportedError for what a spec cannot say.
+    `head` has sections that are written verbatim (weights, ops). `keep` decides for every constant
+    whether it is stored in a weights file, and under which name; `weights` then names that file, if
+    there is one. Raises UnsupportedError for what a spec cannot express.
     """
     model = sized(model)
     lines = ["xlac: 1", f"model: {scalar(public(model.name))}"]
@@ -49,7 +49,7 @@ def text(
 
 
 def _name_leaves(section: Section, model: Model) -> None:
-    """Names for inputs and weights, which nodes keep clear of."""
+    """Names inputs and weights first; names of nodes must differ from these."""
     for node in model.graph.inputs:
         section.names[node] = section.taken.plain(public(param(node).name))
     for node in section.order:
@@ -102,7 +102,7 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
 
 
 def sized(model: Model) -> Model:
-    """The model with every size declared, under a name that arithmetic can hold."""
+    """The model with every size declared under a name that is valid in arithmetic."""
     declared = dict(model.dims)
     for node in model.graph.nodes():
         for type in node.results:

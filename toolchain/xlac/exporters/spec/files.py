@@ -1,4 +1,4 @@
-"""A spec and its weights as files: both or neither, tensors copied one at a time."""
+"""Writes a spec and its weights to files: both or neither, copying one tensor at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xlac.spec.weights.safetensors import TensorSource, write_tensors
 from xlac.support.whole_files import replacing, together
 from xlac_sdk.dtypes import DType
 
-INLINE = 16  # elements of a constant that is written out
+INLINE = 16  # elements of a constant up to which it is written inline
 
 
 def write(

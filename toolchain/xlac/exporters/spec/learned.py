@@ -1,4 +1,4 @@
-"""Which weights an operation learns under its own name, so that nothing need be written about
+"""Finds weights that an operation learns under its own name, so that the spec need not mention
 them.
 """
 
@@ -17,15 +17,15 @@ from xlac.ops.tensor.leaf import Param
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A body of a control operation: its graph, and the operand that each of its last inputs is."""
+    """A body of a control operation: its graph, and the operand for each of its last inputs."""
 
     graph: Graph
     outside: dict[Node, Node]
 
 
 def kept(op: While | BoundedWhile, read: int) -> int:
-    """How many of a loop's values are carried, of which the first `read` are; those behind them
-    only pass through.
+    """The number of a loop's carried values that are used, given that the first `read` are; later
+    ones only pass through.
     """
     assert isinstance(op.body, Graph)
     pairs = list(zip(op.body.inputs, op.body.outputs.values(), strict=True))
@@ -35,8 +35,8 @@ def kept(op: While | BoundedWhile, read: int) -> int:
 
 
 def regions(node: Node, read: int) -> list[Region]:
-    """The bodies of a control operation, with what each is handed from around it. Its first `read`
-    results are read.
+    """The bodies of a control operation, with their captured operands. Its first `read` results are
+    used.
     """
     match node.op:
         case Scan(body=Graph() as body, carries=carries, scanned=scanned):
@@ -55,7 +55,7 @@ def regions(node: Node, read: int) -> list[Region]:
 
 
 def results(node: Node, read: int) -> list[Node]:
-    """What the bodies of a node give, without what only passes through."""
+    """The results of the bodies of a node, without those that only pass through."""
     outputs = [output for body in node.op.bodies() for output in body.outputs.values()]
     return (
         outputs[: len(outputs) - len(node.inputs) + kept(node.op, read)]
@@ -79,12 +79,12 @@ def parameters(node: Node) -> dict[str, Node]:
 
 
 class Learned:
-    """The weights of a model that their only user makes itself when the spec is read."""
+    """The weights of a model that their only user declares itself when the spec is read."""
 
     def __init__(self, graph: Graph) -> None:
-        self.roots: dict[Node, Node] = {}  # input of a body -> what it stands for outside of it
+        self.roots: dict[Node, Node] = {}  # input of a body -> its value outside
         self.weights: set[Node] = set()
-        # of a node with several results, how many of the first are read
+        # for nodes with several results, how many of the first are used
         self.read: dict[Node, int] = {}
         for node in everything(graph):
             if isinstance(node.op, Pick):
@@ -121,7 +121,7 @@ class Learned:
         return regions(node, self.read.get(node, 0))
 
     def root(self, node: Node) -> Node:
-        """What a value is outside of every body."""
+        """The value of a node outside of all bodies."""
         while node in self.roots:
             node = self.roots[node]
         return node
@@ -130,11 +130,11 @@ class Learned:
         return self.root(node) in self.weights
 
     def _out_of_order(self, node: Node) -> bool:
-        """Takes back weights that a body would get in another order than it does; whether there
-        were any.
+        """Excludes weights that a body would receive in another order than it does; returns whether
+        there were any.
 
-        What a body learns comes behind what it is handed, in the order in which its operations
-        learn.
+        Learned tensors of a body follow its explicit operands, in the order in which its operations
+        learn them.
         """
         regions = self.regions(node)
         if not regions:
@@ -164,7 +164,7 @@ def is_weight(node: Node) -> bool:
 
 
 def everything(graph: Graph) -> Iterator[Node]:
-    """The nodes of a graph and of every graph inside it."""
+    """The nodes of a graph and of its nested graphs."""
     for node in graph.nodes():
         yield node
         for body in node.op.bodies():

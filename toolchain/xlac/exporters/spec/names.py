@@ -1,4 +1,4 @@
-"""Names of the nodes of one graph: those of the source where they can stand in an expression, else
+"""Names of the nodes of a graph: the source's names where they are valid in expressions, else
 cleaned.
 """
 
@@ -13,12 +13,11 @@ from xlac.spec.schema.fields import MAX_NAME
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.(?:[0-9]+|[A-Za-z_][A-Za-z0-9_]*))*")
 _WORDS = frozenset({*keyword.kwlist, "true", "false", "inf", "nan"})
-_ROOM = 16  # characters kept free for what makes a name unique
+_ROOM = 16  # characters reserved for making a name unique
 
 
 def clean(name: str) -> str:
-    """A name that an expression can hold: the same where it is one, always the same for the same
-    name.
+    """A valid name in expressions: the same name where it is one; equal names give equal results.
 
     '/encoder/layer.0/MatMul' becomes 'encoder.layer.0.MatMul', and '123' 'n123'.
     """
@@ -42,7 +41,7 @@ def _part(part: str, first: bool) -> str:
 
 
 def public(name: str) -> str:
-    """The name of an input, an output or a size as a spec can hold it, which is nearly any text."""
+    """The name of an input, output or size in a spec, where nearly any text is valid."""
     same = (
         name == name.strip() and name.isprintable() and unicodedata.normalize("NFKC", name) == name
     )
@@ -50,17 +49,16 @@ def public(name: str) -> str:
 
 
 class Names:
-    """Names that are taken in one graph."""
+    """The names used in one graph."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self.taken = set(taken)
 
     def one(self, wanted: str, whole: bool = True, members: Collection[str] = ()) -> str:
-        """A name that nothing has yet: as wanted, or where that is taken or not for the whole, a
-        part of it.
+        """An unused name: the wanted one or, where that is used or stands for more than the value
+        (not `whole`), the name of a part, `wanted~1` and so on.
 
-        `members` are what follows a dot after the name: what `name.member` says must be free as
-        well.
+        `members` are suffixes after a dot: each `name.member` must be unused as well.
         """
         name, number = wanted, 0
         while not whole or self._clash(name, members):
@@ -70,7 +68,7 @@ class Names:
         return name
 
     def plain(self, wanted: str) -> str:
-        """A name that nothing has yet, for something that had none: numbered when it is taken."""
+        """An unused name for a node without one: numbered when it is used."""
         name, number = wanted, 1
         while name in self.taken:
             number += 1

@@ -1,4 +1,4 @@
-"""The entries of one graph: a name for every node, and its lines."""
+"""Writes the entries of one graph: a name for every node, and its lines."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from xlac.spec.text.write import flow, scalar, type_text
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
-# whether a constant is kept in a file under a name, instead of being written out
+# decides whether a constant is stored in a file under a name, instead of written inline
 Keep = Callable[[str, Array], bool]
 
 
 @dataclass(eq=False)
 class Book:
-    """What every section of one spec shares."""
+    """State shared by all sections of a spec."""
 
     learned: Learned
     keep: Keep
-    # operations of the user's own, which are declared elsewhere
+    # operations of the user, declared elsewhere
     called: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False)
 class Section:
-    """One graph being written. `names` says what its inputs are called; `prefix` begins the paths
-    of its entries.
+    """One graph being written. `names` has the names of its inputs; `prefix` begins the paths of
+    its entries.
     """
 
     book: Book
@@ -54,7 +54,7 @@ class Section:
     prefix: str
     names: dict[Node, str]
     taken: Names = field(default_factory=Names)
-    inside: bool = False  # a body's own weights are learned by the outermost graph
+    inside: bool = False  # True for bodies, whose weights are learned by the outermost graph
 
     def __post_init__(self) -> None:
         self.order = [
@@ -70,20 +70,20 @@ class Section:
         for node in self.order:
             if isinstance(node.op, Pick):
                 self.picks.setdefault(node.inputs[0], {}).setdefault(node.op.index, []).append(node)
-        # of nodes whose operands are written shorter
+        # operands in their short form, by node
         self.operands: dict[Node, list[Node | int | float]] = {}
         self.folded: set[Node] = set()
         for node in self.order:
             self._fold(node)
 
     def nested(self, graph: Graph, prefix: str, names: dict[Node, str]) -> Section:
-        """The section of a graph inside one of the nodes, whose inputs have these names."""
+        """The section of a nested graph, whose inputs have these names."""
         return Section(self.book, graph, prefix, names, Names(names.values()))
 
     def lines(self, indent: str) -> list[str]:
         """Every entry."""
         keepers = self._keepers()
-        # what has members first
+        # those with members first
         keys = {
             node: self._key(node, keepers) for node in self.order if control.members(self, node)
         }
@@ -107,7 +107,7 @@ class Section:
         )
 
     def _keepers(self) -> dict[str, Node]:
-        """Of the nodes that share a name, the one that keeps it: one with names inside or learned
+        """For nodes that share a name, the one that keeps it: one with nested names or learned
         weights, else the last.
         """
         keepers: dict[str, Node] = {}
@@ -124,7 +124,7 @@ class Section:
         return keepers
 
     def _key(self, node: Node, keepers: Mapping[str, Node]) -> list[str]:
-        """The names of an entry, one for each result of an operation; what reads the results is
+        """The names of an entry, one for each result of an operation; picks of the results are
         named too.
         """
         members = control.members(self, node)
@@ -155,8 +155,8 @@ class Section:
         return keys
 
     def origin(self, node: Node, keys: list[str]) -> str | list[str] | None:
-        """What `from` must say, so that the nodes of an entry are called as they are; None where
-        the keys do.
+        """The value of `from` that restores the names of an entry's nodes; None where its keys
+        do.
         """
         read = self.picks.get(node, {})
         wanted = (
@@ -173,11 +173,11 @@ class Section:
             else [want or give for want, give in zip(wanted, given, strict=True)]
         )
 
-    # ---- shorter operands --------------------------------------------------------------------
+    # ---- short operands ----------------------------------------------------------------------
 
     def _fold(self, node: Node) -> None:
-        """Leaves the reader of the spec to make constants and broadcasts that it would make itself,
-        and only those.
+        """Omits constants and broadcasts that the spec's reader would insert again, and only
+        those.
         """
         if isinstance(node.op, Cond) and control.is_flag(node) and self._only(node.inputs[0], node):
             self.folded.add(node.inputs[0])
@@ -194,8 +194,8 @@ class Section:
             self.folded |= {*gone}
 
     def _stripped(self, given: Node, user: Node) -> tuple[Node | int | float, list[Node]]:
-        """An operand without a broadcast of its own, as a number where it is one; and what that
-        leaves out.
+        """An operand without its broadcast, as a number where it is a scalar constant; and the
+        nodes that are omitted thereby.
         """
         gone = []
         if isinstance(given.op, Broadcast) and self._only(given, user):
@@ -282,7 +282,7 @@ class Section:
 
 
 def cannot(reason: str, node: Node) -> UnsupportedError:
-    """The error of a node that no spec can say."""
+    """The error for a node that a spec cannot express."""
     span = node.origin.span if node.origin else None
     return UnsupportedError(
         Diagnostic("XL1022", f"{node.op.mnemonic} cannot be written as a spec: {reason}", span)

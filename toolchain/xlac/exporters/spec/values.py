@@ -1,4 +1,4 @@
-"""Attributes and constants as a spec writes them, exact to the bit."""
+"""Writes attributes and constants of a spec, exact to the bit."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from xlac.spec.elaborate import attributes
 from xlac.spec.text.write import type_text
 from xlac_sdk.dtypes import DType
 
-SHOWN = ("shape", "dtype", "perm", "axes")  # written even where they are the default
+SHOWN = ("shape", "dtype", "perm", "axes")  # written even where they have their default
 
 
 def plain(value: Any) -> Any:
-    """An attribute as data that YAML holds."""
+    """An attribute as plain data for YAML."""
     if isinstance(value, tuple | list):
         return [plain(v) for v in value]
     if isinstance(value, Sym):
@@ -41,8 +41,8 @@ def plain(value: Any) -> Any:
 
 
 def attributes_of(op: Op, exact: bool = False) -> dict[str, Any]:
-    """The attributes that differ from their defaults, as the spec's reader takes them. Graphs are
-    left out.
+    """The attributes that differ from their defaults, in the form that the spec's reader takes.
+    Graphs are omitted.
     """
     fields = attributes.adapter(type(op), exact).model_fields.values()
     defaults = {f.alias: f.default for f in fields if f.alias and hasattr(op, f.alias)}
@@ -69,8 +69,8 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def is_short(node: Node, operands: Sequence[build.Value]) -> bool:
-    """Whether the operation given these operands by name makes exactly this node, up to equal new
-    operands.
+    """Whether the operation applied by name to these operands builds exactly this node, up to equal
+    new operands.
     """
     try:
         made = build.apply(node.op.mnemonic, *operands, **attributes_of(node.op))
@@ -94,9 +94,7 @@ def _alike(a: Node, b: Node) -> bool:
 
 
 def adapts(op: Op) -> bool:
-    """Whether an operation that is asked for by name may convert its operands, or give no node at
-    all.
-    """
+    """Whether an operation applied by name may convert its operands, or build no node at all."""
     return (
         op.mnemonic in build.FORMS
         or isinstance(op, primitive.Scalar | comparison.Compare)
@@ -114,15 +112,16 @@ def body_of(op: Op) -> Graph | None:
 
 
 class HexBits(int):
-    """A number that is written in hexadecimal."""
+    """A number written in hexadecimal."""
 
     def __str__(self) -> str:
         return hex(self)
 
 
 def constant(value: Array) -> dict[str, Any]:
-    """The keys of a constant that is written out."""
-    value = np.ascontiguousarray(value).reshape(value.shape)  # which makes a scalar a vector
+    """The keys of a constant that is written inline."""
+    # ascontiguousarray turns a scalar into a vector
+    value = np.ascontiguousarray(value).reshape(value.shape)
     type = Type(DType.of(value.dtype), value.shape)
     bits = value.reshape(-1).view(f"u{value.dtype.itemsize}")
     if value.size == 0:
@@ -143,8 +142,8 @@ def constant(value: Array) -> dict[str, Any]:
 
 
 def shortest(values: Array, dtype: DType) -> list[Any] | None:
-    """Numbers that read back as these elements, to the bit; None when a NaN has bits that no number
-    says.
+    """Numbers that read back as these elements, to the bit; None for a NaN whose bits no number
+    has.
     """
     if not dtype.is_float:
         elements: list[Any] = values.tolist()
@@ -162,9 +161,7 @@ def _read(numbers: Array, dtype: DType) -> Array:
 
 
 def number(node: Node) -> int | float | None:
-    """A scalar constant as a number that an operand may be; None where only an entry of its own
-    says it.
-    """
+    """A scalar constant as a literal operand; None where it needs an entry of its own."""
     value = getattr(node.op, "value", None)
     if not isinstance(value, np.ndarray) or value.shape != () or value.dtype == np.bool_:
         return None

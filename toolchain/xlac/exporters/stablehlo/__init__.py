@@ -1,4 +1,4 @@
-"""A model as StableHLO text: one function, its weights as constants, sizes known."""
+"""Exports a model as StableHLO text: one function, with weights as constants and known sizes."""
 
 from xlac.exporters.stablehlo.module import text, write
 

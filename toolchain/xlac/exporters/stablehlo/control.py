@@ -1,4 +1,4 @@
-"""Branches, loops and calls. Bodies read what is around them."""
+"""Exports branches, loops and calls. Bodies refer to outer values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ COUNTER = Type(DType.I64)
 
 @rule("call")
 def call(w: StableHloWriter, node: Node, *args: SsaValue) -> list[SsaValue]:
-    """The body at the place of the call."""
+    """Inlines the body of a call."""
     return w.inline(node.op.body, args)  # type: ignore[attr-defined]
 
 
 @rule("cond")
 def cond(w: StableHloWriter, node: Node, index: SsaValue, *args: SsaValue) -> list[SsaValue]:
-    """case, whose number beyond the last branch means that one, as ours."""
+    """case; as in our operation, numbers beyond the last branch select the last."""
     assert isinstance(node.op, Cond)
     regions = [w.region([], lambda b=b: w.inline(b, args)) for b in node.op.branches]
     return w.many("case", [index], node.results, regions=regions)
@@ -29,7 +29,7 @@ def cond(w: StableHloWriter, node: Node, index: SsaValue, *args: SsaValue) -> li
 
 @rule("while")
 def loop(w: StableHloWriter, node: Node, *carry: SsaValue) -> list[SsaValue]:
-    """while, its condition and body as regions."""
+    """while, with its condition and body as regions."""
     op = node.op
     assert isinstance(op, While) and isinstance(op.cond, Graph) and isinstance(op.body, Graph)
     test, body = op.cond, op.body
@@ -43,7 +43,7 @@ def loop(w: StableHloWriter, node: Node, *carry: SsaValue) -> list[SsaValue]:
 
 @rule("scan")
 def scan(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValue]:
-    """A loop that counts: each step reads the slices at the counter, and writes what it yields
+    """A counting loop: each iteration reads the slices at the counter, and writes its results
     there.
     """
     op = node.op
@@ -77,7 +77,7 @@ def scan(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValue]:
 
 
 def empty(w: StableHloWriter, type: Type) -> SsaValue:
-    """A tensor to be filled."""
+    """An uninitialized tensor."""
     return w.op(
         "broadcast_in_dim", [w.constant(0, type.dtype)], type, f"broadcast_dimensions = {ints(())}"
     )

@@ -1,4 +1,4 @@
-"""The error function, which StableHLO lacks: by rational functions.
+"""The error function, which StableHLO lacks, by rational functions.
 
 W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969), in
 f64.
@@ -70,7 +70,9 @@ def erf(x: Node) -> Node:
 
 
 def ratio(x: Node, above: Sequence[float], below: Sequence[float]) -> Node:
-    """A quotient of polynomials; the last coefficient above begins, and the one before it ends."""
+    """A quotient of polynomials by Horner's rule. `above` ends with its constant term and its
+    leading coefficient; `below` ends with its constant term, and its leading coefficient is 1.
+    """
     upper: Node = build.mul(x, above[-1])
     lower: Node = x
     for a, b in zip(above[:-2], below[:-1], strict=True):

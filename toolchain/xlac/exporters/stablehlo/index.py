@@ -1,4 +1,4 @@
-"""Reading and writing at indices that are data: the same operations, attribute by attribute."""
+"""Exports gathers, scatters and dynamic slices, whose attributes correspond one to one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xlac_sdk.dtypes import DType
 
 
 def numbers(**named: Any) -> str:
-    """The fields of a dimension-numbers attribute that say something."""
+    """The nonempty fields of a dimension-numbers attribute."""
     fields = []
     for name, value in named.items():
         if isinstance(value, int):
@@ -49,8 +49,8 @@ def gather(w: StableHloWriter, node: Node, x: SsaValue, indices: SsaValue) -> Ss
 
 @rule("scatter")
 def scatter(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValue]:
-    """scatter. XLA drops a window whole that is partly outside, ours drops what is outside: a
-    border that takes it makes them alike.
+    """scatter. XLA drops whole windows that are partly out of range, we drop single elements: x is
+    padded so that both are the same.
     """
     op: Any = node.op
     count = len(node.results)
@@ -78,7 +78,7 @@ def scatter(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValu
 def combined(
     w: StableHloWriter, op: Any, operands: Sequence[SsaValue], results: Sequence[Type]
 ) -> list[SsaValue]:
-    """scatter with the same attributes; a combination that we name becomes a region."""
+    """scatter with the same attributes; a named combination becomes a region."""
     given = numbers(
         update_window_dims=sorted(op.update_window_dims),
         inserted_window_dims=sorted(op.inserted_window_dims),
@@ -97,8 +97,8 @@ def combined(
 
 
 def alike(w: StableHloWriter, starts: Sequence[SsaValue]) -> list[SsaValue]:
-    """Starts of one element type; those of u64 beyond i64 become the largest, which is clamped like
-    them.
+    """Starts of one element type; a u64 beyond i64 becomes the largest i64, which is clamped
+    equally.
     """
     if len({s.type.dtype for s in starts}) <= 1:
         return [*starts]
@@ -112,7 +112,7 @@ def alike(w: StableHloWriter, starts: Sequence[SsaValue]) -> list[SsaValue]:
 
 @rule("dyn_slice")
 def dyn_slice(w: StableHloWriter, node: Node, x: SsaValue, *starts: SsaValue) -> SsaValue:
-    """dynamic_slice, which keeps the slice inside as well; starts of one integer type."""
+    """dynamic_slice, which also clamps the slice; starts of one integer type."""
     return w.op(
         "dynamic_slice",
         [x, *alike(w, starts)],
@@ -125,5 +125,5 @@ def dyn_slice(w: StableHloWriter, node: Node, x: SsaValue, *starts: SsaValue) ->
 def dyn_update(
     w: StableHloWriter, node: Node, x: SsaValue, update: SsaValue, *starts: SsaValue
 ) -> SsaValue:
-    """dynamic_update_slice, which keeps the slice inside as well."""
+    """dynamic_update_slice, which also clamps the slice."""
     return w.op("dynamic_update_slice", [x, update, *alike(w, starts)], node.type)

@@ -1,4 +1,4 @@
-"""Types and constants as MLIR writes them, exact to the bit."""
+"""Types and constants in MLIR's syntax, exact to the bit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
-SHORT = 16  # elements that are written as numbers
+SHORT = 16  # elements up to which a constant is written as numbers
 
 
 def element_text(dtype: DType) -> str:
-    """An element type: `i1` for bool, `ui8` for integers without a sign."""
+    """An element type: `i1` for bool, `ui8` for an unsigned integer."""
     if dtype is DType.BOOL:
         return "i1"
     return str(dtype) if dtype.is_signed else f"ui{dtype.bits}"
@@ -27,7 +27,7 @@ def type_text(type: Type) -> str:
 
 
 def constant_text(array: Array) -> str:
-    """A constant with its type; one that is long as the bytes of its elements."""
+    """A constant with its type; a long one as the bytes of its elements."""
     dtype = DType.of(array.dtype)
     type = type_text(Type(dtype, array.shape))
     if array.size == 0:

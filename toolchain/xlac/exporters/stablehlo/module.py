@@ -1,4 +1,4 @@
-"""A whole module: one public function, its inputs and results in order."""
+"""Exports a whole module: one public function, with inputs and results in order."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from xlac.passes.specialize import substituted
 from xlac.spec.text.write import quoted
 from xlac.support.whole_files import replacing
 
-FAMILIES = (control, index, order, reductions, scalars, sums, views)  # they fill RULES
+# importing them registers the rules
+FAMILIES = (control, index, order, reductions, scalars, sums, views)
 
 
 def text(model: Model) -> str:
-    """The module. Raises UnsupportedError naming every node that StableHLO cannot say."""
+    """The module. Raises UnsupportedError naming every node that StableHLO cannot express."""
     return "".join(lines(model))
 
 
 def write(
     model: Model, file: Path, progress: Callable[[int, int], None] | None = None
 ) -> list[Path]:
-    """Writes the module, a constant in memory at a time. `progress` gets the lines written and
-    those in all.
+    """Writes the module, with one constant in memory at a time. `progress` gets the lines written
+    and the total.
     """
     made = list(_parts(model))
     with replacing(file) as path, path.open("w", encoding="utf-8") as out:
@@ -43,14 +44,14 @@ def write(
 
 
 def lines(model: Model) -> Iterator[str]:
-    """The text of a module, line by line; constants are written when their line is asked for."""
+    """The text of a module, line by line; constants are formatted when their line is consumed."""
     for line in _parts(model):
         yield (line if isinstance(line, str) else line()) + "\n"
 
 
 def _parts(model: Model) -> list[Any]:
-    """The lines of the module, each as text or as what makes it. Open sizes are fixed at their
-    `opt`.
+    """The lines of the module, each as text or as a function that makes it. Open sizes are fixed at
+    their `opt`.
     """
     if model.dims:
         sizes = {name: symbol.opt for name, symbol in model.dims.items()}

@@ -1,4 +1,4 @@
-"""Sorting, by a comparator that puts NaN last."""
+"""Exports sorts, with a comparator that puts NaN last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xlac_sdk.dtypes import DType
 
 @rule("sort")
 def sort(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
-    """A stable sort; keys become a comparator, in which NaN is last."""
+    """A stable sort; keys become a comparator that puts NaN last."""
     op = node.op
     assert isinstance(op, Sort)
     scalars = [Type(x.type.dtype) for x in xs for _ in range(2)]
@@ -29,7 +29,7 @@ def sort(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
             a, b = values[2 * key : 2 * key + 2]
             a, b = (b, a) if op.descending else (a, b)
             before = first(w, a, b)
-            if order is not None:  # where this key says nothing, those after it do
+            if order is not None:  # on equality of this key, later keys decide
                 tied = w.op("not", [w.op("or", [before, first(w, b, a)], before.type)], before.type)
                 order = w.op("or", [before, w.op("and", [tied, order], before.type)], before.type)
             else:
@@ -52,7 +52,7 @@ def sort(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
 
 
 def first(w: StableHloWriter, a: SsaValue, b: SsaValue) -> SsaValue:
-    """Whether a goes before b: it is less, or a number where b is none."""
+    """Whether a goes before b: it is less, or a number where b is NaN."""
     dtype = a.type.dtype
     if dtype is DType.BOOL:
         return w.op("and", [w.op("not", [a], a.type), b], a.type)

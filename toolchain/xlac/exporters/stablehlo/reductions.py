@@ -1,4 +1,4 @@
-"""Many elements into one. Halves are combined in f32 and rounded once."""
+"""Exports reductions. Half precision is combined in f32 and rounded once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xlac_sdk.dtypes import DType
 def combination(
     w: StableHloWriter, combine: str, body: Graph | None, scalars: Sequence[Type]
 ) -> list[Any]:
-    """The region that combines scalars: those so far, then the new ones."""
+    """The region that combines scalars: accumulated values, then new ones."""
     hint, w.hint = w.hint, ""
 
     def fill(*values: SsaValue) -> list[SsaValue]:
@@ -34,9 +34,7 @@ def combination(
 def operands(
     w: StableHloWriter, node: Node, xs: Sequence[SsaValue]
 ) -> tuple[list[SsaValue], list[SsaValue], DType]:
-    """What is reduced, what it begins with, and the type of the result where it is reduced in
-    another.
-    """
+    """The operands, initial values, and the type of results where that differs from the node's."""
     op: Any = node.op
     if op.body is not None:
         half = len(xs) // 2
@@ -50,14 +48,14 @@ def operands(
 def back(
     w: StableHloWriter, node: Node, results: Sequence[SsaValue], dtype: DType
 ) -> list[SsaValue]:
-    """Results of a reduction as the dtype that the node has."""
+    """Results of a reduction converted to the node's dtype."""
     op: Any = node.op
     return [*results] if op.body is not None else [converted(w, results[0], dtype)]
 
 
 @rule("reduce")
 def reduce(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
-    """reduce; a combination that we name becomes a region."""
+    """reduce; a named combination becomes a region."""
     op: Any = node.op
     given, inits, dtype = operands(w, node, xs)
     types = [g.type.with_shape(t.shape) for g, t in zip(given, node.results, strict=True)]
@@ -72,7 +70,7 @@ def reduce(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
 
 @rule("window")
 def window(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
-    """reduce_window; a combination that we name becomes a region."""
+    """reduce_window; a named combination becomes a region."""
     op: Any = node.op
     given, inits, dtype = operands(w, node, xs)
     types = [g.type.with_shape(t.shape) for g, t in zip(given, node.results, strict=True)]
@@ -87,7 +85,7 @@ def window(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
 
 @rule("cumulative")
 def cumulative(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
-    """In rounds, each reaching twice as far."""
+    """By doubling distances."""
     op: Any = node.op
     dtype = x.type.dtype
     kind = dtype.compute
@@ -104,7 +102,9 @@ def cumulative(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
 
 
 def _moved(w: StableHloWriter, x: SsaValue, by: int, op: Any, filler: SsaValue) -> SsaValue:
-    """x moved along the axis in the direction of the running combination, filled from behind."""
+    """x shifted along the axis in the direction of the running combination, filled with the
+    identity.
+    """
     rank = x.type.rank
     low, high = [0] * rank, [0] * rank
     low[op.axis], high[op.axis] = (-by, by) if op.reverse else (by, -by)

@@ -1,4 +1,4 @@
-"""Operations on single elements."""
+"""Exports scalar operations."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SAME = {
 
 @rule(*SAME)
 def same(w: StableHloWriter, node: Node, *xs: SsaValue) -> SsaValue:
-    """The operation of the table `SAME`, which means the same."""
+    """The operation in the table `SAME`, with the same semantics."""
     return w.op(SAME[node.op.mnemonic], xs, node.type)
 
 
 @rule("abs")
 def absolute(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
-    """abs; of unsigned numbers nothing, as StableHLO has none."""
+    """abs; unsigned numbers are unchanged, as StableHLO has no abs for them."""
     return w.op("abs", [x], node.type) if node.type.dtype.is_signed else x
 
 
 @rule("shr")
 def shift_right(w: StableHloWriter, node: Node, x: SsaValue, n: SsaValue) -> SsaValue:
-    """The shift that fits the sign of the dtype."""
+    """The arithmetic or logical shift, by the signedness of the dtype."""
     return w.op(
         "shift_right_arithmetic" if node.type.dtype.is_signed else "shift_right_logical",
         [x, n],
@@ -77,12 +77,12 @@ def select(
 
 @rule("cast")
 def cast(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
-    """convert, with the steps that bring its result to ours: see `converted`."""
+    """convert, with corrections for our semantics: see `converted`."""
     return converted(w, x, node.type.dtype)
 
 
 def converted(w: StableHloWriter, x: SsaValue, new: DType) -> SsaValue:
-    """A value in another element type; halves come from and go to every other type through f32."""
+    """A value in another element type; half precision is converted through f32."""
     old = x.type.dtype
     if old is new:
         return x

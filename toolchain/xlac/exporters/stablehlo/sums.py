@@ -1,4 +1,4 @@
-"""Sums of products: dot_general and convolution."""
+"""Exports dot products and convolutions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xlac.ops.reduction.conv import Conv
 def summed(
     w: StableHloWriter, node: Node, xs: tuple[SsaValue, SsaValue]
 ) -> tuple[list[SsaValue], Type]:
-    """The operands, and the type in which products are summed: f32 for halves, which are rounded
+    """The operands, and the type in which products are summed: f32 for half precision, rounded
     once.
     """
     new = node.type.dtype
@@ -25,7 +25,7 @@ def summed(
 
 @rule("dot")
 def dot(w: StableHloWriter, node: Node, x: SsaValue, y: SsaValue) -> SsaValue:
-    """dot_general, summed in the dtype that the node says."""
+    """dot_general, summed in the node's dtype."""
     op: Any = node.op
     given, type = summed(w, node, (x, y))
     fields = [

@@ -1,4 +1,4 @@
-"""Operations that make and move elements."""
+"""Exports operations that make and move elements."""
 
 from __future__ import annotations
 
@@ -95,15 +95,15 @@ def concat(w: StableHloWriter, node: Node, *xs: SsaValue) -> SsaValue:
 
 @rule("dim_size")
 def dim_size(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
-    """A constant: sizes that are open are not exported."""
+    """A constant, as sizes are fixed."""
     op: Any = node.op
     return w.constant(int(str(x.type.shape[op.axis])), DType.I32)
 
 
 @rule("compact")
 def compact(w: StableHloWriter, node: Node, mask: SsaValue) -> list[SsaValue]:
-    """Each true element goes to the place that the count of those before it says; what has no place
-    is dropped.
+    """Each true element is scattered to the position given by the number of those before it;
+    elements beyond the bound are dropped.
     """
     op: Any = node.op
     source = node.inputs[0]
@@ -134,10 +134,10 @@ def compact(w: StableHloWriter, node: Node, mask: SsaValue) -> list[SsaValue]:
 
 @rule("custom_call")
 def custom_call(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
-    """custom_call by name; attributes have no form that every reader shares."""
+    """custom_call by name; attributes are rejected, as readers have no common form for them."""
     op: Any = node.op
     if op.attributes:
-        raise Unsaid("its attributes have a meaning of their own")
+        raise Unsaid("its attributes have no form that every reader of StableHLO knows")
     from xlac.spec.text.write import quoted
 
     return w.many("custom_call", xs, node.results, f"call_target_name = {quoted(op.name)}")

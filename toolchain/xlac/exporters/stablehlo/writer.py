@@ -1,5 +1,5 @@
-"""Operations of a StableHLO function as they are written: values, types, regions, and what cannot
-be said.
+"""Writes operations of a StableHLO function: values, types, regions, and errors for what it cannot
+express.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ class SsaValue:
 Rule = Callable[..., "SsaValue | Sequence[SsaValue]"]
 RULES: dict[str, Rule] = {}
 REFUSED: dict[str, str] = {}
-"""Operations that cannot be written, and why. Every other one has a rule or an expansion."""
+"""Operations that cannot be written, each with the reason. All others have a rule or an
+expansion.
+"""
 
 
 def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
-    """Says how operations are written: a function of the writer, the node and the values of its
+    """Registers a rule for operations: a function of the writer, the node and the values of its
     operands.
     """
 
@@ -61,7 +63,7 @@ class StableHloWriter:
         self._taken: set[str] = set()
 
     def fresh(self, wanted: str) -> str:
-        """A name that no value has yet, as near to the wanted one as can be."""
+        """An unused name, as close to the wanted one as possible."""
         wanted = clean(wanted or "v")
         name, number = wanted, 1
         while name in self._taken:
@@ -84,7 +86,7 @@ class StableHloWriter:
         attributes: str = "",
         regions: Sequence[list[Any]] = (),
     ) -> list[SsaValue]:
-        """Writes an operation in MLIR's generic form, which every reader has."""
+        """Writes an operation in MLIR's generic form, which every parser supports."""
         made = self.fresh(self.hint or name)
         mark = f"{made}:{len(types)}" if len(types) > 1 else made
         given = f" <{{{attributes}}}>" if attributes else ""
@@ -122,7 +124,7 @@ class StableHloWriter:
         return SsaValue(name, type)
 
     def weight(self, node: Node) -> SsaValue:
-        """A learned tensor, whose text is made when it is written out."""
+        """A learned tensor, whose text is made when it is written."""
         name, label, indent = param(node).name, self.fresh(node.name), self.indent
         self.lines.append(
             lambda: (
@@ -147,7 +149,9 @@ class StableHloWriter:
             self.lines, self.indent = before, self.indent[:-2]
 
     def region(self, types: Sequence[Type], fill: Callable[..., Sequence[SsaValue]]) -> list[Any]:
-        """The lines of a region: its arguments, what `fill` writes for them, and its results."""
+        """The lines of a region: its arguments, the operations that `fill` writes, and its
+        results.
+        """
         with self._inside() as lines:
             given = [SsaValue(self.fresh("arg"), t) for t in types]
             if given:
@@ -164,7 +168,7 @@ class StableHloWriter:
     # ---- graphs ------------------------------------------------------------------------------
 
     def inline(self, graph: Graph, given: Sequence[SsaValue]) -> list[SsaValue]:
-        """The results of a graph whose inputs have values."""
+        """The results of a graph, inlined with given values of inputs."""
         values: dict[Node, Any] = dict(zip(graph.inputs, given, strict=True))
         for node in graph.nodes():
             if node not in values:
@@ -172,7 +176,7 @@ class StableHloWriter:
         return [values[n] for n in graph.outputs.values()]
 
     def made(self, root: Node, given: dict[Node, SsaValue]) -> SsaValue:
-        """The value of nodes that were built from others whose values are known."""
+        """The value of nodes that are built from others with known values."""
         values: dict[Node, Any] = dict(given)
         for node in walk((root,), given):
             values[node] = self.node(node, values)

@@ -1,4 +1,4 @@
-"""Functions whose gradient is declared beside what they compute: `xlac.custom_gradient`."""
+"""Functions with a declared gradient: `xlac.custom_gradient`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from xlac.ops.walks import closed
 
 
 def custom_gradient(function: Callable[..., Any], gradient: Callable[..., Any]) -> Any:
-    """`function` with a gradient of its own: `gradient(cotangent, result, *args)` gives a tuple
-    with the cotangent of each argument, a nest like it; None for what has none.
+    """`function` with a gradient of its own: `gradient(cotangent, result, *args)` returns a tuple
+    with the cotangent of each argument, a pytree of its structure; None where it has none.
 
-    What both read from around them counts as constant. Forwards goes what the gradient is the
-    transpose of, so a gradient that is not linear in the cotangent has only the way back. Raises
-    TypeError where nothing is traced, SourceError for cotangents that do not fit.
+    Values that both capture count as constants. Forward mode applies the transpose of the gradient,
+    so a gradient that is not linear in the cotangent has reverse mode only. Raises TypeError
+    outside of traced functions, SourceError for cotangents that do not fit.
     """
     signature = inspect.signature(function)
 
@@ -78,7 +78,7 @@ def _declared(
 
 
 def _typed(leaves: Sequence[Tensor]) -> list[Tensor]:
-    """Numbers as tensors: floats of the type of the first tensor of floats."""
+    """Numbers as tensors of the type of the first float tensor."""
     first = next((t.dtype for t in leaves if not isinstance(t, Number) and is_float(t)), None)
     return [
         Tensor(t.weak.node(first if t.weak.kind is float else None)) if isinstance(t, Number) else t

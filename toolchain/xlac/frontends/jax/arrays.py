@@ -22,45 +22,45 @@ def is_key(dtype: Any) -> bool:
 
 
 _PLATFORM: dict[type, Callable[[Any], str] | None] = {}
-"""Classes of leaves: for those of JAX's arrays, what says where an array lies."""
+"""By class of leaf: for JAX arrays, a function that tells where an array lies."""
 
 
 def is_plain(dtype: Any) -> bool:
     """Whether JAX, NumPy and xlac store an element type alike."""
     if is_key(dtype):
         return False
-    found = np.dtype(dtype)
-    special = found.kind == "c" or found.name.startswith("void")
-    return not (special or narrow(found) or minifloat(found))
+    type = np.dtype(dtype)
+    special = type.kind == "c" or type.name.startswith("void")
+    return not (special or narrow(type) or minifloat(type))
 
 
 def as_it_is(leaf: Any, dtype: np.dtype[Any], shape: tuple[int, ...], weak: bool) -> Array | None:
-    """The array of a leaf that has this plain type and lies in the host's memory: an array, or a
-    Python number. None for any other leaf.
+    """The array of a leaf that has this plain type and lies in host memory: an array, or a Python
+    number. None for any other leaf.
     """
     kind = type(leaf)
     if kind is np.ndarray:
-        found: Array = leaf
+        array: Array = leaf
     elif (platform := _PLATFORM[kind] if kind in _PLATFORM else _platform(kind, leaf)) is not None:
-        # of a deleted array nothing else may be asked
+        # a deleted array has no other attributes
         if leaf.is_deleted() or leaf.weak_type is not weak or platform(leaf) != "cpu":
             return None
-        found, weak = np.asarray(leaf), False
+        array, weak = np.asarray(leaf), False
     elif kind is float or kind is int or kind is bool:
         return _number(leaf, kind, dtype, weak) if shape == () else None
     elif issubclass(kind, np.generic):
-        found = np.asarray(leaf)
+        array = np.asarray(leaf)
     else:
         return None
-    return found if not weak and found.dtype == dtype and found.shape == shape else None
+    return array if not weak and array.dtype == dtype and array.shape == shape else None
 
 
 def _platform(kind: type, leaf: Any) -> Callable[[Any], str] | None:
-    """What says where an array of a class of JAX's arrays lies; None for another class."""
+    """A function that tells where an array of a JAX class lies; None for another class."""
     import jax
 
     concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
-    # the method is quicker by far, and not part of the interface
+    # this method is much faster, but not part of the public interface
     _PLATFORM[kind] = getattr(kind, "platform", _slow_platform) if concrete else None
     return _PLATFORM[kind]
 
@@ -71,7 +71,7 @@ def _slow_platform(leaf: Any) -> str:
 
 
 def _number(value: Any, kind: type, dtype: np.dtype[Any], weak: bool) -> Array | None:
-    """A Python number as an array of a dtype that JAX gives to numbers of its class."""
+    """A Python number as an array of the dtype that JAX gives to numbers of its class."""
     wanted = "f" if kind is float else "i" if kind is int else "b"
     if dtype.kind != wanted or dtype.itemsize not in (1, 4, 8) or weak is (kind is bool):
         return None
@@ -83,8 +83,8 @@ def _number(value: Any, kind: type, dtype: np.dtype[Any], weak: bool) -> Array |
 
 
 def special(leaf: Any, type: Any, name: str) -> Array | None:
-    """The model's array of a leaf of a type that is stored otherwise than JAX does, or of open
-    sizes; None where the leaf has another type.
+    """The model's array for a leaf of a type that JAX stores differently, or of open sizes; None
+    where the leaf has another type.
     """
     same = (
         getattr(leaf, "dtype", None) == type.dtype
@@ -95,10 +95,10 @@ def special(leaf: Any, type: Any, name: str) -> Array | None:
 
 
 def leaf_type(leaf: Any, name: str) -> tuple[Any, tuple[Any, ...]]:
-    """A leaf that JAX can trace, and its type as `jax.jit` tells types apart: shape, dtype (64 bits
-    are 32 where JAX has no others) and whether a Python number made it.
+    """A leaf that JAX can trace, and its type as `jax.jit` distinguishes types: shape, dtype (64
+    bits become 32 where JAX has no others) and whether it is a Python number.
 
-    Raises SourceError for what is no array or number, and for a value that JAX traces.
+    Raises SourceError for anything else, and for a tracer of JAX.
     """
     import jax
     from jax.api_util import shaped_abstractify
@@ -132,7 +132,7 @@ def alive(leaf: Any, name: str) -> None:
 
 
 def as_example(leaf: Any) -> Any:
-    """The shape and dtype of an array, in its place as an example; any other leaf unchanged."""
+    """The shape and dtype of an array, as an example argument; any other leaf unchanged."""
     import jax
 
     if isinstance(leaf, jax.Array | np.ndarray | np.generic):
@@ -142,15 +142,15 @@ def as_example(leaf: Any) -> Any:
 
 
 def inward(leaf: Any, type: Any, name: str, cast: bool = False) -> Array:
-    """Converts a leaf of the arguments to the array that the model takes. `cast`: 64-bit numbers
-    become those of 32 bits that JAX takes them for. Raises SourceError that names the leaf.
+    """The model's array for a leaf of the arguments. With `cast`, 64-bit numbers become the 32-bit
+    ones that JAX converts them to. Raises SourceError that names the leaf.
     """
     alive(leaf, name)
     if is_key(type.dtype):
-        if getattr(leaf, "dtype", None) != type.dtype:  # other bits come of other keys
-            found = getattr(leaf, "dtype", builtins.type(leaf).__name__)
+        if getattr(leaf, "dtype", None) != type.dtype:  # another dtype of keys has other bits
+            given = getattr(leaf, "dtype", builtins.type(leaf).__name__)
             hint = f"jax.random.key(seed, impl={type.dtype._impl.name!r}) makes one"
-            raise wrong("XL6002", f"input '{name}' must be {type.dtype}, not {found}", hint)
+            raise wrong("XL6002", f"input '{name}' must be {type.dtype}, not {given}", hint)
         # JAX offers no other access that compiles nothing
         numbers = getattr(leaf, "_base_array", None)
         if numbers is not None:
@@ -182,14 +182,14 @@ def _typed(number: Array, dtype: Any, name: str) -> Array:
     it.
     """
     with np.errstate(all="ignore"):
-        found = number.astype(dtype)
-    if (np.dtype(dtype).kind in "iub" and found != number) or (
+        converted = number.astype(dtype)
+    if (np.dtype(dtype).kind in "iub" and converted != number) or (
         np.dtype(dtype).kind != "c" and number.dtype.kind == "c"
     ):
         raise SourceError(
             Diagnostic("XL6002", f"input '{name}' must be {dtype}, which cannot hold {number}")
         )
-    return found
+    return converted
 
 
 def stored(array: Array) -> Array:

@@ -50,8 +50,8 @@ def load(
     names = {size.name for size in known.values()}
     for place, size in known.items():
         if size.name in asked:
-            found = sized(size.name, asked[size.name])
-            known[place] = found if isinstance(found, int) else next(iter(symbols(found)))
+            dim = sized(size.name, asked[size.name])
+            known[place] = dim if isinstance(dim, int) else next(iter(symbols(dim)))
     known |= {name: size for name, size in asked.items() if name not in names}
     return stablehlo.load(exported.mlir_module_serialized, dims=known, params=params)
 
@@ -64,7 +64,7 @@ def _read(file: Path) -> Any:
         raise SourceError(
             Diagnostic("XL3001", f"{file} cannot be read: {error.strerror}")
         ) from None
-    except Exception as error:  # of the flatbuffers that it reads, and of what they hold
+    except Exception as error:  # in reading its flatbuffers, or their content
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SourceError(
             Diagnostic("XL7215", f"{file} is no program of jax.export: {said}")

@@ -47,10 +47,10 @@ class LoweredFunction:
             raise SourceError(Diagnostic("XL6001", problem))
 
     def ready(self, leaves: Sequence[Any], labels: Sequence[str]) -> list[Array] | None:
-        """The model's inputs, where each leaf has the type that the function was lowered for; None
-        where one has not.
+        """The model's inputs, where every leaf has the type that the function was lowered for; None
+        otherwise.
         """
-        found = []
+        taken = []
         for leaf, (number, type, dtype, shape, weak) in zip(leaves, self._taken, strict=True):
             array = (
                 special(leaf, type, labels[number])
@@ -59,14 +59,15 @@ class LoweredFunction:
             )
             if array is None:
                 return None
-            found.append(array)
-        return found if self._all else [found[n] for n in self.kept]
+            taken.append(array)
+        return taken if self._all else [taken[n] for n in self.kept]
 
     def inputs(
         self, leaves: Sequence[Any], labels: Sequence[str], cast: bool = False
     ) -> list[Array]:
         """The model's inputs, from the leaves of the arguments; `labels` name each leaf in
-        messages. `cast`: 64-bit arrays become what JAX takes them for. Raises SourceError.
+        messages. With `cast`, 64-bit arrays become the types that JAX converts them to. Raises
+        SourceError.
         """
         return [inward(leaves[n], self.takes[n], labels[n], cast) for n in self.kept]
 
@@ -77,8 +78,8 @@ class LoweredFunction:
 
     @cached_property
     def _taken(self) -> list[tuple[int, Any, np.dtype[Any] | None, tuple[int, ...], bool]]:
-        """Of each leaf: its number and type, its dtype if it is plain and the shape known, its
-        shape, and whether its type is weak.
+        """For each leaf that the model takes: its number and type, its dtype if it is plain and the
+        shape is static, its shape, and whether its type is weak.
         """
         return [
             (
@@ -109,16 +110,16 @@ class LoweredFunction:
         """The function's results as a pytree, from the model's outputs; `as_jax` makes them
         `jax.Array`s, which share the outputs' memory where that is aligned.
         """
-        found: list[Any] = list(arrays)
+        leaves: list[Any] = list(arrays)
         for n, type in self._special:
-            found[n] = outward(found[n], type)
+            leaves[n] = outward(leaves[n], type)
         if as_jax:
             import jax
 
             movable = [n for n, type in enumerate(self.gives) if type.dtype != jax.dtypes.float0]
-            for n, array in zip(movable, jax.device_put([found[n] for n in movable]), strict=True):
-                found[n] = array
-        return self.tree_out.unflatten(found)
+            for n, array in zip(movable, jax.device_put([leaves[n] for n in movable]), strict=True):
+                leaves[n] = array
+        return self.tree_out.unflatten(leaves)
 
 
 def is_open(type: Any) -> bool:
@@ -132,7 +133,7 @@ def flattened(args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any],
 
     try:
         leaves, tree = jax.tree.flatten((tuple(args), dict(named)))
-    except (RecursionError, SystemError):  # of JAX's, which does not look
+    except (RecursionError, SystemError):  # raised inside JAX, which does not check
         raise endless() from None
     return leaves, tree
 

@@ -5,30 +5,28 @@ node.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from xlac.frontends.known import Known, NeedsValue
+from xlac.frontends.known import NeedsValue
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx import registry
 from xlac.frontends.onnx.file import attributes
 from xlac.frontends.onnx.file.files import Files
 from xlac.frontends.onnx.file.tensors import Encoded, array_of, dense
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.ragged import lifted
-from xlac.frontends.onnx.graph.scope import GraphScope, MissingInput
+from xlac.frontends.onnx.graph.scope import GraphScope
 from xlac.frontends.onnx.graph.values import Coded, Optional, Ragged, Value
-from xlac.frontends.onnx.limits import check_size
-from xlac.frontends.onnx.problems import check_text, place, problem, unsupported
+from xlac.frontends.onnx.problems import check_text, place, unsupported
 from xlac.frontends.onnx.registry import Version
+from xlac.frontends.operator_importer import MissingValue, OperatorImporter
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
-from xlac.ops import build
-from xlac_sdk.dtypes import DType
-from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
+from xlac_sdk.source import Diagnostic, Origin, SourceError
 from xlac_sdk.support.limits import within
 
-# bytes; smaller initializers become constants in the graph, larger ones weights
-INLINE_BYTES = 1024
 DEPTH = 100  # the most nesting of functions and bodies
 OPERATIONS = 100_000  # the most xlac nodes that one ONNX operator may become
 NODES = 200_000  # the most nodes that functions and unrolled loops may become
@@ -46,16 +44,15 @@ class Trial:
     needed: set[str]
 
 
-class OnnxImporter:
+class OnnxImporter(OperatorImporter):
     """State shared by all nodes of one model: functions, weights, known values, and problems."""
 
+    unsupported_code, invalid_code = "XL7002", "XL7004"
+
     def __init__(self, model: Any, files: Files) -> None:
+        super().__init__()
         self.model, self.files = model, files
         self.functions = {(domain_of(f.domain), f.name): f for f in model.functions}
-        self.weights: dict[str, Array] = {}
-        self.known = Known(self.weights)
-        self.problems: list[Diagnostic] = []
-        self.needed: set[str] = set()
         self.depth = 0
         self.built = 0
         self.scope = GraphScope(versions=versions_of(model))
@@ -74,24 +71,18 @@ class OnnxImporter:
         if name in self.scope.values:
             self.problems.append(Diagnostic("XL7008", f"two values are called '{name}'"))
         try:
-            self.scope.values[name] = self.scope.own(self._constant(name, read()))
+            self.scope.values[name] = self.scope.own(self._tensor(name, read()))
         except ShapeError as error:
             self.problems.append(
                 Diagnostic("XL7004", f"initializer '{name}': {error}", hint=error.hint)
             )
             self.scope.values[name] = None
 
-    def _constant(self, name: str, data: Array | Encoded) -> Value:
+    def _tensor(self, name: str, data: Array | Encoded) -> Value:
         """Data as a constant of the graph or, if it is large, as a weight."""
-        array = data.codes if isinstance(data, Encoded) else data
-        if array.nbytes <= INLINE_BYTES:
-            node = build.constant(array)
-        else:
-            while name in self.weights:
-                name += "'"
-            self.weights[name] = array
-            node = build.param(name, DType.of(array.dtype), array.shape, kind="weight")
-        return Coded(node, data.format) if isinstance(data, Encoded) else node
+        if isinstance(data, Encoded):
+            return Coded(self.constant(name, data.codes), data.format)
+        return self.constant(name, data)
 
     def run(self, nodes: Sequence[Any]) -> None:
         """Builds nodes in order. Failures are collected; nodes that depend on a failed one are
@@ -105,7 +96,7 @@ class OnnxImporter:
                 raise SourceError(
                     Diagnostic("XL7007", f"functions and loops come to more than {NODES:,} nodes")
                 )
-            results = self._attempt(node)
+            results = self.attempt(partial(place, node), partial(self.node, node)) or ()
             for number, name in enumerate(node.output):
                 if name:
                     if name in self.scope.values:
@@ -113,28 +104,6 @@ class OnnxImporter:
                             Diagnostic("XL7008", f"two values are called '{name}'")
                         )
                     self.scope.values[name] = results[number] if number < len(results) else None
-
-    def _attempt(self, node: Any) -> tuple[Value, ...]:
-        try:
-            return self.node(node)
-        except MissingInput:
-            pass
-        except NeedsValue as needs:
-            self.needed |= needs.inputs
-        except LimitError as error:
-            raise LimitError(
-                *(replace(d, message=f"{place(node)}: {d.message}") for d in error.diagnostics)
-            ) from None
-        except MemoryError:
-            raise LimitError(
-                Diagnostic("XL4001", f"{place(node)}: there is not enough memory to import it")
-            ) from None
-        except (SourceError, RecursionError):
-            raise
-        # attributes and inputs may hold anything, so builders may raise anything
-        except Exception as error:
-            self.problems.append(problem(node, error))
-        return ()
 
     def node(self, node: Any) -> tuple[Value, ...]:
         """The values of one node's outputs."""
@@ -219,7 +188,7 @@ class OnnxImporter:
         values = None
         try:
             values = make()
-        except MissingInput:
+        except MissingValue:
             pass
         except NeedsValue as needs:
             self.needed |= needs.inputs

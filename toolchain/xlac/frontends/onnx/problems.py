@@ -5,30 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xlac.frontends.known import DataDependent
 from xlac.frontends.onnx import registry
-from xlac.ir.op import ShapeError
+from xlac.frontends.operator_importer import UnsupportedOperator
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import nearest, similar
-
-
-class UnsupportedOperator(ShapeError):
-    """An operator that no builder is registered for."""
-
-
-def problem(node: Any, error: Exception) -> Diagnostic:
-    """The diagnostic of a node that failed, with its name and place in the model."""
-    where = place(node)
-    hint = getattr(error, "hint", "")
-    if isinstance(error, DataDependent):
-        return Diagnostic("XL7003", f"{where}: {error}", hint=hint)
-    code = "XL7002" if isinstance(error, UnsupportedOperator) else "XL7004"
-    what = (
-        str(error)
-        if isinstance(error, ShapeError)
-        else f"its inputs or attributes are invalid ({type(error).__name__}: {error})"
-    )
-    return Diagnostic(code, f"{where}: {what}", hint=hint)
 
 
 def place(node: Any) -> str:

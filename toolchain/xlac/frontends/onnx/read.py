@@ -12,15 +12,16 @@ from typing import Any
 import xlac.frontends.onnx.ops  # noqa: F401 - registers the operators
 from xlac.frontends.onnx.file.files import Files
 from xlac.frontends.onnx.graph.interface import Inputs, Outputs
-from xlac.frontends.onnx.graph.symbols import Symbols
 from xlac.frontends.onnx.importer import OnnxImporter
 from xlac.frontends.onnx.problems import check_text, check_versions, unknown
 from xlac.frontends.onnx.produced import PRODUCED
 from xlac.frontends.produced import verified
+from xlac.frontends.sizes import Symbols
 from xlac.ir.graph import Graph
 from xlac.model import Interface, Model, Undecided
 from xlac_sdk.source import Diagnostic, SourceError
 
+BOUNDS = "xlac.size."  # keys of metadata that bound sizes, as `xlac export` writes them
 TRIED = (1, 2, 3, 4, 8)
 TRIED_NODES = 20_000  # the most nodes that are built to try sizes
 
@@ -46,8 +47,8 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A model whose nodes are all built: `importer.scope.values` has the value of every name of its
-    outermost graph.
+    """A model whose nodes are all built: `importer.scope.values` has the values of all names of its
+    main graph.
     """
 
     importer: OnnxImporter
@@ -84,7 +85,7 @@ def imported(
     graph = proto.graph
     importer.initializers(graph)
     asked = [info for info in graph.input if info.name not in importer.scope.values]
-    symbols = Symbols(dims, proto.metadata_props)
+    symbols = Symbols(dims, _ranges(proto))
     inputs = Inputs(params, symbols)
     names = tuple(info.name for info in asked)
     results = tuple(info.name for info in graph.output)
@@ -124,11 +125,20 @@ def imported(
     return Imported(importer, inputs, symbols, results)
 
 
+def _ranges(proto: Any) -> dict[str, str]:
+    """The ranges of sizes that a model's metadata state: `xlac.size.batch` is `1..8`."""
+    return {
+        entry.key.removeprefix(BOUNDS): entry.value
+        for entry in proto.metadata_props
+        if entry.key.startswith(BOUNDS)
+    }
+
+
 def guesses(names: Sequence[str], nodes: int) -> Iterator[dict[str, int]]:
-    """Sizes that may suit a model whose operators need them known: all the same, so that kernels
-    have the size that attributes say and channels divide into groups and heads; then one of them
-    twice as large (two offsets for each place, more heads of queries). At least one is given, and
-    no more than make TRIED_NODES nodes altogether.
+    """Sizes that may suit a model whose operators need them to be static: all equal, to match sizes
+    in attributes and to be divisible into groups and heads; then one of them doubled (such as two
+    offsets per position, or more query heads). At least one guess is given, and no more than build
+    TRIED_NODES nodes in total.
     """
     same = [dict.fromkeys(names, size) for size in TRIED]
     doubled = ({**sizes, name: 2 * sizes[name]} for sizes in same for name in names)

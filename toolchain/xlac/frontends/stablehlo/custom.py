@@ -72,19 +72,19 @@ _dropped: ContextVar[list[str] | None] = ContextVar("dropped", default=None)
 
 @contextmanager
 def dropping() -> Iterator[list[str]]:
-    """Calls of Python functions without results are left out of what is imported in the block; the
-    list has a line for each.
+    """In the block, calls of Python functions without results are dropped on import; the list gets
+    a line for each.
     """
-    found: list[str] = []
-    token = _dropped.set(found)
+    dropped: list[str] = []
+    token = _dropped.set(dropped)
     try:
-        yield found
+        yield dropped
     finally:
         _dropped.reset(token)
 
 
 def python_callback(site: OperationSite) -> Built:
-    """A call of a Python function: left out where that is permitted and it has no results."""
+    """A call of a Python function: dropped where that is permitted and it has no results."""
     dropped = _dropped.get()
     if any(isinstance(type, TensorType) for type in site.op.types):
         site.fail(

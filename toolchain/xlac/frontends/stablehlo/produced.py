@@ -1,4 +1,4 @@
-"""The operations that the StableHLO importer makes, of all that there are."""
+"""The operations that the StableHLO importer can make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One operator of a TensorFlow Lite model, as its builder sees it."""
+"""One operator of a TensorFlow Lite model, as seen by its builder."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ BOUNDS = {
     "NONE": (-np.inf, np.inf), "RELU": (0.0, np.inf), "RELU6": (0.0, 6.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
 }  # fmt: skip
-"""What each activation that clamps clamps to."""
+"""The bounds of each clamping activation."""
 
 
 @dataclass(frozen=True, slots=True)
 class TFLiteCall:
     """The inputs (None where omitted), outputs and options of one operator.
 
-    Builders that work on real numbers take inputs by `real` and give results by `give`: both
-    convert where tensors are quantized.
+    Builders that compute on real numbers take inputs by `real` and return results by `give`: both
+    convert quantized tensors.
     """
 
     operator: str
@@ -44,47 +44,47 @@ class TFLiteCall:
     values: tuple[Node | None, ...]
     outputs: tuple[TensorInfo, ...]
     options: FlatBufferTable | None
-    table: str  # what the schema calls the table of options
+    table: str  # the name of the options' table in the schema
     importer: TFLiteImporter
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, number: int) -> Node:
-        """The input `number`, which must be there."""
+        """The input `number`, which is required."""
         node = self.get(number)
         if node is None:
             raise ShapeError(f"input {number} is missing")
         return node
 
     def __iter__(self) -> Iterator[Node]:
-        """Every input, each of which must be there."""
+        """All inputs, each of which is required."""
         return (self[number] for number in range(len(self)))
 
     def get(self, number: int) -> Node | None:
-        """The input `number` as it is stored; None if omitted."""
+        """The input `number` as stored; None if omitted."""
         return self.values[number] if number < len(self.values) else None
 
     def info(self, number: int) -> TensorInfo:
-        """What the file says of the input `number`, which must be there."""
+        """The file's description of the input `number`, which is required."""
         info = self.inputs[number] if number < len(self.inputs) else None
         if info is None:
             raise ShapeError(f"input {number} is missing")
         return info
 
     def out(self, number: int = 0) -> TensorInfo:
-        """What the file says of the output `number`, which must be there."""
+        """The file's description of the output `number`, which is required."""
         if number >= len(self.outputs):
             raise ShapeError(f"output {number} is missing")
         return self.outputs[number]
 
     def real(self, number: int) -> Node:
-        """The input `number` with the numbers that it stands for: floats where it is quantized."""
+        """The input `number`, dequantized where it is quantized."""
         return dequantized(self[number], self.info(number).quantization)
 
     def rescaled(self, factor: float = 1.0, number: int = 0) -> Node | None:
-        """Input `number` times a positive factor, in the output's quantization, where both are
-        quantized with one scale; else None.
+        """Input `number` times a positive factor, in the output's quantization, where both have a
+        single scale; else None.
         """
         before, after = self.info(number).quantization, self.out().quantization
         if before is None or after is None or not before.single or not after.single:
@@ -95,7 +95,7 @@ class TFLiteCall:
         return scaled(centred(self[number], before), ratio.reshape(()), self.out())
 
     def give(self, x: Node, number: int = 0) -> Node:
-        """Numbers in the type of the output `number`: quantized if it is."""
+        """Numbers converted to the type of the output `number`: quantized if it is."""
         return quantized(x, self.out(number))
 
     def option(self, name: str) -> Any:
@@ -109,7 +109,7 @@ class TFLiteCall:
         return self.options[name]
 
     def chosen(self, name: str, enum: str) -> str:
-        """An option by the name of its value in an enumeration of the schema."""
+        """An option as the name of its value in an enumeration of the schema."""
         number = self.option(name)
         values = schema().enums[enum]
         if number not in values:
@@ -118,15 +118,13 @@ class TFLiteCall:
 
     @property
     def activation(self) -> str:
-        """The activation that the options name, as ActivationFunctionType does; NONE where they
-        have none.
-        """
+        """The fused activation, a name of ActivationFunctionType; NONE without one."""
         if "fused_activation_function" not in schema().tables.get(self.table, {}):
             return "NONE"
         return self.chosen("fused_activation_function", "ActivationFunctionType")
 
     def activated(self, x: Node) -> Node:
-        """Real numbers after the activation that the options name."""
+        """Real numbers after the fused activation."""
         name = self.activation
         if name == "TANH":
             return build.apply1("tanh", x)
@@ -137,7 +135,7 @@ class TFLiteCall:
         return x if high == np.inf else build.minimum(x, high)
 
     def value(self, number: int) -> Array:
-        """The value of an input, which must follow from constants and sizes that are numbers."""
+        """The value of an input, which must be known at import."""
         array = self.importer.known.array(self[number])
         if array.dtype == object:
             raise DataDependent(
@@ -161,7 +159,7 @@ class TFLiteCall:
         return info.dtype
 
     def type_of(self, info: TensorInfo | None = None) -> Type:
-        """The type that the file states of a tensor; of the first output if none is named."""
+        """The type of a tensor as stated in the file; by default of the first output."""
         info = self.out() if info is None else info
         if info.dtype is None:
             self.fail(f"'{info.name}' is of type {info.kind}")

@@ -1,50 +1,37 @@
-"""Converts the sub-graphs of a TensorFlow Lite model to xlac's graph: values of tensors by their
-numbers, an operator after the other.
-"""
+"""Converts the sub-graphs of a TensorFlow Lite model to xlac's graph, operator by operator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 
-from xlac.frontends.known import DataDependent, Known, NeedsValue
+from xlac.frontends.captures import Captures
+from xlac.frontends.limits import check_size
+from xlac.frontends.operator_importer import MissingValue, OperatorImporter, UnsupportedOperator
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
 from xlac.frontends.tflite.file.model_file import ModelFile, OperatorEntry, SubGraph
 from xlac.frontends.tflite.file.tensors import COMPLEX, TensorInfo, array_of
 from xlac.frontends.tflite.registry import OPERATORS
 from xlac.frontends.tflite.variables import StateVariables
-from xlac.ir.dims import volume
 from xlac.ir.graph import Node
-from xlac.ir.op import Array, ShapeError
+from xlac.ir.op import ShapeError
 from xlac.ops import build
-from xlac.ops.tensor.leaf import Const
-from xlac_sdk.dtypes import DType
-from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
+from xlac_sdk.source import Diagnostic, Origin, SourceError
 from xlac_sdk.support.choices import similar
 from xlac_sdk.support.limits import within
 
-INLINE_BYTES = 1024  # smaller constants become constants of the graph, larger ones weights
-OPERATIONS = 100_000  # the most xlac nodes that one operator may become
-NODES = 200_000  # the most operators, those of sub-graphs counted at each use
-DEPTH = 100  # the most sub-graphs inside one another
-BYTES = 1 << 36  # bytes of one tensor
-
-
-class MissingTensor(Exception):
-    """An operator reads a result of one that could not be imported; only the latter is
-    reported.
-    """
-
-
-class UnknownOperator(ShapeError):
-    """An operator that no builder is registered for."""
+OPERATIONS = 100_000  # xlac nodes that one operator may become, at most
+NODES = 200_000  # operators, counting those of sub-graphs at each use, at most
+DEPTH = 100  # nesting of sub-graphs, at most
 
 
 @dataclass(slots=True)
 class TensorScope:
-    """The values of a sub-graph's tensors: by number, None where the operator that gives it failed;
-    and the names of the resource variables that tensors are handles of.
+    """The values of a sub-graph's tensors by number, None where the operator that computes it
+    failed; and the names of the resource variables behind tensors that are handles.
     """
 
     graph: SubGraph
@@ -52,29 +39,29 @@ class TensorScope:
     handles: dict[int, str] = field(default_factory=dict)
 
 
-class TFLiteImporter:
-    """State shared by all sub-graphs of one model: weights, known values, variables, problems."""
+class TFLiteImporter(OperatorImporter):
+    """State shared by all sub-graphs of one model, which begins at `graph`: weights, known values,
+    variables, problems.
+    """
 
-    def __init__(self, file: ModelFile) -> None:
+    unsupported_code, invalid_code = "XL7502", "XL7503"
+    malformed = (MalformedFlatBuffer,)
+
+    def __init__(self, file: ModelFile, graph: SubGraph) -> None:
+        super().__init__()
         self.file = file
-        self.weights: dict[str, Array] = {}
-        self.known = Known(self.weights)
         self.variables = StateVariables()
-        # for each body that is being built, what it captures: outer node -> its parameter
-        self._captures: list[dict[Node, Node]] = []
-        self.problems: list[Diagnostic] = []
-        self.needed: set[str] = set()
+        # the captured values of each body being built, outermost first
+        self._captures: list[Captures] = []
         self._held: dict[tuple[int, int], Node] = {}
-        # whether every size of the model's inputs is a number
-        self.fixed = not any(
-            graph.tensors[index].open for graph in file.graphs[:1] for index in graph.inputs
-        )
+        # whether all sizes of the model's inputs are static
+        self.fixed = not any(graph.tensors[index].open for index in graph.inputs)
         self._depth = 0
         self._built = 0
-        self.scope = TensorScope(file.graphs[0])
+        self.scope = TensorScope(graph)
 
     def run(self, graph: SubGraph, inputs: Sequence[Node]) -> list[Node]:
-        """The outputs of a sub-graph for these inputs. Raises MissingTensor if an operator
+        """The outputs of a sub-graph for these inputs. Raises MissingValue if an operator
         failed.
         """
         if len(inputs) != len(graph.inputs):
@@ -98,14 +85,12 @@ class TFLiteImporter:
             self.scope = before
             self._depth -= 1
 
-    def body(
-        self, graph: SubGraph, params: Sequence[Node], captured: dict[Node, Node]
-    ) -> list[Node]:
+    def body(self, graph: SubGraph, params: Sequence[Node], captures: Captures) -> list[Node]:
         """The outputs of a closed body of these parameters; outer values that it reads become
-        parameters, which are added to `captured`.
+        parameters, which `captures` holds.
         """
         self.known.outside |= dict.fromkeys(params)
-        self._captures.append(captured)
+        self._captures.append(captures)
         try:
             return self.run(graph, params)
         finally:
@@ -117,29 +102,23 @@ class TFLiteImporter:
         return bool(self._captures)
 
     def captured(self, node: Node) -> Node:
-        """A value from outside all bodies, as the present one reads it."""
-        if isinstance(node.op, Const):
-            return node
-        for number, level in enumerate(self._captures):
-            if node not in level:
-                name = f"outer{number}_{len(level)}"
-                level[node] = build.param(name, node.type.dtype, node.shape)
-                self.known.outside[level[node]] = node
-            node = level[node]
+        """A value from outside all bodies, captured by the current one."""
+        for captures in self._captures:
+            node = captures.node(node)
         return node
 
     def value(self, index: int) -> Node:
-        """The value of a tensor. Raises MissingTensor or ShapeError."""
+        """The value of a tensor. Raises MissingValue or ShapeError."""
         values = self.scope.values
         if index not in values:
             values[index] = self._constant(self.tensor(index))
         node = values[index]
         if node is None:
-            raise MissingTensor
+            raise MissingValue
         return node
 
     def tensor(self, index: int) -> TensorInfo:
-        """What the file says of a tensor of the present sub-graph. Raises ShapeError."""
+        """The description of a tensor of the current sub-graph. Raises ShapeError."""
         tensors = self.scope.graph.tensors
         if not 0 <= index < len(tensors):
             raise ShapeError(f"it names tensor {index}, and there are {len(tensors)}")
@@ -157,72 +136,50 @@ class TFLiteImporter:
             if 0 not in info.shape or info.dtype is None:
                 raise ShapeError(f"tensor '{info.name}' is read before an operator gives it")
             return build.full(0, info.shape, info.dtype)
-        array = array_of(info)
-        if array.nbytes <= INLINE_BYTES:
-            return build.constant(array)
-        name = info.name
-        while name in self.weights:
-            name += "'"
-        self.weights[name] = array
-        return build.param(name, DType.of(array.dtype), array.shape, kind="weight")
+        return self.constant(info.name, array_of(info))
 
     def _operator(self, number: int, operator: OperatorEntry) -> None:
-        """Builds an operator. A failure is recorded; what depends on it is skipped."""
-        name, place, outputs = "an operator", f"operator {number}", list[int]()
-        try:
-            name, custom = self.file.operator_name(operator.table)
-            outputs = operator.outputs
-            infos = tuple(self.tensor(index) for index in outputs)
-            place = f"operator {number} ({name})"
-            if infos:
-                place = f"operator {number} ({name}) giving '{infos[0].name[:200]}'"
-            results = self._built_by(name, custom, operator, infos)
-            for index, info, result in zip(outputs, infos, results, strict=False):
-                self.scope.values[index] = _placed(_checked(result, info, self.fixed), info)
-            tensors = [info for info in infos if info.kind != "RESOURCE"]
-            if len(results) < len(tensors):
-                raise ShapeError(f"it gives {len(results)} results here, and has {len(tensors)}")
-            return
-        except MissingTensor:
-            pass
-        except NeedsValue as needs:
-            self.needed |= needs.inputs
-        except LimitError as error:
-            raise LimitError(
-                *(replace(d, message=f"{place}: {d.message}") for d in error.diagnostics)
-            ) from None
-        except MemoryError:
-            raise LimitError(
-                Diagnostic("XL4001", f"{place}: there is not enough memory to import it")
-            ) from None
-        except (SourceError, RecursionError, MalformedFlatBuffer):
-            raise
-        # options and inputs may hold anything, so builders may raise anything
-        except Exception as error:
-            self.problems.append(_problem(place, error))
-        self.scope.values |= dict.fromkeys(outputs)
+        """Builds an operator. A failure is recorded, and operators that depend on it are
+        skipped.
+        """
+        place = partial(self._place, number, operator)
+        results = self.attempt(place, partial(self._results, operator))
+        self.scope.values |= results or dict.fromkeys(operator.outputs)
 
-    def _built_by(
-        self,
-        name: str,
-        custom: bytes | None,
-        operator: OperatorEntry,
-        outputs: tuple[TensorInfo, ...],
-    ) -> tuple[Node, ...]:
+    def _place(self, number: int, operator: OperatorEntry) -> str:
+        """What messages call an operator, as far as the file says it."""
+        place = f"operator {number}"
+        with suppress(ShapeError):
+            place = f"{place} ({self.file.operator_name(operator.table)[0]})"
+            if operator.outputs:
+                place = f"{place} giving '{self.tensor(operator.outputs[0]).name[:200]}'"
+        return place
+
+    def _results(self, operator: OperatorEntry) -> dict[int, Node | None]:
+        """The values of an operator's outputs, by the numbers of their tensors."""
+        name, custom = self.file.operator_name(operator.table)
         known = OPERATORS.get(name)
         if known is None:
             near = similar(name, list(OPERATORS), 3)
             kind = "custom operator" if custom is not None else "operator"
-            raise UnknownOperator(
+            raise UnsupportedOperator(
                 f"{kind} {name} is not supported",
                 hint=f"nearest: {', '.join(near)}" if near else "",
             )
+        outputs = tuple(map(self.tensor, operator.outputs))
         infos = tuple(None if i == -1 else self.tensor(i) for i in operator.inputs)
         values = tuple(None if i is None else self._operand(i) for i in infos)
         call = TFLiteCall(name, infos, values, outputs, operator.options, known.options, self)
         with within(operations=OPERATIONS):
-            results = known.builder(call)
-        return results if isinstance(results, tuple) else (results,)
+            built = known.builder(call)
+        results = built if isinstance(built, tuple) else (built,)
+        tensors = [info for info in outputs if info.kind != "RESOURCE"]
+        if len(results) < len(tensors):
+            raise ShapeError(f"it gives {len(results)} results here, and has {len(tensors)}")
+        return {
+            info.index: _placed(_checked(result, info, self.fixed), info)
+            for info, result in zip(outputs, results, strict=False)
+        }
 
     def _operand(self, info: TensorInfo) -> Node | None:
         """The value of an operand; None for a handle of a resource, which has no numbers."""
@@ -234,8 +191,8 @@ class TFLiteImporter:
 
 
 def _checked(result: Node, info: TensorInfo, fixed: bool) -> Node:
-    """The result of an operator. Raises ShapeError where the file says another type or, in a model
-    whose sizes are `fixed`, another shape: what follows was made for those.
+    """The result of an operator. Raises ShapeError where the file states another type or, in a
+    model whose sizes are `fixed`, another shape, as later operators rely on these.
     """
     shape = (*info.shape, 2) if info.kind == COMPLEX else info.shape
     exact = fixed and info.shape and -1 not in info.signature
@@ -243,25 +200,12 @@ def _checked(result: Node, info: TensorInfo, fixed: bool) -> Node:
         raise ShapeError(
             f"it gives {result.type}, and the model says {info.kind}{list(info.signature)}"
         )
-    size = volume(result.shape)
-    if isinstance(size, int) and size * result.type.dtype.nbytes > BYTES:
-        raise ShapeError(f"{result.type} takes more than {BYTES >> 30} GiB")
+    check_size(result.shape, result.type.dtype.nbytes)
     return result
 
 
 def _placed(value: Node, info: TensorInfo) -> Node:
-    """The value, with its node given the model's name for messages and dumps."""
+    """The value, named after the model's tensor for messages and dumps."""
     if value.origin is not None or value.op.mnemonic in ("param", "const"):
         return value
     return Node(value.op, value.inputs, value.types, Origin(info.name))
-
-
-def _problem(place: str, error: Exception) -> Diagnostic:
-    hint = getattr(error, "hint", "")
-    if isinstance(error, DataDependent):
-        return Diagnostic("XL7003", f"{place}: {error}", hint=hint)
-    if isinstance(error, ShapeError):
-        code = "XL7502" if isinstance(error, UnknownOperator) else "XL7503"
-        return Diagnostic(code, f"{place}: {error}", hint=hint)
-    what = f"its inputs or options are invalid ({type(error).__name__}: {error})"
-    return Diagnostic("XL7503", f"{place}: {what}")

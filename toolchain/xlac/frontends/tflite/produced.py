@@ -1,4 +1,4 @@
-"""The operations that the TensorFlow Lite importer makes, of all that there are."""
+"""The operations that the TensorFlow Lite importer can make."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Quantized tensors: the numbers that integers stand for, and back.
+"""Quantization and dequantization of tensors.
 
-Sums of integers are exact. They are brought to another scale as TensorFlow Lite's reference kernels
-do it (`scaled`): times the mantissa of the factor, rounded to an integer; then times its power of
-two, rounded again, halves away from zero. What is computed in real numbers is rounded once, halves
-away from zero (`quantized`). A result differs by at most one from the reference kernels', and does
-so where it lies within their own error of a half.
+Sums of integers are exact. They are rescaled as by TensorFlow Lite's reference kernels (`scaled`):
+multiplied by the mantissa of the factor and rounded to an integer; then multiplied by its power of
+two and rounded again, halves away from zero. Results of real arithmetic are rounded once, halves
+away from zero (`quantized`). A result differs by at most one from that of the reference kernels,
+and only where it lies within their own error of a half.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 TIE = 2.0**-20
-"""A relative change that moves no number over a half unless it is there: those that matter have at
-most 8 bits before the point and 12 after it.
+"""A relative change small enough that it only moves a number over a half where it is exactly one:
+relevant numbers have at most 8 integer and 12 fractional bits.
 """
 
 
 def fitted(numbers: Array, quantization: AffineQuantization, rank: int) -> Array:
-    """A scale or zero point a tensor, or one for each entry of its axis, to broadcast with it."""
+    """A scale or zero point per tensor, or per entry of its axis, in a shape that broadcasts with
+    it.
+    """
     if quantization.single:
         return numbers.reshape(())
     return numbers.reshape([-1 if a == quantization.axis else 1 for a in range(rank)])
 
 
 def centred(x: Node, quantization: AffineQuantization | None) -> Node:
-    """Integers minus their zero points, in the narrowest type that holds every difference."""
+    """Integers minus their zero points, in the narrowest type that represents every difference."""
     wide = build.cast(x, DType.I16 if x.type.dtype.bits == 8 else DType.I32)
     if quantization is None or not quantization.zeros.any():
         return wide
@@ -40,7 +42,7 @@ def centred(x: Node, quantization: AffineQuantization | None) -> Node:
 
 
 def dequantized(x: Node, quantization: AffineQuantization | None) -> Node:
-    """The numbers that a tensor stands for: f32 where it is quantized, else the tensor itself."""
+    """The numbers that a tensor represents: f32 where it is quantized, else the tensor itself."""
     if quantization is None or x.type.dtype.is_float:
         return x
     scales = fitted(quantization.scales, quantization, x.type.rank)
@@ -48,7 +50,7 @@ def dequantized(x: Node, quantization: AffineQuantization | None) -> Node:
 
 
 def quantized(x: Node, info: TensorInfo) -> Node:
-    """Numbers in the type of a tensor. Raises ShapeError for a tensor whose type has no numbers."""
+    """Numbers converted to the type of a tensor. Raises ShapeError for a type without numbers."""
     if info.dtype is None:
         raise ShapeError(f"output '{info.name}' is of type {info.kind}, which has no numbers")
     if info.quantization is None or info.dtype.is_float or not x.type.dtype.is_float:
@@ -61,14 +63,14 @@ def scaled(
     x: Node, factor: Array, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> Node:
     """Integers times positive factors f64[] or f64[n], clamped to real `bounds`, in the type of a
-    quantized tensor that has one scale.
+    quantized tensor that has a single scale.
     """
     mantissa, exponent = np.frexp(factor)
-    if x.type.dtype is DType.I64:  # kernels of 16-bit activations have factors of 15 bits
+    if x.type.dtype is DType.I64:  # kernels for 16-bit activations have factors of 15 bits
         mantissa = np.minimum(np.rint(mantissa * (1 << 15)), (1 << 15) - 1) / (1 << 15)
     late = np.minimum(exponent, 0) if x.type.dtype is not DType.I64 else np.zeros_like(exponent)
     first = np.ldexp(mantissa, exponent - late).astype(np.float32)
-    # a little more than the power of two, which takes halves away from zero
+    # slightly more than the power of two, so that halves round away from zero
     second = np.where(late < 0, np.ldexp(1 + TIE, late), 1.0).astype(np.float32)
     numbers = build.apply1("round", build.mul(build.cast(x, DType.F32), build.constant(first)))
     if (late < 0).any():
@@ -90,8 +92,8 @@ def saturated(x: Node, info: TensorInfo) -> Node:
 
 
 def held(x: Node, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Node:
-    """Whole numbers clamped to the range of a quantized tensor's type and to what stands there for
-    real `bounds`, in that type.
+    """Integers clamped to the range of a quantized tensor's type and to the quantized `bounds`, in
+    that type.
     """
     assert info.quantization is not None and info.dtype is not None
     low, high = limits(info)
@@ -117,5 +119,5 @@ def limits(info: TensorInfo) -> tuple[int, int]:
     if info.kind in PACKED:
         half = 1 << PACKED[info.kind] - 1
         return (0, 2 * half - 1) if info.kind.startswith("U") else (-half, half - 1)
-    found = np.iinfo(info.dtype.numpy)
-    return int(found.min), int(found.max)
+    range = np.iinfo(info.dtype.numpy)
+    return int(range.min), int(range.max)

@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 
 import xlac.frontends.tflite.ops  # noqa: F401 - registers the operators
+from xlac.frontends.operator_importer import MissingValue
 from xlac.frontends.produced import verified
-from xlac.frontends.sizes import OPT, DimValue, sized
+from xlac.frontends.sizes import DimValue, Symbols, plain
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
 from xlac.frontends.tflite.file.model_file import ModelFile, Signature
 from xlac.frontends.tflite.file.tensors import COMPLEX, TensorInfo
-from xlac.frontends.tflite.importer import MissingTensor, TFLiteImporter
+from xlac.frontends.tflite.importer import TFLiteImporter
 from xlac.frontends.tflite.produced import PRODUCED
-from xlac.ir.dims import Dim, Symbol, symbol, symbols
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
 from xlac.model import Interface, Model, Undecided
@@ -24,7 +25,7 @@ from xlac.ops import build
 from xlac_sdk.source import Diagnostic, Origin, SourceError
 from xlac_sdk.support.choices import nearest
 
-DEFAULT = "serving_default"  # the signature that is taken where a model has several
+DEFAULT = "serving_default"  # the signature that is imported where a model has several
 
 
 def read(path: Path, dims: Mapping[str, DimValue], params: Mapping[str, object]) -> Model:
@@ -50,11 +51,11 @@ class _Reading:
     def __init__(
         self, file: ModelFile, dims: Mapping[str, DimValue], params: Mapping[str, object]
     ) -> None:
-        self.file, self.given, self.params = file, dims, params
+        self.file, self.params = file, params
         self.signature = _signature(file)
         self.graph = file.graph(self.signature.graph)
-        self.importer = TFLiteImporter(file)
-        self.sizes: dict[str, Dim] = {}
+        self.importer = TFLiteImporter(file, self.graph)
+        self.sizes = Symbols(dims)
         self.made: list[Node] = []
 
     def model(self) -> Model:
@@ -74,7 +75,7 @@ class _Reading:
         try:
             results = importer.run(self.graph, inputs)
             outputs = dict(zip(self.graph.outputs, results, strict=True))
-        except MissingTensor:
+        except MissingValue:
             pass
         except ShapeError as error:
             place = f"sub-graph '{self.graph.name}'"
@@ -88,14 +89,14 @@ class _Reading:
                     tuple(self.made), tuple(names.values()), named, frozenset(importer.needed)
                 )
             )
-        found = {name: outputs[index] for name, index in self.signature.outputs.items()}
-        state = importer.variables.state(found)
+        by_name = {name: outputs[index] for name, index in self.signature.outputs.items()}
+        state = importer.variables.state(by_name)
         held = importer.variables.params
-        graph = Graph(_plain(self.file), (*self.made, *held), found)
+        graph = Graph(_name_of(self.file), (*self.made, *held), by_name)
         return Model(
             verified(graph, PRODUCED, "TensorFlow Lite"),
             importer.weights,
-            dims=self._open(),
+            dims=self.sizes.open(),
             doc=self.file.table["description"] or "",
             state=state,
         )
@@ -118,19 +119,12 @@ class _Reading:
 
     def _size(self, input: str, axis: int) -> Dim:
         """An open size. Files do not name them: the first axis of every input is the batch."""
-        name = "batch" if axis == 0 else f"{_legal(input)}_{axis}"
-        if name not in self.sizes:
-            given = self.given.get(name)
-            self.sizes[name] = symbol(name, opt=OPT) if given is None else sized(name, given)
-        return self.sizes[name]
-
-    def _open(self) -> dict[str, Symbol]:
-        return {s.name: s for size in self.sizes.values() for s in symbols(size)}
+        return self.sizes["batch" if axis == 0 else f"{plain(input)}_{axis}"]
 
 
 def _signature(file: ModelFile) -> Signature:
-    """The signature to import: that of serving, else the first; without any, the first sub-graph
-    with its tensors' names. Raises SourceError.
+    """The signature to import: serving_default, else the first; without signatures, the first
+    sub-graph with its tensors' names. Raises SourceError.
     """
     for wanted in (DEFAULT, None):
         for signature in file.signatures:
@@ -151,7 +145,9 @@ def _signature(file: ModelFile) -> Signature:
 
 
 def _complete(file: ModelFile, signature: Signature) -> Signature:
-    """The signature if it names all inputs and outputs of its sub-graph. Raises SourceError."""
+    """The signature, which must name all inputs and outputs of its sub-graph. Raises
+    SourceError.
+    """
     graph = file.graph(signature.graph)
     missing = set(graph.inputs) - set(signature.inputs.values())
     strange = set(signature.outputs.values()) - set(graph.outputs)
@@ -166,11 +162,5 @@ def _complete(file: ModelFile, signature: Signature) -> Signature:
     return signature
 
 
-def _plain(file: ModelFile) -> str:
-    return _legal(file.path.stem) if file.path is not None else "model"
-
-
-def _legal(text: str) -> str:
-    """The closest name to the text that is legal in a spec."""
-    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in text).strip("_")[:60]
-    return name if name[:1].isalpha() else f"size_{name}"
+def _name_of(file: ModelFile) -> str:
+    return plain(file.path.stem) if file.path is not None else "model"

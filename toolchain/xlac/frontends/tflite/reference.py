@@ -1,4 +1,4 @@
-"""Writes the lists of operators in docs/TFLITE.md: `python -m xlac.frontends.tflite.reference
+"""Generates the lists of operators in docs/TFLITE.md: `python -m xlac.frontends.tflite.reference
 docs/TFLITE.md`.
 """
 
@@ -18,7 +18,7 @@ BEGIN, END = "<!-- operators -->", "<!-- end of operators -->"
 
 
 def table() -> str:
-    """The operators that are imported, and those that are refused with the reason."""
+    """Lists the imported operators, and the refused ones with the reason."""
     names = sorted(OPERATORS)
     lines = [*textwrap.wrap(f"**Imported** ({len(names)}): {', '.join(names)}", 120), ""]
     for reason, refused in REFUSED.items():

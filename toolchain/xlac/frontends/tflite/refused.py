@@ -1,4 +1,4 @@
-"""The operators of TensorFlow Lite that are not imported, by the reason. This list may only
+"""The operators of TensorFlow Lite that are not imported, with the reason. This list may only
 shrink.
 """
 

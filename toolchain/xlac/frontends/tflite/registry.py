@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 Results = Node | tuple[Node, ...]
 Builder = Callable[["TFLiteCall"], Results]
-B = TypeVar("B", bound=Builder)  # a type variable, so that decorators keep a function's type
+B = TypeVar("B", bound=Builder)  # a type variable, so that decorators keep the function's type
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """The builder of an operator, and the table of its options, "" where it has none."""
+    """The builder of an operator, and the schema's table of its options ("" without any)."""
 
     builder: Builder
     options: str
 
 
 OPERATORS: dict[str, Operator] = {}
-"""Operators by the names that BuiltinOperator gives them; custom ones by their own."""
+"""Operators by their names in BuiltinOperator; custom ones by their own names."""
 
 
 def operator(name: str, options: str = "") -> Callable[[B], B]:
-    """Registers the builder of an operator, whose options are a table of the schema."""
+    """Registers the builder of an operator, with the name of its options' table in the schema."""
 
     def register(builder: B) -> B:
         if name in OPERATORS:

@@ -1,6 +1,4 @@
-"""Variables of a TensorFlow Lite model, which keep their values from one call to the next: state of
-the program.
-"""
+"""Variables of a TensorFlow Lite model, which persist between calls as state of the program."""
 
 from __future__ import annotations
 
@@ -12,23 +10,23 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
-BEGUN = "initialized"  # state: whether a call has written the others
+BEGUN = "initialized"  # state: whether a call has written the variables
 
 
 @dataclass(slots=True)
 class Variable:
-    """The parameter that holds a variable when a call begins, and its value now."""
+    """The parameter with a variable's value at the start of a call, and its current value."""
 
     param: Node
     now: Node
 
 
 class StateVariables:
-    """The variables that a model has touched so far, by name."""
+    """The variables used by a model so far, by name."""
 
     def __init__(self) -> None:
         self.all: dict[str, Variable] = {}
-        self.initial: dict[str, Node] = {}  # what CALL_ONCE writes
+        self.initial: dict[str, Node] = {}  # values written by CALL_ONCE
         self._begun: Node | None = None
 
     @property
@@ -38,18 +36,16 @@ class StateVariables:
         return [*(variable.param for variable in self.all.values()), *begun]
 
     def read(self, name: str, type: Type) -> Node:
-        """The value of a variable; before the first call its initial value, zeros if it has
-        none.
-        """
+        """The value of a variable; before the first call its initial value, by default zeros."""
         if name not in self.all:
             self._declare(name, type)
-        found = self.all[name].now
-        if found.type != type:
-            raise ShapeError(f"variable '{name}' is {found.type}, and is read as {type}")
-        return found
+        node = self.all[name].now
+        if node.type != type:
+            raise ShapeError(f"variable '{name}' is {node.type}, and is read as {type}")
+        return node
 
     def write(self, name: str, value: Node) -> None:
-        """Gives a variable another value, of its type."""
+        """Assigns a new value to a variable, of its type."""
         if name not in self.all:
             self._declare(name, value.type)
         known = self.all[name]
@@ -80,7 +76,7 @@ class StateVariables:
         """For each parameter the name of the output with its next value, which is added to
         `outputs`.
         """
-        found = {}
+        state = {}
         following = {name: variable.now for name, variable in self.all.items()}
         if self._begun is not None:
             following[BEGUN] = build.constant(True)
@@ -89,5 +85,5 @@ class StateVariables:
             while result in outputs:
                 result += "'"
             outputs[result] = value
-            found[name] = result
-        return found
+            state[name] = result
+        return state

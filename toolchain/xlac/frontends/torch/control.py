@@ -1,4 +1,4 @@
-"""PyTorch's operations over graphs: branches, loops and scans."""
+"""PyTorch's higher-order operations: branches, loops and scans."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from xlac_sdk.dtypes import DType
 
 
 class Bodies(Protocol):
-    """What imports the graphs inside an operation: `importer.FxImporter`."""
+    """Imports nested graphs: `importer.FxImporter`."""
 
     def inner(self, module: GraphModule, values: Sequence[Any]) -> list[Any]:
-        """The results of a graph, its operations built among those around it."""
+        """The results of a nested graph, inlined."""
 
     def extents(self) -> list[Node]:
-        """A scalar for each open size that tensors around a graph tell."""
+        """A scalar for each open size that the surrounding graph's tensors determine."""
 
     def inside(self, module: GraphModule, values: Sequence[Any], extents: list[Node]) -> list[Any]:
-        """The results of a closed graph, in which `extents` stand for those around it."""
+        """The results of a closed graph, in which `extents` replace the outer ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class HigherOrder:
-    """One operation: its arguments, and the types of its results that PyTorch states."""
+    """One operation: its arguments, and the types of its results as PyTorch states them."""
 
     bodies: Bodies
     args: Sequence[Any]
@@ -40,13 +40,13 @@ class HigherOrder:
 
     def graph(self, number: int) -> GraphModule:
         """The argument `number`, a graph. Raises NotExpressible."""
-        found = self.args[number]
-        if not isinstance(found, GraphModule):
+        module = self.args[number]
+        if not isinstance(module, GraphModule):
             raise NotExpressible("its graph is not at hand")
-        return found
+        return module
 
     def operands(self, *numbers: int) -> list[Any]:
-        """The arguments `numbers`, each of which lists operands, one after the other."""
+        """The operands listed by the arguments `numbers`, concatenated."""
         return [value for number in numbers for value in self.args[number] or ()]
 
     def closed(
@@ -56,8 +56,8 @@ class HigherOrder:
         types: Sequence[Type],
         give: Callable[[list[Any]], list[Any]],
     ) -> Graph:
-        """A graph of the tensors among the operands, which have these types inside it, and of the
-        open sizes around it. Operands that are numbers are the same inside. `give` makes the
+        """A closed graph of the tensors among the operands (with these types inside), and of the
+        surrounding open sizes. Operands that are numbers are used inside directly. `give` makes the
         results of the closed graph from those of the module.
         """
         extents = self.bodies.extents()
@@ -74,7 +74,7 @@ class HigherOrder:
 
 
 def cond(op: HigherOrder) -> list[Any]:
-    """`torch.cond`: a branch of two; a result that is None in both is None."""
+    """`torch.cond`: a conditional with two branches; a result that is None in both is None."""
     choice, given = op.args[0], op.operands(3)
     if isinstance(choice, bool):
         return op.bodies.inner(op.graph(1 if choice else 2), given)
@@ -92,12 +92,12 @@ def cond(op: HigherOrder) -> list[Any]:
     branches = tuple(op.closed(op.graph(n), given, types, fitted) for n in (2, 1))
     index = build.cast(build.reshape(choice, ()), DType.I32)
     made = build.results(Node.of(Cond(branches), index, *tensors, *op.bodies.extents()))
-    found = dict(zip(kept, made, strict=True))
-    return [found.get(number) for number in range(len(op.types))]
+    by_number = dict(zip(kept, made, strict=True))
+    return [by_number.get(number) for number in range(len(op.types))]
 
 
 def while_loop(op: HigherOrder) -> list[Any]:
-    """`while_loop`: what the steps do not change is carried too."""
+    """`while_loop`; loop-invariant operands are carried, too."""
     carried, more = op.operands(2), op.operands(3)
     if not all(isinstance(value, Node) for value in carried):
         raise NotExpressible("it carries a number, not a tensor")
@@ -115,12 +115,12 @@ def while_loop(op: HigherOrder) -> list[Any]:
     turn = op.closed(op.graph(1), given, types, step)
     same = {f"same{n}": node for n, node in enumerate(turn.inputs[len(carried) :])}
     turn = Graph(turn.name, turn.inputs, {**turn.outputs, **same})
-    found = build.results(Node.of(While(going, turn), *tensors, *extents))
-    return list(found[: len(carried)])
+    values = build.results(Node.of(While(going, turn), *tensors, *extents))
+    return list(values[: len(carried)])
 
 
 def scan(op: HigherOrder) -> list[Any]:
-    """`scan`: the results are the last carried values and what the steps yield, stacked."""
+    """`scan`: the results are the last carried values and the steps' outputs, stacked."""
     carried, slices, more = op.operands(1), op.operands(2), op.operands(3)
     return steps(op, op.graph(0), carried, slices, more)
 
@@ -131,7 +131,7 @@ def mapped(op: HigherOrder) -> list[Any]:
 
 
 def associative_scan(op: HigherOrder) -> list[Any]:
-    """`associative_scan`: one element after the other, an order that the operation permits."""
+    """`associative_scan`: elements are combined one by one, an order that the operation permits."""
     slices, more = op.operands(1), op.operands(2)
     length = tensor(slices[0]).shape[0]
     first = [rows_of(tensor(x), 0, 1) for x in slices]
@@ -149,7 +149,9 @@ def steps(
     more: Sequence[Any],
     twice: bool = False,
 ) -> list[Any]:
-    """A scan along the first axis of `slices`. `twice`: what a step carries on it yields too."""
+    """A scan along the first axis of `slices`. With `twice`, carried values are outputs of each
+    step as well.
+    """
     if not slices:
         raise NotExpressible("it goes along no tensor")
     rows = [tensor(x) for x in slices]
@@ -187,7 +189,7 @@ def tensor(value: Any) -> Node:
 
 
 def fit(value: Any, type: Type | None) -> Any:
-    """A result of a graph in the shape that is carried on, which may be spelled differently. Raises
+    """A result of a body in the carried shape, which may be written differently. Raises
     NotExpressible for another element type.
     """
     if not isinstance(value, Node) or type is None:
@@ -205,4 +207,4 @@ OPERATIONS: dict[str, Callable[[HigherOrder], list[Any]]] = {
     "map": mapped,
     "associative_scan": associative_scan,
 }
-"""Operations over graphs, by PyTorch's names."""
+"""Higher-order operations, by PyTorch's names."""

@@ -107,9 +107,9 @@ class FxImporter:
         if node.op != "call_function":
             raise NotExpressible(f"a node of kind {node.op} is not part of an ATen graph")
         if node.target is operator.getitem:
-            found, index = node.args
+            source, index = node.args
             # reported with the operation that uses it
-            return self._unknown(node) if values[found] is None else values[found][index]
+            return self._unknown(node) if values[source] is None else values[source][index]
         operation = name_of(node)
         if operation in CHECKS:
             return None
@@ -193,10 +193,10 @@ class FxImporter:
         if not isinstance(module, GraphModule):
             raise NotExpressible("its graph is not at hand")
         before = len(self.unsupported)
-        found = self._graph(module, dict(zip(inputs_of(module.graph), values, strict=True)))
+        outputs = self._graph(module, dict(zip(inputs_of(module.graph), values, strict=True)))
         if len(self.unsupported) > before:
             raise NotExpressible("operations of its graph are not supported")
-        return [found[n] if isinstance(n, FxNode) else n for n in output_of(module)]
+        return [outputs[n] if isinstance(n, FxNode) else n for n in output_of(module)]
 
     def extents(self) -> list[Node]:
         """A scalar for each open size that inputs tell."""
@@ -209,12 +209,12 @@ class FxImporter:
         outside, drawn = self._located, self.random.drawn
         self._located = dict(zip(outside, extents, strict=True))
         try:
-            found = self.inner(module, values)
+            outputs = self.inner(module, values)
         finally:
             self._located = outside
         if self.random.drawn is not drawn:
             raise NotExpressible("its graph draws random numbers")
-        return found
+        return outputs
 
     def _types(self, meta: Any) -> tuple[Type | None, ...]:
         many = meta if isinstance(meta, tuple | list) else (meta,)
@@ -250,13 +250,13 @@ class FxImporter:
         return value
 
     def _attribute(self, module: GraphModule, target: str) -> Any:
-        found: Any = module
+        attribute: Any = module
         for part in target.split("."):
-            found = getattr(found, part)
-        if isinstance(found, torch.Tensor):
-            self.type_of(found)
-            return build.constant(array_of(found))
-        return found
+            attribute = getattr(attribute, part)
+        if isinstance(attribute, torch.Tensor):
+            self.type_of(attribute)
+            return build.constant(array_of(attribute))
+        return attribute
 
     def _unknown(self, node: FxNode) -> Any:
         """Placeholders of the right types for a node that could not be imported; None if even the

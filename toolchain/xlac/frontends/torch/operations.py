@@ -68,11 +68,9 @@ def operation(name: str) -> str:
             f"'{name}' is none of the operations of {known}; load it with PyTorch, and give xlac "
             "the program"
         )
-    found = getattr(getattr(torch.ops, space), packet, None)
-    found = (
-        getattr(found, overload, None) if isinstance(found, torch._ops.OpOverloadPacket) else None
-    )
-    schema = getattr(found, "_schema", None) if isinstance(found, torch._ops.OpOverload) else None
+    op = getattr(getattr(torch.ops, space), packet, None)
+    op = getattr(op, overload, None) if isinstance(op, torch._ops.OpOverloadPacket) else None
+    schema = getattr(op, "_schema", None) if isinstance(op, torch._ops.OpOverload) else None
     if schema is None:
         raise ValueError(f"PyTorch {torch.__version__} has no operation '{name}'")
     if not WITH_TEXT.fullmatch(packet) and any("str" in str(a.type) for a in schema.arguments):

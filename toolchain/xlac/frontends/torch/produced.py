@@ -1,4 +1,4 @@
-"""The operations that the PyTorch importer makes, of all that there are."""
+"""The operations that the PyTorch importer can make."""
 
 from __future__ import annotations
 

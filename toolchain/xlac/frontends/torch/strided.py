@@ -1,4 +1,6 @@
-"""Arguments of `as_strided` and its kin, which address memory: here there are only values."""
+"""Arguments of `as_strided` and similar operations, which address memory; values have none here, so
+they are rewritten.
+"""
 
 from __future__ import annotations
 

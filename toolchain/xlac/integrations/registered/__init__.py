@@ -1,1 +1,3 @@
-"""Operations of a spec that are called by name: from Python, PyTorch, JAX and imported models."""
+"""Registered operations: a spec's operations, called by name from Python, PyTorch, JAX and imported
+models.
+"""

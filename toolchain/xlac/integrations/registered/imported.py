@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from xlac.integrations.registered.operation import RegisteredOp
     from xlac.ir.graph import Node
 
-BACK = ".backward"  # after the name of an operation: its derivative
+BACK = ".backward"  # suffix of an operation's name for its derivative
 
 
 def of_onnx(op: RegisteredOp) -> Callable[[OperatorCall], tuple[Node, ...]]:
-    """The builder of a node of the operation's domain."""
+    """Builds nodes of ONNX in the operation's domain."""
 
     def build(call: OperatorCall) -> tuple[Node, ...]:
         return op.nodes([*call], {key: plain(value) for key, value in call.attributes.items()})
@@ -26,13 +26,15 @@ def of_onnx(op: RegisteredOp) -> Callable[[OperatorCall], tuple[Node, ...]]:
 
 
 def of_stablehlo(op: RegisteredOp) -> Callable[[OperationSite], list[Node]]:
-    """The builder of a composite, and of a custom call whose configuration has the attributes."""
+    """Builds a StableHLO composite, or a custom call whose backend configuration has the
+    attributes.
+    """
 
     def build(site: OperationSite) -> list[Node]:
-        found = site.get("composite_attributes") or site.get("mhlo.backend_config") or {}
-        if not found and isinstance(site.get("backend_config"), dict):
-            found = site.get("backend_config")
-        attributes = {key: plain(value) for key, value in found.items()}
+        given = site.get("composite_attributes") or site.get("mhlo.backend_config") or {}
+        if not given and isinstance(site.get("backend_config"), dict):
+            given = site.get("backend_config")
+        attributes = {key: plain(value) for key, value in given.items()}
         operands = [site.number(n) for n in range(len(site.operands))]
         return [*op.nodes(operands, attributes)]
 
@@ -40,7 +42,7 @@ def of_stablehlo(op: RegisteredOp) -> Callable[[OperationSite], list[Node]]:
 
 
 def plain(value: Any) -> Any:
-    """A number or a word as specs have them."""
+    """An attribute as specs have it: a number or a string."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value

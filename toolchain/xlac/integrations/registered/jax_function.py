@@ -1,5 +1,5 @@
-"""Registered operations in JAX: a composite, which xlac imports as the operation and XLA computes
-by a call back; with a derivative.
+"""Registered operations in JAX: a composite with a derivative, which xlac imports as the operation
+and XLA computes by a callback.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def function(op: RegisteredOp) -> Callable[..., Any]:
-    """The operation as a function of arrays of JAX; attributes are given by name."""
+    """The operation as a function of JAX arrays; attributes are keyword arguments."""
     import jax
 
     CUSTOM_CALLS[f"{op.domain}.{op.name}{BACK}"] = _back_builder(op)
 
     def call(*operands: Any, **attributes: Any) -> Any:
-        """The operation."""
+        """Calls the operation."""
         given = [jax.numpy.asarray(x) for x in operands]
-        found = _differentiable(op, attributes)(*given)
-        return found[0] if len(found) == 1 else found
+        results = _differentiable(op, attributes)(*given)
+        return results[0] if len(results) == 1 else results
 
     call.__name__ = call.__qualname__ = op.name
     return call
@@ -59,7 +59,7 @@ def _differentiable(op: RegisteredOp, attributes: dict[str, Any]) -> Any:
 
 
 def _composite(op: RegisteredOp, suffix: str, attributes: dict[str, Any], backward: bool) -> Any:
-    """The composite of a name, which XLA computes by the program of the operation."""
+    """The composite of a name; XLA computes it by the compiled program of the operation."""
     import jax
 
     def computed(*operands: Any, **_: Any) -> Any:
@@ -77,7 +77,7 @@ def _composite(op: RegisteredOp, suffix: str, attributes: dict[str, Any], backwa
         return tuple(jax.pure_callback(run, shapes, *operands, vmap_method="sequential"))
 
     made = jax.lax.composite(computed, name=f"{op.domain}.{op.name}{suffix}")
-    # a composite has no rule for batches: one example after the other
+    # composites have no batching rule: examples are computed one by one
     return jax.custom_batching.sequential_vmap(partial(made, **attributes))
 
 
@@ -87,8 +87,8 @@ def _run(op: RegisteredOp, attributes: dict[str, Any], backward: bool, *arrays: 
 
 def _back_builder(op: RegisteredOp) -> Callable[[OperationSite], list[Node]]:
     def build(site: OperationSite) -> list[Node]:
-        found = site.get("composite_attributes") or {}
-        attributes = {key: plain(value) for key, value in found.items()}
+        stated = site.get("composite_attributes") or {}
+        attributes = {key: plain(value) for key, value in stated.items()}
         given = [site.number(n) for n in range(len(site.operands))]
         count = len(op.operands)
         return [*op.pulled_back(given[:count], given[count:], attributes)]
@@ -101,7 +101,7 @@ def _dtype(x: Any) -> DType:
 
 
 def _nothing(x: Any) -> Any:
-    """The cotangent of an operand that is no float."""
+    """The cotangent of an operand that is not a float."""
     import jax
 
     return np.zeros(x.shape, jax.dtypes.float0)

@@ -1,4 +1,4 @@
-"""`xlac.register_op`: the operations that a spec declares, by name, outside of specs."""
+"""`xlac.register_op`: makes the operations that a spec declares callable outside of specs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from xlac.ops.tensor.leaf import Param
 from xlac.ops.walks import substituted
 from xlac.runtime.programs import Programs
 from xlac.spec.declared_ops import DeclaredOps
+from xlac.support.constant_key import constant_key
 from xlac_sdk.dims import evaluate, symbol
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.array_values import as_array
@@ -34,15 +35,15 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 DOMAIN = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*")
 REGISTERED: dict[str, RegisteredOp] = {}
-"""By domain and name, with a point between them."""
+"""Registered operations by `DOMAIN.NAME`."""
 
 
 class RegisteredOp:
-    """An operation that a spec declares, called by name; `register_op` makes it.
+    """An operation that a spec declares, made callable by `register_op`.
 
-    Called with arrays it computes them, in a program that is compiled once for each set of types
-    and attributes; inside a function of `xlac.jit` it becomes part of that function. `torch` and
-    `jax` are it as an operation of PyTorch and as a function of JAX.
+    Called with arrays it runs a program that is compiled once for each set of types and attributes;
+    inside a function of `xlac.jit` it becomes part of that function. `torch` and `jax` are the
+    operation for PyTorch and JAX.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class RegisteredOp:
         self._declared, self._options = declared, dict(options)
         self._programs: Programs[Any] = Programs()
         self._torch: Any = None
-        self.keeps: Any = None  # what PyTorch must not lose
+        self.keeps: Any = None  # keeps PyTorch's registration alive
         self._jax: Any = None
 
     def __repr__(self) -> str:
@@ -81,13 +82,13 @@ class RegisteredOp:
             nodes = [node_of(x) if isinstance(x, Tensor) else x for x in operands]
             made = tuple(map(Tensor, self.nodes(nodes, attributes)))
             return made[0] if len(made) == 1 else made
-        found = self.run([as_array(x, None, "") for x in operands], attributes)
-        return found[0] if len(found) == 1 else found
+        results = self.run([as_array(x, None, "") for x in operands], attributes)
+        return results[0] if len(results) == 1 else results
 
     @property
     def torch(self) -> Any:
-        """The operation of PyTorch, `torch.ops.DOMAIN.NAME`, with its derivative; points of the
-        domain are underlines there. It is registered when it is first asked for.
+        """The operation of PyTorch, `torch.ops.DOMAIN.NAME`, with its derivative; dots in the
+        domain become underscores. It is registered on first access.
         """
         if self._torch is None:
             from xlac.integrations.registered.torch_operation import registered
@@ -109,15 +110,15 @@ class RegisteredOp:
     # ---- graphs -----------------------------------------------------------------------------
 
     def nodes(self, operands: Sequence[Node], attributes: Mapping[str, Any]) -> tuple[Node, ...]:
-        """The results. Raises SourceError for what the operation does not take."""
+        """The results as nodes. Raises SourceError for operands or attributes that do not fit."""
         self._noted(self._alone([node.type for node in operands], attributes))
         return self._declared.apply(self.name, operands, attributes)
 
     def results(
         self, operands: Sequence[tuple[DType, Sequence[Any]]], attributes: Mapping[str, Any]
     ) -> list[tuple[DType, tuple[Any, ...]]]:
-        """The element types and shapes of the results, by those of the operands. Sizes of PyTorch
-        or JAX that are open stay so. Raises SourceError.
+        """The dtypes and shapes of the results, given those of the operands. Open sizes of PyTorch
+        or JAX stay symbolic. Raises SourceError.
         """
         sizes: dict[str, Any] = {}
 
@@ -130,8 +131,8 @@ class RegisteredOp:
             return symbol(name, min=1)
 
         types = [Type(dtype, tuple(map(dim, shape))) for dtype, shape in operands]
-        found = self._alone(types, attributes).outputs.values()
-        return [(n.type.dtype, tuple(evaluate(d, sizes) for d in n.shape)) for n in found]
+        outputs = self._alone(types, attributes).outputs.values()
+        return [(n.type.dtype, tuple(evaluate(d, sizes) for d in n.shape)) for n in outputs]
 
     def pulled_back(
         self, operands: Sequence[Node], cotangents: Sequence[Node], attributes: Mapping[str, Any]
@@ -147,7 +148,9 @@ class RegisteredOp:
         return graph
 
     def _gradient(self, types: Sequence[Type], attributes: Mapping[str, Any]) -> Graph:
-        """The derivative, of inputs that are the operands and the cotangents of float results."""
+        """The derivative, as a graph whose inputs are the operands and the cotangents of float
+        results.
+        """
         count = len(self.operands)
         body = self._declared.alone(self.name, types[:count], attributes)
         values = [node for node in body.outputs.values() if node.type.dtype.is_float]
@@ -157,9 +160,9 @@ class RegisteredOp:
             problem = f"{self.name}: the derivative takes {', '.join(str(g.type) for g in given)}"
             raise SourceError(Diagnostic("XL6001", problem))
         with derivatives(self.name):
-            found = linearize(values, wrt).transposed(given)
+            cotangents = linearize(values, wrt).transposed(given)
         names = [f"d_{node.op.name}" for node in wrt]  # type: ignore[attr-defined]
-        outputs = dict(zip(names, found, strict=True))
+        outputs = dict(zip(names, cotangents, strict=True))
         return Graph(f"{self.name}_gradient", (*body.inputs, *given), outputs)
 
     # ---- programs ---------------------------------------------------------------------------
@@ -171,10 +174,11 @@ class RegisteredOp:
         and the cotangents of the float results.
         """
         types = tuple(Type(DType.of(a.dtype), a.shape) for a in arrays)
-        key = backward, types, tuple(sorted(attributes.items()))
+        given = tuple((name, constant_key(value)) for name, value in sorted(attributes.items()))
+        key = backward, types, given
         program = self._programs.get(key, lambda: self._compiled(types, attributes, backward))
-        found = program(*arrays)
-        return tuple(found.values()) if isinstance(found, dict) else (np.asarray(found),)
+        outputs = program(*arrays)
+        return tuple(outputs.values()) if isinstance(outputs, dict) else (np.asarray(outputs),)
 
     def _compiled(
         self, types: Sequence[Type], attributes: Mapping[str, Any], backward: bool
@@ -195,18 +199,18 @@ def register_op(
     folder: str | Path = ".",
     **options: Any,
 ) -> dict[str, RegisteredOp]:
-    """Makes the operations of a spec's section `ops` callable by their names.
+    """Makes the operations in the `ops` section of a spec callable by name.
 
-    `spec` is a file, or the section itself as a mapping, whose kernels are files below `folder`.
-    Returns the operations by name; each can be called with arrays, and inside `xlac.jit`. From then
-    on ONNX nodes of the domain and StableHLO's composites and custom calls `DOMAIN.NAME` are them
-    in every model that is imported; `op.torch` and `op.jax` register them with PyTorch and JAX.
+    `spec` is a file, or the section itself as a mapping; kernels are files below `folder`. Returns
+    the operations by name; each can be called with arrays, and inside `xlac.jit`. From then on ONNX
+    nodes of the domain, and StableHLO composites and custom calls `DOMAIN.NAME`, are imported as
+    these operations; `op.torch` and `op.jax` register them with PyTorch and JAX.
 
-    Where an operation is called by itself it is compiled for `target`, with `allow_kernels`, which
-    says whether its hand-written kernels, which are code, are compiled, and other options of
-    `xlac.compile`. A model that has it is compiled as its own call of `xlac.compile` says.
+    A direct call is compiled for `target`; `allow_kernels` permits its hand-written kernels, which
+    are code, and `options` are further ones of `xlac.compile`. In a model, the options of the
+    model's own compilation apply.
 
-    Raises SourceError for a spec that is wrong, and for a name that is registered.
+    Raises SourceError for an invalid spec, and for a name that is already registered.
     """
     if DOMAIN.fullmatch(domain) is None:
         problem = f"{domain!r} is no domain: words of letters, digits and _ with points between"

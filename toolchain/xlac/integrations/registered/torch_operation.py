@@ -1,5 +1,5 @@
-"""Registered operations in PyTorch: `torch.ops.DOMAIN.NAME`, its shapes and its derivative, and the
-same in graphs that are compiled.
+"""Registered operations in PyTorch: `torch.ops.DOMAIN.NAME`, with shapes and derivative, also in
+compiled graphs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def registered(op: RegisteredOp) -> Any:
-    """The operation in PyTorch, registered there: on the processor's tensors, with a derivative,
-    and as a builder of graphs that xlac compiles.
+    """Registers the operation with PyTorch: for CPU tensors, with a derivative, and as a builder
+    for graphs that xlac compiles. Returns it.
     """
     space, name = op.domain.replace(".", "_"), op.name
     back = f"{name}_backward"
@@ -37,16 +37,16 @@ def registered(op: RegisteredOp) -> Any:
     library.define(f"{back}({', '.join([*given, *more])}) -> Tensor[]")
 
     def call(*operands: torch.Tensor, **named: Any) -> Any:
-        found = [_owned(a) for a in op.run([array_of(x) for x in operands], named)]
-        return found[0] if len(found) == 1 else tuple(found)
+        operatorts = [_owned(a) for a in op.run([array_of(x) for x in operands], named)]
+        return operatorts[0] if len(operatorts) == 1 else tuple(operatorts)
 
     def pull(operands: Sequence[torch.Tensor], cts: Sequence[torch.Tensor], **named: Any) -> Any:
         arrays = [array_of(x) for x in (*operands, *cts)]
         return [_owned(a) for a in op.run(arrays, named, backward=True)]
 
     def shapes(*operands: torch.Tensor, **named: Any) -> Any:
-        found = _fake(op, operands, named)
-        return found[0] if len(found) == 1 else tuple(found)
+        operatorts = _fake(op, operands, named)
+        return operatorts[0] if len(operatorts) == 1 else tuple(operatorts)
 
     def moved(operands: Sequence[torch.Tensor], cts: Sequence[torch.Tensor], **named: Any) -> Any:
         return [torch.empty_like(x) for x in operands if x.is_floating_point()]
@@ -55,18 +55,18 @@ def registered(op: RegisteredOp) -> Any:
     library.impl(back, pull, "CPU")
     torch.library.register_fake(forward[0], shapes, lib=library)
     torch.library.register_fake(forward[1], moved, lib=library)
-    found = getattr(getattr(torch.ops, space), name).default
+    operator = getattr(getattr(torch.ops, space), name).default
     pulled = getattr(getattr(torch.ops, space), back).default
-    _differentiable(op, found, pulled, library)
+    _differentiable(op, operator, pulled, library)
     BUILDERS[f"{space}.{name}.default"] = _builder(op)
     BUILDERS[f"{space}.{back}.default"] = _back_builder(op)
     OF_USERS.update(f"torch.ops.{space}.{each}.default" for each in (name, back))
-    op.keeps = library  # PyTorch forgets the operations of one that is collected
-    return found
+    op.keeps = library  # PyTorch unregisters operations when their library is collected
+    return operator
 
 
 def _argument(key: str, default: Any) -> str:
-    """An attribute in PyTorch's language of signatures."""
+    """An attribute in PyTorch's schema language."""
     if default is None:
         return f"Scalar {key}"
     if isinstance(default, bool):
@@ -76,7 +76,7 @@ def _argument(key: str, default: Any) -> str:
     return f"{type(default).__name__} {key}={default!r}"
 
 
-def _differentiable(op: RegisteredOp, found: Any, pulled: Any, library: Any) -> None:
+def _differentiable(op: RegisteredOp, operator: Any, pulled: Any, library: Any) -> None:
     def keep(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
         ctx.save_for_backward(*inputs)
         ctx.named = dict(keyword_only_inputs)
@@ -92,15 +92,15 @@ def _differentiable(op: RegisteredOp, found: Any, pulled: Any, library: Any) -> 
         return tuple(next(made) if x.is_floating_point() else None for x in ctx.saved_tensors)
 
     torch.library.register_autograd(
-        found, backward, setup_context=keep if op.attributes else keep_all, lib=library
+        operator, backward, setup_context=keep if op.attributes else keep_all, lib=library
     )
 
 
 def _fake(op: RegisteredOp, operands: Sequence[torch.Tensor], named: Any) -> list[torch.Tensor]:
-    """Results without numbers."""
+    """Results without data, for tracing."""
     types = [(dtype_of(x), x.shape) for x in operands]
-    found = op.results(types, named)
-    return [operands[0].new_empty(shape, dtype=TORCH[dtype]) for dtype, shape in found]
+    results = op.results(types, named)
+    return [operands[0].new_empty(shape, dtype=TORCH[dtype]) for dtype, shape in results]
 
 
 def _builder(op: RegisteredOp) -> Any:

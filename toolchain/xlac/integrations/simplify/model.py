@@ -1,4 +1,4 @@
-"""An ONNX model made smaller, its operators, names and open sizes kept."""
+"""Simplifies an ONNX model; the operators that remain, names and open sizes are kept."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.limits import OPERATIONS, within
 
-INITIALIZED = 4  # the first version of the format in which constants need not be inputs
+INITIALIZED = 4  # the first IR version in which initializers need not be inputs
 LARGEST = 64 << 10
-"""Bytes of the largest constant that is computed although it is larger than its sources."""
+"""Bytes of the largest folded constant that is larger than the constants it is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simplified:
-    """A simplified model: `proto` lacks the data of its tensors, which are in `tensors`. `before`
-    and `after` count the operators of the outermost graph.
+    """A simplified model: `proto` without the data of its tensors, which are in `tensors`. `before`
+    and `after` count the operators of the main graph.
     """
 
     proto: onnx.ModelProto
@@ -43,13 +43,13 @@ class Simplified:
     after: Mapping[str, int]
 
     def model(self) -> onnx.ModelProto:
-        """The model with its tensors inside; each call makes one anew."""
+        """The model with the data of its tensors; each call makes a new one."""
         made = onnx.ModelProto()
         made.CopyFrom(self.proto)
         return whole(made, self.tensors)
 
     def write(self, file: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:
-        """Writes a file, and one of tensors beside it where they are large; all or nothing. Returns
+        """Writes the model, and large tensors to a second file beside it; all or nothing. Returns
         the files.
         """
         made = onnx.ModelProto()
@@ -65,12 +65,12 @@ def simplify(
     allow_outside: bool = False,
     largest: int = LARGEST,
 ) -> Simplified:
-    """A model that computes the same with fewer operators: constants are computed, values that are
-    the same are one, what nothing needs is gone, sizes and types of all values are declared.
+    """An equivalent model with fewer operators: constants are folded, common subexpressions are
+    merged, dead nodes are removed, types and sizes of all values are declared.
 
-    `dims` fixes or narrows open sizes, `params` fixes inputs, which then are none any more.
-    `largest` is the most bytes of a computed constant that is larger than what it is made from.
-    Operators that stay are as they were. Raises SourceError with every node that is not supported.
+    `dims` fixes or narrows open sizes; `params` fixes inputs, which are then removed. `largest`
+    bounds, in bytes, a folded constant that is larger than the constants it is computed from.
+    Remaining operators are unchanged. Raises SourceError that lists all unsupported nodes.
     """
     if isinstance(source, Path) and source.suffix.lower() != ".onnx":
         raise SourceError(
@@ -97,7 +97,7 @@ def simplify(
 def _assembled(
     proto: Any, files: Files, read: Imported, values: ValueFacts, rebuilt: Rebuilt
 ) -> tuple[onnx.ModelProto, dict[str, HeldTensor]]:
-    """The model of the nodes that are left, and its tensors."""
+    """The model of the remaining nodes, and its tensors."""
     made = onnx.ModelProto.FromString(proto.SerializeToString())
     made.ir_version = max(made.ir_version, INITIALIZED)
     graph = made.graph
@@ -149,7 +149,7 @@ def _assembled(
 
 
 def _given(tensor: TensorProto, files: Files) -> HeldTensor:
-    """A tensor of the model as it is, its elements not decoded."""
+    """A tensor of the model as it is, without decoding its elements."""
     header = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     if tensor.data_location == TensorProto.EXTERNAL:
         data = files.external(tensor)
@@ -161,7 +161,7 @@ def _given(tensor: TensorProto, files: Files) -> HeldTensor:
 
 
 class _Declared:
-    """Declarations of values: types and sizes, open ones under the names that the model has."""
+    """Declares types and sizes of values; open sizes keep the model's names."""
 
     def __init__(self, read: Imported) -> None:
         self.texts = {str(size): text for text, size in read.symbols.items()}
@@ -177,7 +177,7 @@ class _Declared:
         return info
 
     def between(self, rebuilt: Rebuilt, values: ValueFacts) -> Iterator[ValueInfoProto]:
-        """What nodes give to other nodes."""
+        """The values between nodes."""
         originals = {new: old for old, new in rebuilt.better.items()}
         for node in rebuilt.nodes:
             for name in node.output:
@@ -201,7 +201,9 @@ class _Declared:
 
 
 def _called(nodes: Any, functions: Any) -> set[tuple[str, str]]:
-    """The functions of the model that nodes call, also in each other and in bodies."""
+    """The functions of the model that nodes call, directly or through other functions and
+    bodies.
+    """
     known = {(f.domain, f.name): f for f in functions}
     used: set[tuple[str, str]] = set()
     pending = list(nodes)
@@ -216,7 +218,7 @@ def _called(nodes: Any, functions: Any) -> set[tuple[str, str]]:
 
 
 def _inner_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
-    """All tensors that attributes and bodies have."""
+    """All tensors in attributes and bodies."""
     pending: list[Any] = [*model.graph.node, *(n for f in model.functions for n in f.node)]
     yield from (t for s in model.graph.sparse_initializer for t in (s.values, s.indices))
     while pending:

@@ -1,4 +1,6 @@
-"""What ONNX nodes read, and what must not be decided when a model is simplified."""
+"""The names that ONNX nodes read, and the nodes that are random, so must not be folded or
+merged.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ def bodies(node: Any) -> Iterator[Any]:
 
 
 def reads(node: Any) -> Iterator[str]:
-    """The names of all values that a node reads, those that its bodies take from outside
-    included (and those of the bodies' own, which no value outside has).
+    """The names of all values that a node reads, including those that its bodies capture (and names
+    inside the bodies, which never occur outside).
     """
     yield from (name for name in node.input if name)
     for graph in bodies(node):
@@ -34,7 +36,7 @@ def reads(node: Any) -> Iterator[str]:
 
 
 def renamed(node: Any, name: Callable[[str], str]) -> None:
-    """Reads other values: every name that a node and its bodies read becomes `name` of it."""
+    """Renames the values that a node and its bodies read."""
     for number, given in enumerate(node.input):
         if given and (new := name(given)) != given:
             node.input[number] = new
@@ -46,7 +48,7 @@ def renamed(node: Any, name: Callable[[str], str]) -> None:
 
 
 class RandomNodes:
-    """Which nodes of a model give random numbers, in a body or a function of the model too."""
+    """Finds nodes that draw random numbers, directly or in a body or function of the model."""
 
     def __init__(self, functions: Any) -> None:
         self._functions = {(f.domain, f.name): f for f in functions}

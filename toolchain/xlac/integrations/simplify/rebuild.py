@@ -1,6 +1,4 @@
-"""The nodes of an ONNX graph that are left when constants are computed and values that are the same
-are one.
-"""
+"""The nodes of an ONNX graph that remain after folding constants and merging equal values."""
 
 from __future__ import annotations
 
@@ -18,29 +16,30 @@ from xlac.ir.op import Array
 
 
 class Rebuilt:
-    """The nodes that outputs need, and the constants that were computed for them.
+    """The nodes that outputs depend on, and the constants that were folded for them.
 
-    `largest` is the most bytes of a constant that is larger than what it was made from.
+    `largest` bounds, in bytes, a folded constant that is larger than the constants it is computed
+    from.
     """
 
     def __init__(self, graph: Any, opset: int, values: ValueFacts, largest: int) -> None:
         self.graph, self.opset, self.values, self.largest = graph, opset, values, largest
-        self.constants: dict[str, Array | None] = {}  # None: elements of the value of that name
+        self.constants: dict[str, Array | None] = {}  # None: the value of that name
         self.held = {t.name for t in graph.initializer}
         self.held |= {t.values.name for t in graph.sparse_initializer}
         self.inputs = [info.name for info in graph.input if info.name not in self.held]
         self.outputs = [info.name for info in graph.output]
         self.taken = {*self.held, *self.inputs}
         self.taken.update(name for node in graph.node for name in (*node.output, *reads(node)))
-        self.first: dict[Node, str] = {}  # the name under which a value is known
-        self.names: dict[str, str] = {}  # of a value -> of the value that stands for it
+        self.first: dict[Node, str] = {}  # the first name of each value
+        self.names: dict[str, str] = {}  # name of a value -> name of the equal value used instead
         self.shapes: dict[str, str] = {}
         self.moved: dict[str, str] = {}
-        self.better: dict[str, str] = {}  # names of values -> of the outputs that they are
+        self.better: dict[str, str] = {}  # names of values -> the outputs they are renamed to
         self.nodes = self._finished(self._live(self._resolved()))
 
     def fresh(self, wanted: str) -> str:
-        """A name that nothing has."""
+        """A name that is not used yet."""
         name, number = wanted, 1
         while name in self.taken:
             number += 1
@@ -49,11 +48,11 @@ class Rebuilt:
         return name
 
     def name(self, name: str) -> str:
-        """The name of the value that stands for a value."""
+        """The name of the value that replaces a value."""
         return self.names.get(name, name)
 
     def _resolved(self) -> list[Any]:
-        """All nodes in order, reading what stands for their inputs."""
+        """All nodes in order, reading the replacements of their inputs."""
         for name in (*self.inputs, *sorted(self.held)):
             if name in self.values.nodes:
                 self.first.setdefault(self.values.nodes[name], name)
@@ -67,7 +66,7 @@ class Rebuilt:
         return nodes
 
     def _resolve(self, name: str) -> None:
-        """Finds what stands for a result: a constant, or a value that came before."""
+        """Decides what replaces a result: a constant, or an equal earlier value."""
         node = self.values.nodes.get(name)
         if node is None:
             return
@@ -81,8 +80,8 @@ class Rebuilt:
             self.first[node] = name
 
     def _viewed(self, node: Any) -> Any:
-        """A reshape or transposition of a reshape or transposition as one of the first value, its
-        shape a constant.
+        """A chain of reshapes or transpositions as a single one of its first value, with a constant
+        shape.
         """
         base = views.beneath(self.values, node, self.opset)
         name = self.first.get(base) if base is not None else None
@@ -100,7 +99,7 @@ class Rebuilt:
         return made
 
     def _shape(self, shape: Array) -> str:
-        """The name of a constant shape; equal ones are one."""
+        """The name of a constant shape; equal shapes share one."""
         text = "_".join("n" if size == -1 else str(size) for size in shape.tolist())
         key = f"shape_{text or 'scalar'}"
         if key not in self.shapes:
@@ -109,14 +108,14 @@ class Rebuilt:
         return self.shapes[key]
 
     def array(self, name: str) -> Array | None:
-        """The elements of a constant of the graph, given or computed; None for another value."""
+        """The elements of a constant of the graph, given or folded; None for any other value."""
         if name in self.constants:
             made = self.constants[name]
             return self.values.array(name) if made is None else made
         return self.values.array(name) if name in self.held and name in self.values.nodes else None
 
     def _live(self, nodes: list[Any]) -> list[Any]:
-        """The nodes that outputs need; results that something else stands for get other names."""
+        """The nodes that outputs depend on; results that were replaced are renamed."""
         needed = {self.name(name) for name in self.outputs}
         live = []
         for node in reversed(nodes):
@@ -131,13 +130,13 @@ class Rebuilt:
         return live[::-1]
 
     def _is_made(self, name: str) -> bool:
-        """Whether a result of a node is what its name stands for."""
+        """Whether a name still denotes a result of a node."""
         return self.name(name) == name and name not in self.constants
 
     def _finished(self, nodes: list[Any]) -> list[Any]:
-        """The nodes with batch normalizations merged, and every output under its name."""
+        """The nodes with batch normalizations folded, and every output under its own name."""
         held = {self.name(name) for name in self.outputs}
-        nodes, made = merged(nodes, self.opset, held, self.array)
+        nodes, made = merged(nodes, self.opset, held, self.array, self.fresh)
         self.constants |= made
         makers = {name for node in nodes for name in node.output}
         better: dict[str, str] = {}
@@ -160,16 +159,14 @@ class Rebuilt:
         return [*nodes, *_reading(behind, better)]
 
     def _moved(self, name: str) -> str:
-        """A constant that an output is called as, under a name of its own."""
+        """A copy, under a new name, of a constant that has the name of an output."""
         if name not in self.moved:
             self.moved[name] = self.fresh(f"{name}.value")
             self.constants[self.moved[name]] = self.array(name)
         return self.moved[name]
 
     def live(self) -> Iterator[str]:
-        """The names of constants, given and computed, that the nodes and outputs read; each
-        once.
-        """
+        """The names of constants, given and folded, that the nodes and outputs read; each once."""
         needed = dict.fromkeys(name for node in self.nodes for name in reads(node))
         needed |= dict.fromkeys(name for name in self.outputs if name in self.held)
         yield from (name for name in needed if name in self.constants or name in self.held)

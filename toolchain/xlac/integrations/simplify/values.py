@@ -1,5 +1,5 @@
-"""What the optimizer finds out about the values of an ONNX graph: which are constant, and which are
-the same.
+"""What the optimizer knows of the values of an ONNX graph: which are constant, and which are
+equal.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from xlac_sdk.source import LimitError
 from xlac_sdk.target import Target
 
 PASSES = "simplify,expand,inline,simplify,cse,fold,simplify,cse"
-"""What decides which values are constant and which are the same: passes that no machine decides."""
+"""Passes that fold constants and merge equal values, independently of any target."""
 
 QUANTIZING = ("DequantizeLinear", "DequantizeBFP", "GatherBlockQuantized", "MatMulNBits")
-"""Operators that keep constants small: what depends on them is not computed ahead."""
+"""Operators that expand compact constants; values that depend on them are not folded."""
 
-MOST = 1 << 28  # bytes of a value that is computed ahead, as a step of others too
+MOST = 1 << 28  # bytes of a folded value, intermediate values included
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFacts:
-    """The values of a graph by name, as the optimizer left them. Those that are no plain tensors,
-    or random, are not among them.
+    """The values of a graph by name, as nodes of the optimized graph. Values that are not plain
+    tensors, or random, are absent.
     """
 
     nodes: Mapping[str, Node]
     weights: Weights
-    kept: frozenset[str] = frozenset()  # names of values that are not computed ahead
-    sources: Mapping[Node, int] = field(default_factory=dict)  # nodes that constants decide
+    kept: frozenset[str] = frozenset()  # names of values that are not folded
+    # nodes that depend on constants alone, with the bytes of these
+    sources: Mapping[Node, int] = field(default_factory=dict)
 
     def source(self, name: str) -> int | None:
-        """Bytes of the constants that a value is made from; None where it depends on more than
-        constants, or must not be computed ahead.
+        """Bytes of the constants that a value is computed from; None where it depends on anything
+        else, or must not be folded.
         """
         node = self.nodes.get(name)
         return None if node is None or name in self.kept else self.sources.get(node)
@@ -85,7 +86,7 @@ def analysed(proto: Any, imported: Imported) -> ValueFacts:
 
 
 def _sources(graph: Graph) -> dict[Node, int]:
-    """For every node that constants decide, how many bytes they are."""
+    """The nodes that depend on constants alone, each with the bytes of these constants."""
     nbytes: dict[Node, int] = {}
     for node in graph.nodes():
         op = node.op
@@ -104,9 +105,7 @@ def _sources(graph: Graph) -> dict[Node, int]:
 
 
 def _marked(proto: Any, known: Callable[[str], Any]) -> tuple[set[str], set[str]]:
-    """The names of values that depend on random numbers, and of those that are not computed
-    ahead.
-    """
+    """The names of values that depend on random numbers, and of those that are not folded."""
     random: set[str] = set()
     kept: set[str] = set()
     randomness = RandomNodes(proto.functions)

@@ -1,4 +1,4 @@
-"""Reshapes and transpositions written anew, of the value that the optimizer found beneath them."""
+"""Chains of reshapes and transpositions, rewritten as one view of the value beneath them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHAPED = 5  # the first operator set in which Reshape takes its shape as an inpu
 
 
 def beneath(values: ValueFacts, node: Any, opset: int) -> Node | None:
-    """The value that a node is one reshape or transposition of, as the optimizer left it."""
+    """The value that a node is a single reshape or transposition of, in the optimized graph."""
     value = values.nodes.get(node.output[0])
     if (
         node.op_type not in VIEWS
@@ -32,8 +32,8 @@ def beneath(values: ValueFacts, node: Any, opset: int) -> Node | None:
 
 
 def rewritten(values: ValueFacts, node: Any, base: str) -> tuple[Any, Array | None] | None:
-    """The node as a view of `base`, and the shape that it takes as a constant; None where ONNX's
-    Reshape cannot say the shape.
+    """The node as a view of `base`, and its constant shape; None where ONNX's Reshape cannot
+    express it.
     """
     value = values.nodes[node.output[0]]
     name = [node.output[0]]
@@ -48,8 +48,8 @@ def rewritten(values: ValueFacts, node: Any, base: str) -> tuple[Any, Array | No
 
 
 def constant_shape(old: Shape, new: Shape) -> Array | None:
-    """The shape that Reshape takes to give `new`, as constants: 0 copies an open axis, -1 stands
-    for one; None where that is not enough.
+    """The constant operand of Reshape for the shape `new`: 0 copies an open axis, -1 stands for
+    another; None where these do not suffice.
     """
     if any(size == 0 for size in new):
         return None
@@ -57,7 +57,7 @@ def constant_shape(old: Shape, new: Shape) -> Array | None:
         size if not isinstance(size, Sym) else 0 if axis < len(old) and old[axis] == size else -1
         for axis, size in enumerate(new)
     ]
-    # where nothing is there, -1 says nothing
+    # -1 is ambiguous where a copied axis may be empty
     copied = [
         size for size, how in zip(new, entries, strict=True) if isinstance(size, Sym) and not how
     ]

@@ -75,14 +75,16 @@ class TorchFunction:
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         leaves = self._leaves(args, named)
-        found = self._program([*leaves, *self.buffers.values()])
+        outputs = self._program([*leaves, *self.buffers.values()])
         count = len(self._exported.outputs)
-        for name, value in zip(self._exported.buffers, found[count:], strict=True):
+        for name, value in zip(self._exported.buffers, outputs[count:], strict=True):
             if name in self.buffers:
                 self.buffers[name] = value
             else:  # an input that the program changes in place
                 leaves[self._exported.inputs.index(name)].copy_(value)
-        return pytree.tree_unflatten(list(found[:count]), self.exported_program.call_spec.out_spec)
+        return pytree.tree_unflatten(
+            list(outputs[:count]), self.exported_program.call_spec.out_spec
+        )
 
     def _leaves(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[torch.Tensor]:
         """The tensors of a call, checked against what the model takes."""
@@ -99,18 +101,18 @@ class TorchFunction:
         if nest != wanted or len(ordered) != len(self._user_inputs):
             both = f"{_nested(nest)}, and the program takes {_nested(wanted)}"
             raise wrong("XL6001", f"the arguments are not nested as the examples were: {both}")
-        found: dict[str, torch.Tensor] = {}
+        tensors: dict[str, torch.Tensor] = {}
         for value, (name, expected) in zip(ordered, self._user_inputs, strict=True):
             if name in self._types and name in self._exported.inputs:
                 if not isinstance(value, torch.Tensor):
                     raise wrong(
                         "XL6002", f"input '{name}' must be a tensor, not {type(value).__name__}"
                     )
-                found[name] = checked(name, self._types[name], value)
+                tensors[name] = checked(name, self._types[name], value)
             elif isinstance(expected, ConstantArgument):
                 constant(name, expected.value, value)
-        check_written(self._exported.buffers, found)
-        return list(found.values())
+        check_written(self._exported.buffers, tensors)
+        return list(tensors.values())
 
     def _compiled(self, exported: Exported, options: dict[str, Any]) -> TensorProgram:
         names = [*exported.inputs, *self.buffers]
@@ -142,8 +144,8 @@ def _nested(nest: Any) -> str:
 
 
 def _tensor(program: Any, name: str) -> Any:
-    found = program.state_dict.get(name)
-    return program.constants[name] if found is None else found
+    tensor = program.state_dict.get(name)
+    return program.constants[name] if tensor is None else tensor
 
 
 def from_torch(
@@ -216,7 +218,7 @@ def _names(program: Any, dynamic_shapes: Any, example_args: tuple[Any, ...]) -> 
     )
     asked = set(program.graph_signature.user_inputs)
     metas = [n.meta.get("val") for n in inputs_of(program.graph) if n.name in asked]
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for shape, meta in zip(flat, metas, strict=False):
         for axis, dim in shape.items() if isinstance(shape, dict) else ():
             size = meta.shape[axis] if isinstance(meta, torch.Tensor) else None
@@ -225,5 +227,5 @@ def _names(program: Any, dynamic_shapes: Any, example_args: tuple[Any, ...]) -> 
                 and size.node.expr.is_Symbol
                 and hasattr(dim, "__name__")
             ):
-                found[str(size.node.expr)] = dim.__name__
-    return found
+                names[str(size.node.expr)] = dim.__name__
+    return names

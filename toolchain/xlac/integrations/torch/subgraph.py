@@ -100,14 +100,14 @@ class Subgraph:
         seen = [fx for number, fx in enumerate(every) if visible is None or number in visible]
         views = shared(seen)
         nodes = [fx for fx in seen if isinstance(fx, FxNode)]
-        found = {
+        results = {
             fx: self._view(fx, views[fx], outputs)
             if fx in views
             else self._result(fx, outputs, True)
             for fx in nodes
         }
         return outputs, [
-            found[fx] if isinstance(fx, FxNode) and fx in found else self._result(fx, outputs)
+            results[fx] if isinstance(fx, FxNode) and fx in results else self._result(fx, outputs)
             for fx in every
         ]
 
@@ -188,11 +188,15 @@ class Subgraph:
         dims: tuple[Dim, ...] = value.shape
         outputs[fx.name] = value
         meta = fx.meta["val"]
-        found = Output(fx.name, value.type.dtype, dims, None if perm is None else inverse(perm))
+        output = Output(fx.name, value.type.dtype, dims, None if perm is None else inverse(perm))
         if not seen or (place := self._geometry(meta)) is None:
-            return found
+            return output
         if is_dense(meta):  # strides of axes of one element may be any
-            return found if usual(meta, perm) else ViewOfMemory(found, (), replace(place, offset=0))
+            return (
+                output if usual(meta, perm) else ViewOfMemory(output, (), replace(place, offset=0))
+            )
         return (
-            replace(found, place=place) if viewed(fx) is not None and not overlaps(meta) else found
+            replace(output, place=place)
+            if viewed(fx) is not None and not overlaps(meta)
+            else output
         )

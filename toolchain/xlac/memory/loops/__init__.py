@@ -1,1 +1,1 @@
-"""Loops of small bodies, each made one kernel."""
+"""Merges loops with small bodies into one kernel each."""

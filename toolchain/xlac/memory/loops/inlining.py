@@ -1,4 +1,4 @@
-"""The body of a kernel as statements of another one: names of its own, and buffers of the other."""
+"""Inlines the body of a kernel into another one, with fresh names and the other's buffers."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ PLAIN = (Let, Assign, Store, If, Allocate, Prefetch)
 
 @dataclass(frozen=True, slots=True)
 class BufferPlace:
-    """A buffer of the kernel around, and the element of it that is the first of a parameter."""
+    """A buffer of the enclosing kernel, and the element of it where a parameter begins."""
 
     buffer: Buffer
     base: Expr
 
     @property
     def aligned(self) -> int:
-        """A number of bytes that divides the distance from the buffer's start; 0 for none."""
+        """A number of bytes that divides the parameter's distance from the buffer's start; 0 where
+        it begins there.
+        """
         return build.multiple(self.base) * self.buffer.dtype.nbytes
 
 
 def is_serial(kernel: Kernel) -> bool:
-    """Whether one thread runs a kernel from its first statement to its last, by plain loops."""
+    """Whether a single thread runs a kernel in order, by plain loops."""
     return all(
         stmt.kind in LOOPS if isinstance(stmt, For) else isinstance(stmt, PLAIN)
         for stmt in statements(kernel.body)
@@ -57,7 +59,9 @@ class KernelInliner(KernelRewriter):
     def __init__(
         self, suffix: str, places: Mapping[Buffer, BufferPlace], sizes: Mapping[str, Expr]
     ) -> None:
-        """`suffix` is added to every name that the kernel binds; `sizes` are its sizes, by name."""
+        """`suffix` is appended to every name that the kernel binds; `sizes` are its sizes, by
+        name.
+        """
         super().__init__(self._named)
         self.suffix, self.places, self.sizes = suffix, dict(places), sizes
 
@@ -82,7 +86,7 @@ class KernelInliner(KernelRewriter):
         )
 
     def _place(self, buffer: Buffer) -> BufferPlace:
-        if buffer not in self.places:  # one of its own, that a block allocates
+        if buffer not in self.places:  # a local one, allocated inside the kernel
             own = replace(buffer, name=buffer.name + self.suffix)
             self.places[buffer] = BufferPlace(own, build.index(0))
         return self.places[buffer]
@@ -111,7 +115,7 @@ class KernelInliner(KernelRewriter):
 
 
 def _shifted(align: int, place: BufferPlace) -> int:
-    """An alignment that is still known where a parameter begins inside a buffer."""
+    """The alignment that remains known where a parameter begins inside a buffer."""
     common = gcd(align, place.aligned) if align else 0  # 0: that of an element
     return common if common >= place.buffer.dtype.nbytes else 0
 
@@ -119,7 +123,7 @@ def _shifted(align: int, place: BufferPlace) -> int:
 def copied(
     target: BufferPlace, source: BufferPlace, count: Expr, lanes: int, fresh: Iterator[int]
 ) -> tuple[Stmt, ...]:
-    """Copies elements between buffers, in vectors of up to so many lanes."""
+    """Copies `count` elements between buffers, in vectors of up to `lanes`."""
     known = getattr(count, "value", None)
     if isinstance(known, int) and known <= max(4, 4 * lanes):
         statements: list[Stmt] = []

@@ -1,18 +1,18 @@
-"""Loops of small bodies become one kernel each, with the loop inside.
+"""Merges loops with small bodies into one kernel each, with the loop inside.
 
-The steps of a scan or a while are launches of kernels; a body of a few numbers takes less time than
-its launches, and than the way of its values through memory from one launch to the next. A loop is
+The steps of a scan or a while are launches of kernels; a body of a few scalars takes less time than
+its launches, and than passing its values through memory from one launch to the next. A loop is
 merged where (`_Estimate`)
 
 * every step in it is a launch of a serial kernel, a copy, a branch, or a loop of such steps,
-* its launches take a part of its time that is worth it, and it is not long as text,
-* what it needs of memory for itself fits in half of the first cache, where it is local.
+* its launches take at least `WORTH` of its time, and it has at most `MOST_STATEMENTS`,
+* the temporaries that it alone uses fit in half of the first-level cache; they become local.
 
-Values that a loop carries at one place, and are small, are local as well, copied in before the loop
-and out after it, so that compilers keep them in registers. A `while` becomes a host loop around
-launches of up to `TURNS` iterations, each of which tests the flag: a call is still stopped, and
-signals are seen, between them. Counted loops are divided by `xlac_sdk/lowering/stop_checks.py` as
-any loop of a kernel.
+Small values that a loop carries in one place become local as well, copied in before the loop and
+out after it, so that compilers keep them in registers. A `while` becomes a host loop around
+launches of up to `TURNS` iterations, each of which tests the condition, so that a call can be
+stopped, and signals are handled, between launches. Counted loops are divided by
+`xlac_sdk/lowering/stop_checks.py` like any loop of a kernel.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from xlac_sdk.programs.program import (
 )
 from xlac_sdk.target import Target
 
-LAUNCH = 20.0  # nanoseconds of a launch, with what its arguments cost that pass through memory
-WORTH = 0.05  # the part of a loop's time in its launches from which on it is merged
-MOST_STATEMENTS = 1500  # of all kernels of a loop: compile time grows faster than their number
+LAUNCH = 20.0  # nanoseconds of a launch, with passing its arguments through memory
+WORTH = 0.05  # a loop is merged when its launches take at least this part of its time
+MOST_STATEMENTS = 1500  # in all kernels of a loop: compile time grows faster than their number
 
 
 def with_loop_kernels(program: Program, target: Target) -> Program:
-    """The program with small loops as kernels; the same object where there are none, or its
+    """The program with small loops as kernels; the same object where there are none, or where the
     device launches whole grids.
     """
     if target.device != "cpu":
@@ -79,7 +79,7 @@ class _Merger:
         self.fresh = numbers()
 
     def steps(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Steps in order, with merged loops."""
+        """The steps in order, with merged loops."""
         merged: list[Step] = []
         for step in steps:
             match step:
@@ -121,7 +121,7 @@ class _Merger:
 
 
 def _pays(step: Repeat | While) -> bool:
-    """Whether a loop may be merged, and its launches take a part of its time that is worth it."""
+    """Whether a loop can be merged, and its launches take at least `WORTH` of its time."""
     estimate = _Estimate()
     if isinstance(step, While):
         estimate.add((*step.condition, *step.body), 1.0)
@@ -135,7 +135,7 @@ def _pays(step: Repeat | While) -> bool:
 
 
 class _Estimate:
-    """What an iteration of a loop launches, and takes."""
+    """The launches and the time of one iteration of a loop."""
 
     def __init__(self) -> None:
         self.launches = self.time = 0.0
@@ -143,7 +143,7 @@ class _Estimate:
         self.allowed = True
 
     def add(self, steps: tuple[Step, ...], times: float) -> None:
-        """Counts steps that run so many times an iteration."""
+        """Counts steps that run `times` times per iteration."""
         for step in steps:
             match step:
                 case Launch(kernel=kernel):

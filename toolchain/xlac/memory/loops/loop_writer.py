@@ -1,4 +1,4 @@
-"""One loop of steps as a kernel."""
+"""Writes a loop of steps as one kernel."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from xlac_sdk.programs.program import Argument, Branch, Copy, Launch, Repeat, Sl
 from xlac_sdk.programs.steps import work
 from xlac_sdk.target import Target
 
-TURNS = 64  # iterations of a while in one launch
-CARRIED = 64  # elements of a value that is kept in a local buffer while the loop runs
+TURNS = 64  # iterations of a while per launch
+CARRIED = 64  # the most elements of a carried value that is kept in a local buffer
 
 
 class LoopWriter:
-    """Writes the kernel of a loop, and the steps that run it."""
+    """Writes the kernel of a loop, and the steps that launch it."""
 
     def __init__(
         self,
@@ -46,18 +46,18 @@ class LoopWriter:
         fresh: Iterator[int],
     ) -> None:
         """`local` are the temporaries that only this loop uses, `written` the slots that have a
-        value before it; `fresh` numbers names.
+        value before it; `fresh` makes unique names.
         """
         self.loop, self.target, self.fresh = loop, target, fresh
         self.local, self.before = local, written
         self.uses = LoopUses.of(loop)
         self.counters: dict[str, Var] = {}
         self.parameters: dict[Slot, Buffer] = {}
-        self.inside: dict[Slot, Buffer] = {}  # local buffers, of temporaries and of what is carried
+        self.inside: dict[Slot, Buffer] = {}  # local buffers, of temporaries and carried values
 
     def steps(self) -> tuple[Step, ...]:
-        """The steps that run the loop as a kernel; none where its arguments move with loops around
-        it in several ways.
+        """The steps that run the loop as a kernel; none where arguments advance with enclosing
+        loops in several ways.
         """
         loop = self.loop
         if not self.uses.possible:
@@ -87,7 +87,7 @@ class LoopWriter:
         return (launch,)
 
     def declare(self, slot: Slot) -> None:
-        """Says what a slot is in the kernel: a parameter, or local, or both."""
+        """Declares a slot in the kernel: as a parameter, a local buffer, or both."""
         use = self.uses.slots[slot]
         fixed = use.written and not use.moves and not use.outer and isinstance(slot.elements, int)
         carried = fixed and slot.size <= CARRIED
@@ -108,7 +108,7 @@ class LoopWriter:
         )
 
     def body(self) -> tuple[Stmt, ...]:
-        """The loop, between the copies of what it carries."""
+        """The loop, between the copies in and out of carried values."""
         loop = self.loop
         before: list[Stmt] = [Allocate(buffer) for buffer in self.inside.values()]
         after: list[Stmt] = []
@@ -147,7 +147,7 @@ class LoopWriter:
         return tuple(statements)
 
     def launch(self, step: Launch) -> tuple[Stmt, ...]:
-        """The statements of a kernel."""
+        """The inlined statements of a launch."""
         kernel = step.kernel
         places = {
             buffer: self.place(argument)
@@ -159,7 +159,7 @@ class LoopWriter:
         return KernelInliner(f"_s{next(self.fresh)}", places, sizes).block(kernel.body)
 
     def branch(self, index: Argument, branches: tuple[tuple[Step, ...], ...]) -> tuple[Stmt, ...]:
-        """The branch of a number, or else the last."""
+        """The branch with the number `index`, or else the last one."""
         place = self.place(index)
         chosen = Var(f"branch_{next(self.fresh)}", index.slot.dtype)
         chosen_block = self.block(branches[-1])
@@ -176,7 +176,7 @@ class LoopWriter:
         return copied(target, source, build.lift(count), lanes, self.fresh)
 
     def place(self, argument: Argument) -> BufferPlace:
-        """Where an argument lies."""
+        """The place of an argument."""
         slot = argument.slot
         base: Expr = build.index(0)
         for name, by in argument.strides:

@@ -1,4 +1,4 @@
-"""How the steps of a loop use each slot: what the kernel of the loop takes as parameters."""
+"""How the steps of a loop use each slot, which decides the parameters of the loop's kernel."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ Strides = tuple[tuple[str, Dim], ...]
 class SlotUse:
     """Every use of one slot inside a loop."""
 
-    outer: Strides  # by counters of loops around, which the arguments of the kernel keep
+    outer: Strides  # strides by counters of enclosing loops, which the kernel's arguments keep
     first: Dim  # the least offset
-    last: Dim = 0  # the element behind the last that is reached, where loops around move it
+    # one past the last element reached; where enclosing loops move it, relative to them
+    last: Dim = 0
     read: bool = False
     written: bool = False
     moves: bool = False  # whether an argument moves with the loop
-    known: bool = True  # False where loops around move it in ways that one pointer cannot follow
+    # False where enclosing loops move it in ways that a single pointer cannot follow
+    known: bool = True
 
 
 @dataclass
 class LoopUses:
-    """What the steps of a loop use."""
+    """The uses of all slots in a loop's steps."""
 
     slots: dict[Slot, SlotUse] = field(default_factory=dict)
     kernels: dict[Kernel, None] = field(default_factory=dict)
@@ -37,7 +39,7 @@ class LoopUses:
 
     @staticmethod
     def of(loop: Repeat | While) -> LoopUses:
-        """Those of a loop."""
+        """Collects the uses in a loop."""
         uses = LoopUses()
         if isinstance(loop, Repeat):
             uses.steps((loop,), {})
@@ -49,11 +51,11 @@ class LoopUses:
 
     @property
     def possible(self) -> bool:
-        """Whether one pointer for each slot is enough."""
+        """Whether a single pointer for each slot suffices."""
         return bool(self.kernels) and all(use.known for use in self.slots.values())
 
     def steps(self, steps: tuple[Step, ...], counts: dict[str, Dim]) -> None:
-        """Notes what steps use, inside loops that count so far."""
+        """Records the uses in steps nested in loops with `counts`."""
         for step in steps:
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes, origins=origins):
@@ -77,7 +79,7 @@ class LoopUses:
                         self.steps(branch, counts)
 
     def note(self, *dims: Dim) -> None:
-        """Sizes of the program that the kernel needs."""
+        """Records sizes of the program that the kernel needs."""
         for dim in dims:
             self.sizes |= symbols(dim)
 
@@ -89,7 +91,7 @@ class LoopUses:
         reads: bool,
         writes: bool,
     ) -> None:
-        """Notes one use of a slot."""
+        """Records one use of a slot."""
         inner = [(name, by) for name, by in argument.strides if name in counts]
         outer = tuple((name, by) for name, by in argument.strides if name not in counts)
         use = self.slots.setdefault(argument.slot, SlotUse(outer, argument.offset))

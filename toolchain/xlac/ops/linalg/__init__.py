@@ -1,1 +1,1 @@
-"""Linear algebra: decompositions of matrices, and what is computed by them."""
+"""Linear algebra: decompositions of matrices, and solvers based on them."""

@@ -22,8 +22,8 @@ from xlac.ops.linalg.matrices import (
 from xlac.ops.linalg.triangular_solve import solved
 from xlac_sdk.dtypes import DType
 
-COLUMNS = 32  # that are computed one after the other
-PRODUCT = 128  # rows of a product that is computed whole, though half of it is read
+COLUMNS = 32  # columns of a block, factored one by one
+PRODUCT = 128  # rows of a product that is computed whole although only half of it is used
 
 
 @declare
@@ -76,8 +76,8 @@ class Cholesky(Composite):
 
 
 def factored(a: Node) -> Node:
-    """The lower factor: that of the first block, by which those below it are solved; their product
-    is subtracted from the rest before that is factored.
+    """The lower factor, by recursive blocks: factor the first block, solve for the panel below it,
+    subtract its product from the rest, factor the rest.
     """
     rank, size = a.type.rank, check_square("cholesky", a.type)
     k = first_block(size, COLUMNS)
@@ -94,7 +94,7 @@ def factored(a: Node) -> Node:
 
 
 def _less_product(a: Node, x: Node, turned: Node) -> Node:
-    """a - x x', of which only blocks with a part of the lower triangle are computed."""
+    """a - x x', computing only blocks that touch the lower triangle."""
     rank, (size, inner) = a.type.rank, x.shape[-2:]
     assert isinstance(size, int) and isinstance(inner, int)
     k = first_block(size, PRODUCT)
@@ -111,7 +111,7 @@ def _less_product(a: Node, x: Node, turned: Node) -> Node:
 
 
 def column_by_column(a: Node) -> Node:
-    """The lower factor, a column after the other."""
+    """The lower factor, column by column."""
     rank, size = a.type.rank, check_square("cholesky", a.type)
     batch = tuple(range(rank - 2))
 

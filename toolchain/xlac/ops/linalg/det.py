@@ -38,8 +38,8 @@ class Det(Composite):
         return a.with_shape(a.shape[:-2])
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
-        """det(a) times the trace of L⁻¹ P da U⁻¹. Of its diagonal only the last number is divided
-        by the last one of U, which det(a) has as a factor: neither is done.
+        """det(a) times the trace of L⁻¹ P da U⁻¹. The last diagonal entry of that is not divided by
+        the last pivot, which cancels with a factor of det(a).
         """
         (change,) = tangents
         a = node.inputs[0]
@@ -76,7 +76,7 @@ class Det(Composite):
 
 
 def parity(pivots: Node) -> Node:
-    """1 for an even number of exchanges, -1 for an odd one, in whichever float type it meets."""
+    """1 for an even number of exchanges, -1 for an odd one, in float type."""
     rank = pivots.type.rank
     moved = build.compare(pivots, "ne", build.iota(pivots.shape, rank - 1, DType.I32))
     count = build.reduce(build.cast(moved, DType.I32), "add", rank - 1)
@@ -84,7 +84,7 @@ def parity(pivots: Node) -> Node:
 
 
 def diagonal_of(a: Array) -> tuple[Array, Array]:
-    """U's diagonal of square matrices, and 1 or -1, the determinant of the exchanges of rows."""
+    """U's diagonal of square matrices, and the sign of the permutation of rows, 1 or -1."""
     packed, pivots, _ = Lu().evaluate(a)
     moved = np.sum(pivots != np.arange(pivots.shape[-1]), -1)
     return np.diagonal(packed, axis1=-2, axis2=-1), np.where(moved % 2, -1.0, 1.0)

@@ -95,15 +95,16 @@ class Eigh(Composite):
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
-        found = [Sample((Type(DType.F32, s),), {}) for s in ((1, 1), (0, 3, 3), (2, 0, 0))]
-        return [*found, Sample((Type(DType.F64, (2, 1, 1)),), {"lower": False})]
+        single = [Sample((Type(DType.F32, s),), {}) for s in ((1, 1), (0, 3, 3), (2, 0, 0))]
+        return [*single, Sample((Type(DType.F64, (2, 1, 1)),), {"lower": False})]
 
 
 def _diagonalized(a: Node) -> tuple[Node, Node]:
-    """Eigenvalues of symmetric matrices in no order, and eigenvectors as rows."""
+    """Eigenvalues of symmetric matrices in no particular order, and eigenvectors as rows."""
     size, rank = check_square("eigh", a.type), a.type.rank
     even = size + size % 2
-    if even != size:  # a row and a column of zeros stays as it is
+    # for an odd size: a padding row and column of zeros, which rotations leave unchanged
+    if even != size:
         high = [0] * (rank - 2) + [1, 1]
         a = build.pad(a, 0.0, [0] * rank, high)
     whole = build.reduce(build.mul(a, a), "add", (rank - 2, rank - 1))

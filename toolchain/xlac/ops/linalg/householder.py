@@ -1,4 +1,4 @@
-"""Reflections that make matrices triangular, and their product."""
+"""Householder reflections that make matrices triangular, and their product."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xlac.ops.linalg.matrices import (
 from xlac_sdk.dtypes import DType
 
 F32 = DType.F32
-PANEL = 16  # columns that are reflected one after the other
+PANEL = 16  # columns of a panel, reflected one by one
 
 
 @declare
@@ -62,8 +62,8 @@ class HouseholderQr(Composite):
         shapes: list[Ints] = [
             (4, 4), (1, 1), (3, 5), (5, 3), (2, 3, 3), (0, 3, 3), (2, 0, 0), (0, 2), (3, 0),
         ]  # fmt: skip
-        found = [Sample((Type(F32, s),), {}) for s in shapes]
-        return [*found, Sample((Type(DType.F64, (6, 6)),), {})]
+        single = [Sample((Type(F32, s),), {}) for s in shapes]
+        return [*single, Sample((Type(DType.F64, (6, 6)),), {})]
 
 
 @declare
@@ -93,8 +93,8 @@ class HouseholderProduct(Composite):
         return packed
 
     def expand(self, *inputs: Node) -> Node:
-        """I - V (I + D N)⁻¹ D V' with the vectors as columns of V, the numbers tau as the diagonal
-        of D, and what is above the diagonal of V' V as N; its first columns.
+        """I - V (I + D N)⁻¹ D V', the compact WY form, with the vectors as columns of V, taus on
+        the diagonal of D, and the part of V' V above its diagonal as N; its first columns.
         """
         packed, taus = inputs
         columns, rank, count = packed.shape[-1], packed.type.rank, taus.shape[-1]
@@ -110,13 +110,13 @@ class HouseholderProduct(Composite):
     def evaluate(self, *arrays: Array) -> Array:
         packed, taus = arrays
         *batch, rows, columns = packed.shape
-        found = np.broadcast_to(np.eye(rows, columns, dtype=packed.dtype), packed.shape).copy()
+        q = np.broadcast_to(np.eye(rows, columns, dtype=packed.dtype), packed.shape).copy()
         for at in np.ndindex(*batch):
             for k in reversed(range(taus.shape[-1])):
                 v = np.concatenate([np.zeros(k), [1.0], packed[at][k + 1 :, k]])
                 v = v.astype(packed.dtype)
-                found[at] -= taus[at][k] * np.outer(v, v @ found[at])
-        return found
+                q[at] -= taus[at][k] * np.outer(v, v @ q[at])
+        return q
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -124,21 +124,21 @@ class HouseholderProduct(Composite):
             ((4, 4), 4), ((1, 1), 1), ((5, 3), 2), ((2, 3, 3), 3), ((0, 3, 3), 2), ((2, 0, 0), 0),
             ((3, 0), 0), ((3, 2), 0),
         ]  # fmt: skip
-        found = [
+        single = [
             Sample((Type(F32, s), Type(F32, (*s[:-2], k))), {}, ("unit", "positive"))
             for s, k in shapes
         ]
         wide = Type(DType.F64, (5, 4)), Type(DType.F64, (4,))
-        return [*found, Sample(wide, {}, ("unit", "positive"))]
+        return [*single, Sample(wide, {}, ("unit", "positive"))]
 
 
 def _reflect(a: Array, taus: Array) -> None:
-    """Replaces a matrix by its factors."""
+    """Replaces a matrix by its factors, in place."""
     for k in range(len(taus)):
         alpha, tail = a[k, k], a[k + 1 :, k]
         if not np.any(tail):
             continue
-        scale = np.max(np.abs(a[k:, k]))  # numbers below the normal ones would lose digits
+        scale = np.max(np.abs(a[k:, k]))  # avoids denormal squares, which would lose digits
         alpha, tail = alpha / scale, tail / scale
         beta = -np.copysign(np.sqrt(alpha * alpha + np.sum(tail * tail)), alpha)
         taus[k] = (beta - alpha) / beta
@@ -155,17 +155,19 @@ def vectors(packed: Node, count: int) -> Node:
 
 
 def _scaled(a: Node, taus: Node) -> Node:
-    """The rows of a times numbers."""
+    """The rows of a, scaled by taus."""
     return build.mul(a, build.back(taus, a.shape, (a.type.rank - 1,)))
 
 
 def _between(v: Node, taus: Node) -> Node:
-    """D N, above whose diagonal it is read."""
+    """D N; only the part above its diagonal is used."""
     return _scaled(product(swapped(v), v), taus)
 
 
 def _reflected(a: Node) -> tuple[Node, Node]:
-    """The factors: those of the first columns, which reflect the rest before it is factored."""
+    """The factors, by recursive blocks: factor the first columns, apply their reflections to the
+    rest, factor the rest.
+    """
     rows, columns = check_matrix("householder_qr", a.type)
     rank, steps = a.type.rank, min(rows, columns)
     size = rows if rows < columns else first_block(steps, PANEL)
@@ -192,7 +194,7 @@ def _reflected(a: Node) -> tuple[Node, Node]:
 
 
 def _column_by_column(a: Node) -> tuple[Node, Node]:
-    """The factors, a column after the other."""
+    """The factors, column by column."""
     rows, columns = check_matrix("householder_qr", a.type)
     rank, batch, steps = a.type.rank, a.shape[:-2], min(rows, columns)
     if not steps:
@@ -229,12 +231,12 @@ def _column_by_column(a: Node) -> tuple[Node, Node]:
         moved = build.sub(a, build.mul(wide, build.back(change, a.shape, (rank - 2,))))
         kept = build.select(below, v, build.select(here, beta, column))
         kept = build.back(kept, a.shape, (rank - 1,))
-        found = build.select(
+        reflected = build.select(
             build.compare(place, "gt", number),
             moved,
             build.select(build.compare(place, "eq", number), kept, a),
         )
-        return [found, build.reshape(tau, batch)]
+        return [reflected, build.reshape(tau, batch)]
 
     made = over(steps, step, (a,), ())
     taus = build.transpose(pick(made, 1), [*range(1, rank - 1), 0])

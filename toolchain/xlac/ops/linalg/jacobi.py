@@ -1,9 +1,8 @@
-"""Rotations of pairs of rows, by which Jacobi's methods make matrices diagonal.
+"""Jacobi rotations of pairs of rows, which diagonalize matrices.
 
-All pairs of a step are disjoint: the row i of the upper half with the row i of the lower half.
-After each step all rows but the first move on by one place, round the two halves, as players do in
-a tournament: after one step fewer than there are rows each pair has met once, and all are back in
-place.
+The pairs of a step are disjoint: row i of the upper half with row i of the lower half. After each
+step all rows but the first move on by one place around the two halves (a round-robin tournament):
+after n - 1 steps each pair of n rows has met once, and all rows are back in place.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from xlac.ops.control.control import While
 from xlac.ops.linalg.matrices import over
 from xlac_sdk.dtypes import DType
 
-SWEEPS = 30  # at most; about 10 are needed
+SWEEPS = 30  # at most; about 10 suffice
 Halves = tuple[Node, Node]
 
 
@@ -31,7 +30,7 @@ def halves(x: Node, axis: int) -> Halves:
 
 
 def paired_anew(parts: Halves, axis: int) -> Node:
-    """The halves joined, each place taken by what meets its partner next."""
+    """The halves joined, with rows moved so that each meets its next partner."""
     top, low = parts
     size = top.shape[axis]
     assert isinstance(size, int)
@@ -44,15 +43,15 @@ def paired_anew(parts: Halves, axis: int) -> Node:
 
 
 def tangents(first: Node, second: Node, between: Node) -> Node:
-    """The tangents of the angles that make the off-diagonal numbers `between` of symmetric matrices
-    of two rows 0; 0 where they are that.
+    """Tangents of the rotation angles that zero the off-diagonal entries `between` of symmetric 2
+    by 2 matrices; 0 where these are zero already.
     """
     none = build.compare(between, "eq", 0.0)
     twice = build.mul(build.select(none, 1.0, between), 2.0)
     ratio = build.div(build.sub(second, first), twice)
     size = build.apply1("abs", ratio)
-    found = build.div(1.0, build.add(size, build.sqrt(build.add(build.mul(ratio, ratio), 1.0))))
-    signed = build.select(build.compare(ratio, "lt", 0.0), build.apply1("neg", found), found)
+    tangent = build.div(1.0, build.add(size, build.sqrt(build.add(build.mul(ratio, ratio), 1.0))))
+    signed = build.select(build.compare(ratio, "lt", 0.0), build.apply1("neg", tangent), tangent)
     return build.select(none, 0.0, signed)
 
 
@@ -76,8 +75,8 @@ def rotated(parts: Halves, turn: Halves, axis: int) -> Halves:
 def swept(
     step: Callable[..., list[Node]], first: Sequence[Node], steps: int, left: Callable[..., Node]
 ) -> Sequence[Node]:
-    """Values after as many sweeps of `steps` steps as are needed: as long as `left` of them is
-    true. A step takes the values, its number and nothing else.
+    """Values after as many sweeps of `steps` steps as needed: as long as `left` of them is true. A
+    step depends only on the values and its number.
     """
     types = [*(f.type for f in first), Type(DType.I32)]
 
@@ -101,7 +100,7 @@ def epsilon(dtype: DType) -> float:
 
 
 def scaled_down(a: Node) -> Halves:
-    """Matrices divided by their largest numbers, and these, (…, 1, 1): 1 where all are 0."""
+    """Matrices divided by their largest magnitudes, and these, (…, 1, 1): 1 where all are 0."""
     rank = a.type.rank
     most = build.reduce(build.apply1("abs", a), "max", (rank - 2, rank - 1), keepdims=True)
     most = build.select(build.compare(most, "eq", 0.0), 1.0, most)
@@ -109,6 +108,6 @@ def scaled_down(a: Node) -> Halves:
 
 
 def only_finite(x: Node, scale: Node) -> Node:
-    """x, but NaN where numbers that `scale` is the largest of are not all finite."""
+    """x, or NaN for matrices whose largest magnitude `scale` is not finite."""
     known = build.apply1("isfinite", scale)
     return build.select(build.broadcast_to(known, x.shape), x, float("nan"))

@@ -16,7 +16,7 @@ from xlac.ops.linalg.matrices import Ints, check_matrix, entry, first_block, gat
 from xlac.ops.linalg.triangular_solve import solved
 from xlac_sdk.dtypes import DType
 
-COLUMNS = 32  # that are eliminated one after the other
+COLUMNS = 32  # columns of a panel, eliminated one by one
 
 
 @declare
@@ -58,8 +58,8 @@ class Lu(Composite):
         return [build.add(by_low, by_high), None, None]
 
     def _square(self, packed: Node) -> tuple[Node, Node]:
-        """Square matrices whose lower and whose upper triangle are L, without its diagonal, and
-        U.
+        """Packs L, without its diagonal, and U into the lower and upper triangle of square
+        matrices.
         """
         rows, columns = check_matrix(self.mnemonic, packed.type)
         rank = packed.type.rank
@@ -74,7 +74,7 @@ class Lu(Composite):
         return build.concat([packed, zeros], rank - 1), high
 
     def _shifted(self, like: Type, first: int) -> Node:
-        """Rows of the identity matrix from the row `first` on."""
+        """Rows of the identity matrix from row `first` on."""
         row = build.add(build.iota(like.shape, like.rank - 2), first)
         one = build.compare(row, "eq", build.iota(like.shape, like.rank - 1))
         return build.cast(one, like.dtype)
@@ -98,12 +98,12 @@ class Lu(Composite):
             (4, 4), (1, 1), (3, 5), (5, 3), (2, 3, 3), (0, 3, 3), (2, 0, 0), (0, 2), (3, 0),
             (2, 2, 4, 2),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {}) for s in shapes]
-        return [*found, Sample((Type(DType.F64, (6, 6)),), {})]
+        single = [Sample((Type(DType.F32, s),), {}) for s in shapes]
+        return [*single, Sample((Type(DType.F64, (6, 6)),), {})]
 
 
 def _eliminate(a: Array, pivots: Array, order: Array) -> None:
-    """Replaces a matrix by its factors."""
+    """Replaces a matrix by its factors, in place."""
     for k in range(len(pivots)):
         pivots[k] = pivot = k + int(np.argmax(np.abs(a[k:, k])))
         a[[k, pivot]] = a[[pivot, k]]
@@ -114,8 +114,8 @@ def _eliminate(a: Array, pivots: Array, order: Array) -> None:
 
 
 def factored(a: Node) -> tuple[Node, Node, Node]:
-    """The factors: those of the first columns, whose exchanges and product the rest has had before
-    it is factored.
+    """The factors, by recursive blocks: factor the first columns, apply their row exchanges and
+    product to the rest, factor the rest.
     """
     rows, columns = check_matrix("lu", a.type)
     rank = a.type.rank
@@ -142,8 +142,8 @@ def factored(a: Node) -> tuple[Node, Node, Node]:
 
 
 def column_by_column(a: Node) -> tuple[Node, Node, Node]:
-    """The factors, a column after the other: each step exchanges two rows, divides a column and
-    subtracts a product of a column and a row.
+    """The factors, column by column: each step exchanges two rows, divides a column and subtracts
+    an outer product.
     """
     rows, columns = check_matrix("lu", a.type)
     rank, batch, steps = a.type.rank, a.shape[:-2], min(rows, columns)
@@ -158,7 +158,7 @@ def column_by_column(a: Node) -> tuple[Node, Node, Node]:
         pivot = build.apply1("argmax", left, axis=rank - 2, keepdims=True, dtype=DType.I32)
         here, there = build.compare(count, "eq", number), build.compare(count, "eq", pivot)
         first = build.back(entry(a, rank - 2, number), (*batch, 1, columns), (rank - 2,))
-        second = gathered(a, pivot)  # the row of the pivot, (…, 1, n)
+        second = gathered(a, pivot)  # the pivot row, (…, 1, n)
         exchanged = build.select(_down(here, a), second, build.select(_down(there, a), first, a))
         divisor = entry(second, rank - 1, number)  # (…, 1)
         divisor = build.select(build.compare(divisor, "eq", 0.0), 1.0, divisor)
@@ -180,8 +180,8 @@ def column_by_column(a: Node) -> tuple[Node, Node, Node]:
 
 
 def permutation_of(pivots: Node, rows: Dim) -> Node:
-    """The order of `rows` rows (…, m), i32, after exchanges of row k with row pivots[k], which
-    count from 0: (…, k).
+    """The permutation (…, m), i32, of `rows` rows that results from exchanging row k with row
+    pivots[k], counted from 0: (…, k).
     """
     rank, batch, count = pivots.type.rank, pivots.shape[:-1], pivots.shape[-1]
     first = build.iota((*batch, rows), rank - 1, DType.I32)
@@ -199,5 +199,5 @@ def permutation_of(pivots: Node, rows: Dim) -> Node:
 
 
 def _down(column: Node, a: Node) -> Node:
-    """Columns (…, m) along the rows of matrices like a."""
+    """Columns (…, m), broadcast along the rows of matrices like a."""
     return build.back(column, a.shape, (a.type.rank - 1,))

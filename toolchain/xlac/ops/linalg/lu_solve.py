@@ -1,4 +1,4 @@
-"""Linear systems whose matrices are factored."""
+"""Linear systems with factored matrices."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What operations on matrices have in common. Matrices are the last two axes; all axes before them
-are a batch.
+"""Shared by operations on matrices, which are the last two axes; all axes before them are a
+batch.
 """
 
 from __future__ import annotations
@@ -92,25 +92,25 @@ def on_diagonal(shape: Shape) -> Node:
 
 
 def part(a: Node, rows: tuple[int, int], columns: tuple[int, int]) -> Node:
-    """The rows and columns from one number to before another."""
+    """The submatrix of rows and columns within half-open ranges."""
     rank = a.type.rank
     return build.cut(build.cut(a, rank - 2, *rows), rank - 1, *columns)
 
 
 def first_block(size: int, least: int) -> int:
-    """How many of `size` rows or columns are computed before the rest: all up to `least`, else the
-    largest power of two times that which is less, so that few shapes occur.
+    """How many of `size` rows or columns are computed first: all up to `least`, else the largest
+    `least` * 2^k below `size`, so that few shapes occur.
     """
     if size <= least:
         return size
-    found = least
-    while 2 * found < size:
-        found *= 2
-    return found
+    block = least
+    while 2 * block < size:
+        block *= 2
+    return block
 
 
 def entry(x: Node, axis: int, number: Node) -> Node:
-    """The slice of x at one position of an axis, which it loses."""
+    """The slice of x at one position of an axis, which is removed."""
     return build.take(x, number, axis)
 
 
@@ -121,7 +121,7 @@ def placed(x: Node, axis: int, number: Node, value: Node) -> Node:
 
 
 def written(x: Node, number: Node, row: Node) -> Node:
-    """Matrices x with a row replaced, the same of each batch: row is (…, n)."""
+    """Matrices x with row `number` of all replaced by `row`, (…, n)."""
     rank, zero = x.type.rank, build.constant(0, DType.I64)
     starts = [*[zero] * (rank - 2), number, zero]
     update = build.reshape(row, (*x.shape[:-2], 1, x.shape[-1]))
@@ -129,9 +129,7 @@ def written(x: Node, number: Node, row: Node) -> Node:
 
 
 def gathered(x: Node, numbers: Node) -> Node:
-    """The rows of matrices x (…, m, n) that `numbers` (…, k) names, each batch its own: (…, k,
-    n).
-    """
+    """The rows of matrices x (…, m, n) with the indices `numbers` (…, k): (…, k, n)."""
     rank = x.type.rank
     batch = tuple(range(rank - 2))
     op = Gather(
@@ -153,8 +151,9 @@ def over(
     given: tuple[Node, ...],
     reverse: bool = False,
 ) -> Node:
-    """`step(*carried, number, *given)` for each number below `size`, from `first` on: a node with
-    as many results as `first` has, then those that a step gives besides, stacked.
+    """A loop of `step(*carried, number, *given)` for each number below `size`, starting with
+    `first`: a node whose results are the last carried values, then any further results of the
+    steps, stacked.
     """
     number = Type(DType.I64)
     types = [*(f.type for f in first), number, *(g.type for g in given)]

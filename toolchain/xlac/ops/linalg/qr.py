@@ -87,5 +87,5 @@ class Qr(Composite):
             ((3, 5), True), ((2, 3, 3), False), ((0, 3, 3), False), ((2, 0, 0), False),
             ((3, 0), True), ((0, 2), False),
         ]  # fmt: skip
-        found = [Sample((Type(DType.F32, s),), {"complete": c}) for s, c in cases]
-        return [*found, Sample((Type(DType.F64, (6, 6)),), {})]
+        single = [Sample((Type(DType.F32, s),), {"complete": c}) for s, c in cases]
+        return [*single, Sample((Type(DType.F64, (6, 6)),), {})]

@@ -33,7 +33,7 @@ class Solve(Composite):
         return b
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
-        """a dX = db - da X, with the factors that there are."""
+        """a dX = db - da X, solved with the same factors."""
         by_a, total = tangents
         if by_a is not None:
             part = product(by_a, node)

@@ -108,12 +108,12 @@ class Svd(Composite):
         if rows > columns:
             base, small = _factors(small, self.full_matrices)
             small = build.cut(small, rank - 2, 0, columns)
-        found, rows_of_v = _orthogonalized(swapped(small))
-        sizes = build.sqrt(build.reduce(build.mul(found, found), "add", rank - 1))
+        orthogonal, rows_of_v = _orthogonalized(swapped(small))
+        sizes = build.sqrt(build.reduce(build.mul(orthogonal, orthogonal), "add", rank - 1))
         order = build.apply1("argsort", sizes, axis=rank - 2, descending=True)
         order = build.cast(order, DType.I32)
         sizes = build.apply1("take_along_axis", sizes, order, axis=rank - 2)
-        q, r = _factors(swapped(gathered(found, order)), False)
+        q, r = _factors(swapped(gathered(orthogonal, order)), False)
         sign = build.select(build.compare(diagonal(r), "lt", 0.0), -1.0, 1.0)
         u = build.mul(q, build.back(sign, q.shape, (rank - 2,)))
         if base is not None:
@@ -127,14 +127,14 @@ class Svd(Composite):
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes: list[Ints] = [(0, 3, 3), (2, 0, 0), (0, 2, 3), (3, 0)]
-        found = [Sample((Type(DType.F32, s),), {"full_matrices": False}) for s in shapes]
-        return [*found, Sample((Type(DType.F64, (0, 3)),), {})]
+        single = [Sample((Type(DType.F32, s),), {"full_matrices": False}) for s in shapes]
+        return [*single, Sample((Type(DType.F64, (0, 3)),), {})]
 
 
 def _factors(a: Node, complete: bool) -> tuple[Node, Node]:
-    found = build.apply("qr", a, complete=complete)
-    assert isinstance(found, tuple)
-    return found[0], found[1]
+    factors = build.apply("qr", a, complete=complete)
+    assert isinstance(factors, tuple)
+    return factors[0], factors[1]
 
 
 def _extended(base: Node, u: Node, columns: int) -> Node:
@@ -147,13 +147,13 @@ def _extended(base: Node, u: Node, columns: int) -> Node:
 
 
 def _outside(u: Node, change: Node, s: Node) -> Node:
-    """What a change has outside of the columns of u, divided by the singular values."""
+    """The part of a change orthogonal to the columns of u, divided by the singular values."""
     rest = build.sub(change, product(u, product(swapped(u), change)))
     return build.div(rest, build.back(s, rest.shape, (rest.type.rank - 2,)))
 
 
 def _orthogonalized(a: Node) -> tuple[Node, Node]:
-    """The rows of square matrices rotated until they are orthogonal, and the product of the
+    """The rows of square matrices, rotated until they are orthogonal, and the product of the
     rotations.
     """
     rank, size = a.type.rank, a.shape[-2]
@@ -181,14 +181,14 @@ def _orthogonalized(a: Node) -> tuple[Node, Node]:
         turn = turns(build.select(large, tangents(first, second, between), 0.0))
         a = paired_anew(rotated((top, low), turn, rank - 2), rank - 2)
         vectors = paired_anew(rotated(halves(vectors, rank - 2), turn, rank - 2), rank - 2)
-        # of a sweep: the last number of steps in which there was something to rotate
+        # of a sweep: the number of its last step that rotated something
         any_ = build.reduce(build.cast(large, DType.I32), "max", rank - 2)
         moved = build.select(build.compare(number, "eq", 0), any_, build.maximum(moved, any_))
         return [a, vectors, bound, moved]
 
     first = a, turned, bound, build.full(1, batch, DType.I32)
-    found, vectors, _, _ = swept(step, first, even - 1, left)
+    columns, vectors, _, _ = swept(step, first, even - 1, left)
     return (
-        build.cut(found, rank - 2, 0, size),
+        build.cut(columns, rank - 2, 0, size),
         build.cut(build.cut(vectors, rank - 2, 0, size), rank - 1, 0, size),
     )

@@ -24,7 +24,7 @@ from xlac.ops.linalg.matrices import (
 )
 from xlac_sdk.dtypes import DType
 
-ROWS = 32  # that are solved one after the other
+ROWS = 32  # rows of a block, solved one by one
 
 
 @declare
@@ -111,8 +111,8 @@ class TriangularSolve(Composite):
 
 
 def solved(a: Node, b: Node, lower: bool, unit: bool) -> Node:
-    """The solution of a X = b: that of the first block, whose product with the rest is subtracted
-    before that is solved; of upper matrices the last block is the first.
+    """The solution of a X = b, by recursive blocks: solve for the first block of X, subtract its
+    product from the rest of b, solve for the rest; for upper matrices, in reverse.
     """
     rank, size = a.type.rank, check_square("triangular_solve", a.type)
     k = first_block(size, ROWS)
@@ -120,14 +120,14 @@ def solved(a: Node, b: Node, lower: bool, unit: bool) -> Node:
         return row_by_row(a, b, lower, unit)
     ends = (0, k), (k, size)
     first, second = ends if lower else ends[::-1]
-    found = solved(part(a, first, first), build.cut(b, rank - 2, *first), lower, unit)
-    rest = build.sub(build.cut(b, rank - 2, *second), product(part(a, second, first), found))
+    upper = solved(part(a, first, first), build.cut(b, rank - 2, *first), lower, unit)
+    rest = build.sub(build.cut(b, rank - 2, *second), product(part(a, second, first), upper))
     other = solved(part(a, second, second), rest, lower, unit)
-    return build.concat([found, other] if lower else [other, found], rank - 2)
+    return build.concat([upper, other] if lower else [other, upper], rank - 2)
 
 
 def row_by_row(a: Node, b: Node, lower: bool, unit: bool) -> Node:
-    """The solution of a X = b, a row of X after the other."""
+    """The solution of a X = b, row by row."""
     rank = a.type.rank
     size = check_square("triangular_solve", a.type)
     if not size:

@@ -1,5 +1,5 @@
-"""Attention, with masks, grouped heads and caches of keys and values; and the rotation of
-positions.
+"""Attention with masks, grouped heads and key-value caches; rotary position embedding is in
+`rotary`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Heads(Composite):
     scale: float | None
 
     def split(self, x: Type, operand: int, heads: int) -> tuple[Dim, Dim, Dim, Dim]:
-        """The shape with heads apart."""
+        """The shape with heads on an axis of their own."""
         if x.rank == 4:
             return x.shape[0], x.shape[1], x.shape[2], x.shape[3]
         if x.rank != 3:
@@ -86,14 +86,14 @@ class Heads(Composite):
         return shapes
 
     def apart(self, x: Node, heads: int) -> Node:
-        """(batch, heads, time, width)."""
+        """The tensor as (batch, heads, time, width)."""
         if x.type.rank == 4:
             return x
         batch, count, time, width = self.split(x.type, 0, heads)
         return build.transpose(build.reshape(x, (batch, time, count, width)), (0, 2, 1, 3))
 
     def joined(self, x: Node, rank: int) -> Node:
-        """Results (batch, heads, time, width) in the layout of the operands, of this rank."""
+        """A result (batch, heads, time, width) in the operands' layout of this rank."""
         if rank == 4:
             return x
         batch, heads, time, width = x.shape
@@ -102,11 +102,11 @@ class Heads(Composite):
     def scores(
         self, q: Node, k: Node, masks: Sequence[Node], hidden: float | None = None
     ) -> tuple[Node, list[Node]]:
-        """q k' scale + masks for tensors with heads apart, in the compute type, (batch, key heads,
-        query heads that share one, queries, keys): so keys are not repeated. And where masks of
-        bool let a query look, in that shape.
+        """q k' scale + masks, for tensors with separate heads, in the compute type, as (batch, key
+        heads, query heads per key head, queries, keys), so that keys are not repeated; and the
+        conjunction of bool masks, in that shape, if there are any.
 
-        `hidden` is the score of what they hide: the lowest finite number if not given.
+        `hidden` is the score of masked keys: the lowest finite number by default.
         """
         dtype = q.type.dtype
         batch, heads, time, width = q.shape
@@ -132,7 +132,7 @@ class Heads(Composite):
         return scores, seen
 
     def factor(self, q: Node) -> float:
-        """What products of queries, of heads apart, and keys are multiplied by."""
+        """The scale of scores."""
         width = q.shape[3]
         assert isinstance(width, int)
         return 1 / math.sqrt(width) if self.scale is None else self.scale
@@ -140,13 +140,13 @@ class Heads(Composite):
     def attend(
         self, q: Node, k: Node, v: Node, masks: Sequence[Node], hidden: float | None = None
     ) -> Node:
-        """softmax(scores) v, for tensors with heads apart, in the compute type."""
+        """softmax(scores) v, for tensors with separate heads, in the compute type."""
         scores, _ = self.scores(q, k, masks, hidden)
         return self.weighted(Softmax(-1).expand(scores), v, q)
 
     def weighted(self, weights: Node, v: Node, q: Node) -> Node:
-        """Values weighted by five axes of weights in the compute type, in the queries' type and
-        with its heads.
+        """Values weighted by weights of five axes in the compute type, as the queries' type and
+        heads.
         """
         dtype = q.type.dtype
         sums = build.dot(
@@ -174,8 +174,8 @@ class Heads(Composite):
 
 
 def causal(queries: Dim, keys: Dim, first: Node | None = None) -> Node:
-    """Whether query i may see key j, (queries, keys): the last query sees every key, or query 0
-    those up to `first`.
+    """Whether query i may attend to key j, (queries, keys): the last query to every key, or query 0
+    to keys up to `first`.
     """
     shape = (queries, keys)
     row, column = build.iota(shape, 0), build.iota(shape, 1)
@@ -185,7 +185,7 @@ def causal(queries: Dim, keys: Dim, first: Node | None = None) -> Node:
 
 
 def length(keys: Dim, queries: Dim) -> build.Value:
-    """How many more keys there are than queries."""
+    """The number of keys minus the number of queries."""
     gap = keys - queries
     if not isinstance(gap, int):
         raise ShapeError(
@@ -198,7 +198,7 @@ def length(keys: Dim, queries: Dim) -> build.Value:
 
 @family
 class MaskedHeads(Heads):
-    """The attributes of `attention`, which its derivatives have too."""
+    """The attributes of `attention`, shared by its derivatives."""
 
     heads: int = 0
     kv_heads: int = 0
@@ -207,7 +207,7 @@ class MaskedHeads(Heads):
     hidden: float | None = None
 
     def attended_type(self, q: Type, k: Type, v: Type, masks: Sequence[Type]) -> Type:
-        """The type of what queries find. Raises ShapeError."""
+        """The type of the result. Raises ShapeError."""
         (batch, heads, time, _), (_, _, keys, _), (_, _, _, width) = self.shapes(q, k, v)
         for given in masks:
             self.check_mask(given, q.dtype, (batch, heads, time, keys), 3)
@@ -220,7 +220,7 @@ class MaskedHeads(Heads):
     def all_apart(
         self, q: Node, k: Node, v: Node, masks: Sequence[Node]
     ) -> tuple[Node, Node, Node, list[Node]]:
-        """Queries, keys and values with heads apart, and all masks."""
+        """Queries, keys and values with separate heads, and all masks."""
         kv = self.kv_heads or self.heads
         q, k, v = self.apart(q, self.heads), self.apart(k, kv), self.apart(v, kv)
         order = [causal(q.shape[2], k.shape[2])] if self.causal else []
@@ -249,7 +249,7 @@ class Attention(MaskedHeads):
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
     ) -> Sequence[Node] | None:
-        """More of a batch, unless masks differ along it."""
+        """Merges the new axis into the batch, unless masks differ along it."""
         if any(m.type.rank == 4 and m.shape[0] != 1 for m in node.inputs[3:]):
             return None
         return folded(node, inputs, mapped, size, 3)
@@ -261,7 +261,7 @@ class Attention(MaskedHeads):
         return self.joined(attended, q.type.rank)
 
     def differentiated(self, node: Node) -> Sequence[Node] | None:
-        """Its first result keeps what the derivative begins with."""
+        """The first result of `attention_sums`, which keeps what the derivative needs."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         return [pick(apply("attention_sums", *node.inputs, **given), 0)]
 

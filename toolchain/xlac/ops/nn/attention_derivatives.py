@@ -1,5 +1,5 @@
-"""What attention is differentiated by, without keeping its weights: from the greatest score of each
-query and a sum, backends find them again tile by tile.
+"""Derivatives of attention that do not store its weights: backends recompute them tile by tile,
+from the maximum score of each query and the sum of exponentials.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xlac.ops.nn.attention import Attention, MaskedHeads
 
 @dataclass(frozen=True, eq=False)
 class Weighing:
-    """An attention on its way to its weights, heads apart; `weights` in the compute type."""
+    """Recomputed weights of an attention with separate heads; `weights` in the compute type."""
 
     op: MaskedHeads
     q: Node
@@ -28,27 +28,29 @@ class Weighing:
     weights: Node
 
     def grouped(self, x: Node) -> Node:
-        """What queries have, heads apart, beside the scores: heads that share keys on an axis."""
+        """A tensor per query, with heads that share keys on an axis of their own, as scores
+        have.
+        """
         return build.reshape(x, (*self.scores.shape[:4], x.shape[-1]))
 
     def with_heads(self, x: Node) -> Node:
-        """The same back, in the type of the operands."""
+        """The inverse of `grouped`, in the type of the operands."""
         apart = build.reshape(x, (*self.q.shape[:3], x.shape[-1]))
         return build.cast(apart, self.q.type.dtype)
 
     def where_seen(self, change: Node) -> Node:
-        """Changes of scores; those that are hidden have none."""
+        """Changes of scores, zero for masked ones."""
         for seen in self.seen:
             change = build.select(seen, change, build.like(0.0, change))
         return change
 
     def total(self, x: Node) -> Node:
-        """What each query's keys have together, spread over them."""
+        """The sum over each query's keys, broadcast over them."""
         return build.back(build.reduce(x, "add", 4), x.shape, (4,))
 
     def product(self, x: Node, y: Node, over: int) -> Node:
-        """Weights or changes of scores, rounded to the operands' type, summed over the keys of y
-        or, with queries of y, over all that share a key.
+        """The product of weights, or changes of scores, rounded to the operands' type, with y:
+        summed over keys or, where y is per query, over the queries that share a key.
         """
         x, wide = build.cast(x, self.q.type.dtype), self.scores.type.dtype
         if over == 4:
@@ -57,24 +59,24 @@ class Weighing:
 
 
 DRAWN = ("unit", "unit", "normal", "normal", "positive", "positive", "normal")
-"""How operands are drawn. Greatest scores are no more than positive, and scores are small, so that
-no weight is far from what it is of a real query: exponentials of others amplify how they were
-rounded.
+"""The draws of operands. Maximum scores are at most positive and scores are small, so that weights
+are in the range of real ones: exponentials of larger differences amplify the operands' rounding
+errors.
 """
 
 
 class Derived(MaskedHeads):
-    """What knows of each query its greatest score, and the sum of the exponentials of all, less
-    that one, in the compute type, (batch, heads, queries).
+    """Operations given, for each query, the maximum score and the sum of exponentials relative to
+    it, in the compute type, (batch, heads, queries).
     """
 
     def sums_type(self, q: Type, k: Type, v: Type) -> Type:
-        """The type of either."""
+        """The type of both."""
         (batch, heads, time, _), _, _ = self.shapes(q, k, v)
         return Type(q.dtype.compute, (batch, heads, time))
 
     def check_kept(self, attended: Type, q: Type, k: Type, v: Type, *kept: Type) -> None:
-        """Raises ShapeError where operands 3 to 5 are no results of `attention_sums`."""
+        """Raises ShapeError where operands 3 to 5 are not results of `attention_sums`."""
         sums = self.sums_type(q, k, v)
         for number, (given, wanted) in enumerate(zip(kept, (attended, sums, sums), strict=True), 3):
             self.check(number, given, wanted)
@@ -87,14 +89,14 @@ class Derived(MaskedHeads):
             raise ShapeError(problem, operand=number)
 
     def same(self, kind: type[Composite], *inputs: Node) -> Node:
-        """Another operation of the same attributes."""
+        """Another operation with the same attributes."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         return Node.of(kind(**given), *inputs)
 
     def weighing(
         self, q: Node, k: Node, v: Node, masks: Sequence[Node], top: Node, total: Node
     ) -> Weighing:
-        """The weights found again."""
+        """The recomputed weights."""
         q, k, v, masks = self.all_apart(q, k, v, masks)
         scores, seen = self.scores(q, k, masks, self.hidden)
         powers = build.exp(build.sub(scores, _beside(top, scores)))
@@ -102,7 +104,7 @@ class Derived(MaskedHeads):
 
 
 def _beside(x: Node, scores: Node) -> Node:
-    """A number of each query spread over its keys."""
+    """A number per query, broadcast over its keys."""
     return build.broadcast_to(build.reshape(x, (*scores.shape[:4], 1)), scores.shape)
 
 
@@ -134,7 +136,7 @@ class AttentionSums(Derived):
         return self.joined(self.weighted(weights, apart_v, apart_q), q.type.rank), top, total
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
-        """The greatest score changes as the mean of those that are it."""
+        """The maximum score changes by the mean change of the scores that equal it."""
         q, k, v, *masks = node.inputs
         y, top, total = (pick(node, n) for n in range(3))
         pairs = zip(tangents, node.inputs, strict=True)
@@ -156,7 +158,7 @@ class AttentionSums(Derived):
 
 
 def _moved(w: Weighing, changes: Sequence[Node]) -> Node:
-    """How scores change with queries, keys and a mask that is added."""
+    """The tangents of scores, given those of queries, keys and an additive mask."""
     op, wide = w.op, w.scores.type.dtype
     tq, tk = op.apart(changes[0], op.heads), op.apart(changes[1], op.kv_heads or op.heads)
     across = (((4,), (3,)), ((0, 1), (0, 1)), wide)
@@ -268,7 +270,7 @@ class AttentionGradient(Derived):
         )
 
     def of_mask(self, *inputs: Node) -> Node:
-        """The cotangent of a mask that is added."""
+        """The cotangent of an additive mask."""
         w, _, scores = self._of_scores(*inputs)
         mask = inputs[7]
         each = build.reshape(scores, (*w.q.shape[:3], scores.shape[4]))
@@ -278,7 +280,7 @@ class AttentionGradient(Derived):
         return build.cast(build.reshape(summed, mask.shape), mask.type.dtype)
 
     def _of_scores(self, *inputs: Node) -> tuple[Weighing, Node, Node]:
-        """The weights, the cotangent of what queries find, and that of the scores."""
+        """The weights, the cotangents of the outputs, and those of the scores."""
         q, k, v, y, top, total, ct, *masks = inputs
         w = self.weighing(q, k, v, masks, top, total)
         ct, y = (w.grouped(self.apart(x, self.heads)) for x in (ct, y))

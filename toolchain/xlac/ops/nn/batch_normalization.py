@@ -1,4 +1,4 @@
-"""Normalization by what is known of a channel, or while a model learns, of the batch."""
+"""Batch normalization, by running statistics or, in training, those of the batch."""
 
 from __future__ import annotations
 
@@ -52,14 +52,13 @@ class BatchNorm(Normalization):
         return result, measured
 
     def _around(self, x: Node) -> tuple[int, ...]:
-        """The axes that a channel's mean is over."""
+        """The axes that a channel's mean is taken over."""
         own = normal_axis(self.axis, x.type.rank)
         return tuple(axis for axis in range(x.type.rank) if axis != own)
 
     def _of_the_batch(self, x: Node, affine: Sequence[Node]) -> Node:
-        """x normalized by its own mean and variance, times weight plus bias. It goes backwards by
-        two sums, of the cotangent and of its products with the distance from the mean, which all
-        three gradients are made of.
+        """x normalized by its own mean and variance, times weight plus bias. Its gradients are
+        computed from two sums, of the cotangent and of its product with the distance from the mean.
         """
         ct = param("ct", x.type.dtype, x.shape)
         result = self._normalized(x, affine)
@@ -125,7 +124,7 @@ class BatchNorm(Normalization):
 
 
 def _moments(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node, Node]:
-    """The mean over axes, which it keeps, the distance from it, and the variance."""
+    """The mean over axes, kept with extent 1, the distance from it, and the variance."""
     average = statistics.mean(x, axes, True)
     gap = build.sub(x, average)
     return average, gap, statistics.mean(build.mul(gap, gap), axes, True)

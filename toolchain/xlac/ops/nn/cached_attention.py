@@ -1,4 +1,4 @@
-"""Attention of a decoder: to the past and the present, and to a cache of fixed size."""
+"""Attention of a decoder: to past and present keys, and to a cache of fixed size."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AttentionWithPast(Heads):
         keys = build.concat((past_k, self.apart(k, kv)), 2)
         values = build.concat((past_v, self.apart(v, kv)), 2)
         queries = self.apart(q, self.heads)
-        if self.causal and queries.shape[2] != 1:  # a single query, the last, sees everything
+        if self.causal and queries.shape[2] != 1:  # a single query, the last, attends to everything
             masks.append(causal_after(past_k, queries.shape[2], keys.shape[2]))
         return self.joined(self.attended(queries, keys, values, masks), q.type.rank), keys, values
 
@@ -84,7 +84,9 @@ class AttentionWithPast(Heads):
 
 
 def causal_after(past: Node, queries: Dim, keys: Dim) -> Node:
-    """`causal` with a past of any length: query i sees the past and the present up to i."""
+    """The causal mask for a past of any length: query i attends to the past and the present up to
+    i.
+    """
     if isinstance(past.shape[2], int):
         return causal(queries, keys)
     return causal(queries, keys, Node.of(DimSize(2), past))

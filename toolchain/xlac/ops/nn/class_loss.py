@@ -1,4 +1,4 @@
-"""Losses of predictions of classes."""
+"""Classification losses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _holds(dtype: DType, value: int) -> bool:
 
 
 class Classes(Composite):
-    """Losses of class numbers along `axis` of the prediction."""
+    """Losses of class indices along `axis` of the prediction."""
 
     operands = ("prediction", "target", "weights?")
     reduction: Reduction
@@ -58,7 +58,7 @@ class Classes(Composite):
         return Type(x.dtype, kept if self.reduction == "none" else ())
 
     def _check_options(self, target: Type, classes: Dim, weights: Sequence[Type]) -> None:
-        """Raises ShapeError."""
+        """Raises ShapeError for options that do not fit together."""
         name = self.mnemonic
         if not 0 <= self.smoothing <= 1:
             problem = f"smoothing of {name} is 0 to 1, and not {self.smoothing}"
@@ -76,8 +76,8 @@ class Classes(Composite):
                 raise ShapeError(problem, operand=2)
 
     def logs(self, x: Node, axis: int) -> Node:
-        """Logarithms of probabilities from the prediction."""
-        return Node.of(LogSoftmax(axis), x)  # whose derivative is its own
+        """Log probabilities from the prediction."""
+        return Node.of(LogSoftmax(axis), x)  # log_softmax has a derivative of its own
 
     def expand(self, *inputs: Node) -> Node:
         x = inputs[0]
@@ -88,23 +88,23 @@ class Classes(Composite):
         return build.cast(build.div(build.reduce(loss, "add"), number), x.type.dtype)
 
     def counted(self, *inputs: Node) -> Node | None:
-        """What the mean divides by, where it is not the number of rows: how many are not ignored,
-        or the weights of their classes together. None: it is.
+        """The divisor of the mean where it is not the number of rows: the number of rows not
+        ignored, or the sum of their class weights; otherwise None.
         """
         share = self._share(*inputs)
         return None if share is None else build.reduce(share, "add")
 
     def _kept(self, target: Node) -> Node | None:
-        """Which rows count; None: all."""
+        """Which rows are not ignored; None: all."""
         return None if self.ignore is None else build.compare(target, "ne", self.ignore)
 
     def _places(self, target: Node) -> Node:
-        """The wanted classes; where a row is ignored, any."""
+        """The target classes; arbitrary where a row is ignored."""
         kept = self._kept(target)
         return target if kept is None else build.select(kept, target, build.like(0, target))
 
     def _share(self, *inputs: Node) -> Node | None:
-        """How much each row counts in the mean; None: all the same."""
+        """The weight of each row in the mean; None: equal."""
         x, target, *weights = inputs
         kept = self._kept(target)
         if target.type.dtype.is_float or (kept is None and not weights):
@@ -124,7 +124,7 @@ class Classes(Composite):
         x, target, *weights = inputs
         axis = normal_axis(self.axis, x.type.rank)
         wide, kept = build.compute(x), self._kept(target)
-        if kept is not None:  # what an ignored row predicts reaches neither loss nor gradient
+        if kept is not None:  # an ignored row's prediction affects neither loss nor gradient
             around = tuple(a for a in range(x.type.rank) if a != axis)
             wide = build.select(build.spread(kept, x.shape, around), wide, build.like(0.0, wide))
         logs = self.logs(wide, axis)
@@ -148,7 +148,7 @@ class Classes(Composite):
         return loss if kept is None else build.select(kept, loss, build.like(0.0, loss))
 
     def _evenly(self, logs: Node, axis: int) -> Node:
-        """What smoothing gives each class."""
+        """The share of label smoothing per class."""
         return build.div(self.smoothing, number(logs, axis))
 
     def faults(self, *inputs: Node) -> Sequence[DeclaredFault]:
@@ -174,7 +174,7 @@ class Classes(Composite):
 
     @classmethod
     def _optional_samples(cls) -> Sequence[Sample]:
-        """Class weights, rows that are ignored, smoothing: alone and together."""
+        """Samples with class weights, ignored rows, smoothing: alone and together."""
         x, rows, row = Type(DType.F32, (9, 8)), Type(DType.I64, (9,)), Type(DType.F32, (8,))
         draw = ("normal", "small", "positive")
         options: list[dict[str, object]] = [

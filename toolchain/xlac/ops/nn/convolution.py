@@ -80,7 +80,7 @@ class Spatial(Composite):
         return data, kernel + axes, data
 
     def check(self, types: Sequence[Type]) -> Type:
-        """The input, when it and what is learned fit."""
+        """The type of x, once it and the learned tensors are checked. Raises ShapeError."""
         x, *learned = types
         check_dtype(self.mnemonic, x, FLOATS)
         wanted = self.parameters(x)
@@ -103,7 +103,7 @@ class Spatial(Composite):
 
     @abstractmethod
     def primitive(self, x: Type) -> Conv:
-        """The general convolution that this is."""
+        """The equivalent general convolution."""
 
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
@@ -188,7 +188,7 @@ class ForwardConvolution(Spatial):
 
 
 def samples(cls: type[Spatial], given: Sequence[dict[str, Any]]) -> list[Sample]:
-    """A case for each set of attributes, for each element type, and for a batch of none."""
+    """A sample for each set of attributes, for each element type, and for an empty batch."""
     listed = []
 
     def case(attributes: dict[str, Any], dtype: DType = DType.F32, batch: int = 2) -> Sample:

@@ -30,7 +30,9 @@ class Einsum(Composite):
     equation: str = ""
 
     def parse(self, shapes: Sequence[Shape]) -> tuple[list[str], str, dict[str, Dim]]:
-        """The letters of each operand and of the result, with extents; an ellipsis as digits."""
+        """The letters of each operand and of the result, with extents; the axes of an ellipsis are
+        named by digits.
+        """
         left, arrow, right = self.equation.replace(" ", "").partition("->")
         parts = left.split(",")
         if len(parts) != len(shapes):
@@ -141,8 +143,8 @@ class Einsum(Composite):
 
 
 def _diagonal(x: Node, text: str) -> tuple[Node, str]:
-    """An operand that names no axis twice: repeated letters keep their diagonal. Unit ellipsis axes
-    go.
+    """An operand whose letters are distinct: repeated letters take the diagonal. Unit axes of an
+    ellipsis are dropped.
     """
     while len(set(text)) != len(text):
         letter = next(c for c in text if text.count(c) > 1)
@@ -156,7 +158,7 @@ def _diagonal(x: Node, text: str) -> tuple[Node, str]:
 
 
 def _summed(x: Node, text: str, needed: set[str]) -> tuple[Node, str]:
-    """Letters that nobody needs any more, summed."""
+    """Sums over letters that are not needed any more."""
     gone = [k for k, c in enumerate(text) if c not in needed]
     return build.reduce(x, "add", gone), "".join(c for c in text if c in needed)
 

@@ -74,7 +74,7 @@ class Linear(Composite):
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
     ) -> Sequence[Node] | None:
-        """The inputs take the axis along, as long as weights have none."""
+        """The inputs carry the new axis as long as weights are not mapped."""
         count = (len(inputs) - self.bias) // 2
         if any(mapped[count:]):
             return None
@@ -150,7 +150,9 @@ class Matmul(Composite):
     def batched(
         self, node: Node, inputs: Sequence[Node], mapped: Sequence[bool], size: Dim
     ) -> Sequence[Node] | None:
-        """One of the axes that broadcast; of rows where the other operand is one for all."""
+        """The new axis is one of the broadcast axes, or of rows where the other operand is
+        shared.
+        """
         x, y = inputs
         ranks = [i.type.rank for i in node.inputs]
         if not mapped[1] and ranks[1] <= 2:
@@ -166,7 +168,7 @@ class Matmul(Composite):
     def expand(self, *inputs: Node) -> Node:
         x, y = inputs
         result = self.infer(x.type, y.type)
-        if y.type.rank <= 2:  # the batch of x is rows
+        if y.type.rank <= 2:  # the batch of x becomes rows
             return build.dot(x, y, ((x.type.rank - 1,), (max(0, y.type.rank - 2),)))
         if x.type.rank == 1:
             return build.reshape(Matmul().expand(build.reshape(x, (1, *x.shape)), y), result.shape)

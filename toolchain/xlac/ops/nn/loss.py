@@ -1,4 +1,4 @@
-"""Losses: how far a prediction is from what was wanted."""
+"""Regression and probability losses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 def reduced(x: Node, reduction: str) -> Node:
-    """One number for all elements, or each by itself."""
+    """The loss reduced to one number, or unreduced."""
     if reduction == "none":
         return x
     total = build.reduce(x, "add")
@@ -28,8 +28,8 @@ def reduced(x: Node, reduction: str) -> Node:
 
 
 class Pairwise(Composite):
-    """A loss for each pair of elements, reduced. Both operands have one type; halves compute in
-    f32.
+    """An elementwise loss of two operands, reduced. Both have one type; half precision is computed
+    in f32.
     """
 
     operands = ("prediction", "target")
@@ -48,7 +48,7 @@ class Pairwise(Composite):
 
     @abstractmethod
     def each(self, x: Node, y: Node) -> Node:
-        """The loss of every element."""
+        """The loss of each element."""
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -66,7 +66,7 @@ class Pairwise(Composite):
 
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
-        """How samples of the operands are drawn, the last one for the rest."""
+        """The draws of samples' operands, the last one for all further operands."""
         return ("normal",)
 
 

@@ -1,4 +1,4 @@
-"""Normalizations. Halves are normalized in f32 and rounded once."""
+"""Normalizations. Half precision is computed in f32 and rounded once."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def rsqrt(x: Node) -> Node:
 
 
 class Normalization(Composite):
-    """x, then what is learned."""
+    """A normalization of x, whose further operands are learned tensors."""
 
-    fewest: ClassVar[int] = 1  # the least rank of x
-    statistics: ClassVar[frozenset[str]] = frozenset()  # parameters that are measured, not trained
+    fewest: ClassVar[int] = 1  # the minimal rank of x
+    # parameters that are running statistics, not trained
+    statistics: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def learned(self, x: Type) -> Mapping[str, Shape]:
-        """The shapes of what is learned."""
+        """The shapes of the learned tensors."""
 
     def parameters(self, *types: Type) -> Mapping[str, Type]:
         (x,) = types
@@ -42,7 +43,7 @@ class Normalization(Composite):
         return {name: Type(x.dtype, shape) for name, shape in self.learned(x).items()}
 
     def check_input(self, x: Type) -> None:
-        """Raises ShapeError for an operand of a dtype or rank that is not taken."""
+        """Raises ShapeError for an unsupported dtype or rank."""
         check_dtype(self.mnemonic, x, FLOATS)
         if x.rank < self.fewest:
             raise ShapeError(
@@ -77,7 +78,9 @@ class Normalization(Composite):
 
     @classmethod
     def cases(cls, shapes: Sequence[Ints], *given: dict[str, object]) -> list[Sample]:
-        """The shapes, the attributes on the first shape, and every element type."""
+        """Samples for the shapes, for the attributes on the first shape, and for every element
+        type.
+        """
         chosen: list[tuple[Ints, dict[str, object]]] = [(s, {}) for s in shapes] + [
             (shapes[0], g) for g in given
         ]
@@ -93,23 +96,25 @@ class Normalization(Composite):
 
     @classmethod
     def base(cls) -> dict[str, object]:
-        """Attributes that samples need beside those that they vary."""
+        """Attributes that all samples need besides."""
         return {}
 
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
-        """How samples of the operands are drawn, the last one for the rest."""
+        """The draws of samples' operands, the last one for all further operands."""
         return ("normal",)
 
 
 def shifted(x: Node, axes: Sequence[int]) -> tuple[Node, Node]:
-    """x less its mean over axes, and its variance there; the variance keeps the axes."""
+    """x minus its mean over axes, and its variance there; the variance keeps the axes with extent
+    1.
+    """
     gap = build.sub(x, statistics.mean(x, tuple(axes), True))
     return gap, statistics.mean(build.mul(gap, gap), tuple(axes), True)
 
 
 def scaled(x: Node, learned: Mapping[str, Node], axes: Sequence[int]) -> Node:
-    """x times weight plus bias, as far as there are such, along axes."""
+    """x times weight plus bias, where these are given, along axes."""
     for name, combine in (("weight", build.mul), ("bias", build.add)):
         if name in learned:
             x = combine(x, build.spread(learned[name], x.shape, axes))
@@ -117,7 +122,7 @@ def scaled(x: Node, learned: Mapping[str, Node], axes: Sequence[int]) -> Node:
 
 
 class Trailing(Normalization):
-    """Over `axis` and every axis after it."""
+    """Normalizes over `axis` and every axis after it."""
 
     axis: int
 

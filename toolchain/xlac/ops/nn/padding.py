@@ -1,4 +1,4 @@
-"""Padding and window attributes as users write them, made exact for every spatial axis."""
+"""Padding and window attributes as users write them, expanded to one entry per spatial axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sizes = int | tuple[int, ...]
 
 
 def sizes(name: str, value: Sizes, rank: int, least: int = 1) -> tuple[int, ...]:
-    """One number for every spatial axis, or one each."""
+    """One number for every spatial axis, or one per axis."""
     extents = (value,) * rank if isinstance(value, int) else tuple(value)
     if len(extents) != rank or min(extents, default=least) < least:
         raise ShapeError(
@@ -58,17 +58,17 @@ def pairs(
 
 
 def covered(kernel: int, dilation: int) -> int:
-    """How many elements of an axis a window lies over, those between its own included."""
+    """The elements of an axis that a window spans, including gaps of its dilation."""
     return (kernel - 1) * dilation + 1
 
 
 def check_places(
     mnemonic: str, extents: Sequence[Dim], first: int, windows: Sequence[int], rooms: Sequence[Dim]
 ) -> None:
-    """Raises ShapeError where a window is certainly larger than the axis under it.
+    """Raises ShapeError where a window is known to be larger than its axis.
 
     `extents` are the sizes of the axes from number `first` on, `rooms` the same with padding,
-    `windows` what each covers.
+    `windows` the span of each window.
     """
     for axis, (size, window, room) in enumerate(zip(extents, windows, rooms, strict=True), first):
         if bounds(room - window)[1] < 0:
@@ -81,7 +81,7 @@ def check_places(
 
 
 def _same(size: Dim, window: int, stride: int) -> int:
-    """All the padding of an axis that `same` needs."""
+    """The total padding of an axis for `same`."""
     if isinstance(size, int):
         return max(0, (-(-size // stride) - 1) * stride + window - size)
     if divisor(size) % stride:

@@ -1,4 +1,4 @@
-"""Pooling: the largest or the mean of the elements under a window that moves over space."""
+"""Pooling: the maximum or the mean of the elements under a moving window."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Pool(Composite):
         return (1,) * self.rank
 
     def geometry(self, x: Type) -> tuple[Ints, Ints, list[tuple[int, int]], Ints]:
-        """Kernel and strides, the padding of each spatial axis, and how much more `ceil_mode` adds
-        after it.
+        """Kernel and strides, the padding of each spatial axis, and the additional padding after it
+        for `ceil_mode`.
         """
         kernel = sizes("kernel", self.kernel, self.rank)
         strides = sizes("stride", self.kernel if self.stride is None else self.stride, self.rank)
@@ -70,7 +70,7 @@ class Pool(Composite):
         return (0, 0, *[1] * self.rank)
 
     def window(self, combine: str, x: Type, inner: bool = False) -> Window:
-        """The primitive; `inner`: the padding is there already, but not what `ceil_mode` adds."""
+        """The primitive; with `inner`, x is padded already, except for `ceil_mode`."""
         kernel, strides, pads, more = self.geometry(x)
         low = tuple(0 if inner else p[0] for p in pads)
         high = tuple((0 if inner else p[1]) + extra for p, extra in zip(pads, more, strict=True))
@@ -185,8 +185,8 @@ class AvgPool(Pool):
         total = Node.of(self.window("add", x.type), build.compute(x))
         if not any(more) and (self.count_include_pad or not any(p for pair in pads for p in pair)):
             return build.cast(build.div(total, float(math.prod(kernel))), x.type.dtype)
-        # the number of elements under each window: padding counts if asked, what ceil_mode added
-        # never does
+        # the number of elements under each window: padding counts if requested, that of ceil_mode
+        # never
         ones = build.full(1.0, (1, 1, *x.shape[2:]), total.type.dtype)
         low, high = (0, 0, *(p[0] for p in pads)), (0, 0, *(p[1] for p in pads))
         ones = build.pad(ones, 1.0 if self.count_include_pad else 0.0, low, high)

@@ -1,4 +1,4 @@
-"""Cells of recurrent networks: one step. A sequence is a `scan` of them."""
+"""Recurrent cells: one step each. A sequence is a `scan` of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Cell(Composite):
         )
 
     def check(self, types: Sequence[Type]) -> Type:
-        """The type of the state, for operands that fit. Raises ShapeError."""
+        """The type of the state, once operands are checked. Raises ShapeError."""
         given, learned = types[: 1 + self.states], types[1 + self.states :]
         wanted = self.parameters(*given)
         if len(learned) != len(wanted):
@@ -65,7 +65,7 @@ class Cell(Composite):
         return types[1]
 
     def products(self, x: Node, h: Node, learned: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-        """What x and what the state give to each gate, in the compute type."""
+        """The products of x and of the state for each gate, in the compute type."""
         products = []
         for number, value in enumerate((x, h)):
             total = build.dot(

@@ -1,4 +1,4 @@
-"""Normalization by sizes, with nothing learned: of neighbouring channels, and of a vector."""
+"""Normalizations without learned tensors: across neighbouring channels, and of vectors."""
 
 from __future__ import annotations
 

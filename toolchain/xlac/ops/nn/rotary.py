@@ -32,7 +32,7 @@ class RotaryEmbedding(Composite):
     width: int = 0
 
     def turned(self, x: Type) -> int:
-        """How many elements of each vector are rotated, in pairs. Raises ShapeError."""
+        """The number of rotated elements of each vector. Raises ShapeError."""
         if x.rank < 2 or not isinstance(x.shape[-1], int):
             raise ShapeError(
                 f"{self.mnemonic} needs time and a known width as last axes, got {x}", operand=0
@@ -66,7 +66,7 @@ class RotaryEmbedding(Composite):
         where = positions[0] if positions else build.iota((x.shape[-2],), 0)
         rates = build.constant(np.power(self.base, -2.0 * np.arange(half) / width), dtype)
         angle = build.mul(build.reshape(build.cast(where, dtype), (*where.shape, 1)), rates)
-        if where.type.rank == 2:  # (batch, time, half): unit axes for what lies between
+        if where.type.rank == 2:  # (batch, time, half): unit axes for those in between
             angle = build.reshape(angle, (x.shape[0], *[1] * (x.type.rank - 3), *angle.shape[1:]))
         cosine, sine = build.apply1("cos", angle), build.apply1("sin", angle)
         wide = build.compute(x)

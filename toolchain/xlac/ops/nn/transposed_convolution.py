@@ -15,7 +15,7 @@ from xlac.ops.reduction.conv import Conv
 
 @family
 class Transposed(Spatial):
-    """The gradient of a convolution with regard to its input: it stretches x by its stride."""
+    """The gradient of a convolution with respect to its input: upsamples x by its stride."""
 
     output_padding: Sizes = 0
 
@@ -60,7 +60,7 @@ class Transposed(Spatial):
         return weight.with_shape((filters * self.groups, channels // self.groups, *kernel))
 
     def kernel_node(self, weight: Node) -> Node:
-        """Flipped, and from (in, out) to (out, in) within each group."""
+        """The weight flipped, and transposed from (in, out) to (out, in) within each group."""
         channels, filters, *kernel = weight.shape
         groups, rank = self.groups, self.rank
         apart = build.reshape(weight, (groups, channels // groups, filters, *kernel))

@@ -1,1 +1,1 @@
-"""Operations that combine elements: reductions, products, order and statistics."""
+"""Discrete Fourier and cosine transforms."""

@@ -53,8 +53,9 @@ class Dct(Transform):
         )
 
     def _second(self, x: Node, size: int) -> Node:
-        """By the transform of the even elements followed by the odd ones, reversed (Makhoul): of
-        V turned by a quarter of a step, y[k] is twice the real part and y[n-k] less the imaginary.
+        """By the transform V of the even elements followed by the odd ones, reversed (Makhoul):
+        with V rotated by a quarter of a step, y[k] is twice its real part and y[n-k] minus twice
+        its imaginary part.
         """
         odd = build.apply1("flip", build.cut(x, 0, 1, size, 2), axis=0)
         ordered = build.concat([build.cut(x, 0, 0, size, 2), odd], 0)
@@ -69,7 +70,7 @@ class Dct(Transform):
         return build.concat([real, build.apply1("flip", last, axis=0)], 0)
 
     def _third(self, x: Node, size: int) -> Node:
-        """The inverse of the second, step by step."""
+        """The inverse of `_second`, step by step."""
         half = size // 2 + 1
         padded = build.pad(
             build.apply1("flip", build.cut(x, 0, 1, size), axis=0), 0.0, (1, 0), (0, 0)
@@ -96,14 +97,14 @@ class Dct(Transform):
         even = (size + 1) // 2
         if self.form == 2:
             ordered = np.concatenate([x[..., ::2], x[..., 1::2][..., ::-1]], -1)
-            found = 2 * (np.fft.fft(ordered) * turn).real * share
+            values = 2 * (np.fft.fft(ordered) * turn).real * share
         else:
             y = x / share * (1 / (2 * size) if self.ortho else 1.0)
             later = np.concatenate([np.zeros_like(y[..., :1]), y[..., :0:-1]], -1)
             ordered = np.fft.ifft((y - 1j * later) / turn).real * size
-            found = np.empty_like(y)
-            found[..., ::2], found[..., 1::2] = ordered[..., :even], ordered[..., : even - 1 : -1]
-        made: Array = np.moveaxis(found, -1, self.axis)
+            values = np.empty_like(y)
+            values[..., ::2], values[..., 1::2] = ordered[..., :even], ordered[..., : even - 1 : -1]
+        made: Array = np.moveaxis(values, -1, self.axis)
         return made.astype(arrays[0].dtype)
 
     @classmethod
@@ -121,7 +122,7 @@ class Dct(Transform):
 
 
 def _interleaved(even: Node, odd: Node) -> Node:
-    """Rows of two tensors in turn; the first may have one more."""
+    """Interleaves rows of two tensors; the first may have one more."""
     count, batch = odd.shape
     assert isinstance(count, int)
     pairs = build.concat(

@@ -36,7 +36,7 @@ class Transform(Composite):
         return size
 
     def counted(self, size: int, x: Type) -> None:
-        """Refuses a size whose tables would be too large."""
+        """Raises ShapeError for a size whose tables would be too large."""
         check_table(self.mnemonic, size, x)
         if radices(size)[0] > PRIME:
             check_table(self.mnemonic, 8 * size, x)

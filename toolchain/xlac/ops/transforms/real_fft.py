@@ -17,7 +17,7 @@ from xlac_sdk.dtypes import DType
 
 
 def _reversed(x: Node, start: int, stop: int) -> Node:
-    """Rows `start` to `stop` of x, the last first."""
+    """Rows `start` to `stop` of x in reverse order."""
     return build.apply1("flip", build.cut(x, 0, start, stop), axis=0)
 
 
@@ -26,8 +26,8 @@ def _zeros(*types: Type) -> tuple[Node, ...]:
 
 
 def mirrored(real: Node, imaginary: Node, axis: int, length: int) -> tuple[Node, Node]:
-    """The spectrum of `length` real numbers along an axis from its first half: the others are
-    conjugates of these, in reversed order.
+    """The spectrum of `length` real numbers along an axis from its first half; the second half is
+    conjugate in reverse order.
     """
     parts = real, build.apply1("neg", imaginary)
     later = [
@@ -158,7 +158,7 @@ class Irfft(Transform):
         return build.select(end, 0.0, imaginary)
 
     def _whole(self, real: Node, imaginary: Node) -> Node:
-        """By the transform of the whole spectrum."""
+        """The inverse transform of the complete spectrum."""
         x = stacked(*mirrored(real, imaginary, 0, self.length), axis=0)
         made = transformed(x, DftForm(True, 1 / self.length), parts=1)
         return build.reshape(made, made.shape[1:])

@@ -22,29 +22,29 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
 
-RADIX = 16  # up to which prime factors are taken together: beyond it a stage costs more than two
-DIRECT = 32  # elements up to which one stage is used
-PRIME = 128  # of a prime radix, up to which a product is less work than a convolution
-TABLE = 1 << 14  # rotations that are kept in a table; more are products of two
+RADIX = 16  # prime factors are combined up to this radix; a larger stage costs more than two
+DIRECT = 32  # elements up to which a single stage is used
+PRIME = 128  # a prime radix up to which a product costs less than a convolution
+TABLE = 1 << 14  # rotations stored in one table; more are computed as products of two
 
 
 @dataclass(frozen=True)
 class DftForm:
-    """Which way a transform goes, and the factor that its results have."""
+    """The direction of a transform, and the scale of its results."""
 
     inverse: bool
     share: float = 1.0
 
     def angles(self, turns: Array, length: int) -> Array:
-        """Angles of `turns` (integers) steps around a circle of `length`, reduced before they are
-        rounded.
+        """Angles of `turns` (integers) steps around a circle of `length` steps, reduced before
+        rounding.
         """
         return np.mod(turns, length) * ((2 if self.inverse else -2) * np.pi / length)
 
 
 def radices(size: int) -> list[int]:
     """The radices of the stages for `size` elements, the largest first: products of small prime
-    factors, and large prime factors by themselves.
+    factors, and large primes.
     """
     if size <= DIRECT:
         return [size]
@@ -71,7 +71,9 @@ def _primes(size: int) -> list[int]:
 
 
 def transformed(x: Node, way: DftForm, parts: int = 2) -> Node:
-    """The transforms along axis 1 of (1 or 2, n, batch), of which the first `parts` are made."""
+    """The transforms along axis 1 of (1 or 2, n, batch); `parts` is 1 where only the real part is
+    needed.
+    """
     size = x.shape[1]
     assert isinstance(size, int)
     return _staged(x, radices(size), way, parts)
@@ -91,7 +93,7 @@ def _staged(x: Node, stages: list[int], way: DftForm, parts: int) -> Node:
 
 
 def _points(x: Node, way: DftForm, parts: int) -> Node:
-    """One stage: a product with the matrix of the transform, or a convolution."""
+    """One stage: a product with the transform's matrix, or a convolution."""
     given, size, _ = x.shape
     assert isinstance(given, int) and isinstance(size, int)
     if size > PRIME:
@@ -105,7 +107,7 @@ def _points(x: Node, way: DftForm, parts: int) -> Node:
 
 
 def _rotated(rows: Node, later: list[int], way: DftForm) -> Node:
-    """Elements (k, i) of (2, radix, rest, batch) turned by k i steps, as (2, rest, radix, batch).
+    """Elements (k, i) of (2, radix, rest, batch) rotated by k i steps, as (2, rest, radix, batch).
 
     A rotation by i = a s + b steps is one by a s and one by b: two small tables instead of one as
     large as the tensor.
@@ -134,8 +136,8 @@ def _rotated(rows: Node, later: list[int], way: DftForm) -> Node:
 
 
 def _convolved(x: Node, way: DftForm, parts: int) -> Node:
-    """A transform as a convolution: i k = (i² + k² - (k - i)²) / 2, so that numbers turned by i²/2
-    steps, convolved with turns of -j²/2 and turned by k²/2 are the result.
+    """A transform as a convolution (Bluestein), by i k = (i² + k² - (k - i)²) / 2: elements are
+    rotated by i²/2 steps, convolved with rotations by -j²/2, and rotated by k²/2.
     """
     given, size, batch = x.shape
     assert isinstance(size, int)
@@ -163,7 +165,7 @@ def _convolved(x: Node, way: DftForm, parts: int) -> Node:
 
 
 def _smooth(least: int) -> int:
-    """The smallest number from `least` on without a prime factor above 5."""
+    """The smallest number of at least `least` without prime factors above 5."""
     best = 1 << (least - 1).bit_length()
     for fives in range(int(math.log(best, 5)) + 1):
         for threes in range(int(math.log(best, 3)) + 1):
@@ -186,7 +188,7 @@ def multiplied(real: Node, imaginary: Node, cosine: Array, sine: Array) -> tuple
 
 
 def parts_of(x: Node, axis: int) -> tuple[Node, Node]:
-    """The two slices along an axis of size 2, which they lose."""
+    """The two slices along an axis of size 2, which is removed."""
     shape: tuple[Dim, ...] = (*x.shape[:axis], *x.shape[axis + 1 :])
     real, imaginary = (build.reshape(build.cut(x, axis, n, n + 1), shape) for n in (0, 1))
     return real, imaginary

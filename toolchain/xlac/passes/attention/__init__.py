@@ -1,1 +1,3 @@
-"""Recognizes attention that was written by hand, and makes the operation of it."""
+"""Recognizes attention written as simpler operations, and replaces it by the operation
+`attention`.
+"""

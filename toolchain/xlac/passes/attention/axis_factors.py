@@ -1,6 +1,4 @@
-"""What axes become on their way through views: an axis is a product of factors, which reshapes
-regroup and split.
-"""
+"""Tracks axes through views: an axis is a product of factors, which reshapes regroup and split."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ VIEWS = (Reshape, Transpose, Broadcast)
 
 
 class Factors:
-    """Factors by number, with their sizes. One that a reshape split stands for its two parts from
-    then on.
+    """Factors by number, with their sizes. A factor that a reshape split is replaced by its two
+    parts from then on.
     """
 
     def __init__(self) -> None:
@@ -36,7 +34,7 @@ class Factors:
         return len(self.sizes) - 1
 
     def flat(self, *axes: Ints) -> Ints:
-        """The factors of some axes, as they are split by now."""
+        """The factors of some axes, with those that were split replaced."""
         flattened: list[int] = []
         for factor in (f for axis in axes for f in axis):
             flattened += self.flat(self.parts[factor]) if factor in self.parts else (factor,)
@@ -47,8 +45,8 @@ class Factors:
         return volume(tuple(self.sizes[f] for f in self.flat(factors)))
 
     def below(self, node: Node, axes: Axes) -> Axes | None:
-        """The axes of a view's operand, where those of the view are `axes`; None when their factors
-        do not divide into each other.
+        """The axes of a view's operand, given those of the view; None when their factors do not
+        divide into each other.
         """
         (x,) = node.inputs
         match node.op:
@@ -85,8 +83,8 @@ class Factors:
         return None if left else tuple(groups)
 
     def unrepeated(self, node: Node, axes: Axes) -> tuple[Node, Axes]:
-        """The operand of the last broadcast among the views that a value is; the value itself where
-        there is none.
+        """The operand of the last broadcast in a chain of views; the value itself where there is
+        none.
         """
         unrepeated, chain = (node, axes), (node, axes)
         while isinstance(chain[0].op, VIEWS) and (inner := self.below(*chain)) is not None:
@@ -99,8 +97,9 @@ class Factors:
     def arranged(
         self, node: Node, axes: Axes, wanted: Sequence[Ints], stretch: bool = True
     ) -> Node:
-        """A value, whose axes have some factors, with an axis for each of `wanted`: repeated along
-        those it lacks, or without `stretch` of one element where it lacks all of them."""
+        """A value rearranged to have an axis for each factor group in `wanted`: broadcast along
+        those it lacks or, without `stretch`, of one element where it lacks all factors.
+        """
         has = self.flat(*axes)
         order = [f for group in wanted for f in self.flat(group) if f in has]
         assert sorted(order) == sorted(has), "every factor has a place"

@@ -1,5 +1,5 @@
-"""Makes the operation `attention` of scores and values in any order of axes: what is batch, heads
-and time, and its mask.
+"""Builds an `attention` node from scores and values with axes in any order: identifies batch,
+heads, time and mask.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Placed = tuple[Node, Axes]
 
 @dataclass(frozen=True, slots=True)
 class AttentionAxes:
-    """The factors of an attention's axes; queries of `group` share a key head."""
+    """The roles of an attention's axes, as factors; `group` are query heads that share a key
+    head.
+    """
 
     batch: Ints
     heads: Ints
@@ -40,7 +42,7 @@ class AttentionAxes:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """The attributes and the operand that masks become."""
+    """The attributes and the operand of `attention` that masks are converted to."""
 
     causal: bool
     hidden: float | None
@@ -48,7 +50,7 @@ class Masked:
 
 
 def operands(factors: Factors, product: Node, result: Axes) -> tuple[Axes, Axes]:
-    """The axes of what a product multiplies, by those of its result."""
+    """The axes of the operands of a product, given those of its result."""
     assert isinstance(product.op, Dot)
     op, (lhs, rhs) = product.op, product.inputs
     summed = factors.of(tuple(lhs.shape[a] for a in op.contract_lhs))
@@ -72,8 +74,8 @@ def operands(factors: Factors, product: Node, result: Axes) -> tuple[Axes, Axes]
 def attention(
     factors: Factors, known: Scores, keys: Ints, values: Placed, result: Axes
 ) -> tuple[Node, Node] | None:
-    """The `attention` node of scores and values, and its result with the axes of a product's; None
-    where the operation cannot say it.
+    """The `attention` node of scores and values, and its result with the axes of the product's;
+    None where `attention` cannot express it.
     """
     op = known.dot.op
     assert isinstance(op, Dot)
@@ -114,8 +116,9 @@ def attention(
 def placed(
     factors: Factors, known: Scores, keys: Ints, held: Collection[int], masks: Sequence[Mask]
 ) -> AttentionAxes | None:
-    """What the axes of scores are: batch and key heads those that keys or values have (`held`). Of
-    several axes of queries time is the one that masks depend on, or else the last."""
+    """The roles of the axes of scores: batch and key heads are those that keys or values have
+    (`held`). Of several query axes, time is the one that masks depend on, or else the last.
+    """
     order = [f for f in factors.flat(*known.axes) if f not in keys]
     batch, rows = [f for f in order if f in held], [f for f in order if f not in held]
     masked_rows = [f for f in rows if any(f in factors.flat(*m.axes) for m in masks)]
@@ -123,7 +126,7 @@ def placed(
     group = tuple(f for f in rows if f not in time)
     if not isinstance(factors.size(group), int):
         return None
-    shares_all = len(batch) == 1 and group  # then that is the batch, of one key head
+    shares_all = len(batch) == 1 and group  # then they are the batch, with a single key head
     heads = [] if shares_all else [f for f in batch[-1:] if isinstance(factors.sizes[f], int)]
     return AttentionAxes(
         tuple(f for f in batch if f not in heads), tuple(heads), group, tuple(time), keys
@@ -133,8 +136,8 @@ def placed(
 def masked(
     factors: Factors, masks: Sequence[Mask], room: AttentionAxes, dtype: DType
 ) -> Masked | None:
-    """Masks, the last first, as attributes and operand of `attention`: it can add one to the scores
-    and then hide some of them.
+    """Masks, the last first, as attributes and operand of `attention`, which can add one mask to
+    the scores and then hide some of them.
     """
     hiding = [m for m in masks if m.hidden is not None]
     numbers = {m.hidden for m in hiding if m.hidden is not None}

@@ -1,10 +1,10 @@
-"""Says `attention` where it was written by hand, softmax(scale * q k' + mask) v, for targets that
-take that whole.
+"""Replaces attention written as softmax(scale * q k' + mask) v by `attention`, for targets that
+take that operation whole.
 
-Axes may come in any order, heads share keys by repeating them or by queries that have more axes.
-Nothing else may read the scores or the weights. The operation computes in f32 and rounds halves
-where it ends, so where more is rounded in between, precision has to be fast. A score divided by a
-number is multiplied by its reciprocal.
+Axes may come in any order; heads share keys by repeated keys or by queries that have more axes.
+Nothing else may read the scores or the weights. `attention` computes in f32 and rounds to half
+precision at its end, so where the original rounds more often, precision has to be fast. A score
+divided by a number is multiplied by its reciprocal.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from xlac_sdk.dtypes import DType
 
 @register("recognize-attention")
 class RecognizeAttentionPass(Pass):
-    """Says `attention` where it was written by hand, for targets that take it whole."""
+    """Replaces attention written as simpler operations, for targets that take it whole."""
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Finder(trace, context).run(g))
 
 
 class Finder:
-    """One walk over a graph; the graphs inside it are done."""
+    """Rewrites one graph whose bodies are rewritten already."""
 
     def __init__(self, trace: Trace, context: PassContext) -> None:
         self.trace, self.context = trace, context
         self.readers: dict[Node, int] = {}
 
     def run(self, graph: Graph) -> Graph:
-        """The graph with every attention that is found as one node."""
+        """The graph with all attention replaced."""
         if not any(isinstance(node.op, Exp | Softmax) for node in graph.nodes()):
             return graph
         self.readers = readers(graph)
 
         def visit(old: Node, node: Node) -> Node:
             self.readers[node] = self.readers[old]
-            replaced = self.found(node)
+            replaced = self.attention_of(node)
             self.readers[replaced] = self.readers[old]
             return replaced
 
         return rebuild(graph, visit)
 
-    def found(self, node: Node) -> Node:
+    def attention_of(self, node: Node) -> Node:
         """The attention that a node is the result of, or the node."""
         product = (
             node.inputs[0] if isinstance(node.op, Cast) and self.read(node.inputs[0]) == 1 else node
@@ -80,12 +80,12 @@ class Finder:
         return new.get(better, better)
 
     def read(self, node: Node) -> int:
-        """How many nodes read a value."""
+        """The number of nodes that read a value."""
         return self.readers.get(node, 1)
 
     def attended(self, product: Node, side: int, dtype: DType) -> Node | None:
-        """A product whose operand on a side is weights over keys, as an attention of an element
-        type.
+        """The attention of type `dtype` for a product with weights over keys as the operand `side`;
+        None where it is not one.
         """
         assert isinstance(product.op, Dot)
         values = product.inputs[1 - side]
@@ -110,8 +110,8 @@ class Finder:
     def scores(
         self, factors: Factors, weights: Node, axes: Axes, keys: Ints, dtype: DType
     ) -> Scores | None:
-        """The scores whose softmax over keys some weights are, if they are rounded as in an
-        attention of an element type.
+        """The scores whose softmax over keys the weights are, if they are rounded as an attention
+        of type `dtype` would; otherwise None.
         """
         node, rounded = weights, False
         while isinstance(node.op, (*VIEWS, Cast)) and self.read(node) == 1:

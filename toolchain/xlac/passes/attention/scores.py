@@ -1,5 +1,5 @@
-"""From weights over keys down to the product of queries and keys: softmax, masks and scale, as
-people write them.
+"""Matches the chain from the weights over keys down to the product of queries and keys: softmax,
+masks and scale, in their usual forms.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from xlac.passes.attention.axis_factors import VIEWS, Axes, Factors, Ints
 from xlac.passes.rewrite.rule import constant
 
 Readers = Callable[[Node], int]
-"""How many nodes read a node."""
+"""The number of nodes that read a node."""
 
-MOST = 4  # masks
+MOST = 4  # masks at most
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What is added to the scores; or, with a number for what is hidden, where they are kept."""
+    """A mask that is added to the scores; or, with `hidden`, a condition for keeping them and the
+    value of hidden scores.
+    """
 
     node: Node
     axes: Axes
@@ -41,8 +43,9 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The product of queries and keys, its axes, and what is done to it, the last first. `rounded`
-    says that halves are stored in between."""
+    """The product of queries and keys, its axes, and the operations on it, the last first.
+    `rounded` says that intermediate results are stored in half precision.
+    """
 
     dot: Node
     axes: Axes
@@ -52,8 +55,8 @@ class Scores:
 
 
 def softmax(node: Node, readers: Readers) -> tuple[Node, int] | None:
-    """The scores that a node is the softmax of, and the axis, where nothing else reads anything in
-    between.
+    """The operand and axis of the softmax that a node is; None where it is not one, or intermediate
+    values have other readers.
     """
     if isinstance(node.op, Softmax):
         (x,) = node.inputs
@@ -71,7 +74,7 @@ def softmax(node: Node, readers: Readers) -> tuple[Node, int] | None:
 
 
 def _quotients(node: Node) -> Sequence[tuple[Node, ...]]:
-    """(x, y) of what may be x over y, or x times what is the reciprocal of something."""
+    """All (x, y) such that a node may be x / y, as a quotient or as a product with a reciprocal."""
     if isinstance(node.op, Div):
         return [node.inputs]
     return [node.inputs, node.inputs[::-1]] if isinstance(node.op, Mul) else []
@@ -80,8 +83,8 @@ def _quotients(node: Node) -> Sequence[tuple[Node, ...]]:
 def _spread(
     node: Node, combine: str, x: Node, readers: Readers, inverted: bool = False
 ) -> int | None:
-    """The axis along which x was combined to be spread over its own shape again, the reciprocal if
-    it was inverted.
+    """The axis along which x was reduced by `combine` and broadcast to its own shape again,
+    `inverted` where the reciprocal was taken; None for anything else.
     """
     factors = Factors()
     axes = inner = factors.of(node.shape)
@@ -113,8 +116,8 @@ def _is_one(node: Node) -> bool:
 def scores(
     node: Node, axes: Axes, factors: Factors, readers: Readers, known: Scores | None = None
 ) -> Scores | None:
-    """What is done to a product until it is a node. Nothing reads it in between, but the node may
-    have other readers.
+    """The operations between a product and a node, which may have other readers; values in between
+    may not.
     """
     known, first = known or Scores(node, axes), node
     while True:
@@ -140,8 +143,8 @@ def scores(
 
 
 def _steps(node: Node, axes: Axes, known: Scores) -> list[tuple[Node, Scores]]:
-    """The operands of a node that may be where the scores come from, and what is known then. Masks
-    follow the scale.
+    """The operands of a node that may lead to the scores, each with the masks and scale known then.
+    The scale is applied before masks.
     """
     if known.scale is not None or len(known.masks) == MOST:
         return []
@@ -170,7 +173,7 @@ def _masked(known: Scores, mask: Mask) -> Scores:
 
 
 def _scaled(node: Node, known: Scores) -> list[tuple[Node, Scores]]:
-    """Scores times a number, or over one, whose reciprocal is rounded then."""
+    """Scores times or over a number; the reciprocal is rounded for the latter."""
     for x, by in _quotients(node):
         value = constant(by)
         if value is not None and value != 0 and np.isfinite(value):
@@ -180,8 +183,8 @@ def _scaled(node: Node, known: Scores) -> list[tuple[Node, Scores]]:
 
 
 def is_causal(mask: Mask, factors: Factors, query: Ints, key: Ints, gap: Dim) -> bool:
-    """Whether query i may see the keys up to i + gap, and no other: counters compared, or such a
-    constant.
+    """Whether query i may see exactly the keys up to i + gap: compared counters, or a constant mask
+    of that form.
     """
     node, axes = mask.node, mask.axes
     while isinstance(node.op, VIEWS) and (inner := factors.below(node, axes)) is not None:
@@ -203,13 +206,15 @@ def is_causal(mask: Mask, factors: Factors, query: Ints, key: Ints, gap: Dim) ->
     return (row, column, rest - (node.op.direction in ("lt", "gt"))) == (1, -1, gap)
 
 
-Linear = tuple[int, int, int]  # how often there are the query's number, the key's, and 1
+Linear = tuple[int, int, int]  # coefficients of the query's index, the key's index, and 1
 
 
 def _linear(
     node: Node, axes: Axes, factors: Factors, query: Ints, key: Ints, depth: int = 8
 ) -> Linear | None:
-    """A sum of counters of queries and keys and of numbers, of few operations."""
+    """A value as a linear function of the query's and key's index; None where it is not one of at
+    most `depth` operations.
+    """
     value = constant(node)
     if depth == 0:
         return None

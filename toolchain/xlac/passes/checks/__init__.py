@@ -1,1 +1,1 @@
-"""Checked programs: nodes that find what a value should not be."""
+"""Checked programs: adds nodes that detect faulty values."""

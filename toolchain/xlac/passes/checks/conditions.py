@@ -1,4 +1,4 @@
-"""The nodes that are true where an operation met what it declares as a fault (`ir/faults.py`)."""
+"""Builds the nodes that are true where a fault declared by an operation occurs (`ir/faults.py`)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ WIDE = DType.I64
 
 
 class Condition(NamedTuple):
-    """Elements at fault: of a `kind` (bounds, division, sizes, nan, infinity), where `bad` is true.
+    """A condition of a `kind` (bounds, division, sizes, nan, infinity); elements where `bad` is
+    true are at fault.
 
-    `value` holds an integer to show for each element of `bad`, or is None; `message` says what
-    is wrong, with `{value}` where that number goes.
+    `value` holds an integer for the message of each element, or is None; `message` says what is
+    wrong, with `{value}` for that number.
     """
 
     kind: str
@@ -32,7 +33,7 @@ class Condition(NamedTuple):
 
 
 def conditions(fault: DeclaredFault) -> tuple[Condition, ...]:
-    """The conditions that look for a declared fault; none where it cannot happen."""
+    """The conditions for a declared fault; none where it cannot occur."""
     match fault:
         case OutOfRange():
             return outside(fault)
@@ -45,23 +46,24 @@ def conditions(fault: DeclaredFault) -> tuple[Condition, ...]:
 
 
 def extent(size: Dim) -> Node:
-    """A size as an i64 scalar, at the sizes of the call."""
+    """A size as an i64 scalar, evaluated at run time."""
     if isinstance(size, int):
         return build.constant(size, WIDE)
     return build.cast(Node.of(DimSize(0), build.full(False, (size,), DType.BOOL)), WIDE)
 
 
 def outside(fault: OutOfRange) -> tuple[Condition, ...]:
-    """Indices out of range.
+    """Where indices are out of range.
 
-    None where there is nothing to index, and none for what `compact` gives: its indices out of
-    range stand for elements that are not there.
+    None where there is nothing to index, and for indices from `compact`: there, indices out of
+    range stand for absent elements.
     """
     indices, counts, axis = fault.indices, fault.counts, fault.axis
     if not counts or any(count == 0 for count in counts) or _compacted(indices):
         return ()
     given = _unwrapped(indices, counts)
-    wide = build.cast(given, WIDE)  # a u64 beyond i64 becomes negative, and is outside either way
+    # a u64 beyond i64 becomes negative, so is out of range either way
+    wide = build.cast(given, WIDE)
     if axis is None:
         (count,) = counts
         most = build.spread(extent(count), wide.shape, ())
@@ -89,7 +91,7 @@ def _size_text(counts: Sequence[Dim]) -> str:
 
 
 def _computed(counts: Sequence[Dim], span: str) -> str:
-    """The range of an index in figures, where they are known."""
+    """The range of an index as numbers, where they are known."""
     if len(counts) > 1:
         return f"its axis (sizes {', '.join(map(str, counts))})"
     (count,) = counts
@@ -97,9 +99,7 @@ def _computed(counts: Sequence[Dim], span: str) -> str:
 
 
 def _unwrapped(indices: Node, counts: Sequence[Dim]) -> Node:
-    """The indices as they were before `build.from_end`, for counts that it knew: messages show
-    those.
-    """
+    """The indices before `build.from_end`, where it knew the counts; messages show these."""
     match indices.op:
         case comparison.Select() if len(counts) == 1:
             test, shifted, plain = indices.inputs
@@ -114,7 +114,7 @@ def _unwrapped(indices: Node, counts: Sequence[Dim]) -> Node:
 
 
 def _compacted(indices: Node) -> bool:
-    """Whether indices come from `compact`, through whatever computation of integers."""
+    """Whether indices come from `compact`, through any integer operations."""
     seen: set[Node] = set()
     left = [indices]
     while left:
@@ -134,7 +134,7 @@ def _compacted(indices: Node) -> bool:
 
 
 def divided(fault: IntegerDivision) -> tuple[Condition, ...]:
-    """Divisions by zero and quotients that overflow."""
+    """Where a divisor is zero, or the quotient overflows."""
     x, y, dtype = fault.x, fault.y, fault.x.type.dtype
     if not dtype.is_integer:
         return ()
@@ -148,7 +148,7 @@ def divided(fault: IntegerDivision) -> tuple[Condition, ...]:
 
 
 def raised(fault: NegativePower) -> tuple[Condition, ...]:
-    """Integers that are zero, raised to a negative power."""
+    """Where an integer zero is raised to a negative power."""
     x, y = fault.x, fault.y
     if not x.type.dtype.is_signed or not x.type.dtype.is_integer:
         return ()
@@ -157,7 +157,7 @@ def raised(fault: NegativePower) -> tuple[Condition, ...]:
 
 
 def overflown(fault: SizeOverflow) -> tuple[Condition, ...]:
-    """A size that is larger than its integer type holds."""
+    """Whether a size exceeds its integer type."""
     dtype = fault.dtype
     if not dtype.is_integer or bounds(fault.size)[1] <= int(np.iinfo(dtype.numpy).max):
         return ()
@@ -168,10 +168,10 @@ def overflown(fault: SizeOverflow) -> tuple[Condition, ...]:
 
 
 def both(x: Node, y: Node) -> Node:
-    """Where both of two conditions hold."""
+    """The conjunction of two conditions."""
     return Node.of(arithmetic.And(), x, y)
 
 
 def either(x: Node, y: Node) -> Node:
-    """Where one of two conditions holds; of integers, the bits that either has."""
+    """The disjunction of two conditions; bitwise or, for integers."""
     return Node.of(arithmetic.Or(), x, y)

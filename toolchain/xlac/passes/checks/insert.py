@@ -1,8 +1,8 @@
-"""Checked programs: the same model with nodes that find values it should not have met.
+"""Checked programs: the same model with added nodes that detect faulty values.
 
 Every check is a few ordinary nodes that reduce to the first position at fault, so passes, schedules
-and backends need know nothing of it. What all checks of a graph find becomes one record (see
-`records`), the last output of the graph. Inside a loop the record is one more carried value, of a
+and backends need no support for them. The results of all checks of a graph form one record (see
+`records`), the last output of the graph. In a loop the record is one more carried value, in a
 branch one more result.
 """
 
@@ -34,7 +34,7 @@ LEAVES = (Param, Const, Iota)
 
 
 def watched(model: Model, kinds: Sequence[str]) -> Model:
-    """The model with checks of these kinds, or itself where there is nothing to check."""
+    """The model with checks of these kinds; the same model where there is nothing to check."""
     if not kinds:
         return model
     checked = _CheckedModel(frozenset(kinds))
@@ -45,18 +45,18 @@ def watched(model: Model, kinds: Sequence[str]) -> Model:
 
 
 def watched_together(models: Mapping[str, Model], kinds: Sequence[str]) -> dict[str, Model]:
-    """Models of one program with checks of these kinds, numbered through all of them. Each has a
+    """The models of one program with checks of these kinds, numbered across all of them. Each has a
     record; none has where there is nothing to check in any.
     """
     checked = _CheckedModel(frozenset(kinds))
     graphs = {name: checked.graph(model.graph) for name, model in models.items()}
     if not any(graphs.values()):
         return dict(models)
-    all_checks, found = tuple(checked.checks), dict[str, Model]()
+    all_checks, watched = tuple(checked.checks), dict[str, Model]()
     for name, one in models.items():
         graph = graphs[name] or _with_record(one.graph, one.graph.outputs, empty_record())
-        found[name] = replace(one, graph=graph, checks=all_checks, checkpointed=None)
-    return found
+        watched[name] = replace(one, graph=graph, checks=all_checks, checkpointed=None)
+    return watched
 
 
 def _with_record(graph: Graph, outputs: Mapping[str, Node], record: Node) -> Graph:
@@ -68,12 +68,12 @@ def _with_record(graph: Graph, outputs: Mapping[str, Node], record: Node) -> Gra
 
 
 def facts(model: Model) -> dict[str, str]:
-    """What the program of a checked model says of its checks, as JSON has it."""
+    """The checks of a model as a JSON value, for the facts of its program."""
     return {FACT: json.dumps(model.checks)} if model.checks else {}
 
 
 class _CheckedModel:
-    """The checks made so far, in order of their numbers, and the bodies that have them."""
+    """The checks added so far, in order of their numbers, and the bodies that contain them."""
 
     def __init__(self, kinds: frozenset[str]) -> None:
         self.kinds = kinds
@@ -92,14 +92,14 @@ class _CheckedModel:
         return _with_record(Graph(graph.name, inputs, outputs), outputs, record)
 
     def body(self, body: Graph) -> Graph | None:
-        """A branch or a function that gives its record too; None where it has nothing to check."""
+        """A branch or function that returns its record too; None where it has nothing to check."""
         if body not in self.done:
             self.done[body] = self.graph(body)
         return self.done[body]
 
 
 class _CheckedGraph:
-    """One graph made anew, and the records of its checks."""
+    """One graph being rebuilt, and the records of its checks."""
 
     def __init__(self, model: _CheckedModel, record: Node | None = None) -> None:
         self.model = model
@@ -108,11 +108,9 @@ class _CheckedGraph:
     # ---- nodes -------------------------------------------------------------------------------
 
     def rebuilt(self, graph: Graph) -> dict[Node, Node]:
-        """Every node of the graph as it is in the checked one; what there is to check is recorded
-        meanwhile.
-        """
+        """Rebuilds every node of the graph, adding checks on the way."""
         new: dict[Node, Node] = {}
-        # the results of control operations that were made anew
+        # the results of control operations that were rebuilt
         parts: dict[Node, tuple[Node, ...]] = {}
         for node in graph.order:
             inputs = tuple(new[i] for i in node.inputs)
@@ -121,7 +119,7 @@ class _CheckedGraph:
                 continue
             made = node if inputs == node.inputs else node.with_inputs(inputs)
             if not isinstance(node.op, Elementwise | Formula | Pick | Param):
-                # its operands are in memory from here on: their checks end here
+                # its operands are in memory from here on, so pointwise checks end here
                 self.records.reduce_pointwise()
             self.check_declared(made)
             results = self.control(made)
@@ -141,7 +139,7 @@ class _CheckedGraph:
                     self.records.add(condition, node)
 
     def check_appearing(self, node: Node) -> None:
-        """Checks for NaN and infinity where no operand has any."""
+        """Checks for NaN and infinity in results where no operand has any."""
         if (
             isinstance(node.types, tuple)
             or not node.type.dtype.is_float
@@ -171,8 +169,8 @@ class _CheckedGraph:
     # ---- control -----------------------------------------------------------------------------
 
     def control(self, node: Node) -> tuple[Node, ...] | None:
-        """The results of a control operation whose bodies are checked; None for any other, and
-        where there is nothing to check.
+        """The results of a control operation with checked bodies; None for any other, and where
+        there is nothing to check.
         """
         match node.op:
             case Scan() as scan:
@@ -233,13 +231,13 @@ class _CheckedGraph:
         cond = Graph(loop.cond.name, inputs, {"more": both(goes, fine)})
         inputs = (*node.inputs, empty_record(), zero())
         results = self.without_record(While(cond, body), node, inputs, count)
-        if checked is not None:  # of the values that ended the loop
+        if checked is not None:  # for the values that ended the loop
             call = Node.of(Call(checked, loop.cond.name), *results, origin=node.origin)
             self.records.add_record(build.results(call)[1])
         return results
 
     def bounded(self, node: Node, loop: BoundedWhile) -> tuple[Node, ...] | None:
-        """A loop that its `max` ends, where its condition would go on, is at fault."""
+        """Checks that a loop did not end by its `max` while its condition still held."""
         if loop.max == 0:
             return None
         made = replace(loop.loop(*node.inputs), origin=node.origin)
@@ -256,8 +254,8 @@ class _CheckedGraph:
     def without_record(
         self, op: Call | Cond | Scan | While, node: Node, inputs: Sequence[Node], at: int
     ) -> tuple[Node, ...]:
-        """The results of `node` as it was, of an operation that gives a record too (and a loop the
-        number of iterations) from result `at` on. The record joins those of this graph.
+        """The original results of `node`, which also returns a record (and, for loops, the number
+        of iterations) from result `at` on. The record joins those of this graph.
         """
         made = build.results(Node.of(op, *inputs, origin=node.origin))
         extra = len(made) - len(node.results)
@@ -266,7 +264,7 @@ class _CheckedGraph:
 
     def loop_body(self, body: Graph, carries: int, cond: Graph | None = None) -> Graph | None:
         """The body of a loop that carries, after `carries` values, the record and the number of
-        iterations begun; None for nothing to check.
+        iterations; None where there is nothing to check.
 
         The condition `cond` is checked as well, before each iteration.
         """

@@ -1,6 +1,4 @@
-"""The nodes that checks are made of: where a condition is first true, and records of what
-failed.
-"""
+"""Nodes for checks: the first position where a condition holds, and records of failures."""
 
 from __future__ import annotations
 
@@ -21,24 +19,24 @@ from xlac_sdk.dtypes import DType
 
 WIDE = DType.I64
 RECORD = Type(WIDE, (WORDS,))
-# bits of a position that share an integer of 32, or of 64, with the number of a check
+# bits of a position that shares an integer of 32, or of 64, bits with the number of a check
 SHORT, LONG = 24, 48
 
 
 def has(x: Node, kind: str) -> Node:
-    """Where a value is NaN, or infinite."""
+    """Whether a value is NaN, or infinite, elementwise."""
     if kind == NAN:
         return build.compare(x, "ne", x)
     return build.compare(Node.of(Abs(), x), "eq", build.like(float("inf"), x))
 
 
 def counts(x: Node) -> DType:
-    """The integers that number the elements of a value; the largest stands for none of them."""
+    """The integer type for positions in a value; its largest number stands for no position."""
     return DType.I32 if bounds(volume(x.shape))[1] < np.iinfo(np.int32).max else WIDE
 
 
 def no_position(x: Node) -> Node:
-    """What stands for no position among those of a value: the largest of their integers."""
+    """The largest number of the type for positions in a value, which stands for no position."""
     dtype = counts(x)
     return build.constant(np.iinfo(dtype.numpy).max, dtype)
 
@@ -49,19 +47,19 @@ def positions(x: Node, dtype: DType) -> Node:
 
 
 def first_position(bad: Node) -> Node:
-    """The first position that is true."""
+    """The first position where a condition is true."""
     code, position = first_of([bad])
     dtype = counts(bad)
     return build.select(build.compare(code, "eq", 0), build.cast(position, dtype), no_position(bad))
 
 
 def first_of(bad: Sequence[Node]) -> tuple[Node, Node]:
-    """The first of some conditions of one shape that is true anywhere, and the first position where
-    it is.
+    """The first of several conditions of one shape that is true anywhere, and the first position
+    where it is.
 
-    Where none is, the first is the number of conditions. The last axis is reduced by itself, as
-    most kernels read a value anyway, in 32 bits where it is short enough: check and position are
-    the high and low bits of one integer.
+    Where none is, the first result is the number of conditions. The last axis is reduced by itself,
+    as most kernels read a value in that order, in 32 bits where it is short enough: check and
+    position are the high and low bits of one integer.
     """
     shape = bad[0].shape
     rows, columns = (shape[:-1], shape[-1]) if shape else ((), 1)
@@ -86,7 +84,7 @@ def first_of(bad: Sequence[Node]) -> tuple[Node, Node]:
 
 
 def element_at(value: Node, first: Node) -> Node:
-    """The element at a position, as i64; 0 where there is none."""
+    """The element at a position, as i64; 0 for no position."""
     wide = build.cast(value, WIDE)
     if not value.shape:
         return wide
@@ -102,17 +100,17 @@ def as_row(record: Node) -> Node:
 
 
 def zero() -> Node:
-    """0 as a number of a record."""
+    """0, as an element of a record."""
     return build.constant(0, WIDE)
 
 
 def empty_record() -> Node:
-    """A record of nothing."""
+    """The record of no failure."""
     return build.constant(np.zeros(WORDS, np.int64))
 
 
 def first_failure(rows: Sequence[Node]) -> Node:
-    """The first of some rows that says of a failure, or the last of them."""
+    """The first of several rows that records a failure, or the last row."""
     table = build.concat(list(rows), 0)
     count = table.shape[0]
     assert isinstance(count, int)

@@ -1,7 +1,7 @@
-"""The record of a checked graph: what its checks find, joined into one row, i64[4].
+"""The record of a checked graph: the results of its checks, joined into one row, i64[4].
 
-The row is the check that failed first, counted from 1 (0: none), the position, the value there, and
-the iteration of the loop.
+The row is the number of the first check that failed, from 1 (0: none), the position, the value
+there, and the iteration of the loop.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CONDITIONS_PER_REDUCTION = 100
 
 
 class Records:
-    """The failures that one graph may have, in the order of its nodes.
+    """Collects the failures of one graph, in the order of its nodes.
 
-    Every check is added to `checks`, whose order gives it its number. `record`, where there is one,
-    is what was found before: in a loop, by the iterations before this one.
+    Every check is added to `checks`; its index gives its number. `record`, where given, holds
+    earlier failures: in a loop, those of earlier iterations.
     """
 
     def __init__(self, checks: list[Check], record: Node | None = None) -> None:
@@ -44,7 +44,7 @@ class Records:
         self.given = len(self.rows)
         # number of the check (0: it did not fail), position, value there
         self.failures: list[tuple[Node, Node, Node | None]] = []
-        # pointwise conditions by shape: one reduction looks for all of a shape
+        # pointwise conditions by shape; those of one shape share a reduction
         self.pointwise: dict[Shape, list[tuple[Condition, Node]]] = {}
         self.firsts: dict[tuple[Node, str], Node] = {}
 
@@ -58,7 +58,9 @@ class Records:
     # ---- checks ------------------------------------------------------------------------------
 
     def add(self, condition: Condition, node: Node, first: Node | None = None) -> None:
-        """One more check of a node; `first` is the first position at fault, where it is known."""
+        """Adds a check of a node; `first` is the first position at fault, where it is known
+        already.
+        """
         if first is None:
             first = first_position(condition.bad)
         value = condition.value
@@ -72,8 +74,8 @@ class Records:
         self._add_failure(build.select(fine, zero(), number), build.cast(first, WIDE), shown)
 
     def add_pointwise(self, condition: Condition, given: Sequence[Node], node: Node) -> None:
-        """A check for elements of a kind where no element of `given`, which they are computed from,
-        is of that kind. One reduction looks for it and for others of its shape.
+        """Adds a check for elements of a kind where the corresponding elements of the operands
+        `given` are not of that kind. Checks of one shape share a reduction.
         """
         bad = condition.bad
         for operand in given:
@@ -85,9 +87,7 @@ class Records:
             self.reduce_pointwise()
 
     def reduce_pointwise(self) -> None:
-        """Makes one reduction of the pointwise conditions of each shape: the least pair of (check,
-        position).
-        """
+        """Reduces the pointwise conditions of each shape to the least pair (check, position)."""
         groups, self.pointwise = self.pointwise, {}
         for group in groups.values():
             before = len(self.checks)
@@ -109,7 +109,9 @@ class Records:
     # ---- rows --------------------------------------------------------------------------------
 
     def _join_failures(self) -> None:
-        """Makes rows (number, position, value, iteration) of the failures since the last time."""
+        """Makes rows (number, position, value, iteration) of the failures added since the last
+        call.
+        """
         if not self.failures:
             return
         zeros = build.constant(np.zeros(1, np.int64))
@@ -123,13 +125,13 @@ class Records:
         self.failures = []
 
     def add_record(self, record: Node) -> None:
-        """Adds what a loop, a branch or a function found."""
+        """Adds the record of a loop, a branch or a function."""
         self.reduce_pointwise()
         self._join_failures()
         self.rows.append(as_row(record))
 
     def result(self) -> Node | None:
-        """The row of the first check that failed; None where there is nothing to check."""
+        """The row of the first check that failed; None where there are no checks."""
         self.reduce_pointwise()
         self._join_failures()
         return None if len(self.rows) == self.given else first_failure(self.rows)

@@ -1,1 +1,1 @@
-"""Passes over branches, loops and calls: what crosses the borders of their bodies."""
+"""Passes over branches, loops and calls: data that enters and leaves their bodies."""

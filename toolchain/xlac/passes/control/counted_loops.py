@@ -1,4 +1,4 @@
-"""How a loop counts: what its condition compares, what a turn adds, how many turns there are."""
+"""Analyses how a loop counts: what its condition compares, the step, the number of iterations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def number(node: Node, known: Mapping[Node, Node]) -> int | None:
 
 
 def limit_of(test: Node, known: Mapping[Node, Node]) -> tuple[Node, str, int] | None:
-    """What a condition compares with a number: the counter, how, and the number."""
+    """The comparison of a loop's condition with a constant: counter, direction, and number."""
     if not isinstance(test.op, Compare) or not test.inputs[0].type.dtype.is_integer:
         return None
     left, right = test.inputs
@@ -35,7 +35,7 @@ def limit_of(test: Node, known: Mapping[Node, Node]) -> tuple[Node, str, int] | 
 
 
 def step_of(next: Node, counter: Node, known: Mapping[Node, Node]) -> int | None:
-    """What each turn adds to the counter."""
+    """The constant that each iteration adds to the counter."""
     if not isinstance(next.op, Add | Sub):
         return None
     left, right = next.inputs
@@ -48,8 +48,8 @@ def step_of(next: Node, counter: Node, known: Mapping[Node, Node]) -> int | None
 
 
 def length_of(start: int, step: int, direction: str, limit: int) -> int | None:
-    """How many turns there are until the condition is false; None if there is no end, or it
-    depends on a counter that wraps around.
+    """The number of iterations until the condition is false; None if it never is, or only after the
+    counter wraps around.
     """
     match direction:
         case "ne":

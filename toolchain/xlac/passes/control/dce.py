@@ -1,6 +1,6 @@
-"""Removes results, carried values and operands of branches and loops that nothing needs.
+"""Removes unused results, carried values and operands of branches and loops.
 
-Other dead nodes need no pass: a graph is what its outputs reach.
+Other dead nodes need no pass: a graph consists of what its outputs reach.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from xlac.passes.rewrite.trace import Trace
 
 @register("dce")
 class DcePass(Pass):
-    """Removes results, carried values and operands of branches and loops that nothing needs."""
+    """Removes unused results, carried values and operands of branches and loops."""
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Cleaner(g, trace).run())
 
 
 class Cleaner:
-    """One walk over a graph with a control operation in it."""
+    """Rewrites one graph that has a control operation."""
 
     def __init__(self, graph: Graph, trace: Trace) -> None:
         self.graph, self.trace = graph, trace
         self.needed: dict[Node, set[int]] = {}  # results that are picked
-        self.places: dict[Node, dict[int, int]] = {}  # of a rewritten node: where each result went
+        # of a rewritten node: the new number of each result
+        self.places: dict[Node, dict[int, int]] = {}
 
     def run(self) -> Graph:
-        """The graph without what nothing needs."""
+        """The graph without dead results and operands."""
         for node in self.graph.nodes():
             if isinstance(node.op, Pick):
                 self.needed.setdefault(node.inputs[0], set()).add(node.op.index)
@@ -43,7 +44,7 @@ class Cleaner:
         return rebuild(self.graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
-        """A node as it is afterwards: a control operation without results that nothing reads."""
+        """The rewritten node: a control operation without results that nothing reads."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.places:
             (source,) = node.inputs
             if len(source.results) == 1:
@@ -67,7 +68,7 @@ class Cleaner:
 
 
 def live(op: Op, count: int, results: set[int]) -> tuple[list[int], list[int]]:
-    """The results and operands of an operation that matter when `results` are wanted."""
+    """The results and operands of an operation that are needed for the results `wanted`."""
     match op:
         case Cond(branches=branches):
             used = {0}.union(*({1 + i for i in reached(b, results)} for b in branches))
@@ -89,7 +90,7 @@ def live(op: Op, count: int, results: set[int]) -> tuple[list[int], list[int]]:
 
 
 def reached(body: Graph, results: Iterable[int]) -> set[int]:
-    """The inputs of a body that some of its outputs need."""
+    """The inputs of a body that some of its outputs depend on."""
     outputs = list(body.outputs.values())
     seen = set(walk([outputs[i] for i in sorted(results)]))
     return {place for place, node in enumerate(body.inputs) if node in seen}

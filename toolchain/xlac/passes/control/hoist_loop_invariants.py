@@ -1,12 +1,11 @@
-"""Takes work out of loops: what every step computes alike is computed once before the loop.
+"""Hoists loop-invariant work: computes it once, before the loop.
 
-* a carried value that no step changes is an operand that all steps share (scan), or the loop's
-  invariant (while);
-* an expression over such values moves out, and comes in as one more of them;
+* a carried value that no iteration changes becomes an operand that all iterations share (scan), or
+  an invariant carry (while);
+* an expression over such values moves out of the loop, and its value becomes one of them;
 * a product of a slice of a scanned tensor with an invariant, `x[t] @ w`, becomes one product of the
-  whole tensor
-  before the scan, whose slices come in: one large product runs many times faster than many small
-  ones.
+  whole tensor before the scan, whose slices enter: one large product runs many times faster than
+  many small ones.
 """
 
 from __future__ import annotations
@@ -27,7 +26,9 @@ from xlac.passes.rewrite.trace import Trace
 
 @register("hoist-loop-invariants")
 class HoistLoopInvariantsPass(Pass):
-    """Takes what every step of a loop computes alike, and products of all steps, out of loops."""
+    """Hoists work that is the same in every iteration, and products of all iterations, out of
+    loops.
+    """
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Hoister(trace).run(g))
@@ -41,13 +42,13 @@ class Hoister:
         self.parts: dict[Node, tuple[Node, ...]] = {}  # of a rewritten loop: its results
 
     def run(self, graph: Graph) -> Graph:
-        """The graph, its loops without what every step computes alike."""
+        """The graph with invariant work hoisted out of its loops."""
         if not any(isinstance(node.op, Scan | While) for node in graph.nodes()):
             return graph
         return rebuild(graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
-        """A node as it is afterwards."""
+        """The rewritten node."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][node.op.index]
         if isinstance(node.op, Scan):
@@ -66,7 +67,7 @@ class Hoister:
     # ---- scan ----------------------------------------------------------------------------
 
     def scan(self, node: Node) -> tuple[Node, ...] | None:
-        """The results of a better scan, or nothing."""
+        """The results of an improved scan, or None."""
         changed = False
         state = LoopParts.of_scan(node)
         for step in (self.settle_carries, self.hoist_shared, self.hoist_products):
@@ -74,7 +75,7 @@ class Hoister:
         return state.scan_results(node) if changed else None
 
     def settle_carries(self, loop: LoopParts) -> bool:
-        """Carried values that no step changes become shared operands."""
+        """Turns carried values that no iteration changes into shared operands."""
         still = [
             i
             for i, (given, param) in enumerate(zip(loop.next, loop.carried, strict=True))
@@ -90,7 +91,7 @@ class Hoister:
         return bool(still)
 
     def hoist_products(self, loop: LoopParts) -> bool:
-        """Products of slices with shared operands are made of all slices at once."""
+        """Hoists products of slices with shared operands, as one product of all slices."""
         if not isinstance(loop.length, int) or loop.length < 2:
             return False
         sliced = dict(zip(loop.slices, loop.scanned, strict=True))
@@ -113,7 +114,7 @@ class Hoister:
         return bool(new)
 
     def hoist_shared(self, loop: LoopParts) -> bool:
-        """Expressions over shared operands alone are computed before the loop."""
+        """Hoists expressions over shared operands."""
         shared = dict(zip(loop.shared, loop.outer, strict=True))
         new: dict[Node, Node] = {}
         for node, value in movable(loop.nodes(), loop.next + loop.yields, shared).items():
@@ -130,8 +131,8 @@ class Hoister:
     # ---- while ---------------------------------------------------------------------------
 
     def loop(self, node: Node) -> tuple[Node, ...] | None:
-        """The results of a better while: invariants come in as further carried values that no step
-        changes.
+        """The results of an improved while loop, whose invariants are further carried values that
+        no iteration changes; or None.
         """
         op = node.op
         assert isinstance(op, While) and op.body is not None and op.cond is not None
@@ -173,17 +174,18 @@ class LoopParts:
 
     def __init__(self) -> None:
         self.length: object = 0
-        # parameters of the body, and the operands that they stand for
+        # parameters of the body, and their operands
         self.carried: list[Node] = []
         self.first: list[Node] = []
         self.slices: list[Node] = []
         self.scanned: list[Node] = []
         self.shared: list[Node] = []
         self.outer: list[Node] = []
-        self.next: list[Node] = []  # outputs of the body: what is carried on, and what is stacked
+        self.next: list[Node] = []  # outputs of the body: next carried values, then stacked results
         self.yields: list[Node] = []
-        self.numbers: list[int] = []  # which result of the first scan each carried value is
-        self.fixed: dict[int, Node] = {}  # results that are known without running
+        # the number of the original scan's result for each carried value
+        self.numbers: list[int] = []
+        self.fixed: dict[int, Node] = {}  # results that are known without running the loop
 
     @staticmethod
     def of_scan(node: Node) -> LoopParts:
@@ -207,13 +209,13 @@ class LoopParts:
         )
 
     def replace(self, new: dict[Node, Node]) -> None:
-        """Puts values in place of nodes of the body."""
+        """Substitutes nodes of the body."""
         count = len(self.next)
         outputs = substituted(self.next + self.yields, new)
         self.next, self.yields = outputs[:count], outputs[count:]
 
     def scan_results(self, old: Node) -> tuple[Node, ...]:
-        """The results of the scan, made anew from its parts."""
+        """The results of the original scan, from a new one with these parts."""
         op = old.op
         assert isinstance(op, Scan) and op.body is not None
         known = [None if i in self.fixed else i for i in range(len(old.results))]

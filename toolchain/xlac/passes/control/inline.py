@@ -1,5 +1,5 @@
-"""Puts bodies in place of what runs them once: calls, branches whose number is known, scans of no
-step or one.
+"""Inlines bodies that run exactly once: calls, branches with a known index, scans of at most one
+step.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from xlac.passes.rewrite.trace import Trace
 
 @register("inline")
 class InlinePass(Pass):
-    """Puts bodies in place of what runs them once."""
+    """Inlines bodies that run exactly once."""
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Inliner(trace).run(g))
 
 
 class Inliner:
-    """One walk over a graph; the graphs inside it are done."""
+    """Rewrites one graph whose bodies are rewritten already."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.parts: dict[Node, tuple[Node, ...]] = {}  # the results of a node that was replaced
+        self.parts: dict[Node, tuple[Node, ...]] = {}  # the results of a replaced node
 
     def run(self, graph: Graph) -> Graph:
-        """The graph with bodies that run once in place of what runs them."""
+        """The graph with such bodies inlined."""
         if not any(isinstance(node.op, Call | Cond | Scan) for node in graph.nodes()):
             return graph
         return rebuild(graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
-        """A node as it is afterwards."""
+        """The rewritten node."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][node.op.index]
         inlined = unrolled(node)
@@ -84,7 +84,7 @@ def unrolled(node: Node) -> tuple[Node, ...] | None:
 
 
 def placed(body: Graph, inputs: Sequence[Node]) -> tuple[Node, ...]:
-    """The results of a body on inputs."""
+    """The results of a body for given inputs."""
     new = dict(zip(body.inputs, inputs, strict=True))
     for node in body.nodes():
         if node not in new:

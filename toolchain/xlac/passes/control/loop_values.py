@@ -1,6 +1,4 @@
-"""Values of a loop, said of all of its steps at once: what steps share, and what is sliced for
-them.
-"""
+"""Expressions of a loop's body, evaluated for all iterations at once."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ FIXED = (
 )
 
 
-# computed where they are read; moving them out saves nothing
+# computed where they are read; hoisting them saves nothing
 FREE = (Const, Iota, Broadcast, Reshape)
 
 
@@ -41,11 +39,11 @@ def substituted(outputs: Sequence[Node], new: dict[Node, Node]) -> list[Node]:
 def movable(
     nodes: Sequence[Node], outputs: Sequence[Node], shared: dict[Node, Node]
 ) -> dict[Node, Node]:
-    """The largest expressions over shared values that are worth moving, and what they are
+    """The largest expressions over shared values that are worth hoisting, with their values
     outside.
     """
     there: dict[Node, Node] = {}
-    weight: dict[Node, bool] = {}  # whether something is computed in it, from something shared
+    weight: dict[Node, bool] = {}  # whether it computes something, from shared values
     for node in nodes:
         if node in shared:
             there[node], weight[node] = shared[node], False
@@ -73,7 +71,7 @@ def movable(
 
 
 def outside(node: Node, shared: dict[Node, Node]) -> Node | None:
-    """The value of an operand that all steps share."""
+    """The value, outside the loop, of an operand that all iterations share."""
     chain: list[Node] = []
     while node not in shared:
         if not isinstance(node.op, Reshape | Transpose | Cast):
@@ -87,7 +85,7 @@ def outside(node: Node, shared: dict[Node, Node]) -> Node | None:
 
 
 def stacked(node: Node, sliced: dict[Node, Node]) -> Node | None:
-    """The values of an operand in all steps at once, along a new axis 0."""
+    """The values of an operand in all iterations, along a new axis 0."""
     chain: list[Node] = []
     while node not in sliced:
         if not isinstance(node.op, Reshape | Transpose | Cast):
@@ -106,7 +104,9 @@ def stacked(node: Node, sliced: dict[Node, Node]) -> Node | None:
 
 
 def product(node: Node, sides: Sequence[tuple[Node | None, Node | None]]) -> Node | None:
-    """The products of all steps along axis 0, where one operand is sliced and the other shared."""
+    """The products of all iterations along axis 0, where one operand is sliced and the other is
+    shared.
+    """
     op = node.op
     assert isinstance(op, Dot)
     (left, left_shared), (right, right_shared) = sides

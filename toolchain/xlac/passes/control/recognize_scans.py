@@ -1,17 +1,16 @@
-"""Loops that count become scans: their length is known, and what each turn reads and writes by its
-number are slices.
+"""Converts counting while loops to scans, whose length is known and whose reads and writes by the
+counter are slices.
 
-A `while` of which one carried value counts from a constant to a constant, as other frameworks write
+A `while` with a carried value that counts from a constant to a constant, as other frameworks export
 their scans, becomes a `scan` of that many steps:
 
-* a carried value that no turn changes is an operand that all steps share, and a constant one stands
+* a carried value that no iteration changes becomes a shared operand, and a constant one a constant
   in the body;
-* what is read of such an operand at the number of the turn alone is a slice that the step is given,
-  in order or in reverse;
-* a carried value of which each turn replaces the row of its number, and does nothing else with it,
-  is a result that is stacked: no row of the first value is left.
+* a shared operand that is only read at the counter's row is sliced, in order or in reverse;
+* a carried value whose row at the counter is replaced by each iteration, without other uses,
+  becomes a stacked result: no row of the initial value remains.
 
-Which rows those are is decided by computing the index of every turn, not by its form.
+The rows are decided by evaluating the index for every iteration, not by its form.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
 from xlac.passes.rewrite.trace import Trace
 
 MOST_STEPS = {"cpu": 1 << 20, "gpu": 1 << 8}
-"""Longer loops stay. The index of every step is computed; and a GPU that runs a loop by itself is
-given every step of a scan anew.
+"""The longest loop that is converted. The index is evaluated for each step; and a GPU unrolls scans
+that it runs by itself.
 """
 INDEX_OPERATIONS = (Add, Sub, Mul, Max, Min, Compare, Select, Cast)
 
 
 @register("recognize-scans")
 class RecognizeScansPass(Pass):
-    """Makes scans of loops that count from one constant to another."""
+    """Converts while loops that count between constants to scans."""
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: _Recognizer(trace, context).run(g))
@@ -60,13 +59,13 @@ class _Recognizer:
         self.parts: dict[Node, tuple[Node, ...]] = {}  # of a rewritten loop: its results
 
     def run(self, graph: Graph) -> Graph:
-        """The graph, with scans in place of loops that count."""
+        """The graph with scans in place of counting loops."""
         if not any(isinstance(node.op, While) for node in graph.nodes()):
             return graph
         return rebuild(graph, self.visit)
 
     def visit(self, old: Node, node: Node) -> Node:
-        """A node as it is afterwards."""
+        """The rewritten node."""
         if isinstance(node.op, Pick) and node.inputs[0] in self.parts:
             return self.parts[node.inputs[0]][node.op.index]
         if not isinstance(node.op, While):
@@ -82,7 +81,7 @@ class _Recognizer:
 
 
 class _Loop:
-    """A loop that counts, and what each of its carried values is."""
+    """A counting loop, and the role of each of its carried values."""
 
     def __init__(self, node: Node, counter: int, length: int, numbers: Array) -> None:
         op = node.op
@@ -102,8 +101,8 @@ class _Loop:
 
     @staticmethod
     def of(node: Node, most: int) -> _Loop | None:
-        """A loop of at most so many steps, of which one carried value counts from a constant to a
-        constant.
+        """A loop of at most `most` iterations with a carried value that counts between constants;
+        None for any other.
         """
         op = node.op
         assert isinstance(op, While) and op.body is not None and op.cond is not None
@@ -135,7 +134,7 @@ class _Loop:
         return _Loop(node, counter, length, numbers)
 
     def scan(self) -> tuple[Node, ...]:
-        """The results of the loop, from a scan."""
+        """The results of the loop, computed by a scan."""
         directions = [d for n in self.nodes if (d := self.direction(n)) is not None]
         reverse = sum(directions) * 2 > len(directions)
         stacked = {
@@ -171,7 +170,7 @@ class _Loop:
         stacked: Sequence[int],
         outputs: Sequence[Node],
     ) -> tuple[Node, ...]:
-        """The scan of these parts, and the results of the loop in their order."""
+        """The results of the loop in their order, from a scan of these parts."""
         shared = [p for p in self.body.inputs if p in self.fixed]
         parameters = (*(self.body.inputs[at] for at in carried), *slices, *shared)
         graph = Graph(self.body.name, parameters, {f"y{n}": y for n, y in enumerate(outputs)})
@@ -192,7 +191,9 @@ class _Loop:
         )
 
     def direction(self, node: Node) -> bool | None:
-        """Whether a node reads or replaces rows in reverse order; None if it does neither."""
+        """Whether a node reads or replaces the counter's rows in reverse order; None if it does
+        neither.
+        """
         match node.op:
             case DynSlice() | DynUpdate() if node.inputs[0].type.rank:
                 rows = node.type if isinstance(node.op, DynSlice) else node.inputs[1].type
@@ -210,7 +211,7 @@ class _Loop:
         return None
 
     def sliced(self, node: Node, reverse: bool) -> bool:
-        """Whether a node reads the row of the step of an operand that no step changes."""
+        """Whether a node reads the counter's row of a shared operand."""
         return (
             isinstance(node.op, DynSlice)
             and node.inputs[0] in self.fixed
@@ -218,7 +219,9 @@ class _Loop:
         )
 
     def stacked(self, at: int, reverse: bool) -> Node | None:
-        """The row by which each step replaces its own of a carried value that is nothing else."""
+        """The row that each iteration writes, for a carried value without other uses; None
+        otherwise.
+        """
         node, parameter = self.next[at], self.body.inputs[at]
         if (
             not isinstance(node.op, DynUpdate)
@@ -233,7 +236,7 @@ class _Loop:
         return node.inputs[1]
 
     def table(self, node: Node) -> Array | None:
-        """The values of an index at every step, if it depends on the counter alone."""
+        """The values of an index in all iterations, if it depends on the counter alone."""
         if node not in self.tables:
             self.tables[node] = self._table(node)
         return self.tables[node]

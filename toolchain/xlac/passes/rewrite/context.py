@@ -1,4 +1,4 @@
-"""What a pass may know besides the graph."""
+"""Facts beside the graph that passes may use."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class PassContext:
     """The target's facts, the weights, and the model's precision.
 
     `precision` is "default" (rules keep the rounding of each operation) or "fast" (they may
-    reassociate, use identities that hold for real numbers, and leave out the rounding of halves).
-    `is_kept` says which composites are not expanded: those that the target claims, and those that a
+    reassociate, use identities of real numbers, and omit rounding to half precision). `is_kept`
+    decides which composites are not expanded: those that the target claims, and those that a
     lowering takes whole (`codegen/claims.py`).
     """
 

@@ -47,7 +47,7 @@ Number = int | float | bool | Callable[[DType], int | float | bool]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pattern:
-    """A shape of expression: a wildcard, a uniform constant, a number, or an operation on
+    """A pattern of expressions: a wildcard, a uniform constant, a number, or an operation on
     patterns.
     """
 
@@ -104,7 +104,7 @@ class Pattern:
         return f"{self.op.mnemonic}({', '.join(given)})"
 
     def match(self, node: Node, matches: dict[str, Node]) -> bool:
-        """Whether a node has this shape; wildcards are entered in `found`."""
+        """Whether a node matches; wildcards are entered in `matches`."""
         if self.op is not None:
             if type(node.op) is not self.op:
                 return False
@@ -123,7 +123,7 @@ class Pattern:
         return matches.setdefault(self.name, node) is node
 
     def build(self, matches: Mapping[str, Node], like: Node, site: Site) -> Node:
-        """The expression with wildcards filled in; `like` gives a number its dtype and shape."""
+        """The expression with wildcards substituted; numbers get the dtype and shape of `like`."""
         if self.name:
             return matches[self.name]
         if self.compute is not None:
@@ -144,7 +144,7 @@ class Pattern:
         return site.make(self.op(**self.attributes), *full)
 
     def wildcards(self) -> set[str]:
-        """The names in it."""
+        """The names of the wildcards."""
         return ({self.name} if self.name else set()).union(*(p.wildcards() for p in self.inputs))
 
 
@@ -152,9 +152,9 @@ class Pattern:
 class Equation:
     """A rule `before >> after`, for tensors `x` (or `c`) of the given dtypes.
 
-    `rounding` rules need precision "fast". `ulps` bounds how far an always permitted rule may move
-    the result of a function that is not correctly rounded anyway; 0 says that the bits stay the
-    same.
+    `rounding` rules need precision "fast". `ulps` bounds how far a rule that is always permitted
+    may change the result of a function that is not correctly rounded anyway; with 0 all bits stay
+    the same.
     """
 
     before: Pattern
@@ -166,30 +166,30 @@ class Equation:
     ulps: int = 0
 
     def on(self, dtypes: Collection[DType]) -> Equation:
-        """Restricted to element types."""
+        """The rule, restricted to some element types."""
         return replace(self, dtypes=frozenset(dtypes))
 
     def when(self, guard: Callable[[Mapping[str, Node]], bool]) -> Equation:
-        """Restricted by a condition on what the wildcards matched."""
+        """The rule, restricted by a condition on the wildcards' matches."""
         return replace(self, guard=guard)
 
     def fast(self) -> Equation:
-        """Only where the model's precision permits other rounding."""
+        """The rule, only for models with precision "fast"."""
         return replace(self, rounding=True)
 
     def within(self, ulps: int) -> Equation:
-        """The same rule, whose sides may differ by some units in the last place."""
+        """The rule, whose sides may differ by some units in the last place."""
         return replace(self, ulps=ulps)
 
     def if_single(self) -> Equation:
-        """Only where the inner operations have no other reader, so that the rule never adds
+        """The rule, only where the inner operations have no other reader, so that it never adds
         work.
         """
         return replace(self, once=("inner",))
 
     @property
     def name(self) -> str:
-        """The rule as text, with its limits."""
+        """The rule as text, with its restrictions."""
         limits = [] if len(self.dtypes) == len(DType) else [names(self.dtypes)]
         limits += ["fast"] if self.rounding else []
         return f"{self.before} >> {self.after}" + (f" [{', '.join(limits)}]" if limits else "")
@@ -199,7 +199,7 @@ class Equation:
 
     @property
     def heads(self) -> tuple[type[Op], ...]:
-        """The operation that the left side begins with."""
+        """The outermost operation of the left side."""
         assert self.before.op is not None, "a rule begins with an operation"
         return (self.before.op,)
 
@@ -210,7 +210,7 @@ class Equation:
         return next(name for name in ("x", "y", "c", "p") if name in known)
 
     def rewrite(self, node: Node, site: Site) -> Node | None:
-        """The right side in place of a node; None where the left one does not match."""
+        """The right side for a node that matches; None for any other."""
         matches: dict[str, Node] = {}
         if (
             not self.before.match(node, matches)
@@ -227,7 +227,7 @@ class Equation:
 
 
 def lift(value: Pattern | Number) -> Pattern:
-    """A number as a pattern of constants; a pattern as it is."""
+    """A number as a constant pattern; a pattern unchanged."""
     return value if isinstance(value, Pattern) else Pattern(number=value)
 
 
@@ -273,7 +273,9 @@ def _number(number: Number | None, dtype: DType) -> Array:
 
 
 def _equals(value: Array, number: Number | None) -> bool:
-    """Bit for bit: 0.0 is not -0.0, and a fraction is no integer."""
+    """Whether two numbers are equal in type and bits: 0.0 is not -0.0, and a float is not an
+    integer.
+    """
     dtype = DType.of(value.dtype)
     wanted = number(dtype) if callable(number) else number
     if isinstance(wanted, bool) != (dtype is DType.BOOL):

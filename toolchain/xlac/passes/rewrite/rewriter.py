@@ -11,16 +11,16 @@ from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.source import Origin
 
-DEPTH = 64  # rewrites nested in one another
-# rewrites that one node of the graph may set off: rules that undo each other would never end
+DEPTH = 64  # nesting depth of rewrites
+# rewrites that one node may set off, since rules that undo each other would never end
 MOST = 400
-ROUNDS = 8  # walks over a graph, each of which takes readers away that held rules back before
+ROUNDS = 8  # walks over a graph; each may remove readers that prevented rules in the walk before
 
 Index = dict[type[Op], list[Rule]]
 
 
 def index(rules: Iterable[Rule], context: PassContext) -> Index:
-    """The rules that the precision permits, by the operations that they begin with."""
+    """The rules that the precision permits, by the outermost operation of their left sides."""
     by_operation: Index = {}
     for rule in rules:
         if context.fast or not rule.rounding:
@@ -30,15 +30,16 @@ def index(rules: Iterable[Rule], context: PassContext) -> Index:
 
 
 class Rewriter:
-    """One walk over a graph. It is also the `Site` of the rules that it tries."""
+    """One walk over a graph; also the `Site` of the rules that it tries."""
 
     def __init__(self, rules: Index, trace: Trace, context: PassContext, limit: int = MOST) -> None:
         self.rules, self.trace, self.context, self.limit = rules, trace, context, limit
         self.readers: dict[Node, int] = {}
-        self.shared: set[Node] = set()  # read through a node that has several readers
-        self.refused: set[Node] = set()  # were not `single` when a rule asked
+        # nodes that were reached through a node with several readers
+        self.shared: set[Node] = set()
+        self.refused: set[Node] = set()  # nodes that had several readers when a rule required one
         self.origin: Origin | None = None
-        # what `make` gave for an operation on inputs, so that nothing is made twice
+        # `make`'s results by operation and inputs, so that equal nodes are made once
         self.made: dict[object, Node] = {}
         self.depth = self.spent = 0
 
@@ -56,7 +57,7 @@ class Rewriter:
         return rebuild(graph, visit)
 
     def make(self, op: Op, *inputs: Node) -> Node:
-        """A node to which no rule applies any more; equal ones are made once."""
+        """A node to which no more rule applies; equal ones are made once."""
         try:
             known = self.made.get((op, inputs))
         except TypeError:  # an attribute that cannot be hashed
@@ -67,17 +68,17 @@ class Rewriter:
 
     def single(self, node: Node) -> bool:
         """Whether at most one node reads a value."""
-        found = self._single(node)
-        if not found:
+        only_reader = self._single(node)
+        if not only_reader:
             self.refused.add(node)
-        return found
+        return only_reader
 
     def _single(self, node: Node) -> bool:
         return self.readers.get(node, 1) <= 1 and node not in self.shared
 
     def unfinished(self, graph: Graph) -> bool:
-        """Whether a value that had several readers when a rule asked has one in the graph that was
-        made of it: other rules took its readers away afterwards.
+        """Whether a value that had several readers when a rule required one has only one in the
+        rewritten graph.
         """
         if self.refused.isdisjoint(graph.order):
             return False
@@ -88,8 +89,8 @@ class Rewriter:
     def settle(self, node: Node) -> Node:
         """The node rewritten until no rule applies.
 
-        A rule may look through an input to what that reads. If the input has other readers it
-        stays, so what it reads then has one reader more than were counted.
+        A rule may look through an input to that one's inputs. If the input has other readers it
+        remains, so its own inputs then have one more reader than was counted.
         """
         for i in node.inputs:
             if not self._single(i):
@@ -113,9 +114,7 @@ class Rewriter:
 
 
 def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
-    """As `Graph.rewrite`, but `visit` is also told the node as it was before its inputs were
-    rewritten.
-    """
+    """As `Graph.rewrite`, but `visit` also gets the node before its inputs were rewritten."""
     new: dict[Node, Node] = {}
     for node in graph.nodes():
         inputs = tuple(new[i] for i in node.inputs)
@@ -127,7 +126,7 @@ def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
 
 
 def readers(graph: Graph) -> dict[Node, int]:
-    """How many nodes read each node; the outputs of the graph count as one more."""
+    """The number of readers of each node; being an output counts as one."""
     counts: dict[Node, int] = dict.fromkeys(graph.inputs, 0)
     for node in graph.nodes():
         counts.setdefault(node, 0)
@@ -159,7 +158,7 @@ def rewrite(
 
 
 def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
-    """A transformation applied to every graph inside a graph, innermost first, and then to it."""
+    """Applies a transformation to every graph inside a graph, innermost first, and then to it."""
     done: dict[Graph, Graph] = {}
 
     def inside(g: Graph) -> Graph:

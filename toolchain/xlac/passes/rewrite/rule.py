@@ -1,6 +1,4 @@
-"""What a rewrite rule is, and rules that are functions. Those that are equations are in
-`pattern`.
-"""
+"""The interface of rewrite rules, and rules written as functions; equations are in `pattern`."""
 
 from __future__ import annotations
 
@@ -16,47 +14,47 @@ from xlac.passes.rewrite.context import PassContext
 
 
 class Site(Protocol):
-    """Where a rule is tried."""
+    """The place where a rule is tried."""
 
     @property
     def context(self) -> PassContext:
-        """What the passes are told of model and target."""
+        """Facts about the model and the target."""
 
     def make(self, op: Op, *inputs: Node) -> Node:
-        """A node, already simplified, with the origin of the one being rewritten."""
+        """A node, simplified, with the origin of the one being rewritten."""
         ...
 
     def single(self, node: Node) -> bool:
-        """Whether nothing but the node being rewritten reads this one, so that rewriting makes it
-        vanish.
-        """
+        """Whether only the node being rewritten reads this one, so that rewriting removes it."""
         ...
 
 
 class Rule(Protocol):
-    """Anything that may rewrite a node."""
+    """The interface of all rules."""
 
     @property
     def name(self) -> str:
-        """What names the rule in traces and messages."""
+        """The name of the rule in traces and messages."""
 
     @property
     def heads(self) -> tuple[type[Op], ...]:
-        """The operations it applies to: rules are found by these."""
+        """The operations that it applies to, by which rules are indexed."""
         ...
 
     @property
     def rounding(self) -> bool:
-        """Whether it may change a result beyond its last bits: then it needs precision "fast"."""
+        """Whether it may change more than the last bits of a result, which needs precision
+        "fast".
+        """
         ...
 
     def rewrite(self, node: Node, site: Site) -> Node | None:
-        """The better node, or nothing where the rule does not apply."""
+        """The replacement of a node, or None where the rule does not apply."""
         ...
 
 
 def constant(node: Node) -> Array | None:
-    """The number that every element of a node is, through views of a constant; nothing if they
+    """The number that all elements of a node are, through views of a constant; None if they
     differ.
     """
     while isinstance(node.op, Broadcast | Reshape | Transpose):
@@ -79,12 +77,12 @@ Rewrite = Callable[[Node, Site], "Node | None"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Structural:
-    """A rule that is a function. Each of its examples builds a node that it rewrites.
+    """A rule written as a function. Each of its examples builds a node that it rewrites.
 
     An example gets a function `p(*shape, dtype=…, kind=…)` that makes parameters. A rule that
     `reassociates` adds or multiplies the same numbers in another order; it is permitted where the
-    result is as accurate as before. One that `sharpens` puts a function in place of its formula: it
-    is the more accurate, and finite where that overflows.
+    result is as accurate as before. One that `sharpens` replaces a formula by a function that is
+    more accurate, and finite where the formula overflows.
     """
 
     heads: tuple[type[Op], ...]
@@ -103,7 +101,7 @@ class Structural:
         return self.name
 
     def rewrite(self, node: Node, site: Site) -> Node | None:
-        """What the function gives for a node; None where it does not apply."""
+        """The function's result for a node; None where it does not apply."""
         return self.function(node, site)
 
 

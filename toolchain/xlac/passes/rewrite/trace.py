@@ -14,11 +14,13 @@ class Trace:
     fuel: int | None = None
     fired: list[str] = field(default_factory=list)
     stage: str = ""  # the pass that is running
-    # rules undid each other until a limit stopped them: a bug of theirs, but the graph is sound
+    # rules undid each other until the limit: a bug in them, but the graph is valid
     gave_up: bool = False
 
     def permits(self, rule: object, node: Node) -> bool:
-        """Asked before each rewrite, by every pass."""
+        """Records a rewrite and returns whether it is permitted; called by every pass before each
+        rewrite.
+        """
         if self.fuel is not None and len(self.fired) >= self.fuel:
             return False
         stage = f"{self.stage}: " if self.stage else ""

@@ -1,1 +1,1 @@
-"""The tables of rules; each module is one subject."""
+"""The tables of rewrite rules, one subject a module."""

@@ -1,9 +1,9 @@
-"""Scales and shifts by output channel after a convolution or dot product go into its weights: batch
-norm folds.
+"""Folds scales and shifts by output channel after a convolution or dot product into its weights, as
+batch norm needs.
 
 The sums are the same up to the rounding of each product (the scale is applied to a weight instead
-of to the sum), so these rules are permitted for f32 and f64 always, and for halves with precision
-"fast". The new weights are computed in float64 and rounded once.
+of to the sum), so these rules are permitted for f32 and f64 always, and for half precision with
+precision "fast". The new weights are computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from xlac.ops.tensor.view import Broadcast
 from xlac.passes.rewrite.rule import Example, Parameter, Site, constant, fill, rule
 from xlac.passes.rules.views import broadcast
 
-LOOK = 64  # nodes: expressions over weights that are larger are taken for something else
+LOOK = 64  # the largest expression over weights, in nodes, that is examined
 
 
 def is_known(node: Node) -> bool:
-    """Whether a small expression has no leaves but weights and constants."""
+    """Whether a small expression depends on weights and constants only."""
     seen: set[Node] = set()
     pending = [node]
     while pending and len(seen) < LOOK:
@@ -44,8 +44,8 @@ def is_known(node: Node) -> bool:
 
 
 def channel(anchor: Node) -> int | None:
-    """The axis of a result that runs over the rows of known weights (the last operand); nothing if
-    there is none.
+    """The axis of a result that runs over the output channels of known weights (the last operand);
+    None if there is none.
     """
     if isinstance(anchor.op, Conv) and is_known(anchor.inputs[1]):
         return anchor.op.layout[2].index("C")
@@ -56,23 +56,21 @@ def channel(anchor: Node) -> int | None:
 
 
 def is_vector(node: Node, axis: int) -> bool:
-    """Whether a value is one number for each position along `axis`, all known before the model
-    runs.
-    """
+    """Whether a value varies along `axis` only, and is known at compile time."""
     if constant(node) is not None:
         return True
     return isinstance(node.op, Broadcast) and node.op.axes == (axis,) and is_known(node)
 
 
 def may(node: Node, site: Site) -> bool:
-    """Whether a product may be moved past a rounding: floats that are not halves, or precision
+    """Whether a multiplication may move past a rounding: for f32 and f64, or with precision
     "fast".
     """
     return node.type.dtype.is_float and (site.context.fast or not node.type.dtype.is_half)
 
 
 def vector(node: Node, size: object, site: Site) -> Node:
-    """The numbers of a value for which `is_vector` holds, one a channel."""
+    """The values, one per channel, of a node for which `is_vector` holds."""
     if (number := constant(node)) is not None:
         scalar = site.make(Const(number))
         return site.make(Broadcast((size,), ()), scalar)  # type: ignore[arg-type]
@@ -108,7 +106,7 @@ def _by_channel(p: Parameter, like: Node, axis: int) -> Node:
     reassociates=True,
 )
 def scale_weights(node: Node, site: Site) -> Node | None:
-    """A product by channel becomes one of the weights."""
+    """Folds a multiplication by channel into the weights."""
     anchor, by = node.inputs
     if (
         not may(node, site)
@@ -130,7 +128,7 @@ def scale_weights(node: Node, site: Site) -> Node | None:
 
 
 def _shifted(first: Op, after: Op, anchor: Callable[[Parameter], Node]) -> Example:
-    """A graph with an anchor, a shift of it by channel, and `after`, by channel too."""
+    """An example: an anchor, a shift of it by channel, and `after`, also by channel."""
 
     def example(p: Parameter) -> Node:
         shifted = anchor(p)
@@ -161,7 +159,9 @@ def _shift_of(node: Node, site: Site) -> tuple[Node, Node] | None:
     reassociates=True,
 )
 def scale_shifted(node: Node, site: Site) -> Node | None:
-    """(anchor + shift) * scale is anchor * scale + shift * scale, of which the second is known."""
+    """(anchor + shift) * scale becomes anchor * scale + shift * scale, whose second term is
+    constant.
+    """
     match = _shift_of(node, site)
     if match is None or not site.single(match[0]):
         return None
@@ -177,7 +177,7 @@ def scale_shifted(node: Node, site: Site) -> Node | None:
     reassociates=True,
 )
 def merge_shifts(node: Node, site: Site) -> Node | None:
-    """Two shifts by channel are one."""
+    """Two shifts by channel become one."""
     match = _shift_of(node, site)
     if match is None:
         return None
@@ -192,7 +192,7 @@ def merge_shifts(node: Node, site: Site) -> Node | None:
     examples=[lambda p: Node.of(Add(), broadcast(p(4, kind="weight"), (5, 4), (1,)), _product(p))],
 )
 def shift_last(node: Node, site: Site) -> Node | None:
-    """A shift by channel stands on the right, where the other rules look for it."""
+    """A shift by channel is moved to the right operand, where the other rules look for it."""
     shift, anchor = node.inputs
     axis = channel(anchor)
     if axis is None or not is_vector(shift, axis) or channel(shift) is not None:

@@ -48,25 +48,25 @@ Matches = Mapping[str, Node]
 
 
 def lowest(dtype: DType) -> int | float:
-    """What `max` ignores."""
+    """The least value of a type: the identity of `max`."""
     return numeric.identity("max", dtype)
 
 
 def highest(dtype: DType) -> int | float:
-    """What `min` ignores."""
+    """The greatest value of a type: the identity of `min`."""
     return numeric.identity("min", dtype)
 
 
 def value(matches: Matches, name: str = "c") -> int | float:
-    """The constant that a name of the pattern stands for."""
+    """The constant that a wildcard of the pattern matched."""
     array = constant(matches[name])
     assert array is not None
     return float(array) if numeric.is_float(array) else int(array)
 
 
 def invertible(matches: Matches) -> bool:
-    """c is a power of two whose reciprocal is a normal number: multiplying by it is exact
-    division.
+    """Whether c is a power of two whose reciprocal is a normal number: multiplying by it divides
+    exactly.
     """
     number = value(matches)
     if not isfinite(number) or number == 0 or abs(frexp(number)[0]) != 0.5 or abs(number) == 1:
@@ -87,7 +87,7 @@ def exponent(power: Array) -> int:
 
 
 def varies(matches: Matches) -> bool:
-    """x is no constant."""
+    """Whether x is not a constant."""
     return constant(matches["x"]) is None
 
 

@@ -1,4 +1,4 @@
-"""Operands of products of bytes: the bytes and their zero points, and sums of them."""
+"""Operands of 8-bit integer products: bytes, their zero points, and sums over them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 Ints = tuple[int, ...]
 Zero = int | Node
 BYTES = (DType.I8, DType.U8)
-STEP = 4  # products of one step of a sum
-SAFE = (1 << 15) - 256  # a zero point below which differences fit into i16
+STEP = 4  # products that one dot-product instruction sums
+SAFE = (1 << 15) - 256  # a zero point below which differences fit in i16
 
 
 @dataclass(frozen=True, slots=True)
 class Centred:
-    """Bytes less a zero point: a number, or an i32 scalar, or a vector along one axis."""
+    """Bytes minus a zero point: a number, an i32 scalar, or a vector along one axis."""
 
     whole: Node
     zero: Zero = 0
@@ -38,7 +38,7 @@ class Centred:
 
 
 def centred(node: Node, site: Site) -> Centred | None:
-    """Integers as bytes less a zero point, through views."""
+    """Integers as bytes minus a zero point, through views; None where they are not that."""
     if node.type.dtype in BYTES:
         return Centred(node)
     match node.op:
@@ -61,13 +61,13 @@ def centred(node: Node, site: Site) -> Centred | None:
 
 
 def _widens(node: Node) -> bool:
-    """Whether a cast of integers keeps them all."""
+    """Whether a cast of integers keeps all values."""
     inner = node.inputs[0].type.dtype
     return inner.is_integer and inner.is_signed and inner.bits < node.type.dtype.bits
 
 
 def _wraps(node: Node) -> bool:
-    """Whether integers below zero wrap to others than those of i32."""
+    """Whether negative integers wrap differently than in i32."""
     return node.type.dtype.bits < 32 and not node.type.dtype.is_signed
 
 
@@ -101,16 +101,14 @@ def _moved(node: Node, site: Site) -> Centred | None:
 
 
 def known(node: Node) -> bool:
-    """Whether a value depends on weights and constants only, through what moves elements or turns
-    their bits.
-    """
+    """Whether a value depends on weights and constants only, through views and bit operations."""
     while isinstance(node.op, Transpose | Reshape | Slice | Cast | Bitcast | Pad | Xor):
         node = node.inputs[0]
     return isinstance(node.op, Const) or (isinstance(node.op, Param) and node.op.kind == "weight")
 
 
 def settled(node: Node, site: Site) -> Node:
-    """A known value as a constant, or as a weight that is derived when it is read."""
+    """A known value as a constant, or as a derived weight."""
     if not node.inputs:
         return node
     nodes = list(walk([node]))
@@ -123,7 +121,7 @@ def settled(node: Node, site: Site) -> Node:
 
 
 def turned(x: Centred, dtype: DType, site: Site) -> Centred:
-    """The same numbers with bytes of a type."""
+    """The same values as bytes of the other signedness, with the zero point moved."""
     if x.whole.type.dtype is dtype:
         return x
     bit, by = (-128, -128) if dtype is DType.I8 else (128, 128)
@@ -133,7 +131,7 @@ def turned(x: Centred, dtype: DType, site: Site) -> Centred:
 
 
 def as_wanted(x: Centred, site: Site) -> Centred:
-    """The left operand in bytes that the target multiplies with i8."""
+    """The left operand in the byte type that the target multiplies with i8."""
     target, dtype = site.context.target, x.whole.type.dtype
     able = {
         DType.U8: target.spells(Primitive.DOT4, DType.U32),
@@ -147,7 +145,7 @@ def _other(dtype: DType) -> DType:
 
 
 def fours(site: Site) -> bool:
-    """Whether the target multiplies four bytes at once."""
+    """Whether the target has an instruction that sums four products of bytes."""
     target = site.context.target
     return any(target.spells(Primitive.DOT4, kind) for kind in (DType.U32, DType.I32))
 
@@ -162,7 +160,7 @@ def filled(shape: Shape, value: int, dtype: DType, site: Site) -> Node:
 
 
 def _wrapped(number: int) -> int:
-    """A number as i32 has it."""
+    """A number wrapped to i32."""
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
@@ -184,8 +182,8 @@ def _over(x: Node, shape: Shape, axes: Ints, site: Site) -> Node:
 
 def taken_off(result: Node, sums: Node, axes: Ints, zero: Zero, at: int | None, site: Site) -> Node:
     """Sums, which lie along `axes` of a result, times a zero point, which lies along its axis `at`,
-    taken off the result. Sums that run time finds come first, so that a product that follows them
-    is computed together with what reads both.
+    subtracted from the result. Sums computed at run time come first, so that a product that follows
+    them is fused with what reads both.
     """
     if isinstance(zero, int) and not known_sums(sums):
         less = _over(_times(sums, _wrapped(-zero), site), result.shape, axes, site)
@@ -203,7 +201,7 @@ def known_sums(sums: Node) -> bool:
 
 
 def sums_of(x: Centred, axes: Ints, site: Site) -> Node:
-    """Sums of known numbers along axes, in i32."""
+    """Sums of known integers along axes, in i32."""
     wide = site.make(Cast(DType.I32), x.whole)
     if x.zero != 0:
         if isinstance(x.zero, int):
@@ -217,7 +215,7 @@ def sums_of(x: Centred, axes: Ints, site: Site) -> Node:
 def padded(
     x: Node, around: dict[int, tuple[int, int]], value: Zero, site: Site, between: Ints = ()
 ) -> Node:
-    """Bytes with so many numbers before and after some axes, and between all of each."""
+    """Bytes padded with a value before, after and between the elements of some axes."""
     if isinstance(value, int):
         number = site.make(Const(frozen_array(np.asarray(value, x.type.dtype.numpy))))
     else:

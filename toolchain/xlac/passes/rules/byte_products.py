@@ -43,11 +43,11 @@ from xlac.passes.rules.quantized import interval
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
 
-ROWS = 8  # from which packing an operand in every call pays
+ROWS = 8  # rows from which packing an operand at run time pays
 
 
 def _operands(node: Node, site: Site) -> tuple[Centred, Centred] | None:
-    """Both operands of a product that gains, the right one known."""
+    """Both operands of a product that benefits; the right one is known at compile time."""
     if site.context.target.device != "cpu" or node.type.dtype is not DType.I32:
         return None
     if any(not i.type.dtype.is_integer or i.type.dtype is DType.BOOL for i in node.inputs):
@@ -62,8 +62,8 @@ def _operands(node: Node, site: Site) -> tuple[Centred, Centred] | None:
 
 
 def _packs(node: Node, x: Centred, w: Centred, site: Site) -> bool:
-    """Whether two operands that only run time knows are multiplied by fours: one is packed first,
-    and zero points are numbers.
+    """Whether a product of two run-time operands uses dot-product instructions: one operand is
+    packed first, and zero points are numbers.
     """
     op = node.op
     if not isinstance(op, Dot) or not fours(site) or len(op.contract_lhs) != 1:
@@ -80,14 +80,14 @@ def _packs(node: Node, x: Centred, w: Centred, site: Site) -> bool:
 
 
 def _bytes(p: Parameter, *shape: int, dtype: DType = DType.U8, zero: int = 0) -> Node:
-    """Bytes less a zero point, in i16."""
+    """An example: bytes minus a zero point, in i16."""
     wide = Node.of(Cast(DType.I16), p(*shape, dtype=dtype))
     number = Node.of(Const(np.asarray(-zero, np.int16)))
     return Node.of(Add(), wide, Node.of(Broadcast(shape, ()), number)) if zero else wide
 
 
 def _weights(*shape: int, dtype: type = np.int8, zero: object = None) -> Node:
-    """Known bytes less a zero point, which may be a vector along the last axis, in i16."""
+    """An example: known bytes minus a zero point, a number or vector of the last axis, in i16."""
     info = np.iinfo(dtype)
     values: Array = np.random.default_rng(1).integers(info.min, info.max + 1, shape).astype(dtype)
     wide = Node.of(Cast(DType.I16), Node.of(Const(frozen_array(values))))
@@ -120,7 +120,7 @@ def _dot(p: Parameter, x: Node, w: Node) -> Node:
     ],
 )
 def dot_of_bytes(node: Node, site: Site) -> Node | None:
-    """A product of bytes less their zero points is one of bytes, less sums."""
+    """A product of bytes minus zero points becomes one of bytes, minus sums."""
     assert isinstance(node.op, Dot)
     operands = _operands(node, site)
     if operands is None:
@@ -131,7 +131,7 @@ def dot_of_bytes(node: Node, site: Site) -> Node | None:
     if isinstance(w.zero, Node) and w.axis in op.contract_rhs:
         return None
     batch, free = len(op.batch_lhs), op.free(x.whole.type.rank, w.whole.type.rank)
-    places = (  # of each operand's axes in the result
+    places = (  # the axes of each operand in the result
         dict(zip((*op.batch_lhs, *free[0]), range(batch + len(free[0])), strict=True)),
         dict(zip(op.batch_rhs, range(batch), strict=True))
         | {a: batch + len(free[0]) + n for n, a in enumerate(free[1])},
@@ -158,7 +158,7 @@ def dot_of_bytes(node: Node, site: Site) -> Node | None:
 
 
 def _filled_up(op: Dot, x: Node, w: Node, site: Site) -> tuple[Node, Node]:
-    """Operands whose sum has whole steps: zeros follow."""
+    """Operands padded with zeros to whole steps (`STEP`) of the summed axis."""
     if len(op.contract_lhs) != 1 or not fours(site):
         return x, w
     axes = op.contract_lhs[0], op.contract_rhs[0]
@@ -191,7 +191,7 @@ def _conv(p: Parameter, x: Node, w: Node, low: int = 1, groups: int = 1, dilatio
     ],
 )
 def conv_of_bytes(node: Node, site: Site) -> Node | None:
-    """A convolution of bytes less their zero points is one of bytes, less sums. What surrounds x is
+    """A convolution of bytes minus zero points becomes one of bytes, minus sums. x is padded with
     its zero point.
     """
     assert isinstance(node.op, Conv)
@@ -216,7 +216,7 @@ def conv_of_bytes(node: Node, site: Site) -> Node | None:
         result = taken_off(result, sums, (channel,), x.zero, None, site)
     if w.zero != 0:
         shape = integers(tuple(1 if a == output else n for a, n in enumerate(right.shape))) or ()
-        inside = np.zeros(shape, np.int8)  # channels that were added are none of x
+        inside = np.zeros(shape, np.int8)  # added channels do not belong to x
         inside[tuple(slice(None if a == output else n) for a, n in enumerate(w.whole.shape))] = 1
         ones = site.make(Const(frozen_array(inside)))
         sums = site.make(replace(op, out_dtype=DType.I32), left, ones)
@@ -227,14 +227,14 @@ def conv_of_bytes(node: Node, site: Site) -> Node | None:
 
 
 def _fits(x: Centred) -> bool:
-    """Whether the zero point is a number of the bytes, with which they can be surrounded."""
+    """Whether the zero point is a byte value, with which the bytes can be padded."""
     low, high = interval(x.zero) if isinstance(x.zero, Node) else (x.zero, x.zero)
     info = np.iinfo(x.whole.type.dtype.numpy)
     return bool(info.min <= low and high <= info.max)
 
 
 def _surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, Conv]:
-    """The operands with x surrounded by its zero point, and channels in whole steps."""
+    """The operands, with x padded by its zero point, and channels in whole steps (`STEP`)."""
     around: dict[int, tuple[int, int]] = {}
     between = [0] * x.whole.type.rank
     spread = any(op.low) or any(op.high) or set(op.lhs_dilation) != {1}
@@ -254,7 +254,7 @@ def _surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, 
     return left, w, op
 
 
-# ---- one channel a group -------------------------------------------------------------------------
+# ---- depthwise -------------------------------------------------------------------------------
 
 
 def _depthwise(p: Parameter, x: Node, channels: int) -> Node:
@@ -271,7 +271,7 @@ def _depthwise(p: Parameter, x: Node, channels: int) -> Node:
     ],
 )
 def depthwise_of_bytes(node: Node, site: Site) -> Node | None:
-    """Bytes that a convolution of single channels multiplies are widened as they are read."""
+    """Bytes that a depthwise convolution multiplies are widened as they are read."""
     assert isinstance(node.op, Conv)
     op, (x, w) = node.op, node.inputs
     single = op.feature_groups > 1 and w.shape[op.layout[1].index("I")] == 1
@@ -286,7 +286,7 @@ def depthwise_of_bytes(node: Node, site: Site) -> Node | None:
 
 
 def _narrow(x: Node) -> Node:
-    """Bytes before a cast that keeps them."""
+    """The bytes beneath a cast that keeps their values."""
     if isinstance(x.op, Cast) and x.type.dtype.is_integer and x.type.dtype.is_signed:
         (inner,) = x.inputs
         if inner.type.dtype in BYTES and x.type.dtype.bits > inner.type.dtype.bits:

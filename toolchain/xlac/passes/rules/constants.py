@@ -1,4 +1,6 @@
-"""Arithmetic on uniform constants: a tensor of one number is that number, broadcast."""
+"""Folds operations on uniform constants: tensors with one value, represented as a broadcast
+scalar.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ POINTWISE: tuple[type[Op], ...] = (
     convert.Cast,
     convert.Bitcast,
 )
-"""Operations that compute each element from the elements at the same place (a bitcast where the
-width stays).
+"""Operations that compute each element from the elements at the same index (a bitcast where the
+width is unchanged).
 """
 
 
@@ -32,11 +34,11 @@ COMPUTED: tuple[type[Op], ...] = (
     window.Window, view.Broadcast, extend.Concat, extend.Pad, view.Reshape, view.Slice,
     view.Transpose,
 )  # fmt: skip
-"""Operations whose results depend on nothing but the elements of their operands."""
+"""Operations whose results depend only on their operands' elements."""
 
 
 def is_pointwise(node: Node) -> bool:
-    """Whether element i of the result is made of elements i of the inputs."""
+    """Whether element i of the result depends on elements i of the inputs only."""
     return isinstance(node.op, POINTWISE) and all(i.shape == node.shape for i in node.inputs)
 
 
@@ -53,7 +55,7 @@ def _fives(count: int = 3) -> Node:
     ],
 )
 def fold_uniform(node: Node, site: Site) -> Node | None:
-    """An operation on uniform constants is computed once, now."""
+    """Folds an operation on uniform constants."""
     values = []
     for i in node.inputs:
         if (value := constant(i)) is None:
@@ -66,7 +68,7 @@ def fold_uniform(node: Node, site: Site) -> Node | None:
 
 @rule(Const, examples=[lambda p: Node.of(Const(np.full((2, 3), 7.0, np.float32)))])
 def splat(node: Node, site: Site) -> Node | None:
-    """An array of one number is a scalar, broadcast."""
+    """An array of equal numbers becomes a broadcast scalar."""
     assert isinstance(node.op, Const)
     value = node.op.value
     if value.size <= 1 or node.op.uniform is None:
@@ -83,7 +85,7 @@ def splat(node: Node, site: Site) -> Node | None:
     ],
 )
 def empty(node: Node, site: Site) -> Node | None:
-    """What has no elements needs no computing."""
+    """A tensor without elements becomes a constant."""
     if (
         len(node.results) != 1
         or 0 not in node.shape

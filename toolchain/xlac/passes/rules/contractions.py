@@ -43,7 +43,7 @@ def dot(
     ],
 )
 def dot_transpose(node: Node, site: Site) -> Node | None:
-    """A dot product names the axes of its operands, so it needs no transposes before it."""
+    """Removes transposes of a dot product's operands by renumbering its axes."""
     assert isinstance(node.op, Dot)
     op, (lhs, rhs) = node.op, node.inputs
     if not isinstance(lhs.op, Transpose) and not isinstance(rhs.op, Transpose):
@@ -68,8 +68,8 @@ def dot_transpose(node: Node, site: Site) -> Node | None:
 
 
 def _order(batch: int, free: list[list[int]]) -> Ints:
-    """The transpose after the product that puts free axes, which come sorted, where they were
-    wanted.
+    """The transpose after the product that restores the order of its free axes, which come
+    sorted.
     """
     order = list(range(batch))
     for axes in free:
@@ -80,14 +80,14 @@ def _order(batch: int, free: list[list[int]]) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class AxisRole:
-    """What an axis of an operand is for: "batch" or "contract" with its number, or "free"."""
+    """The role of an operand's axis: "batch" or "contract" with its number, or "free"."""
 
     kind: str
     number: int = -1
 
 
 def roles(rank: int, batch: Ints, contract: Ints) -> list[AxisRole]:
-    """What each axis of an operand does in a product."""
+    """The role of each axis of an operand."""
     axis_roles = [AxisRole("free")] * rank
     for kind, axes in (("batch", batch), ("contract", contract)):
         for number, axis in enumerate(axes):
@@ -108,7 +108,7 @@ def roles(rank: int, batch: Ints, contract: Ints) -> list[AxisRole]:
     ],
 )
 def merge_dot_axes(node: Node, site: Site) -> Node | None:
-    """Unit axes are dropped, and axes that lie side by side with the same role become one."""
+    """Drops unit axes, and merges adjacent axes with the same role."""
     assert isinstance(node.op, Dot)
     op, (lhs, rhs) = node.op, node.inputs
     left_shape, right_shape, shape = integers(lhs.shape), integers(rhs.shape), integers(node.shape)
@@ -143,7 +143,7 @@ def merge_dot_axes(node: Node, site: Site) -> Node | None:
 def _runs(
     mine: list[AxisRole], shape: Ints, other: list[AxisRole], other_shape: Ints
 ) -> list[list[int]]:
-    """The axes of an operand without units, grouped where neighbours may become one."""
+    """The axes of an operand without units, grouped into those that may be merged."""
     kept = [role for role, size in zip(other, other_shape, strict=True) if size != 1]
     runs: list[list[int]] = []
     for axis, size in enumerate(shape):
@@ -166,8 +166,8 @@ def _runs(
 
 
 def _follows(mine: list[AxisRole], before: AxisRole, after: AxisRole, shape: Ints) -> bool:
-    """Whether nothing but units lies between two batch axes in the result, whose order their
-    numbers give.
+    """Whether only units lie between two batch axes in the result, where batch axes are in order of
+    their numbers.
     """
     between = [r for r, size in zip(mine, shape, strict=True) if r.kind == "batch" and size != 1]
     ordered = sorted(r.number for r in between)
@@ -185,7 +185,9 @@ def _widened(p: Parameter) -> Node:
 
 @rule(Dot, examples=[_widened])
 def dot_widened(node: Node, site: Site) -> Node | None:
-    """A product of halves widened to f32 is one that sums in f32: half as much is read."""
+    """A product of half precision operands widened to f32 becomes one of the operands with sums in
+    f32, which reads half as much.
+    """
     assert isinstance(node.op, Dot)
     a, b = node.inputs
     if not (isinstance(a.op, Cast) and isinstance(b.op, Cast)) or node.op.out_dtype not in (

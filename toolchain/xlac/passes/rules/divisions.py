@@ -1,4 +1,4 @@
-"""One division for many: what divides every element of a row is inverted once."""
+"""Replaces divisions of many elements by one number by multiplications with its reciprocal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from xlac.passes.rules.views import broadcast
     Div, examples=[lambda p: Node.of(Div(), p(3, 4), broadcast(p(3), (3, 4), (0,)))], rounding=True
 )
 def divide_by_repeated(node: Node, site: Site) -> Node | None:
-    """x / broadcast(y) is x times the reciprocal of y, of which there are fewer. It rounds
-    twice.
+    """x / broadcast(y) becomes x times the broadcast reciprocal of y, which has fewer elements. It
+    rounds twice.
     """
     x, by = node.inputs
     if not node.type.dtype.is_float or not isinstance(by.op, Broadcast) or constant(by) is not None:

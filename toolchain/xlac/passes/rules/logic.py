@@ -102,7 +102,7 @@ SELECTIONS = (
 
 
 def holds(wide: DType, narrow: DType) -> bool:
-    """Whether every value of `narrow` is a value of `wide`, so that a cast loses nothing."""
+    """Whether every value of `narrow` is a value of `wide`, so that a cast is lossless."""
     if wide is narrow or narrow is DType.BOOL:
         return True
     if wide.is_float and narrow.is_float:
@@ -116,7 +116,7 @@ def holds(wide: DType, narrow: DType) -> bool:
 
 
 def _casts(*chain: DType) -> Example:
-    """A parameter of the first type, cast to each of the others in turn."""
+    """An example: a parameter of the first type, cast to each of the others in turn."""
 
     def example(p: Parameter) -> Node:
         node = p(7, dtype=chain[0])
@@ -129,7 +129,7 @@ def _casts(*chain: DType) -> Example:
 
 @rule(Cast, examples=[_casts(t, t) for t in (DType.F32, DType.BOOL)])
 def drop_cast(node: Node, site: Site) -> Node | None:
-    """A cast to the type that a value has."""
+    """Removes a cast to the type that a value has already."""
     return node.inputs[0] if node.type == node.inputs[0].type else None
 
 
@@ -145,7 +145,7 @@ CHAINS = (
 
 @rule(Cast, examples=[_casts(*chain) for chain in CHAINS])
 def merge_casts(node: Node, site: Site) -> Node | None:
-    """A chain of casts where the first loses nothing, or where integers only get narrower."""
+    """Merges a chain of casts where the first is lossless, or where integers only get narrower."""
     (inner,) = node.inputs
     if not isinstance(inner.op, Cast):
         return None
@@ -174,7 +174,9 @@ def _clamped(dtype: DType, *limits: tuple[type[Op], float]) -> Example:
     ],
 )
 def drop_clamp(node: Node, site: Site) -> Node | None:
-    """A cast of floats to integers holds them within the limits of the type by itself."""
+    """Removes a clamp before a cast of floats to integers, which clamps to the type's limits
+    itself.
+    """
     (inner,) = node.inputs
     dtype, extreme = node.type.dtype, type(inner.op)
     if not inner.type.dtype.is_float or not dtype.is_integer or extreme not in (Max, Min):
@@ -198,7 +200,7 @@ def drop_clamp(node: Node, site: Site) -> Node | None:
     ],
 )
 def merge_bitcasts(node: Node, site: Site) -> Node | None:
-    """A bitcast of a bitcast, or to the type that a value has."""
+    """Merges two bitcasts, and removes one to the type that a value has already."""
     (inner,) = node.inputs
     if inner.type == node.type:
         return inner
@@ -217,7 +219,7 @@ def _widened(dtype: DType) -> Example:
 
 @rule(Compare, examples=[_widened(t) for t in (DType.I8, DType.F16, DType.U16)])
 def compare_uncast(node: Node, site: Site) -> Node | None:
-    """Values that were widened without loss compare as they did before."""
+    """Compares values before a lossless cast instead of after it."""
     a, b = node.inputs
     if not (isinstance(a.op, Cast) and isinstance(b.op, Cast)):
         return None
@@ -241,7 +243,7 @@ def _indicator(dtype: DType) -> Example:
 
 @rule(Select, examples=[_indicator(t) for t in (DType.F32, DType.I8)])
 def select_is_cast(node: Node, site: Site) -> Node | None:
-    """1 where a condition holds and 0 elsewhere is the condition as a number."""
+    """A selection of 1 where a condition holds and 0 elsewhere becomes a cast of the condition."""
     condition, x, y = node.inputs
     a, b = constant(x), constant(y)
     if a is None or b is None or node.type.dtype is DType.BOOL:

@@ -56,8 +56,8 @@ def _five(*shape: int) -> Node:
     ],
 )
 def sink_broadcast(node: Node, site: Site) -> Node | None:
-    """Elements that are repeated are computed once: an operation on alike broadcasts is broadcast
-    itself.
+    """An operation on equal broadcasts becomes a broadcast of the operation, which has fewer
+    elements.
     """
     if not is_pointwise(node):
         return None
@@ -88,8 +88,8 @@ def sink_broadcast(node: Node, site: Site) -> Node | None:
     ],
 )
 def sink_transpose(node: Node, site: Site) -> Node | None:
-    """A transpose of the operands is one of the result, where the other operands can be transposed
-    at no cost.
+    """A transpose of the operands becomes one of the result, where the other operands can be
+    transposed at no cost.
     """
     if not is_pointwise(node):
         return None
@@ -105,9 +105,7 @@ def sink_transpose(node: Node, site: Site) -> Node | None:
 
 
 def is_free(node: Node) -> bool:
-    """Whether the transpose of a value costs nothing when the model runs: of a broadcast, a
-    constant or a weight.
-    """
+    """Whether transposing a value is free at run time: a broadcast, a constant or a weight."""
     if isinstance(node.op, Param):
         return node.op.kind == "weight"
     return isinstance(node.op, Broadcast | Const)
@@ -125,9 +123,10 @@ def is_free(node: Node) -> bool:
     ],
 )
 def sink_reshape(node: Node, site: Site) -> Node | None:
-    """A reshape of the operands is one of the result, where the others can be reshaped at no cost.
+    """A reshape of the operands becomes one of the result, where the others can be reshaped at no
+    cost.
 
-    Unit axes that a reshape added go away from all operands.
+    Unit axes that a reshape added are removed from all operands.
     """
     if not is_pointwise(node):
         return None
@@ -147,7 +146,7 @@ def sink_reshape(node: Node, site: Site) -> Node | None:
             inputs.append(i.inputs[0])
         elif constant(i) is not None:
             inputs.append(uniform(i, source.shape, site))
-        elif removes:  # units go away from operands, and are not put on any
+        elif removes:  # units are removed from operands, never added to any
             return None
         elif (
             isinstance(i.op, Broadcast)
@@ -170,7 +169,7 @@ def sink_reshape(node: Node, site: Site) -> Node | None:
     ],
 )
 def sink_reshape_reduce(node: Node, site: Site) -> Node | None:
-    """A reduction over whole runs of a reshape is one of what was reshaped."""
+    """A reduction over whole groups of a reshape's axes becomes one of the reshape's operand."""
     assert isinstance(node.op, Reduce)
     x = node.inputs[0]
     if node.op.combine == "body" or not isinstance(x.op, Reshape):
@@ -203,7 +202,7 @@ def _pooled(p: Parameter) -> Node:
     examples=[_pooled, lambda p: Node.of(Cumulative(0, "max"), transpose(p(3, 4), 1, 0))],
 )
 def sink_transpose_window(node: Node, site: Site) -> Node | None:
-    """A window or a running combination moves over the axes where they were before a transpose."""
+    """A window or running combination of a transpose becomes one over the original axes."""
     x = node.inputs[0]
     if not isinstance(x.op, Transpose) or getattr(node.op, "combine", "") == "body":
         return None
@@ -236,7 +235,7 @@ def _chosen(p: Parameter, combine: str, op: type[SelectAndGather | SelectAndScat
     ],
 )
 def sink_transpose_choice(node: Node, site: Site) -> Node | None:
-    """Windows choose among elements where they were before a transpose, in the same order."""
+    """A window selection of a transpose becomes one over the original axes, in the same order."""
     assert isinstance(node.op, SelectAndGather | SelectAndScatter)
     x = node.inputs[0]
     if not isinstance(x.op, Transpose):
@@ -259,7 +258,7 @@ def sink_transpose_choice(node: Node, site: Site) -> Node | None:
     ],
 )
 def raise_slice(node: Node, site: Site) -> Node | None:
-    """Only those elements are computed that a slice keeps."""
+    """Moves a slice before an operation, so that only the elements that it keeps are computed."""
     x = node.inputs[0]
     if not is_pointwise(x) or not site.single(x):
         return None

@@ -1,6 +1,7 @@
-"""Distribution functions that were written by hand, factors in any order: the normal one, x/2 (1 +
-erf(x / sqrt 2)), and the logistic one, (1 + tanh u)/2, which is what the approximation of the first
-by tanh multiplies x with."""
+"""Recognizes distribution functions written as formulas with factors in any order: the normal one,
+x/2 (1 + erf(x / sqrt 2)), as gelu, and the logistic one, (1 + tanh u)/2, as used by the tanh
+approximation of gelu.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from xlac.passes.rewrite.rule import Example, Site, constant, rule
 from xlac_sdk.dtypes import DType
 
 FULL = (DType.F32, DType.F64)
-ROUNDINGS = 2  # that a written sqrt 2 may be off, in units of the type's last place at 1
-DEPTH = 3  # products of products: of x, 1/2 and the sum
+ROUNDINGS = 2  # permitted error of a written sqrt 2, in units in the last place at 1
+DEPTH = 3  # nesting of products: x, 1/2 and the sum
 
 
 def erf(x: Node) -> Node:
@@ -57,8 +58,8 @@ def of_x(form: Callable[[Node], Node], dtype: DType = DType.F32) -> Example:
     sharpens=True,
 )
 def gelu_by_hand(node: Node, site: Site) -> Node | None:
-    """x Phi(x) by its name: the sum cancels for negative x, and from -5 on no digit of it is
-    left.
+    """x Phi(x) becomes gelu: the formula cancels for negative x and has no correct digit below
+    -5.
     """
     if node.type.dtype not in FULL:
         return None
@@ -82,7 +83,7 @@ def gelu_by_hand(node: Node, site: Site) -> Node | None:
     sharpens=True,
 )
 def sigmoid_by_tanh(node: Node, site: Site) -> Node | None:
-    """(1 + tanh u)/2 is sigmoid(2 u), which does not cancel for negative u."""
+    """(1 + tanh u)/2 becomes sigmoid(2 u), which does not cancel for negative u."""
     if node.type.dtype not in FULL:
         return None
     for part in _parts(node, DEPTH):
@@ -99,7 +100,7 @@ def sigmoid_by_tanh(node: Node, site: Site) -> Node | None:
 
 
 def _parts(node: Node, depth: int) -> Iterator[Node]:
-    """The sums and functions that a product is made of."""
+    """The sums and functions among the factors of a product."""
     if isinstance(node.op, Add | Erfc):
         yield node
     elif isinstance(node.op, Mul | Div) and depth:
@@ -108,7 +109,7 @@ def _parts(node: Node, depth: int) -> Iterator[Node]:
 
 
 def _distribution(node: Node) -> tuple[Node, float] | None:
-    """x and k, where a node is k times the normal distribution function of x."""
+    """(x, k) where a node is k times the normal distribution function of x; otherwise None."""
     if isinstance(node.op, Erfc):
         x = _divided(node.inputs[0], -sqrt(2))
         return None if x is None else (x, 2.0)
@@ -118,7 +119,7 @@ def _distribution(node: Node) -> tuple[Node, float] | None:
 
 
 def _one_and(node: Node, function: type[Op]) -> tuple[Node, float] | None:
-    """u and k, where a node is k (1 + f(u)), which may be written k + k f(u)."""
+    """(u, k) where a node is k (1 + f(u)), or k + k f(u); otherwise None."""
     if not isinstance(node.op, Add):
         return None
     for one, other in (node.inputs, node.inputs[::-1]):
@@ -131,7 +132,7 @@ def _one_and(node: Node, function: type[Op]) -> tuple[Node, float] | None:
 
 
 def _divided(node: Node, divisor: float) -> Node | None:
-    """What a node is the quotient of by a number, give or take the rounding of that."""
+    """The dividend where a node is a quotient by this number, up to rounding; otherwise None."""
     factor = 1.0
     while abs(factor * divisor - 1.0) > ROUNDINGS * float(np.finfo(node.type.dtype.numpy).eps):
         match node.op, [constant(i) for i in node.inputs]:
@@ -149,8 +150,8 @@ def _divided(node: Node, divisor: float) -> Node | None:
 
 
 def _factors(node: Node, whole: tuple[Node, ...], depth: int) -> tuple[list[Node], float]:
-    """A product's factors, and the number among them; those named are not looked into, nor products
-    that hold neither.
+    """The factors of a product, and the constant among them; `whole` ones are not looked into, nor
+    products without a constant or one of these.
     """
     number = constant(node)
     if number is not None and node not in whole:

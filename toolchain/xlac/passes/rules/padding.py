@@ -1,5 +1,5 @@
-"""Padding goes into the windows and convolutions that read it; slices at known places need no
-arithmetic.
+"""Merges padding into the windows and convolutions that read it; slices at constant positions
+become plain ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _conv(p: Parameter) -> Node:
 
 @rule(Conv, examples=[_conv])
 def pad_in_conv(node: Node, site: Site) -> Node | None:
-    """A convolution pads with zeros itself."""
+    """Merges zero padding into a convolution."""
     assert isinstance(node.op, Conv)
     op, (x, kernel) = node.op, node.inputs
     if not isinstance(x.op, Pad) or any(x.op.interior) or set(op.lhs_dilation) != {1}:
@@ -63,7 +63,7 @@ def _window(p: Parameter, combine: str, value: float) -> Node:
 
 @rule(Window, examples=[lambda p: _window(p, "max", -np.inf), lambda p: _window(p, "add", 0.0)])
 def pad_in_window(node: Node, site: Site) -> Node | None:
-    """A window pads with the identity of what it combines itself."""
+    """Merges padding with the identity of its combination into a window."""
     assert isinstance(node.op, Window)
     op, x = node.op, node.inputs[0]
     if (
@@ -100,7 +100,9 @@ def _at(value: int) -> Node:
     ],
 )
 def slice_at_constants(node: Node, site: Site) -> Node | None:
-    """A slice whose starts are known is a plain one; starts are clamped so that it lies inside."""
+    """A slice with constant starts becomes a plain one; starts are clamped so that it lies
+    inside.
+    """
     assert isinstance(node.op, DynSlice)
     x, *given = node.inputs
     shape, sizes = integers(x.shape), integers(node.op.sizes)
@@ -114,7 +116,7 @@ def slice_at_constants(node: Node, site: Site) -> Node | None:
 
 @rule(DimSize, examples=[lambda p: Node.of(DimSize(1), p(4, 5, dtype=DType.F16))])
 def known_size(node: Node, site: Site) -> Node | None:
-    """The size of an axis that is a number."""
+    """The size of an axis, where it is a number."""
     assert isinstance(node.op, DimSize)
     size = node.inputs[0].shape[node.op.axis]
     return site.make(Const(np.array(size, np.int32))) if isinstance(size, int) else None

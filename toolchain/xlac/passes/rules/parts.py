@@ -1,4 +1,4 @@
-"""Slices, pads and concatenations: those of each other merge, and slices go before other views."""
+"""Merges slices, pads and concatenations with each other, and moves slices before other views."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def cut(x: Node, starts: Ints, stops: Ints, steps: Ints = ()) -> Node:
 
 
 def pad(x: Node, low: Ints, high: Ints, value: float = 0.0) -> Node:
-    """x with a border of one number."""
+    """x padded with one number."""
     return Node.of(Pad(low, high, (0,) * len(low)), x, Node.of(Const(np.array(value, np.float32))))
 
 
 def concat(axis: int, *xs: Node) -> Node:
-    """Values joined along an axis."""
+    """An example: values joined along an axis."""
     return Node.of(Concat(axis), *xs)
 
 
@@ -47,8 +47,8 @@ def concat(axis: int, *xs: Node) -> Node:
     ],
 )
 def merge_slice(node: Node, site: Site) -> Node | None:
-    """A slice of everything, of a slice, or of a view through which it can go first, so that less
-    is moved.
+    """Removes a full slice, merges slices of slices, and moves a slice before a view where less
+    data is moved then.
     """
     assert isinstance(node.op, Slice)
     op, (x,) = node.op, node.inputs
@@ -93,7 +93,7 @@ def _sliced(x: Node, spans: Sequence[Span], site: Site) -> Node:
 
 
 def _inside(firsts: Ints, strides: Ints, spans: Sequence[Span], shape: Ints) -> Slice:
-    """One slice for a slice (`spans`, giving `shape`) of a slice (`firsts`, `strides`)."""
+    """One slice equal to a slice (`spans`, giving `shape`) of a slice (`firsts`, `strides`)."""
     composed: list[Span] = []
     for first, stride, (inner, _, step), count in zip(firsts, strides, spans, shape, strict=True):
         start, by = first + inner * stride, step * stride
@@ -133,8 +133,8 @@ def _slice_of_concat(spans: Sequence[Span], x: Node, axis: int, site: Site) -> N
     ],
 )
 def merge_pad(node: Node, site: Site) -> Node | None:
-    """A pad by nothing, of a pad with the same value, or of a transpose; one that only crops is a
-    slice.
+    """Removes an empty pad, merges pads with the same value, moves a pad before a transpose; a pad
+    that only crops becomes a slice.
     """
     assert isinstance(node.op, Pad)
     op, (x, value) = node.op, node.inputs
@@ -188,8 +188,8 @@ def _halves(p: Parameter) -> Node:
     ],
 )
 def merge_concat(node: Node, site: Site) -> Node | None:
-    """A concatenation of one thing, of empty things, of concatenations, of neighbouring slices, of
-    transposes.
+    """Simplifies concatenations of a single operand, of empty ones, of concatenations, of adjacent
+    slices, and of transposes.
     """
     assert isinstance(node.op, Concat)
     axis, xs = node.op.axis, list(node.inputs)
@@ -198,7 +198,7 @@ def merge_concat(node: Node, site: Site) -> Node | None:
         nested = (
             isinstance(x.op, Concat) and x.op.axis == axis and site.single(x) and xs.count(x) == 1
         )
-        # what is taken twice stays: copies of copies double with each
+        # operands that occur twice are not merged: nested copies double the code each time
         flat += x.inputs if nested else [x]
     kept = [x for x in flat if x.shape[axis] != 0] or flat[:1]
     joined = kept[:1]
@@ -218,7 +218,7 @@ def merge_concat(node: Node, site: Site) -> Node | None:
 
 
 def _adjacent(a: Node, b: Node, axis: int, site: Site) -> Node | None:
-    """Two slices of one tensor that follow each other, as one."""
+    """Two adjacent slices of one tensor, as a single slice."""
     if not (isinstance(a.op, Slice) and isinstance(b.op, Slice)) or a.inputs != b.inputs:
         return None
     others = [i for i in range(len(a.op.starts)) if i != axis]

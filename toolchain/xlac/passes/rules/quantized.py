@@ -1,6 +1,4 @@
-"""Products of integers that carry a scale: they are multiplied and added as integers, exactly, and
-scaled after that.
-"""
+"""Products of scaled integers: multiplied and added as integers, exactly, then scaled."""
 
 from __future__ import annotations
 
@@ -20,12 +18,12 @@ from xlac.passes.rewrite.rule import Parameter, Site, rule
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
 
-SUM = 1 << 31  # what a sum in i32 stays below
+SUM = 1 << 31  # bound for a sum in i32
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Integers, and the float they are multiplied by: a scalar, or a vector along one axis."""
+    """Integers with a float scale: a scalar, or a vector along one axis."""
 
     whole: Node
     scale: Node
@@ -33,7 +31,7 @@ class Scaled:
 
 
 def scaled(node: Node, site: Site) -> Scaled | None:
-    """A float tensor as integers with a scale, also through views of one scale."""
+    """A float tensor as scaled integers, also through views; None where it is not that."""
     if isinstance(node.op, Reshape | Transpose):
         inner = scaled(node.inputs[0], site)
         if inner is None or inner.axis is not None:
@@ -57,12 +55,12 @@ def scaled(node: Node, site: Site) -> Scaled | None:
 
 
 def largest(node: Node) -> int:
-    """What the magnitude of integers cannot exceed."""
+    """An upper bound for the magnitude of integers."""
     return max(abs(end) for end in interval(node))
 
 
 def interval(node: Node) -> tuple[int, int]:
-    """The least and the greatest that integers can be."""
+    """Bounds of an integer tensor's values."""
     if node.type.dtype is DType.BOOL:
         return 0, 1
     info = np.iinfo(node.type.dtype.numpy)
@@ -83,11 +81,12 @@ def interval(node: Node) -> tuple[int, int]:
             bounds = min(ends), max(ends)
         case _:
             return held
-    return bounds if held[0] <= bounds[0] and bounds[1] <= held[1] else held  # or it wraps
+    # otherwise it may wrap
+    return bounds if held[0] <= bounds[0] and bounds[1] <= held[1] else held
 
 
 def alike(a: Node, b: Node, site: Site) -> tuple[Node, Node] | None:
-    """Integers in one type that holds both."""
+    """Two integer tensors cast to a type that holds both."""
     if a.type.dtype is b.type.dtype:
         return a, b
     if max(largest(a), largest(b)) >= 1 << 15:
@@ -98,7 +97,9 @@ def alike(a: Node, b: Node, site: Site) -> tuple[Node, Node] | None:
 def _multiplied(
     node: Node, site: Site, a: Scaled, b: Scaled, depth: int, places: tuple[int | None, int | None]
 ) -> Node | None:
-    """The product in i32, as floats times both scales, which lie along `places` of the result."""
+    """The product in i32, converted to float and multiplied by both scales, which lie along
+    `places` of the result.
+    """
     operands = alike(a.whole, b.whole, site)
     if (
         operands is None
@@ -113,7 +114,7 @@ def _multiplied(
     if places == (None, None):
         scale = site.make(Mul(), *(site.make(Cast(node.type.dtype), s.scale) for s in (a, b)))
         return site.make(Mul(), scaled_product, site.make(Broadcast(node.shape, ()), scale))
-    if None in places:  # one number for each entry of an axis
+    if None in places:  # one number per index of an axis
         vector, number = (a, b) if places[1] is None else (b, a)
         parts = [site.make(Cast(node.type.dtype), s.scale) for s in (vector, number)]
         wide = site.make(Broadcast(vector.scale.shape, ()), parts[1])
@@ -131,7 +132,7 @@ def _multiplied(
 
 
 def _whole(p: Parameter, *shape: int, dtype: DType = DType.I8, axis: int | None = None) -> Node:
-    """Integers, as floats with a scale."""
+    """An example: integers as floats with a scale."""
     by = Node.of(Const(np.asarray(0.25, np.float32))) if axis is None else p(shape[axis])
     return Node.of(
         Mul(),
@@ -157,7 +158,7 @@ def _whole(p: Parameter, *shape: int, dtype: DType = DType.I8, axis: int | None 
     reassociates=True,
 )
 def dot_of_integers(node: Node, site: Site) -> Node | None:
-    """A dot product of integers with scales is exact before it is scaled."""
+    """A dot product of scaled integers is computed exactly before scaling."""
     assert isinstance(node.op, Dot)
     if node.type.dtype not in (DType.F32, DType.F64) or any(
         i.type.dtype is not node.type.dtype for i in node.inputs
@@ -199,7 +200,7 @@ def dot_of_integers(node: Node, site: Site) -> Node | None:
     reassociates=True,
 )
 def conv_of_integers(node: Node, site: Site) -> Node | None:
-    """A convolution of integers with scales is exact before it is scaled."""
+    """A convolution of scaled integers is computed exactly before scaling."""
     assert isinstance(node.op, Conv)
     if node.type.dtype not in (DType.F32, DType.F64) or any(
         i.type.dtype is not node.type.dtype for i in node.inputs

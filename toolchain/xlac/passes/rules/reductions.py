@@ -1,4 +1,4 @@
-"""Reductions of reductions, of views, and of what needs no reducing."""
+"""Merges reductions with reductions and views, and removes trivial ones."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def reduce(x: Node, combine: str, *axes: int) -> Node:
     ],
 )
 def merge_reduce(node: Node, site: Site) -> Node | None:
-    """A reduction of a reduction by the same combination. Sums of halves would lose a rounding:
-    fast only.
+    """Merges two reductions with the same combination. For half precision sums this drops a
+    rounding, so only with precision fast.
     """
     assert isinstance(node.op, Reduce)
     inner = node.inputs[0]
@@ -57,8 +57,8 @@ def merge_reduce(node: Node, site: Site) -> Node | None:
     ],
 )
 def reduce_transpose(node: Node, site: Site) -> Node | None:
-    """A reduction takes the axes where they were before a transpose; what is left is moved after
-    it.
+    """A reduction of a transpose becomes one over the original axes, with a transpose of the
+    result.
     """
     assert isinstance(node.op, Reduce)
     x = node.inputs[0]
@@ -81,8 +81,8 @@ def reduce_transpose(node: Node, site: Site) -> Node | None:
     ],
 )
 def reduce_units(node: Node, site: Site) -> Node | None:
-    """Reducing an axis of one element reshapes. A float sum begins with 0, which turns -0.0 into
-    0.0.
+    """A reduction over unit axes becomes a reshape. A float sum starts with 0, which turns -0.0
+    into 0.0.
     """
     assert isinstance(node.op, Reduce)
     x, combine = node.inputs[0], node.op.combine
@@ -111,7 +111,7 @@ def reduce_units(node: Node, site: Site) -> Node | None:
     ],
 )
 def reduce_broadcast(node: Node, site: Site) -> Node | None:
-    """Reducing repeats of one element by an idempotent combination leaves that element."""
+    """An idempotent reduction of a broadcast becomes its operand."""
     assert isinstance(node.op, Reduce)
     x = node.inputs[0]
     if node.op.combine not in IDEMPOTENT or not isinstance(x.op, Broadcast):

@@ -1,4 +1,4 @@
-"""Elements that are repeated along axes, as nearest neighbours are when a map is enlarged."""
+"""Elements repeated along axes, as by nearest-neighbour upsampling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xlac.passes.rules.views import broadcast, groups, reshape
 
 
 def _doubled(p: Parameter, *units: int) -> Node:
-    """A map of channels last as one of channels first, twice as high."""
+    """An example: a channels-last map as channels first, with doubled height."""
     first = len(units)
     wide = broadcast(p(3, 4, 5), (*units, 5, 3, 2, 4), (first + 1, first + 3, first))
     return reshape(wide, *units, 5, 6, 4)
@@ -24,7 +24,7 @@ def _doubled(p: Parameter, *units: int) -> Node:
     ],
 )
 def sink_transpose_repeat(node: Node, site: Site) -> Node | None:
-    """What is transposed and then repeated along its axes is repeated first."""
+    """Moves a repetition before a transpose."""
     (x,) = node.inputs
     if not isinstance(x.op, Broadcast):
         return None

@@ -1,10 +1,10 @@
-"""Sums of integers that are scaled, shifted and divided by the scale of a result are multiplied by
-one number, as ONNX Runtime's products of integers are.
+"""Merges the scaling of integer sums with the division by the result's scale into one
+multiplication, as ONNX Runtime does.
 
     round((f32(sum) * s + f32(b) * s) / c)  >>  round(f32(sum + b) * (s / c))
 
 One product rounds where three operations did, so that a number halfway between two integers may
-fall to the other side.
+round to the other one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from xlac.passes.rules.quantized import SUM, largest
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
 
-SMALL = 1 << 20  # elements of scales that are looked at
+SMALL = 1 << 20  # elements of scales that are examined
 HALF = int(np.finfo(np.float16).max)
-NEAR = 2.0**-20  # how far the scale of a bias may be from that of the sums, which it stands for
+NEAR = 2.0**-20  # permitted relative difference between the scale of a bias and that of the sums
 
 
 def numbers(node: Node, site: Site) -> Array | None:
-    """What a small node is, if only constants and weights decide it, without its broadcast."""
+    """The value, without broadcasts, of a small node that depends on constants and weights only;
+    otherwise None.
+    """
     while isinstance(node.op, Broadcast):
         (node,) = node.inputs
     if not isinstance(node.type.size, int) or node.type.size > SMALL:
@@ -52,10 +54,10 @@ def numbers(node: Node, site: Site) -> Array | None:
 
 
 def magnitude(node: Node, site: Site) -> int:
-    """What integers cannot exceed."""
+    """An upper bound for the magnitude of integers."""
     op, held = node.op, largest(node)
     if not node.type.dtype.is_signed and any(i.type.dtype.is_signed for i in node.inputs):
-        return held  # what is below zero wraps
+        return held  # negative numbers wrap
     match op:
         case Dot() | Conv():
             left, right = (magnitude(i, site) for i in node.inputs)
@@ -80,7 +82,7 @@ def magnitude(node: Node, site: Site) -> int:
 
 
 def scaled(node: Node, site: Site) -> tuple[Node, Node] | None:
-    """A product of integers, as floats, and known numbers that lie along one axis at most."""
+    """Integers as floats, times known factors that vary along one axis at most; otherwise None."""
     if not isinstance(node.op, Mul):
         return None
     for whole, by in (node.inputs, node.inputs[::-1]):
@@ -97,8 +99,8 @@ def _positive(node: Node, site: Site) -> bool:
 
 
 def _over(by: Node, divisor: Node, site: Site) -> Node | None:
-    """A quotient of known numbers along one axis at most, before they are spread; None where it
-    is not finite, of which a sum of 0 is no number.
+    """A quotient of known factors along one axis at most, before they are broadcast; None where it
+    is not finite, since 0 times it would be NaN.
     """
     values = numbers(by, site), numbers(divisor, site)
     if values[0] is None or values[1] is None:
@@ -121,7 +123,7 @@ def _over(by: Node, divisor: Node, site: Site) -> Node | None:
 
 
 def _alike(a: Node, b: Node, site: Site) -> bool:
-    """Whether scales stand for the same, but for how they were rounded."""
+    """Whether two scales are equal up to rounding."""
     if not (isinstance(a.op, Broadcast) and isinstance(b.op, Broadcast)):
         return False
     first, second = numbers(a, site), numbers(b, site)
@@ -133,7 +135,7 @@ def _alike(a: Node, b: Node, site: Site) -> bool:
 
 
 def divided(node: Node, by: Node, site: Site) -> Node | None:
-    """A node over positive numbers, as integers times one number; None where it is nothing such."""
+    """A node divided by positive numbers, as integers times one factor; otherwise None."""
     if not site.single(node):
         return None
     match = scaled(node, site)
@@ -156,7 +158,7 @@ def divided(node: Node, by: Node, site: Site) -> Node | None:
 
 
 def _shifted(node: Node, by: Node, site: Site) -> Node | None:
-    """Sums and a bias of one scale: the bias is added to the sums as integers."""
+    """Sums plus a bias of the same scale: the bias is added as integers."""
     for sums, bias in (node.inputs, node.inputs[::-1]):
         match = scaled(sums, site)
         if match is None or not site.single(sums):
@@ -206,7 +208,9 @@ def _quantized(x: Node, extreme: float | None = None) -> Node:
 
 
 def _with_bias(p: Parameter, vector: bool, of_floats: bool = False, plain: bool = False) -> Node:
-    """Sums and a bias; scales of which are a number, or a vector that is as long as the bias."""
+    """An example: sums and a bias, with scales that are a number or a vector of the bias's
+    length.
+    """
     scale, axes = ([0.5, 0.25, 2.0], (1,)) if vector else (0.5, ())
     whole = Node.of(Cast(DType.I16), p(4, 3)) if of_floats else p(4, 3, dtype=DType.I16)
     sums = _times(whole, scale, axes)
@@ -232,7 +236,7 @@ def _with_bias(p: Parameter, vector: bool, of_floats: bool = False, plain: bool 
     reassociates=True,
 )
 def requantized(node: Node, site: Site) -> Node | None:
-    """A quotient that is rounded to integers is a product of sums of integers and one number."""
+    """A rounded quotient becomes a rounded product of integer sums and one factor."""
     (quotient,) = node.inputs
     if not isinstance(quotient.op, Div) or not site.single(quotient):
         return None

@@ -1,4 +1,4 @@
-"""Views of views: transposes, reshapes, broadcasts, slices, pads and concatenations cancel and
+"""Views of views (transposes, reshapes, broadcasts, slices, pads, concatenations) cancel and
 merge.
 """
 
@@ -18,16 +18,16 @@ Ints = tuple[int, ...]
 
 
 def integers(values: Sequence[Dim]) -> Ints | None:
-    """Sizes that are all numbers, or nothing."""
+    """Sizes as integers; None where one is symbolic."""
     known = tuple(v for v in values if isinstance(v, int))
     return known if len(known) == len(values) else None
 
 
 def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
-    """Runs of axes that a reshape maps to each other: shortest runs of equal product; units join
-    the run before.
+    """The groups of axes that a reshape maps to each other: shortest runs of equal product; units
+    join the run before.
 
-    None for symbolic extents that cannot be compared and for empty tensors.
+    None for symbolic extents that cannot be compared, and for empty tensors.
     """
     before, after = integers(old), integers(new)
     if before is None or after is None or 0 in before:
@@ -53,9 +53,7 @@ def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
 
 
 def units_added(old: Shape, new: Shape) -> list[int] | None:
-    """The axes of `new` that are those of `old`, when all that `new` has besides is axes of one
-    element.
-    """
+    """The axes of `new` that are those of `old`, when `new` has only unit axes besides."""
     kept = [axis for axis, size in enumerate(new) if size != 1]
     return kept if 1 not in old and tuple(new[axis] for axis in kept) == old else None
 
@@ -71,7 +69,7 @@ def reshape(x: Node, *shape: int) -> Node:
 
 
 def broadcast(x: Node, shape: Shape, axes: Ints) -> Node:
-    """x repeated over a shape."""
+    """x broadcast to a shape."""
     return Node.of(Broadcast(shape, axes), x)
 
 
@@ -86,8 +84,8 @@ def broadcast(x: Node, shape: Shape, axes: Ints) -> Node:
     ],
 )
 def merge_transpose(node: Node, site: Site) -> Node | None:
-    """A transpose that moves nothing, or of a transpose, or of a broadcast; one that moves only
-    units reshapes.
+    """Simplifies transposes: trivial ones, of a transpose, of a broadcast; one that moves only
+    units becomes a reshape.
     """
     assert isinstance(node.op, Transpose)
     (x,) = node.inputs
@@ -117,8 +115,8 @@ def merge_transpose(node: Node, site: Site) -> Node | None:
     ],
 )
 def merge_reshape(node: Node, site: Site) -> Node | None:
-    """A reshape that changes nothing, or of a reshape, a constant, a broadcast along whole runs, a
-    transpose of units.
+    """Simplifies reshapes: trivial ones, of a reshape, a constant, a broadcast along whole groups,
+    or a transpose of units.
     """
     (x,) = node.inputs
     if x.shape == node.shape:
@@ -137,8 +135,8 @@ def merge_reshape(node: Node, site: Site) -> Node | None:
 
 
 def reshaped_broadcast(node: Node, shape: Shape, site: Site) -> Node | None:
-    """A broadcast in another shape, as a broadcast; nothing where an axis was repeated in the midst
-    of a run.
+    """A reshape of a broadcast, as a broadcast; None where an axis inside a group of axes was
+    broadcast.
     """
     assert isinstance(node.op, Broadcast)
     (x,), axes = node.inputs, node.op.axes
@@ -171,8 +169,8 @@ def reshaped_broadcast(node: Node, shape: Shape, site: Site) -> Node | None:
     ],
 )
 def merge_broadcast(node: Node, site: Site) -> Node | None:
-    """A broadcast of a broadcast or transpose; one that repeats nothing; one of an operand with
-    unit axes.
+    """Simplifies broadcasts: of a broadcast or transpose, trivial ones, and of operands with unit
+    axes.
     """
     assert isinstance(node.op, Broadcast)
     (x,), axes = node.inputs, node.op.axes

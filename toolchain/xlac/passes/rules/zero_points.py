@@ -1,7 +1,7 @@
-"""Zero points: a vector of one number is that number, and adding 0 before a cast to integers is
-nothing.
+"""Simplifies zero points: a uniform vector becomes a number, and adding 0 before a cast to integers
+is removed.
 
-Quantizers write a zero point for each channel, all of them 0, as a weight.
+Quantizers often write a zero point for each channel, all of them 0, as a weight.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _less(p: Parameter, kind: type[Add | Sub], zeros: list[int]) -> Node:
     ],
 )
 def uniform_zero_point(node: Node, site: Site) -> Node | None:
-    """An integer for each entry of an axis, all of which are equal, is one number."""
+    """A vector of equal integers becomes a number."""
     x, by = node.inputs
     if not node.type.dtype.is_integer or node.type.dtype is DType.BOOL:
         return None
@@ -53,7 +53,7 @@ def _shifted(p: Parameter, to: DType) -> Node:
 
 @rule(Cast, examples=[lambda p: _shifted(p, DType.U8), lambda p: _shifted(p, DType.I8)])
 def nothing_added_before_integers(node: Node, site: Site) -> Node | None:
-    """What is added to floats that become integers is no zero: it would only turn -0 to 0."""
+    """Removes the addition of zeros before a cast to integers, which would only turn -0 into 0."""
     (total,) = node.inputs
     if not isinstance(total.op, Add) or not node.type.dtype.is_integer:
         return None
@@ -66,7 +66,7 @@ def nothing_added_before_integers(node: Node, site: Site) -> Node | None:
 
 
 def _terms(p: Parameter) -> Node:
-    """Sums less a vector, which zero points add, plus another one, a bias."""
+    """An example: sums minus a vector for zero points, plus a bias vector."""
     less, bias = (
         Node.of(Broadcast((4, 3), (1,)), p(3, dtype=DType.I32, kind="weight")) for _ in range(2)
     )
@@ -75,7 +75,7 @@ def _terms(p: Parameter) -> Node:
 
 @rule(Add, examples=[_terms])
 def known_terms_joined(node: Node, site: Site) -> Node | None:
-    """Integers less a known vector plus another one are those plus one vector."""
+    """Integers minus a known vector plus another become integers plus one vector."""
     for inner, bias in (node.inputs, node.inputs[::-1]):
         if not isinstance(inner.op, Sub) or not node.type.dtype.is_integer:
             continue
@@ -90,7 +90,7 @@ def known_terms_joined(node: Node, site: Site) -> Node | None:
 
 
 def _depends_on_weights(node: Node) -> bool:
-    """Whether nothing but weights and constants decide a value."""
+    """Whether a value depends on weights and constants only."""
     return all(
         isinstance(one.op, Const) or (isinstance(one.op, Param) and one.op.kind == "weight")
         for one in walk([node])

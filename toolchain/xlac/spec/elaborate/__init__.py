@@ -1,1 +1,1 @@
-"""From validated entries to a graph."""
+"""Elaboration: from validated entries to a graph."""

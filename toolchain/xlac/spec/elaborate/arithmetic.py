@@ -1,5 +1,5 @@
-"""Arithmetic at build time: `${4 * width}`, sizes in types, `repeat: $depth`. Over parameters and
-dims.
+"""Arithmetic at build time, over parameters and dims: `${4 * width}`, sizes in types, `repeat:
+$depth`.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class Constants:
-    """The parameters and dims that arithmetic sees."""
+    """The parameters and dims in scope for arithmetic."""
 
     def __init__(
         self, params: Mapping[str, Any], dims: Mapping[str, Dim], broken: Collection[str] = ()
     ) -> None:
         self.params, self.dims = params, dims
-        self.broken = broken  # names that were declared, and reported
+        self.broken = broken  # names whose declarations were already reported as wrong
 
     def extended(
         self, params: Mapping[str, Any], dims: Mapping[str, Dim] | None = None
     ) -> Constants:
-        """These and more: the new ones hide those of the same name."""
+        """These and further ones, which shadow those of the same name."""
         return Constants({**self.params, **params}, {**self.dims, **(dims or {})}, self.broken)
 
     def param(self, name: str, place: Place, offset: int, width: int) -> Any:
-        """The value of a parameter. Raises Fault for one that there is not."""
+        """The value of a parameter. Raises Fault for an unknown one."""
         if name not in self.params:
             if name in self.broken:
                 raise Poisoned
@@ -73,7 +73,7 @@ class Constants:
         return self.params[name]
 
     def name(self, name: str, place: Place, offset: int, width: int) -> Any:
-        """A bare name inside `${…}` or a type: a parameter or a dim."""
+        """The value of a bare name inside `${…}` or a type: a parameter or a dim."""
         if name in self.params:
             return self.params[name]
         if name in self.dims:
@@ -90,7 +90,7 @@ class Constants:
 
 
 def parsed(text: str, place: Place) -> Parsed:
-    """`parse`, with the place in the file for what is wrong."""
+    """Parses an expression; errors get their place in the file."""
     try:
         return parse(text)
     except Malformed as error:
@@ -100,7 +100,7 @@ def parsed(text: str, place: Place) -> Parsed:
 
 
 def value(data: Any, constants: Constants, place: Place) -> Any:
-    """Data with every `$param` and `${…}` in it computed. Raises Fault."""
+    """Data with every `$param` and `${…}` in it evaluated. Raises Fault."""
     if isinstance(data, str):
         return text_value(data, constants, place) if "$" in data else data
     if isinstance(data, list):
@@ -114,8 +114,8 @@ _PIECE = re.compile(r"\$\{[^}]*\}|\$\w+")
 
 
 def text_value(text: str, constants: Constants, place: Place) -> Any:
-    """`$param` and `${…}` give a value; between other characters they give text, and `$$` a dollar
-    sign.
+    """The value of text: a single `$param` or `${…}` gives its value; among other characters it is
+    substituted as text, and `$$` is a dollar sign.
     """
     if "$$" in text:
         return "$".join(
@@ -144,20 +144,20 @@ def text_value(text: str, constants: Constants, place: Place) -> Any:
 def compute(
     expression: Parsed, constants: Constants, place: Place, tree: ast.expr | None = None
 ) -> Any:
-    """The value of arithmetic. Raises Fault at the part that is wrong."""
+    """Evaluates arithmetic. Raises Fault at the part that is wrong."""
     return _Arithmetic(expression, constants, place).visit(
         expression.tree if tree is None else tree
     )
 
 
 class _Arithmetic:
-    """One expression that is computed."""
+    """Evaluates one expression."""
 
     def __init__(self, expression: Parsed, constants: Constants, place: Place) -> None:
         self.expression, self.constants, self.place = expression, constants, place
 
     def fault(self, node: ast.AST, code: str, message: str, hint: str = "") -> Fault:
-        """A mistake at a part of the expression."""
+        """A Fault at a part of the expression."""
         return Fault(code, message, self.place.inside(*self.expression.place(node)), hint)
 
     def visit(self, node: ast.expr) -> Any:
@@ -180,7 +180,7 @@ class _Arithmetic:
             case ast.UnaryOp(op=ast.Not()):
                 return not self.visit(node.operand)
             case ast.BoolOp(op=ast.And()):
-                # every part is checked, needed or not
+                # every part is checked, even where its value is not needed
                 parts = [self.visit(item) for item in node.values]
                 return all(parts)
             case ast.BoolOp():
@@ -205,7 +205,7 @@ class _Arithmetic:
         raise self.fault(node, "XL2017", "this is not arithmetic over numbers")
 
     def name(self, node: ast.expr) -> Any:
-        """A number that has a name: a parameter, a size, a word of the language. Raises Fault."""
+        """The value of a name: a parameter, a size, or a built-in constant. Raises Fault."""
         name = dotted(node) or ""
         if name in ("true", "false", "inf", "nan"):
             return name == "true" if name in ("true", "false") else float(name)
@@ -215,7 +215,7 @@ class _Arithmetic:
         return self.constants.name(name, self.place, *at)
 
     def call(self, node: ast.Call) -> Any:
-        """A function of numbers, or what stands in braces. Raises Fault."""
+        """The value of a function call or of `${…}`. Raises Fault."""
         if (inner := braced(node)) is not None:
             return self.visit(inner)
         assert isinstance(node.func, ast.Name)
@@ -226,7 +226,7 @@ class _Arithmetic:
         return self.apply(node, _FUNCTIONS[called], *(self.visit(a) for a in node.args))
 
     def apply(self, node: ast.expr, function: Callable[..., Any], *args: Any) -> Any:
-        """A function of values that are known. Raises Fault."""
+        """Applies a function to known values. Raises Fault."""
         if function is operator.pow and not _small_power(*args):
             raise self.fault(node, "XL4015", f"a number of more than {MAX_BITS} bits")
         if function is operator.mul and any(isinstance(a, str | list) for a in args):
@@ -267,5 +267,5 @@ def _small_power(base: Any, exponent: Any) -> bool:
 
 
 def shown_value(value: Any) -> str:
-    """A value in a message."""
+    """A value as text for a message."""
     return f"the size {value}" if isinstance(value, Sym) else repr(value)[:60]

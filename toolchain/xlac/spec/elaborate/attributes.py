@@ -1,4 +1,4 @@
-"""Attributes of operations, checked by pydantic against the declarations, one adapter made per
+"""Attributes of operations, checked by pydantic against their declarations, with one adapter per
 operation.
 """
 
@@ -62,11 +62,11 @@ TypeField = Annotated[Any, BeforeValidator(_type), WithJsonSchema({"type": "stri
 DTypeField = Annotated[
     Any, BeforeValidator(_dtype), WithJsonSchema({"enum": [d.value for d in DType]})
 ]
-_NOT_IN_TEXT = (Graph, np.ndarray, Op)  # attributes that a spec gives in its own way or not at all
+_NOT_IN_TEXT = (Graph, np.ndarray, Op)  # attributes that specs give in another way, or cannot give
 
 
 def _field(annotation: Any) -> Any:
-    """The annotation to validate text with, or None where a spec cannot give the attribute."""
+    """The annotation that validates text, or None where a spec cannot give the attribute."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is DType:
         return DTypeField
@@ -97,9 +97,10 @@ def _field(annotation: Any) -> Any:
 
 @cache
 def adapter(op: type[Op], exact: bool = False) -> type[BaseModel]:
-    """A pydantic model with the attributes of an operation that a spec may give.
+    """A pydantic model of the attributes of an operation that a spec may give.
 
-    With `exact` they are those that the graph holds, without the shorter forms that users write.
+    With `exact` they are those that the graph holds, without the shorter forms that users may
+    write.
     """
     hints = typing.get_type_hints(op, include_extras=True)
     defaults: dict[str, Any] = {}
@@ -107,7 +108,7 @@ def adapter(op: type[Op], exact: bool = False) -> type[BaseModel]:
         defaults[field.name] = field.default
         if field.default_factory is not dataclasses.MISSING:
             defaults[field.name] = field.default_factory()
-    if op.mnemonic in FORMS and not exact:  # users write it in a shorter form than the graph holds
+    if op.mnemonic in FORMS and not exact:  # users may write a shorter form than the graph holds
         form = FORMS[op.mnemonic]
         short = typing.get_type_hints(form, include_extras=True)
         operands = {name.strip("?*") for name in op.operands}
@@ -121,7 +122,7 @@ def adapter(op: type[Op], exact: bool = False) -> type[BaseModel]:
         annotation = _field(hints[name])
         if annotation is None:
             continue
-        # pydantic reserves some names that operations use, so that every field has an alias
+        # every field has an alias, as pydantic reserves some names that operations use
         fields["a_" + name] = (
             annotation,
             Field(... if default is dataclasses.MISSING else default, alias=name),
@@ -138,7 +139,7 @@ def names(op: type[Op]) -> tuple[str, ...]:
 
 @cache
 def flags(op: type[Op]) -> frozenset[str]:
-    """The attributes that are true or false."""
+    """The bool attributes."""
     return frozenset(
         field.alias or "" for field in adapter(op).model_fields.values() if field.annotation is bool
     )
@@ -163,7 +164,7 @@ def holds_body(op: type[Op]) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WrongAttribute:
-    """An attribute that does not fit: its name, where inside it, and why."""
+    """An attribute that does not fit: its name, the path inside it, and the reason."""
 
     kind: str  # "unknown", "missing" or "value"
     name: str
@@ -174,7 +175,7 @@ class WrongAttribute:
 def check(
     op: type[Op], given: Mapping[str, Any], exact: bool = False
 ) -> tuple[dict[str, Any], list[WrongAttribute]]:
-    """The attributes as the operation wants them, and what is wrong with those given."""
+    """The attributes converted to their declared types, and the errors in those given."""
     model = adapter(op, exact)
     try:
         valid = model.model_validate({name: _tuples(value) for name, value in given.items()})

@@ -72,8 +72,8 @@ def keywords(
     given: dict[str, Any],
     where: dict[str, ast.expr],
 ) -> tuple[dict[str, ast.expr], dict[str, Node]]:
-    """Keyword arguments: those that name inputs, and learned tensors; attributes go to `given`, and
-    where they are to `where`. Raises Fault.
+    """Reads keyword arguments. Those that name inputs, and learned tensors, are returned;
+    attributes are added to `given`, and their places to `where`. Raises Fault.
     """
     named: dict[str, ast.expr] = {}
     learned: dict[str, Node] = {}
@@ -151,7 +151,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def fill(evaluator: Evaluator, node: ast.Call, name: str) -> Value:
-    """zeros(shape), ones(shape), full(shape, value); with dtype=…, f32 unless given."""
+    """zeros(shape), ones(shape), full(shape, value), with dtype=… (f32 by default)."""
     names = ["shape", "value", "dtype"] if name == "full" else ["shape", "dtype"]
     given = dict(zip(names, node.args, strict=False))
     for keyword in node.keywords:

@@ -1,5 +1,5 @@
-"""What every part of elaboration shares: the report, the user's blocks and operations, and the
-learned tensors.
+"""Shared by all parts of elaboration: the report, the user's blocks and operations, and the learned
+tensors.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ MAX_ELEMENTS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What elaborates each kind of entry, by the class of the schema that the entry is; and an
-    operation of the user's own, as an entry and as a call, and the body of an operation.
+    """The functions that elaborate each kind of entry, by its schema class; and the user's own
+    operations, as an entry, as a call, and as an operation's body.
 
-    They need each other, so that none imports another: `handlers.py` has the table.
+    They need each other, so they are passed around instead of imported: `handlers.py` has the
+    table.
     """
 
     entries: Mapping[type, Callable[[Elaboration, Scope, Any, str, Place], Value]]
@@ -44,7 +45,7 @@ class Handlers:
 
 @dataclass
 class Elaboration:
-    """One elaboration."""
+    """The state of one elaboration."""
 
     report: Report
     blocks: dict[str, SpecEntry[schema.BlockSpec]]
@@ -57,11 +58,11 @@ class Elaboration:
     weights: dict[str, Node] = field(default_factory=dict)
     # blocks and custom ops being used, the innermost last
     stack: list[str] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)  # blocks and custom ops that something used
+    used: set[str] = field(default_factory=set)  # blocks and custom ops that were used
     count: int = 0
 
     def weight(self, scope: Scope, name: str, type: Type, span: Span) -> Node:
-        """A learned tensor, made in the outermost frame and brought into the scope's."""
+        """A learned tensor, made in the outermost frame and captured by the scope's."""
         from xlac.ops.tensor.leaf import Param
 
         if name in self.weights:
@@ -83,9 +84,9 @@ class Elaboration:
         return scope.frame.bring(node, self.root)
 
     def stamp(self, new: Iterable[Node], origin: Origin) -> None:
-        """Says where new nodes come from, checks their sizes and counts them.
+        """Sets the origin of new nodes, checks their sizes and counts them.
 
-        They are new: nothing else has seen them, so writing to them is safe.
+        They are new, so that writing to them is safe.
         """
         stack, made = list(new), 0
         while stack:
@@ -107,7 +108,7 @@ class Elaboration:
 
 
 def check_size(type: Type, span: Span | None) -> None:
-    """Refuses a tensor with more elements or bytes than 63 bits count. Raises Fault."""
+    """Raises Fault for a tensor whose elements or bytes exceed 63 bits."""
     if type.rank > RANK:
         raise Fault(
             "XL4019", f"a tensor of rank {type.rank}; at most {RANK} axes are supported", span

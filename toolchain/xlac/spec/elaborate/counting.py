@@ -1,5 +1,5 @@
-"""How many operations a spec comes to at least, counted before any is made: blocks, and operations,
-that use others multiply.
+"""A lower bound for the number of operations of a spec, computed before any is made: nested blocks
+and operations can multiply it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from xlac.spec.schema import schema
 from xlac.spec.schema.document import SpecEntry
 
 ENOUGH = 1 << 62
-DEPTH = 60  # more than blocks may stand in each other
+DEPTH = 60  # deeper than blocks may be nested
 _CALLED = re.compile(r"([^\W\d]\w*)\s*\(")
 
 
 class Counted:
-    """What is known of the blocks and operations of one spec.
+    """The lower bounds of one spec's blocks and operations.
 
-    What depends on parameters of a block, on an index, or on a condition counts as little as it can
-    be: the rest is counted as it is made.
+    Parts that depend on a block's parameters, an index, or a condition count as little as possible;
+    the rest is counted when it is made.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Counted:
         )
 
     def _part(self, kind: str, name: str) -> int:
-        """Of a block or an operation of the user's. One that uses itself is a mistake, and told
+        """Counts a block or one of the user's operations. One that uses itself is reported
         later.
         """
         section: Mapping[str, SpecEntry[Any]] = self.blocks if kind == "block" else self.ops
@@ -84,7 +84,7 @@ class Counted:
 
 
 def repeated(count: Any, numbers: Constants | None, place: Place) -> int:
-    """How often a block is repeated, where that is known here."""
+    """The repetitions of a block, where they are known here."""
     if type(count) is int:
         return max(1, count)
     if numbers is None:

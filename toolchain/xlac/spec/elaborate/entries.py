@@ -1,5 +1,5 @@
-"""The entries of a graph, in the order they need each other: expressions, operations, blocks and
-loops.
+"""Elaborates the entries of a graph (expressions, operations, blocks and loops) in the order of
+their dependencies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def entries_at(section: Mapping[str, Any], place: Place) -> dict[str, SpecEntry[
 
 
 def elaborate(context: Elaboration, scope: Scope, section: Mapping[str, SpecEntry[Any]]) -> None:
-    """Gives every entry of a section its value in the scope. What is wrong goes to the report."""
+    """Elaborates every entry of a section in the scope. Mistakes go to the report."""
     owner: dict[str, str] = {}
     for key, entry in section.items():
         for name in split_names(key):
@@ -86,7 +86,7 @@ def _needs(
 
 
 def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> None:
-    """Names for a value, or for its results in order. Raises Fault."""
+    """Names a value, or its results in order. Raises Fault."""
     if len(names) == 1:
         scope.values[names[0]] = value
         return
@@ -101,17 +101,18 @@ def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> No
         got = "one result" if len(results) == 1 else f"{len(results)} results"
         raise Fault("XL2012", f"{len(names)} names for {got}", place.key)
     for name, result in zip(names, results, strict=True):
-        # made for this entry, and nothing has seen it yet
+        # it was made for this entry, and is not used elsewhere yet
         if isinstance(result, Node) and result.op.mnemonic == "pick":
             object.__setattr__(result, "origin", Origin(scope.path(name), place.key))
         scope.values[name] = result
 
 
 def call_by_origin(scope: Scope, names: tuple[str, ...], entry: SpecEntry[Any]) -> None:
-    """Gives the nodes of an entry the names that `from` says, or what comes before the '~' of a
-    name for a part.
+    """Sets the names of an entry's nodes to those given by `from`, or to the part of a name before
+    '~'.
 
-    They are new, and known by the path of the entry, which no other node has. Raises Fault.
+    The nodes are new, and identified by the path of the entry, which no other node has. Raises
+    Fault.
     """
     given = getattr(entry.spec, "origin", None)
     path = scope.path(names[0])
@@ -136,7 +137,7 @@ def call_by_origin(scope: Scope, names: tuple[str, ...], entry: SpecEntry[Any]) 
 
 
 def nodes_in(value: Value | None) -> list[Node]:
-    """Every node that a value stands for."""
+    """All nodes that a value consists of."""
     match value:
         case Node():
             return [value]
@@ -148,7 +149,7 @@ def nodes_in(value: Value | None) -> list[Node]:
 
 
 def rename(stack: list[Node], path: str, wanted: str) -> None:
-    """Calls the nodes otherwise that go by the path, back to the first that does not."""
+    """Renames new nodes with this path, back to the first without it."""
     while stack:
         node = stack.pop()
         if (

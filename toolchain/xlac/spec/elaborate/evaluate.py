@@ -1,4 +1,4 @@
-"""From the tree of an expression to nodes: names, operators and comparisons."""
+"""Evaluates the tree of an expression to nodes: names, operators and comparisons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "e
 
 
 class Evaluator:
-    """One expression of an entry."""
+    """Evaluates one expression of an entry."""
 
     def __init__(
         self, context: Elaboration, scope: Scope, expression: Parsed, path: str, place: Place
@@ -44,16 +44,16 @@ class Evaluator:
         self.expression, self.path, self.place = expression, path, place
 
     def span(self, node: ast.AST) -> Span:
-        """Where a part of the expression stands."""
+        """The place of a part of the expression."""
         return self.place.inside(*self.expression.place(node))
 
     def fault(self, node: ast.AST, code: str, message: str, hint: str = "") -> Fault:
-        """A mistake at a part of the expression."""
+        """A Fault at a part of the expression."""
         return Fault(code, message, self.span(node), hint)
 
     def value(self, node: ast.expr) -> Value | int | float | bool:
-        """What a tree stands for; a number stays one, so that it takes the type of what it
-        meets.
+        """The value of a tree; numbers stay Python numbers, so that they take the type of their
+        operands.
         """
         match node:
             case ast.Constant(value=int() | float() as number):
@@ -90,7 +90,7 @@ class Evaluator:
         raise self.fault(node, "XL1017", "this is not part of the expression language here")
 
     def operand(self, node: ast.expr) -> Operand:
-        """A part as an operand: copies are stacked, of a bundle the main result is taken."""
+        """A part as an operand: copies are stacked, and a bundle gives its main result."""
         value = self.value(node)
         return self.tensor(value, node) if isinstance(value, Bundle | Copies) else value
 
@@ -105,7 +105,7 @@ class Evaluator:
         )
 
     def number(self, node: ast.expr) -> int | float | bool:
-        """A part that is computed when the spec is read. Raises Fault for an open size."""
+        """A part evaluated at build time. Raises Fault for an open size."""
         number = arithmetic.compute(self.expression, self.scope.constants, self.place, node)
         if isinstance(number, Sym):
             raise self.fault(
@@ -119,7 +119,7 @@ class Evaluator:
         return number
 
     def name(self, node: ast.expr) -> Value | int | float | bool:
-        """What a name stands for: a value, a parameter or size, true, false, inf or nan."""
+        """The value of a name: of the graph, a parameter or size, true, false, inf or nan."""
         name = dotted(node) or ""
         if name.startswith("$"):
             return self.number(node)
@@ -137,14 +137,14 @@ class Evaluator:
     def operator(
         self, node: ast.expr, name: str, parts: list[ast.expr]
     ) -> Value | int | float | bool:
-        """An operation of Python's syntax, computed now where no operand is a node."""
+        """An operator, evaluated at build time where no operand is a node."""
         operands = [self.operand(part) for part in parts]
         if not any(isinstance(o, Node) for o in operands) and name != "matmul":
             return self.number(node)
         return self.apply(node, name, operands, parts)
 
     def compare(self, node: ast.Compare) -> Value | int | float | bool:
-        """A chain of comparisons, computed now where no operand is a node."""
+        """A chain of comparisons, evaluated at build time where no operand is a node."""
         parts = [node.left, *node.comparators]
         operands = [self.operand(part) for part in parts]
         if not any(isinstance(o, Node) for o in operands):
@@ -173,14 +173,14 @@ class Evaluator:
         parts: Sequence[ast.expr],
         **given: Any,
     ) -> Value:
-        """An operation applied to operands, its mistakes at their places. Raises Fault."""
+        """Applies an operation; errors get the places of its operands. Raises Fault."""
         spans = CallSpans(self.place, self.expression, node, parts, {})
         return apply(
             self.context, self.scope, name, operands, given, {}, self.path, spans, self.span(node)
         )
 
     def is_value(self, node: ast.expr) -> bool:
-        """Whether a tree reads a value of the graph, rather than numbers and sizes."""
+        """Whether a tree reads values of the graph, not only numbers and sizes."""
         if isinstance(node, ast.Name | ast.Attribute):
             name = dotted(node) or ""
             return not name.startswith("$") and self.scope.sees(name)
@@ -206,7 +206,7 @@ class Evaluator:
 
 
 def stacker(context: Elaboration, path: str, span: Span) -> Any:
-    """How copies become one tensor: stacked on a new axis 0."""
+    """A function that stacks copies on a new axis 0."""
 
     def stack(items: list[Node]) -> Node:
         from xlac.ops import build
@@ -221,7 +221,7 @@ def stacker(context: Elaboration, path: str, span: Span) -> Any:
 def expression(
     context: Elaboration, scope: Scope, text: Any, path: str, place: Place
 ) -> Value | int | float | bool:
-    """The value of an expression, or of a reference by a name that no expression can hold. Raises
+    """The value of an expression, or of a reference whose name is not a valid expression. Raises
     Fault.
     """
     if not isinstance(text, str):
@@ -253,8 +253,8 @@ def as_node(
     place: Place,
     type: Type | None = None,
 ) -> Node:
-    """A value as a tensor; a number becomes a scalar of the type given, else i32, f32 or bool.
-    Raises Fault.
+    """A value as a tensor; a number becomes a scalar of the given type, by default i32, f32 or
+    bool. Raises Fault.
     """
     from xlac.ops import build
 

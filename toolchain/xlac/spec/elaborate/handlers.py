@@ -1,4 +1,6 @@
-"""Which function elaborates each kind of entry: the one place that knows all of them."""
+"""The table of functions that elaborate each kind of entry: the only module that imports all of
+them.
+"""
 
 from __future__ import annotations
 

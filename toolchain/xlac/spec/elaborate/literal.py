@@ -1,4 +1,4 @@
-"""Two kinds of node that only specs have: a learned tensor by itself, and a tensor written out."""
+"""Nodes that only specs have: a learned tensor, and a constant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xlac.spec.text.floats import check_room
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
-MAX_FILLED = 2**30  # bytes of a constant that one number fills
+MAX_FILLED = 2**30  # bytes of a constant filled with one number
 KEYS = {"weight": ("type",), "constant": ("value", "dtype", "type", "bits")}
 
 
@@ -29,7 +29,8 @@ def literal(
     """`{op: weight, type: f32[8, 8]}` or `{op: constant, value: [[1, 2], [3, 4]], dtype: f32}`.
     Raises Fault or Poisoned.
 
-    A file holds it by the path of the node; a learned tensor, by what `from` says.
+    The weights file has it under the path of the node; a learned tensor under the name in `from`,
+    if given.
     """
     if spec.inputs != []:
         raise Fault("XL2008", f"{name} takes no inputs", place.at("in").span)
@@ -60,14 +61,14 @@ def literal(
     from xlac.ops.tensor.leaf import Const
 
     array = constant(context, given, type, path, place)
-    array.flags.writeable = False  # what Const would copy otherwise
+    array.flags.writeable = False  # avoids a copy in Const
     node = Node.of(Const(array))
     context.stamp([node], Origin(path, place.key))
     return node
 
 
 def declared(text: Any, scope: Scope, at: Place) -> Type:
-    """The type of a literal. Raises Fault."""
+    """The declared type of a literal. Raises Fault."""
     if not isinstance(text, str):
         raise Fault("XL1018", "a type is written f32[64, 64]", at.span)
     type = type_text.type_value(text, scope.constants, at)
@@ -78,7 +79,7 @@ def declared(text: Any, scope: Scope, at: Place) -> Type:
 def constant(
     context: Elaboration, given: dict[str, Any], type: Type | None, path: str, place: Place
 ) -> Array:
-    """The array of a constant: written out, as numbers or bits, or in the weights file. Raises
+    """The array of a constant: from numbers or bits in the spec, or from the weights file. Raises
     Fault or Poisoned.
     """
     if type is None:
@@ -152,7 +153,7 @@ def written(given: Any, dtype: Any, place: Place) -> Array:
 
 
 def _whole(given: Any, array: Array) -> Array:
-    """The integers that NumPy made floats, because some of them are above and some below 2**63."""
+    """Integers that NumPy converted to floats because some are above and some below 2**63."""
     exact = np.array(given, dtype=object)
     return (
         exact.astype(np.uint64)
@@ -162,8 +163,8 @@ def _whole(given: Any, array: Array) -> Array:
 
 
 def bits(given: Any, type: Type, at: Place) -> Array:
-    """An array of elements with these bits: what no number says, such as the payload of a NaN.
-    Raises Fault.
+    """An array given by the bits of its elements, for values that numbers cannot express, such as
+    the payload of a NaN. Raises Fault.
     """
     if type.dtype is DType.BOOL:
         raise Fault("XL2006", "bits are those of numbers, and this is bool", at.span)
@@ -186,7 +187,7 @@ def bits(given: Any, type: Type, at: Place) -> Array:
 
 
 def _special(value: Any) -> Any:
-    """Words for the numbers that YAML writes with a dot."""
+    """YAML's special floats (.inf, .nan) as numbers."""
     if isinstance(value, list):
         return [_special(item) for item in value]
     return float(value) if value in ("inf", "-inf", "nan") else value

@@ -1,4 +1,4 @@
-"""Keys that several kinds of entries have: `when` and `else`, and flags and numbers that may be
+"""Keys shared by several kinds of entries: `when` and `else`, and flags and numbers that may be
 arithmetic.
 """
 
@@ -15,7 +15,7 @@ from xlac.spec.schema import schema
 
 
 def flag(scope: Scope, value: Any, place: Place) -> bool:
-    """A true or false that may be arithmetic. Raises Fault."""
+    """A bool that may be arithmetic. Raises Fault."""
     computed = arithmetic.value(value, scope.constants, place)
     if not isinstance(computed, bool):
         raise Fault("XL2006", f"expected true or false, and this is {computed!r}", place.span)
@@ -39,7 +39,7 @@ def otherwise(
     path: str,
     place: Place,
 ) -> Value | None:
-    """The `else` of a node that is not there; None if it is there. Raises Fault."""
+    """The `else` value of a node whose `when` is false; None if it is true. Raises Fault."""
     if spec.when is True or flag(scope, spec.when, place.at("when")):
         return None
     if spec.otherwise is None:

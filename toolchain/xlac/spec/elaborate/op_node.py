@@ -1,4 +1,4 @@
-"""An entry that asks for an operation: `{op: …, in: …}` with its attributes and learned tensors."""
+"""Elaborates operations: `{op: …, in: …}` with attributes and learned tensors."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def values(
     path: str,
     place: Place,
 ) -> tuple[dict[str, Any], dict[str, Node], bool]:
-    """The other keys of a node: attributes, learned tensors that are given, and whether one of them
-    was wrong, which the report has then.
+    """The other keys of a node: attributes, given learned tensors, and whether one of them was
+    wrong and reported.
     """
     allowed = fields(context, name) or frozenset()
     given: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def values(
                 learned[key] = as_node(context, computed, value, f"{path}.{key}", at)
         except Fault as fault:
             if key in attributes.flags(op) and fault.diagnostic.code == "XL2002":
-                given[key] = value  # an attribute after all, and of the wrong kind
+                given[key] = value  # an attribute after all, of the wrong type
                 continue
             poisoned = True
             if fault.diagnostic.code == "XL2002" and "." not in str(value):
@@ -111,7 +111,7 @@ def values(
 
 
 def types(given: Any, scope: Scope, place: Place) -> Any:
-    """Types where an attribute has their text. Raises Fault."""
+    """Converts the text of types in attributes. Raises Fault."""
     if isinstance(given, list):
         return [types(item, scope, place.at(i)) for i, item in enumerate(given)]
     return type_text.type_value(given, scope.constants, place) if isinstance(given, str) else given
@@ -126,8 +126,8 @@ def inputs(
     path: str,
     place: Place,
 ) -> list[Operand]:
-    """The `in` of a node, in the order of the operands. Faults but the last go to the report.
-    Raises Fault.
+    """The `in` of a node, in the order of the operands. All faults but the last go to the report;
+    the last is raised.
     """
     items: list[tuple[Any, Place]]
     at = place.at("in")

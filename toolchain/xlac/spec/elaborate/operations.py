@@ -1,5 +1,5 @@
-"""Applying an operation by name: its attributes, operands and learned tensors checked, its node
-made.
+"""Applies an operation by name: checks its attributes, operands and learned tensors, and makes its
+node.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ STRUCTURAL = {
     "counted_scan": "write a scan; gradients of loops are made of this",
 }
 LITERALS = ("weight", "constant")  # nodes that only specs have
-VARIANTS = {"max": "reduce_max", "min": "reduce_min"}  # the name of one tensor's reduction
+VARIANTS = {"max": "reduce_max", "min": "reduce_min"}  # the reduction of a single tensor
 
 
 def table() -> Mapping[str, type[Op]]:
-    """Every operation of the compiler."""
+    """All operations."""
     import xlac.ops
 
     assert xlac.ops
@@ -51,7 +51,7 @@ def known(context: Elaboration) -> list[str]:
 
 
 def known_names() -> list[str]:
-    """The operations of the compiler that a spec asks for by name."""
+    """The operations that specs can name."""
     return [name for name in table() if name not in STRUCTURAL]
 
 
@@ -81,12 +81,12 @@ def fields(context: Elaboration, name: str) -> frozenset[str] | None:
         return None
     if op.parameters is Op.parameters:
         return frozenset(attributes.names(op))
-    # 'bias: b' gives the tensor, 'bias: false' says there is none
+    # 'bias: b' gives the tensor, 'bias: false' omits it
     return frozenset(attributes.names(op)) - attributes.flags(op)
 
 
 def operand_names(op: type[Op]) -> list[str]:
-    """The names of the inputs, without the marks of those that may be absent or many."""
+    """The names of the inputs, without the markers `?` (optional) and `*` (repeated)."""
     return [name.strip("?*") for name in op.operands]
 
 
@@ -103,11 +103,11 @@ def apply(
     body: Graph | None = None,
     exact: bool = False,
 ) -> Value:
-    """The result of an operation: a node, or a bundle when it has several. Raises Fault.
+    """The result of an operation: a node, or a bundle of several. Raises Fault.
 
-    `given` are attributes, computed but unchecked; `learned` are values for learned tensors. `path`
-    names the node and what it learns; `spans` tells where its parts are, and `at` where it is.
-    `body` is the graph inside it. With `exact` the node is made of the operands as they are.
+    `given` are attributes, evaluated but unchecked; `learned` are values for learned tensors.
+    `path` names the node and its learned tensors; `spans` has the places of its parts, and `at` its
+    own. `body` is the graph inside it. With `exact` operands are neither promoted nor broadcast.
     """
     if name in VARIANTS and len(operands) == 1 and VARIANTS[name] in table():
         name = VARIANTS[name]
@@ -158,7 +158,7 @@ def checked(
     spans: Any,
     exact: bool = False,
 ) -> dict[str, Any]:
-    """The attributes, converted. Faults but the last go to the report; the last is raised."""
+    """The attributes, converted. All faults but the last go to the report; the last is raised."""
     valid, wrongs = attributes.check(op, given, exact)
     faults = []
     for wrong in wrongs:
@@ -190,7 +190,7 @@ def checked(
 
 
 def check_arity(name: str, op: type[Op], operands: Sequence[Operand], spans: Any) -> None:
-    """Refuses too few and too many operands. Raises Fault."""
+    """Raises Fault for too few or too many operands."""
     fewest, most = arity(op)
     if len(operands) < fewest or (most is not None and len(operands) > most):
         wanted = (
@@ -248,5 +248,5 @@ def with_parameters(
 
 
 def same(a: Type, b: Type) -> bool:
-    """Whether two types are equal; sizes that are symbolic, as formulas."""
+    """Whether two types are equal; symbolic sizes are compared as formulas."""
     return a.dtype == b.dtype and a.shape == b.shape

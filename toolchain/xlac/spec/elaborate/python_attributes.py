@@ -1,5 +1,5 @@
-"""Attributes of operations that a Python function is called with: what a spec may write, checked
-alike, and besides what Python and NumPy call the same.
+"""Attributes of operations called in Python: checked like those of a spec, with Python's and
+NumPy's types permitted too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from xlac_sdk.source import Diagnostic, SourceError
 
 
 def converted(op: type[Op], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a call as the operation wants them. Graphs and arrays, which no spec
-    writes, stay as they are. Raises SourceError with all that is wrong.
+    """The attributes of a call, converted to their declared types. Graphs and arrays, which specs
+    cannot express, are unchanged. Raises SourceError listing all errors.
     """
     known = attributes.names(op)
     unwritten = {field.name for field in dataclasses.fields(op)} - set(known)
@@ -41,7 +41,7 @@ def converted(op: type[Op], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value without NumPy's types: its numbers are Python's, its element types ours."""
+    """A value with NumPy's numbers and element types converted to ours."""
     if isinstance(value, list | tuple):
         return tuple(map(_plain, value))
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim <= 1:
@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
 
 
 def _types(op: type[Op], name: str, value: Any) -> Any:
-    """Types where there is their text."""
+    """Types given as text, converted."""
     if isinstance(value, list | tuple):
         return tuple(_types(op, name, part) for part in value)
     if not isinstance(value, str):

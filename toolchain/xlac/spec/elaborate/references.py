@@ -1,4 +1,4 @@
-"""Which names an entry of a graph reads: what decides the order in which entries are made."""
+"""Finds the names that an entry of a graph reads, which determines the order of elaboration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Known = Callable[[str], bool]
 
 
 def split_names(key: str) -> tuple[str, ...]:
-    """The names that a key gives: several for several results."""
+    """The names that a key defines: several for several results."""
     return tuple(part.strip() for part in key.split(",")) if "," in key else (key,)
 
 

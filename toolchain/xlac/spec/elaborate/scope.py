@@ -1,5 +1,5 @@
-"""What names stand for while a spec becomes a graph: values, the scopes that hold them, and closed
-bodies.
+"""Names and values while a spec is elaborated: scopes, frames of closed bodies, and the values of
+entries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xlac_sdk.source import Origin
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Copies:
-    """One value for each repetition: read as name.0 … name.last; as a tensor, all of them
+    """The values of a block's copies: read as name.0 … name.last; as a tensor, all of them
     stacked.
     """
 
@@ -25,7 +25,7 @@ class Copies:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bundle:
-    """Several results by name. `main` is what the name itself stands for, where it stands for a
+    """Several results by name. `main` is the value of the name itself, where it is used as a
     tensor.
     """
 
@@ -39,8 +39,8 @@ _PARTS = re.compile(r"(?:\.\w+)+")
 
 
 class Frame:
-    """A closed graph being built. What it reads from around it becomes an input: `captured` says of
-    what.
+    """A closed graph being built. Values captured from outside become inputs: `captured` maps
+    them.
     """
 
     def __init__(self, parent: Frame | None = None) -> None:
@@ -48,11 +48,11 @@ class Frame:
         self.captured: dict[Node, Node] = {}
 
     def within(self, owner: Frame) -> bool:
-        """Whether values of another frame can be brought into this one."""
+        """Whether values of another frame can be captured by this one."""
         return self is owner or (self.parent is not None and self.parent.within(owner))
 
     def bring(self, node: Node, owner: Frame) -> Node:
-        """A value of an outer frame, as this one sees it. A constant needs no input."""
+        """A value of an outer frame, captured by this one. Constants need no input."""
         from xlac.ops.tensor.leaf import Const, Param
 
         if self is owner:
@@ -82,11 +82,11 @@ class Scope:
     declared: set[str] = field(default_factory=set)
 
     def path(self, name: str) -> str:
-        """The path in the model of something in this scope."""
+        """The path of a name of this scope in the model."""
         return self.prefix + name
 
     def sees(self, name: str) -> bool:
-        """Whether a name, dots included, begins with one that is declared here or around."""
+        """Whether a dotted name begins with one declared here or in an enclosing scope."""
         return self._head(name) is not None or (self.parent is not None and self.parent.sees(name))
 
     def _head(self, name: str) -> str | None:
@@ -100,12 +100,12 @@ class Scope:
         return None
 
     def visible(self) -> list[str]:
-        """Every name, for suggestions."""
+        """All visible names, for suggestions."""
         outer = self.parent.visible() if self.parent else []
         return [*self.values, *(d for d in self.declared if d not in self.values), *outer]
 
     def lookup(self, name: str, place: Place, at: tuple[int, int] = (0, 0)) -> Value:
-        """What a name stands for, brought into this scope's frame. Raises Fault, or Poisoned."""
+        """The value of a name, captured by this scope's frame. Raises Fault, or Poisoned."""
         span = place.inside(*at) if at[1] else place.span
         scope: Scope | None = self
         while scope is not None:
@@ -129,7 +129,7 @@ class Scope:
             return self.frame.bring(value, owner)
         if isinstance(value, Copies):
             return Copies(tuple(self._bring(item, owner) for item in value.items))
-        # inside a body a bundle is only read for what it stands for
+        # inside a body only the main result of a bundle is captured
         if isinstance(value.main, Node):
             return self.frame.bring(value.main, owner)
         return Bundle(
@@ -141,7 +141,7 @@ class Scope:
 def member(
     value: Value, part: str, head: str, name: str, place: Place, at: tuple[int, int]
 ) -> Value:
-    """The result `part` of a value. Raises Fault."""
+    """Result `part` of a value. Raises Fault."""
     if isinstance(value, Copies):
         known = [str(i) for i in range(len(value.items))]
         if part == "last" and value.items:
@@ -168,7 +168,7 @@ def member(
 def tensor(
     value: Value, name: str, place: Place, stack: Stack, at: tuple[int, int] = (0, 0)
 ) -> Node:
-    """The tensor that a value stands for; copies are stacked on a new first axis. Raises Fault."""
+    """A value as a tensor; copies are stacked on a new first axis. Raises Fault."""
     while isinstance(value, Bundle):
         if value.main is None:
             known = ", ".join(f"{name}.{k}" for k in list(value.members)[:6])
@@ -197,9 +197,9 @@ def tensor(
 def in_order(
     keys: Iterable[str], needs: Mapping[str, Iterable[str]], cycles: list[list[str]]
 ) -> Iterator[str]:
-    """Keys such that what each needs comes before it; the order given is kept where it can be.
+    """Keys in topological order of `needs`; the given order is kept where possible.
 
-    Keys on a cycle are still given; `cycles` gets each cycle once.
+    Keys on a cycle are included; `cycles` gets each cycle once.
     """
     state: dict[str, int] = {}  # 1: being visited, 2: done
     for root in keys:
@@ -222,5 +222,5 @@ def in_order(
 
 
 def origin(scope: Scope, name: str, place: Place, at: tuple[int, int] = (0, 0)) -> Origin:
-    """Where a node of this scope comes from."""
+    """The origin of a node in this scope."""
     return Origin(scope.path(name), place.inside(*at) if at[1] else place.key)

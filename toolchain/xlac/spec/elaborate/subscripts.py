@@ -55,7 +55,7 @@ def entry(evaluator: Evaluator, node: ast.expr) -> Any:
 
 
 def whole_number(evaluator: Evaluator, node: ast.expr) -> Any:
-    """A position or a bound, which may be a symbolic size. Raises Fault."""
+    """An index or a bound, which may be a symbolic size. Raises Fault."""
     number = arithmetic.compute(
         evaluator.expression, evaluator.scope.constants, evaluator.place, node
     )

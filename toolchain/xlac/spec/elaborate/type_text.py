@@ -1,4 +1,4 @@
-"""Types and sizes as specs write them: `f32[batch, 4]`."""
+"""Parses types and sizes as specs write them: `f32[batch, 4]`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def type_value(text: str, constants: Constants, place: Place) -> Type:
 def type_parts(
     text: str, constants: Constants, place: Place
 ) -> tuple[DType, tuple[Parsed, list[ast.expr]] | None, int]:
-    """A type's element type, the trees of its extents, and where they begin in the text."""
+    """A type's element type, the expression trees of its extents, and their offsets in the text."""
     if not (match := _TYPE.fullmatch(text)):
         raise Fault(
             "XL1018", f"{text!r} is not a type", place.span, "a type is written f32[batch, 64]"
@@ -95,7 +95,7 @@ def type_parts(
 def extent(
     expression: Parsed, node: ast.expr, constants: Constants, place: Place, offset: int
 ) -> Dim:
-    """One size of a type: a whole number that is not negative, or a symbolic size."""
+    """One size of a type: a nonnegative integer, or a symbolic size."""
     at, width = expression.place(node)
     span = place.inside(offset + at, width)
     try:

@@ -1,5 +1,5 @@
-"""Blocks and operations that nothing uses are still read: their text must be right, though their
-shapes stay open.
+"""Checks blocks and operations that nothing uses: their text must be valid, though their shapes
+remain unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xlac.spec.schema import schema
 
 
 def check_unused(context: Elaboration) -> None:
-    """Reports expressions that cannot be read, and operations and blocks that do not exist."""
+    """Reports invalid expressions, and unknown operations and blocks."""
     for name, block in context.blocks.items():
         if name not in context.used:
             _section(context, block.spec.graph, block.place.at("graph"))

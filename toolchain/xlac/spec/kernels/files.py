@@ -1,5 +1,5 @@
-"""The files of hand-written kernels: what is read is a bounded regular file of text, inside the
-spec's folder.
+"""Reads the files of hand-written kernels: regular text files of bounded size, inside the spec's
+folder.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from xlac.spec.report import Fault, Place, Report, nearest
 from xlac.spec.schema.document import Merged, resolved
 from xlac.spec.schema.kernels import KernelSpec
 from xlac.support.dependencies import note
-from xlac_sdk.host.registry import RELEASED, installed
+from xlac.support.released import released
+from xlac_sdk.host.registry import installed
 from xlac_sdk.languages import LANGUAGES
 from xlac_sdk.source import SourceError
 
 MOST = 1 << 20  # bytes of a file
-REFERENCE = "reference"  # the target that computes the meaning
+REFERENCE = "reference"  # the target that runs the reference graph
 
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """A kernel's file as it was read, and what the spec says of it."""
+    """The text of a kernel's file, and its entry in the spec."""
 
     target: str
     language: str
@@ -35,9 +36,9 @@ class KernelText:
 def read(
     merged: Merged, report: Report, folder: Path, allow_outside: bool
 ) -> dict[str, dict[str, KernelText]]:
-    """The kernels of every operation by target; what cannot be taken is reported."""
+    """The kernels of every operation by target; invalid ones are reported."""
     kernels: dict[str, dict[str, KernelText]] = {}
-    known = sorted({*RELEASED, *installed()} - {REFERENCE})
+    known = sorted({*released(), *installed()} - {REFERENCE})
     for name, entry in merged.ops.items():
         for target, like in entry.spec.kernels.items():
             place = entry.place.at("kernels", target)
@@ -56,7 +57,7 @@ def read(
 
 
 def paths(kernels_by_op: Mapping[str, Mapping[str, KernelText]]) -> dict[str, dict[str, Path]]:
-    """Where the files are, by operation and target."""
+    """The paths of the files, by operation and target."""
     return {
         name: {target: kernel.path for target, kernel in kernels.items()}
         for name, kernels in kernels_by_op.items()

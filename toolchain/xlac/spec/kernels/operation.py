@@ -1,4 +1,4 @@
-"""An operation with hand-written kernels, as a node."""
+"""Makes the node of an operation with hand-written kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xlac_sdk.languages import LANGUAGES
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 MOST_THREADS, MOST_SHARED, MOST_SCRATCH = 1024, 1 << 20, 1 << 40
-# relative errors that are permitted where the operation says nothing: a few roundings
+# relative tolerances where the operation declares none: a few roundings
 USUAL = {DType.F64: 1e-13, DType.F32: 1e-5, DType.F16: 4e-3, DType.BF16: 3e-2}
 
 
@@ -35,8 +35,8 @@ def operation(
     constants: Constants,
     met: tuple[Mapping[str, Dim], Mapping[str, Shape]],
 ) -> CustomOp:
-    """The operation that calls the kernels. `met` are the sizes and shapes that names in the
-    declared types stand for. Raises Fault.
+    """The operation that calls the kernels. `met` has the sizes and shapes bound to names in the
+    declared types. Raises Fault.
     """
     sizes = _sizes(entry, constants, *met)
     known = constants.extended({}, dict(sizes))
@@ -63,7 +63,9 @@ def _sizes(
     sizes: Mapping[str, Dim],
     shapes: Mapping[str, Shape],
 ) -> tuple[tuple[str, Dim], ...]:
-    """The named sizes in the order in which the types name them; a shape as its elements."""
+    """The named sizes in the order in which the types name them; a shape as its number of
+    elements.
+    """
     named_sizes: dict[str, Dim] = {}
     for section, types in (("inputs", entry.spec.inputs), ("outputs", entry.spec.outputs)):
         for key, text in types.items():
@@ -81,8 +83,8 @@ def _sizes(
 def _attributes(
     entry: SpecEntry[schema.OpSpec], constants: Constants
 ) -> tuple[tuple[str, Any], ...]:
-    """The parameters as a kernel takes them: numbers, and names of element types as such. One whose
-    default is no whole number is a double, whatever was given.
+    """The parameters as arguments of a kernel: numbers, and names of element types. One whose
+    default is not an integer is a double, whatever its value.
     """
     attributes: list[tuple[str, Any]] = []
     for key, default in entry.spec.params.items():
@@ -105,8 +107,8 @@ def _param(entry: SpecEntry[schema.OpSpec], key: str) -> Any:
 
 
 def _tolerance(entry: SpecEntry[schema.OpSpec], body: Graph) -> tuple[float, float, bool]:
-    """The relative and the absolute bound, as declared or a few roundings of the type with most;
-    and whether only numbers are compared.
+    """The relative and absolute tolerance, as declared or a few roundings of the least precise
+    type; and whether only finite numbers are compared.
     """
     given = entry.spec.tolerance
     if isinstance(given, KernelTolerance):
@@ -169,7 +171,7 @@ def _kernel(
         f"{place.span.file.name}:{place.span.line}:{place.span.column}",
         function,
         kernel.text,
-        # a formula that is 0 for some sizes is memory there, too: a function has one signature
+        # a formula that is 0 for some sizes is an argument there, too: a function has one signature
         number("scratch", 0, MOST_SCRATCH) + (1 if isinstance(spec.scratch, str) else 0),
         split,
         number("blocks", 1, (1 << 31) - 1),

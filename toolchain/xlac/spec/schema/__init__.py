@@ -1,1 +1,1 @@
-"""What a spec may say: the pydantic models, the JSON Schema, and settings of the caller."""
+"""The schema of specs: the pydantic models, the JSON Schema, and the caller's settings."""

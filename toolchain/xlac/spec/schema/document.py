@@ -1,4 +1,4 @@
-"""A spec read, validated and merged with what it includes: every entry with its place."""
+"""Reads, validates and merges a spec and its includes: every entry with its place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED = tuple("dims params inputs state ops blocks graph extents optimizers rat
 
 @dataclass(frozen=True, slots=True)
 class SpecEntry(Generic[T]):
-    """What one key says, and where."""
+    """The value of one key, and its place."""
 
     spec: T
     place: Place
@@ -35,7 +35,7 @@ class SpecEntry(Generic[T]):
 
 @dataclass
 class Merged:
-    """A document with everything that it includes."""
+    """A document merged with its includes."""
 
     place: Place
     name: str = ""
@@ -58,8 +58,8 @@ class Merged:
 
 
 def read_document(file: Path, report: Report, allow_outside: bool = False) -> Merged | None:
-    """Reads a spec and what it includes. Problems go to the report; None if the file cannot be read
-    at all.
+    """Reads a spec and its includes. Mistakes go to the report; returns None if the file cannot be
+    read at all.
     """
     merged: Merged | None = None
     folder = resolved(file).parent
@@ -103,7 +103,7 @@ def read_document(file: Path, report: Report, allow_outside: bool = False) -> Me
 
 
 def merged_with(source: Source, report: Report) -> Merged:
-    """A document of one text. Problems go to the report."""
+    """The document of one text. Mistakes go to the report."""
     merged = Merged(Place(source))
     document = validate(source, report)
     if document is not None:
@@ -112,7 +112,7 @@ def merged_with(source: Source, report: Report) -> Merged:
 
 
 def resolved(path: Path) -> Path:
-    """The path with links followed; one that leads nowhere, or around in a circle, as it is."""
+    """The path with links followed; unchanged where a link is broken or circular."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):
@@ -191,7 +191,7 @@ def _add(
 
 
 def validate(source: Source, report: Report) -> schema.Document | None:
-    """The document of one file, or what could be used of it; problems go to the report."""
+    """The valid parts of one file's document; mistakes go to the report."""
     data = source.root.plain()
     if not isinstance(data, dict):
         report.add(
@@ -219,7 +219,7 @@ def validate(source: Source, report: Report) -> schema.Document | None:
 
 
 def _drop(data: Any, path: Path_, in_key: bool) -> None:
-    """Removes an entry that is wrong, so that the rest can be checked too."""
+    """Removes an invalid entry, so that the rest can be checked."""
     if len(path) == 1 and path[0] == "xlac":
         data["xlac"] = strict.VERSION
         return
@@ -236,11 +236,11 @@ def _drop(data: Any, path: Path_, in_key: bool) -> None:
         data = data.get(key) if isinstance(data, dict) else None
     if isinstance(data, dict) and path and path[-1] in data:
         if len(path) == 2 and path[0] == "graph" and not named_wrong:
-            # the name stays known, so that its users are not reported as well
+            # the name stays known, so that entries that use it are not reported as well
             data[path[-1]] = BROKEN
         else:
             del data[path[-1]]
 
 
-# stands for an entry of the graph that was already reported; no spec can write it
+# placeholder for an entry of the graph that was already reported; specs cannot contain it
 BROKEN = f"\x00{uuid4()}"

@@ -1,5 +1,4 @@
-"""The fields of a spec that are one value: what each may be, how that is said in a message and in
-the JSON Schema.
+"""The types of a spec's scalar fields: validation, messages, and the JSON Schema.
 
 Numbers that may be parameters (`repeat: $depth`) are checked when their value is known.
 """
@@ -13,11 +12,11 @@ from pydantic_core import PydanticCustomError
 
 MAX_NAME = 256
 LARGEST = 3.4028234663852886e38
-"""The largest number of f32, in which programs keep rates and scales."""
+"""The largest f32, the type of rates and scales in programs."""
 
 
 def shown(value: Any) -> str:
-    """A value as a message names it."""
+    """A value as text for messages."""
     match value:
         case None:
             return "nothing"
@@ -39,7 +38,7 @@ def _fail(expected: str, value: Any) -> PydanticCustomError:
 
 
 def normal(value: float) -> float:
-    """A number more than 0, if it is no smaller than normal numbers of f32 are."""
+    """A positive number that is at least the smallest normal f32."""
     if value < 2**-126:
         raise _fail(f"at least {2**-126:.3g}", value)
     return value
@@ -68,7 +67,7 @@ def _text(value: Any) -> Any:
 
 
 def _expression(value: Any) -> Any:
-    if isinstance(value, str | int | float):  # a bool is an int to Python, and a value here
+    if isinstance(value, str | int | float):  # a bool, which is an int in Python, is valid here
         return value
     raise _fail("an expression or the name of a value", value)
 
@@ -191,7 +190,7 @@ BlockInputs = Annotated[
 
 
 def one_of(*keys: str) -> Any:
-    """A discriminator: the first of the keys that a mapping has; text is apart."""
+    """A discriminator: the first of some keys that a mapping has; text has a tag of its own."""
 
     def tag(value: Any) -> str | None:
         if not isinstance(value, dict):

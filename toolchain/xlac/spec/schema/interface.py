@@ -1,4 +1,4 @@
-"""Sections on what calls see: sizes, inputs, state."""
+"""Sections on the interface: sizes, inputs, state."""
 
 from __future__ import annotations
 

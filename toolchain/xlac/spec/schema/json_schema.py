@@ -1,4 +1,6 @@
-"""The JSON Schema of specs: the pydantic models, and every operation from its declaration."""
+"""Generates the JSON Schema of specs from the pydantic models and the declarations of
+operations.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _NODE_KEYS = ("op", "in", "when", "else", "exact", "from")
 
 
 def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, Any]:
-    """The schema of a whole spec; `custom` adds operations of the user's own."""
+    """The schema of a whole spec; `custom` adds the user's own operations."""
     import xlac.ops
 
     assert xlac.ops
@@ -43,14 +45,14 @@ def json_schema(custom: Mapping[str, schema.OpSpec] | None = None) -> dict[str, 
 
 
 def _case(name: str, op: type[Op], definitions: dict[str, Any]) -> dict[str, Any]:
-    """What an operation's node looks like."""
+    """The schema of an operation's node."""
     model = attributes.adapter(op).model_json_schema(by_alias=True)
     definitions.update(model.pop("$defs", {}))
     properties = {
         key: _computable(value) | _default(value)
         for key, value in model.get("properties", {}).items()
     }
-    for learned in _learned(op):  # a tensor that it learns may be given as a value instead
+    for learned in _learned(op):  # a learned tensor may be given as a value
         properties.setdefault(learned, {"type": ["string", "number"]})
         if learned in attributes.flags(op):
             properties[learned] = {"anyOf": [properties[learned], {"type": "string"}]}
@@ -75,8 +77,8 @@ def _learned(op: type[Op]) -> list[str]:
 
 
 def _computable(value: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an attribute that may be `$param` or `${…}`, as may every element of a list and
-    every choice.
+    """The schema of an attribute that may be `$param` or `${…}`, as may each element of a list and
+    each alternative.
     """
     made = _bare(value)
     for key in ("items", "additionalProperties"):

@@ -1,4 +1,4 @@
-"""What a spec says of hand-written kernels."""
+"""The schema of hand-written kernels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KernelLike = Annotated[
 
 
 class KernelTolerance(Strict):
-    """How far a kernel's results may be from the meaning's: `absolute + relative * |meaning|`."""
+    """The tolerance of a kernel's results: `absolute + relative * |reference|`."""
 
     relative: float = 0.0
     absolute: float = 0.0

@@ -1,4 +1,4 @@
-"""What the schema's checker finds wrong, in the words of the spec."""
+"""Translates the errors of pydantic to messages in the terms of specs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from xlac.spec.text.tree import Path_, Source
 
 
 def explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
-    """Reports one fault in the user's words; gives the path at fault, and whether its key is what
-    is wrong.
+    """Reports one error in the user's terms; returns the path at fault, and whether its key is
+    wrong.
     """
     loc = [
         key
@@ -51,7 +51,7 @@ def explain(source: Source, fault: Any, report: Report) -> tuple[Path_, bool]:
 
 
 def _explain_value(fault: Any, path: Path_, place: Place, in_key: bool, report: Report) -> None:
-    """Reports a value, or the name that is a key, which the schema does not take."""
+    """Reports a value, or a name that is a key, that the schema rejects."""
     kind, value = fault["type"], fault.get("input")
     if path == ("xlac",):
         report.add(
@@ -92,7 +92,7 @@ def _explain_value(fault: Any, path: Path_, place: Place, in_key: bool, report: 
 
 
 def in_words(fault: Any) -> str:
-    """What is wrong with a value of any document that is checked by a schema."""
+    """An error of any document that is checked by a schema, as text."""
     kind, value = fault["type"], fault.get("input")
     if kind in _BOUNDS:
         return f"expected {_BOUNDS[kind]} {next(iter(fault['ctx'].values()))}, found {shown(value)}"

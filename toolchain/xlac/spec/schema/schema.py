@@ -1,6 +1,6 @@
-"""What a spec may say: the pydantic models that check it and that the JSON Schema is made from.
+"""The pydantic models that validate specs and generate the JSON Schema.
 
-Attributes of operations are not here: they come from the operations.
+Attributes of operations are not here: they come from their declarations.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class OpNode(BaseModel):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The keys that are not the schema's: attributes of the operation."""
+        """The keys that do not belong to the schema: attributes of the operation."""
         return self.model_extra or {}
 
 
 class Function(Strict):
-    """A graph that sees its inputs and nothing around it."""
+    """A closed graph, which sees nothing but its inputs."""
 
     inputs: dict[Name, TypeText] = Field(
         default={}, description="what it is given, in order, with types"
@@ -102,7 +102,7 @@ class BlockNode(Strict):
 
 
 class Carry(Strict):
-    """A value that one step of a loop hands to the next."""
+    """A value that a loop carries from one iteration to the next."""
 
     init: References = Field(
         description="the value before the first step; a list gives one for each copy"
@@ -223,7 +223,7 @@ class BlockSpec(Strict):
 
 
 class OpSpec(Strict):
-    """An operation of the user's own."""
+    """An operation declared by the user."""
 
     doc: str = ""
     inputs: dict[Name, TypeText] = Field(

@@ -1,4 +1,4 @@
-"""What the caller may set: symbolic sizes, fixed or narrowed, and parameters."""
+"""The caller's settings: symbolic sizes, fixed or narrowed, and parameters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_dims(
 
 
 def declared_dim(name: str, entry: SpecEntry[Any]) -> int | Symbol:
-    """A size as the spec declares it. Raises Fault."""
+    """A size as declared in the spec. Raises Fault."""
     place, spec = entry.place, entry.spec
     if spec is None:
         spec = interface.DimSpec()
@@ -99,7 +99,7 @@ def _ends(declared: int | Symbol) -> tuple[int, int]:
 
 
 def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -> int | Symbol:
-    """A size as the caller fixes or narrows it. Raises Fault."""
+    """A size as fixed or narrowed by the caller. Raises Fault."""
     if isinstance(given, Symbol):
         low, high = given.min, given.max
     elif isinstance(given, tuple):
@@ -142,7 +142,7 @@ def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -
 def read_params(
     merged: Merged, given: Mapping[str, Any], sizes: Mapping[str, Dim], report: Report
 ) -> dict[str, Any]:
-    """The values of the spec's parameters; one may be computed from those before it."""
+    """The values of the spec's parameters, each of which may be computed from earlier ones."""
     for name in given:
         if name not in merged.params:
             report.add(

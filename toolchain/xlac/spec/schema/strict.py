@@ -1,4 +1,4 @@
-"""What every section of a spec is: keys that it does not have are mistakes."""
+"""The base of a spec's sections, in which unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ VERSION = 1
 
 
 class Strict(BaseModel):
-    """Unknown keys are errors, and nothing is converted silently."""
+    """Unknown keys are errors, and values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

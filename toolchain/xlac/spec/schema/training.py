@@ -1,4 +1,4 @@
-"""Sections on training: what to minimise and how, and optimizers of the user's own."""
+"""The schema of training: the section `train`, and optimizers declared by the user."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from xlac.spec.schema.schema import GraphEntry
 
 Positive = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False), AfterValidator(normal)]
-"""A number more than 0 that is one in f32, too: neither 0 nor infinite there."""
+"""A positive number that is positive and finite in f32 as well."""
 Steps = Annotated[int, Field(lt=2**63)]
 """A number of steps, which programs count in 64 bits."""
 
 
 MOST_PARTS = 2**20
-"""Micro-batches of a step: what is drawn counts them beside the steps, in one number."""
+"""The most micro-batches of a step: random numbers are keyed by step and micro-batch in one
+integer.
+"""
 
 
 class MeanSpec(Strict):
-    """A mean whose sum and number are given apart: what is summed over batches of any size."""
+    """A mean given as a sum and a count: averages over batches of any size."""
 
     sum: Expression = Field(description="a scalar")
     count: Expression = Field(description="how many numbers the sum is made of: a scalar")

@@ -1,4 +1,4 @@
-"""From the events of a YAML parser to values with their places."""
+"""Builds values with their places from the events of a YAML parser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def spec_error(code: str, message: str, span: Span | None, hint: str = "") -> So
 
 
 def compose(file: Path, text: str) -> Source:
-    """The tree of a document. Raises SourceError with everything that could be found wrong."""
+    """The tree of a document. Raises SourceError with all mistakes found."""
     if max(map(len, text.split("\n"))) > 2**20:
         raise spec_error("XL4012", "a line is longer than 1,048,576 characters", Span(file, 1, 1))
     composer = _Composer(file, text)
@@ -48,7 +48,7 @@ def compose(file: Path, text: str) -> Source:
 
 
 class _Composer:
-    """The events of one document, read in order; mistakes are collected in `faults`."""
+    """Reads the events of one document in order; collects mistakes in `faults`."""
 
     def __init__(self, file: Path, text: str) -> None:
         self.file, self.text = file, text
@@ -246,8 +246,8 @@ class _Composer:
         )
 
     def join(self, first: YamlValue, second: YamlValue) -> YamlValue:
-        """Flow scalars that a comma inside parentheses had cut: `{y: softmax(x, axis=1)}` means one
-        text.
+        """Joins flow scalars that were split at a comma inside parentheses: `{y: softmax(x,
+        axis=1)}` has one text.
         """
         text = self.text[first.start : second.end]
         self.joined = [pair for pair in self.joined if pair[0] != first.start] + [
@@ -257,7 +257,7 @@ class _Composer:
 
 
 def _open(value: YamlValue) -> bool:
-    """Whether a plain scalar stops inside parentheses."""
+    """Whether a plain scalar ends inside parentheses."""
     data = value.data
     return type(data) is str and not value.style and data.count("(") > data.count(")")
 

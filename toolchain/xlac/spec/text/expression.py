@@ -1,9 +1,9 @@
-"""Text of expressions and types, parsed by Python's grammar and never run by Python.
+"""Parses expressions and types by Python's grammar; nothing is ever run by Python.
 
-`$name`, `${…}` and `layer.0.h` are not Python: each is replaced by Python of the same length before
-parsing, so that every place in the tree is a place in the user's text. Names in the tree are then
-spelled as they stand there: what was put in their place is never looked at, so nothing that a user
-may write means it. A `$` begins the names of parameters, and of `${…}`.
+`$name`, `${…}` and `layer.0.h` are not Python: each is replaced by Python text of the same length
+before parsing, so that every place in the tree is a place in the user's text. Names in the tree are
+then restored from that text, so that the replacements can never be confused with a user's names. A
+`$` begins the names of parameters, and of `${…}`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from unicodedata import normalize
 from xlac.spec.text.grammar import BRACE, Malformed, character_range, check_syntax
 
 MAX_LENGTH = 4000
-KEPT = 4096  # texts whose trees are kept: more than specs have, and some tens of megabytes
-_DIGITS = str.maketrans("0123456789", "ABCDEFGHIJ")  # large, for no word of Python is made of these
+KEPT = 4096  # texts whose trees are cached: more than specs have, and some tens of megabytes
+# upper case, as no keyword of Python consists of these letters
+_DIGITS = str.maketrans("0123456789", "ABCDEFGHIJ")
 _DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.\w+)+")
 _PART = re.compile(r"(?<=\.)\d+(?!\w)")
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # some end a line to Python
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # some of these end a line for Python
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,13 +37,13 @@ class Parsed:
     names: tuple[str, ...]
 
     def place(self, node: ast.AST) -> tuple[int, int]:
-        """Where a part of the tree stands: offset and width in characters."""
+        """The place of a part of the tree: offset and width in characters."""
         return character_range(self.text, _replaced(self.text), node)
 
 
 @lru_cache(maxsize=KEPT)
 def _replaced(text: str) -> str:
-    """Python of the same length."""
+    """The text with replacements, of the same length."""
     if "." in text:
         text = _outside(
             text,
@@ -83,7 +84,7 @@ def _replaced(text: str) -> str:
 
 
 def _outside(text: str, change: Callable[[str], str]) -> str:
-    """A text with what stands outside of quotation marks changed."""
+    """A text, changed outside of quotation marks."""
     if "'" not in text and '"' not in text:
         return change(text)
     pieces, end = [], 0
@@ -108,7 +109,7 @@ def parse(text: str) -> Parsed:
     replaced = _replaced(text)
     try:
         with warnings.catch_warnings():
-            # `3if x else y` is only a warning to Python
+            # `3if x else y` is only a warning in Python
             warnings.simplefilter("error", SyntaxWarning)
             tree = ast.parse("(" + replaced + ")", mode="eval").body
     except SyntaxError as error:
@@ -124,17 +125,17 @@ def parse(text: str) -> Parsed:
             len(text),
             "name several results in the key: 'a, b: split(x, parts=2)'",
         )
-    if replaced != text or not text.isascii():  # Python also spells some letters in another way
+    if replaced != text or not text.isascii():  # Python normalizes some letters too
         _spell(text, replaced, tree)
     names = check_syntax(text, replaced, tree)
     return Parsed(text, tree, names)
 
 
 def _spell(text: str, replaced: str, tree: ast.expr) -> None:
-    """Writes every name of a tree as it stands in the text, letters of one meaning (NFKC) alike as
-    in the keys of a spec.
+    """Restores every name of a tree from the text, with equivalent letters (NFKC) unified as in the
+    keys of a spec.
     """
-    # ast counts bytes, behind the bracket that we add
+    # ast counts bytes, after the bracket that we add
     characters = [n for n, c in enumerate("(" + replaced) for _ in c.encode()]
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute):
@@ -185,7 +186,7 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
 
 
 def _unclosed(text: str) -> int | None:
-    """The place of a bracket without its partner."""
+    """The place of an unmatched bracket."""
     stack: list[int] = []
     quote = ""
     for i, char in enumerate(text):

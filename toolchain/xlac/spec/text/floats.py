@@ -1,6 +1,4 @@
-"""Finite numbers that an element type has no room for: they would become infinite without a
-word.
-"""
+"""Detects finite numbers that would silently become infinite in an element type."""
 
 from __future__ import annotations
 
@@ -18,15 +16,16 @@ HINT = "an infinity is written inf; f64, or dtype: f64, has numbers up to 1.8e30
 
 
 def check_room(value: Any, dtype: DType, span: Span) -> None:
-    """Raises Fault for a finite number that is infinite in a type of floats."""
+    """Raises Fault for a finite number that is infinite in a float type."""
     if dtype.is_float and beyond(value, dtype):
         shown = str(value) if len(str(value)) <= 40 else f"a number of {len(str(value))} digits"
         raise Fault("XL2006", f"{shown} does not fit {dtype}: it would be infinite", span, HINT)
 
 
 def beyond(value: Any, dtype: DType) -> bool:
-    """Whether a finite number is infinite in a type of floats."""
-    if type(value) not in (int, float) or -60000 < value < 60000:  # which every type has
+    """Whether a finite number is infinite in a float type."""
+    # representable in every float type
+    if type(value) not in (int, float) or -60000 < value < 60000:
         return False
     try:
         number = float(value)
@@ -42,7 +41,7 @@ def beyond(value: Any, dtype: DType) -> bool:
 def check_numbers(
     operands: Sequence[Any], attributes: Mapping[str, Any], results: Sequence[Node], spans: Any
 ) -> None:
-    """The numbers of an operation: operands in the type of floats in which they meet others,
+    """Checks the numbers of an operation: operands in the float type of the other operands,
     attributes in f32, or f64. Raises Fault.
     """
     types = {

@@ -1,4 +1,4 @@
-"""Specs in canonical form: sections and keys in one order, one spacing, comments kept."""
+"""Formats specs canonically: sections and keys in one order, uniform spacing, comments kept."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from xlac.spec.text.composer import compose
 from xlac.spec.text.tree import Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 
-# columns at which a line is broken: a flow mapping that the user wrote on one line stays there
+# columns at which lines are broken, so large that a flow mapping that the user wrote on one line
+# stays on it
 NEVER = 1 << 20
-MARK = "⁑"  # put before a comment behind a value, to find it in the text
+MARK = "⁑"  # put before a comment after a value, to find it in the text
 SECTIONS = [field.alias or name for name, field in schema.Document.model_fields.items()]
 _NODE = ["op", "block", "scan", "while", "cond", "in"]
 _BLOCK = ["with", "repeat", "first", "last", "chain", "index", "when", "then", "else", "branches"]
@@ -23,7 +24,7 @@ KEYS = [*_NODE, *_BLOCK, *_LOOP]
 
 
 def canonical(file: Path, text: str) -> str:
-    """The text in canonical form. Raises SourceError for text that is not YAML of our kind."""
+    """The canonical form of a text. Raises SourceError for text that is not YAML of our kind."""
     source = compose(file, text)
     made = _dump(_quoted(source))
     again = compose(file, made)
@@ -37,8 +38,8 @@ def canonical(file: Path, text: str) -> str:
 
 
 def _quoted(source: Source) -> str:
-    """The text with flow scalars that hold commas inside parentheses quoted, as other readers of
-    YAML need them.
+    """The text with flow scalars that hold commas inside parentheses quoted, as other YAML readers
+    need them.
     """
     text = source.text
     for start, end in sorted(source.joined, reverse=True):
@@ -58,7 +59,7 @@ def _dump(text: str) -> str:
     yaml.version = (1, 2)
     try:
         data = yaml.load(text)
-    except YAMLError as error:  # ours read it, so that this is a limit of the formatter
+    except YAMLError as error:  # our reader accepted it, so this is a limit of the formatter
         raise SourceError(
             Diagnostic("XL1004", f"cannot be formatted: {str(error).splitlines()[0]}")
         ) from None
@@ -85,8 +86,8 @@ def _entries(section: Any) -> None:
 
 
 def _sort(mapping: Any, order: list[str]) -> None:
-    """Moves the keys of one of ruamel's ordered mappings into order; an operation's attributes keep
-    theirs, behind `in`.
+    """Sorts the keys of one of ruamel's ordered mappings; an operation's attributes keep their
+    order, after `in`.
     """
     if not hasattr(mapping, "move_to_end"):
         return
@@ -102,7 +103,7 @@ def _sort(mapping: Any, order: list[str]) -> None:
 
 
 def _comments(data: Any) -> None:
-    """Marks comments behind values; ruamel keeps their columns, and ours are made anew."""
+    """Marks comments after values; ruamel would keep their columns, but they are realigned."""
     if not isinstance(data, dict | list):
         return
     attached: Any = getattr(data, "ca", None)
@@ -116,7 +117,7 @@ def _comments(data: Any) -> None:
 
 
 def _literal_lines(text: str) -> set[int]:
-    """The numbers of the lines inside block scalars: those are text, not layout."""
+    """The line numbers inside block scalars, which must not be changed."""
     numbers: set[int] = set()
     stack = [compose(Path("formatted"), text).root]
     while stack:
@@ -133,7 +134,7 @@ def _literal_lines(text: str) -> set[int]:
 
 
 def _spaced(lines: list[str], literal: set[int]) -> list[str]:
-    """One blank line at most in a row, and comments indented like what they stand before."""
+    """At most one blank line in a row, and comments indented like the line after them."""
     spaced: list[str] = []
     for number, line in enumerate(lines):
         if number in literal:
@@ -169,9 +170,7 @@ def _spaced(lines: list[str], literal: set[int]) -> list[str]:
 
 
 def _aligned(lines: list[str]) -> list[str]:
-    """Comments behind values, two spaces away; those on lines that follow each other, in one
-    column.
-    """
+    """Comments after values, two spaces away; those on consecutive lines are aligned."""
     aligned: list[str] = []
     run: list[tuple[str, str]] = []
     for line in [*lines, ""]:

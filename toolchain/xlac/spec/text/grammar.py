@@ -1,4 +1,4 @@
-"""What of Python's syntax the expression language has."""
+"""The subset of Python's syntax that forms the expression language."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from math import inf
 
 
 def character_at(text: str, line: int, column: int) -> int:
-    """A place that ast gives (UTF-8 bytes in a line, behind the bracket that we add) as an index of
-    `text`.
+    """Converts a position of ast (UTF-8 bytes in a line, after the bracket that we add) to an index
+    into `text`.
     """
     if text.isascii():
         return column - 1
@@ -20,10 +20,10 @@ def character_at(text: str, line: int, column: int) -> int:
 MAX_DEPTH = 60
 
 
-MAX_BITS = 256  # of an integer, in text or made by arithmetic
+MAX_BITS = 256  # of an integer, literal or computed
 
 
-BRACE = "$"  # the name that is called by ${…}; the braces become parentheses
+BRACE = "$"  # the function name that `${…}` is parsed as; braces become parentheses
 
 
 _ALLOWED = (
@@ -42,7 +42,7 @@ _NAMES = {
 
 
 class Malformed(ValueError):
-    """Text that is no expression; `offset` and `width` say which characters."""
+    """Text that is not an expression; `offset` and `width` are the characters at fault."""
 
     def __init__(
         self, message: str, offset: int = 0, width: int = 1, hint: str = "", code: str = "XL1016"
@@ -52,7 +52,7 @@ class Malformed(ValueError):
 
 
 def character_range(text: str, replaced: str, node: ast.AST) -> tuple[int, int]:
-    """Where a part of the tree is in the text, and how many characters it has."""
+    """The offset of a part of the tree in the text, and its number of characters."""
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
     end_line, end_column = (
         getattr(node, "end_lineno", line),
@@ -63,7 +63,7 @@ def character_range(text: str, replaced: str, node: ast.AST) -> tuple[int, int]:
 
 
 def check_syntax(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
-    """Refuses what is outside the language, and collects the names."""
+    """Rejects syntax outside the language, and collects names."""
     names: dict[str, None] = {}
     stack: list[tuple[ast.AST, int]] = [(tree, 0)]
     while stack:
@@ -117,7 +117,7 @@ def check_syntax(text: str, replaced: str, tree: ast.expr) -> tuple[str, ...]:
 
 
 def check_constant(value: object, start: int, width: int) -> None:
-    """Refuses constants that no number or text of the language is."""
+    """Rejects literals that are not numbers or text of the language."""
     if isinstance(value, bytes | complex):
         message = "a constant is a number, a text, True, False or None"
         raise Malformed(message, start, width, code="XL1017")

@@ -1,6 +1,4 @@
-"""Where the parts of a node are, be it a mapping or a call in an expression: what messages point
-at.
-"""
+"""Places of the parts of a node, whether a mapping or a call in an expression, for messages."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from xlac_sdk.source import Span
 
 
 def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:
-    """A ShapeError at the operand or attribute that it is about."""
+    """A ShapeError as a Fault at the operand or attribute that it is about."""
     span = spans.whole()
     if error.operand is not None:
         span = spans.operand(error.operand)
@@ -33,7 +31,7 @@ def shape_fault(error: ShapeError, what: str, spans: Any) -> Fault:
 
 @dataclass(frozen=True)
 class NodeSpans:
-    """Where the parts of a node `{op: …, in: …}` are."""
+    """Places of the parts of a node `{op: …, in: …}`."""
 
     place: Place
     spec: schema.OpNode | schema.BlockNode
@@ -47,7 +45,9 @@ class NodeSpans:
         return self.place.at("op" if isinstance(self.spec, schema.OpNode) else "block").span
 
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:
-        """The value of an attribute, or a part of it; the node's key for one not written."""
+        """The value of an attribute, or a part of it; the node's key where the attribute is not
+        written.
+        """
         at = self.place.at(name, *path)
         if (
             at.source.find(at.path[: len(self.place.path) + 1])[1]
@@ -61,7 +61,7 @@ class NodeSpans:
         return self.place.at(name).key
 
     def operand(self, number: int) -> Span:
-        """The input of a number."""
+        """The operand with this number."""
         inputs = self.spec.inputs
         if isinstance(inputs, list) and number < len(inputs):
             return self.place.at("in", number).span
@@ -72,7 +72,7 @@ class NodeSpans:
 
 @dataclass(frozen=True)
 class CallSpans:
-    """Where the parts of a call in an expression are."""
+    """Places of the parts of a call in an expression."""
 
     place: Place
     expression: Parsed
@@ -92,7 +92,7 @@ class CallSpans:
         return self._span(self.node.func if isinstance(self.node, ast.Call) else self.node)
 
     def operand(self, number: int) -> Span:
-        """The operand of a number."""
+        """The operand with this number."""
         return self._span(self.operands[number]) if number < len(self.operands) else self.whole()
 
     def attribute(self, name: str, path: tuple[str | int, ...] = ()) -> Span:

@@ -1,5 +1,5 @@
-"""What other frameworks call an operation, an attribute or an element type, for hints: words near
-in meaning, not in letters.
+"""Names that other frameworks use for operations, attributes or element types; used in hints, where
+spelling alone would not find the word.
 """
 
 from __future__ import annotations
@@ -159,11 +159,11 @@ OTHERS = {
     "op": "type kind operation layer",
     "ceil_mode": "ceil",
 }
-"""What is said elsewhere, by what is said here."""
+"""Names elsewhere, by our names."""
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     word: tuple(ours for ours, others in OTHERS.items() if word in others.split())
     for words in OTHERS.values()
     for word in words.split()
 }
-"""What a word may mean here: a hint names the first that is known where it stands."""
+"""Our names by a name elsewhere; a hint shows the first that is valid in its place."""

@@ -1,4 +1,4 @@
-"""The tree of a YAML document: every value with its place, and places inside text."""
+"""The tree of a YAML document: every value with its place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class YamlValue:
     style: str = ""  # of a scalar: "" plain, ' " | > otherwise
     # of a mapping: line, column, width
     keys: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    size: int = 1  # values inside, itself included, aliases expanded
+    size: int = 1  # number of values inside, itself included, aliases expanded
 
     def plain(self) -> Any:
         """The value as Python data."""
@@ -41,7 +41,7 @@ class YamlValue:
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """A YAML file: its text and its tree. `shown` is the path that diagnostics print."""
+    """A YAML file: its text and its tree. `shown` is the path in diagnostics."""
 
     file: Path
     text: str
@@ -67,7 +67,7 @@ class Source:
         return at, path
 
     def span(self, path: Path_, offset: int = 0, width: int = 0) -> Span:
-        """Where the value at `path` is, or the nearest thing around it that was written.
+        """The span of the value at `path`, or of the nearest enclosing value in the text.
 
         `offset` and `width` select characters of a scalar's text.
         """
@@ -95,8 +95,8 @@ class Source:
         return self.span(path)
 
     def _inside(self, value: YamlValue, offset: int, width: int) -> Span:
-        """A stretch of a scalar: its text is aligned with the source, over quotes, escapes and
-        folds.
+        """The span of part of a scalar: its text is aligned with the source, across quotes, escapes
+        and folds.
         """
         raw, wanted = self.text[value.start : value.end], str(value.data)
         quote = int(value.style in ("'", '"'))
@@ -105,7 +105,7 @@ class Source:
             and "\n" not in raw
             and value.style not in ("|", ">")
         ):
-            # the source is the text, character by character
+            # the source equals the text, character by character
             column = value.column + quote + min(offset, len(wanted))
             return Span(
                 self.file, value.line + 1, column + 1, max(1, min(width, len(wanted) - offset))

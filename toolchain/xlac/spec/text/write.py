@@ -1,4 +1,4 @@
-"""Values as YAML text that our reader gives back unchanged."""
+"""Writes values as YAML text that our reader reads back unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scalar(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text between double quotes, with what YAML does not hold as escapes."""
+    """Text between double quotes, with characters that YAML cannot represent as escapes."""
     made = json.dumps(text, ensure_ascii=False)
     return (
         made

@@ -1,4 +1,4 @@
-"""YAML files as values with their places: read whole, checked for size and encoding first."""
+"""Reads YAML files as values with their places; checks size and encoding first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BYTES = 32 * 2**20
 
 
 def read(file: Path) -> Source:
-    """Reads and composes a file. Raises SourceError: text that is not a YAML document of plain
+    """Reads and composes a file. Raises SourceError for text that is not a YAML document of plain
     values.
     """
     try:

@@ -1,4 +1,4 @@
-"""What a YAML parser says of bad syntax, as a diagnostic of ours: in our words, with a hint."""
+"""Converts a YAML parser's syntax errors to diagnostics in our own words, with a hint."""
 
 from __future__ import annotations
 

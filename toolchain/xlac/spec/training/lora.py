@@ -117,7 +117,7 @@ def low_rank(
     for pattern, spec in specs.items():
         at = place.at("lora", pattern)
         names = [name for name in weights if fnmatchcase(name, pattern)]
-        if not names and not report.found:
+        if not names and not report.diagnostics:
             report.add(
                 "XL3011",
                 f"this pattern fits no weight that can learn: {pattern!r}",

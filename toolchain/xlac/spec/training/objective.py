@@ -143,7 +143,7 @@ def learning(
     known = {**able, **factors}
     for i, pattern in enumerate(spec.wrt):
         fits = any(fnmatchcase(name, pattern) for name in known)
-        if spec.wrt != ["*"] and not fits and not report.found:
+        if spec.wrt != ["*"] and not fits and not report.diagnostics:
             report.add(
                 "XL3011",
                 f"this pattern fits no weight that can learn: {pattern!r}",
@@ -161,7 +161,7 @@ def learning(
     made = {"": _optimizer_or_none(merged, context, named, given, constants, base)}
     for pattern, own in spec.groups.items():
         at = place.at("groups", pattern)
-        if not any(fnmatchcase(name, pattern) for name in chosen) and not report.found:
+        if not any(fnmatchcase(name, pattern) for name in chosen) and not report.diagnostics:
             report.add(
                 "XL3011",
                 f"this pattern fits no weight that learns: {pattern!r}",

@@ -89,7 +89,7 @@ def read_training(
     report, and give None.
     """
     spec, place, report = entry.spec, entry.place, context.report
-    before = len(report.found)
+    before = len(report.diagnostics)
     reader = SectionReader(context, _with_weights(context, scope), place, symbols, spec.batch or "")
     _check_batch(spec, symbols, fixed, place, report)
     asked = losses(spec, place, context)
@@ -105,7 +105,7 @@ def read_training(
     initial = _initial(spec, context, place) | _initial_factors(spec, factors)
     _check_frozen(spec, values.graph(merged.name), context, place)
     objectives = objectives_of(asked, values, learns)
-    if len(report.found) > before or len(objectives) < len(asked):  # of nodes that are wrong
+    if len(report.diagnostics) > before or len(objectives) < len(asked):  # of nodes that are wrong
         return None
     order = spec.order or IN_TURN
     weights = {**context.weights, **parts}
@@ -134,7 +134,7 @@ def read_training(
         spec.finite,
     )
     _check_optimizers(training)
-    return training if len(report.found) == before else None
+    return training if len(report.diagnostics) == before else None
 
 
 def _check_batch(
@@ -196,7 +196,7 @@ def _check_frozen(spec: TrainSpec, graph: Graph, context: Elaboration, place: Pl
     """Reports patterns of `frozen_mode` that match no node."""
     named = {node.name for node in graph.order}
     for i, pattern in enumerate(spec.frozen_mode):
-        if not any(fnmatchcase(name, pattern) for name in named) and not context.report.found:
+        if not any(fnmatchcase(name, pattern) for name in named) and not context.report.diagnostics:
             context.report.add(
                 "XL3011",
                 f"this pattern fits no node: {pattern!r}",
@@ -220,7 +220,7 @@ def _initial(spec: TrainSpec, context: Elaboration, place: Place) -> dict[str, C
     for pattern in init.tensors:
         if (
             not any(fnmatchcase(name, pattern) for name in context.weights)
-            and not context.report.found
+            and not context.report.diagnostics
         ):
             context.report.add(
                 "XL3011",

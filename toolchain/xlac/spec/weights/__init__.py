@@ -1,1 +1,1 @@
-"""The data of learned tensors: files of every kind, and drawing from a seed."""
+"""The data of learned tensors: read from files in several formats, or initialized from a seed."""

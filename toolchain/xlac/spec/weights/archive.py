@@ -1,4 +1,4 @@
-"""Zip archives of tensors: their members, each there once, and NumPy's .npz."""
+"""Zip archives of tensors with unique member names, and NumPy's .npz."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DTYPES = {np.dtype(d.numpy): d for d in DType}
 
 
 class Archive:
-    """The members of a zip file by name, each there once."""
+    """The members of a zip file by name, which must be unique."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,11 +35,13 @@ class Archive:
             self.members[info.filename] = info
 
     def read(self, name: str, nbytes: int) -> bytes:
-        """The first bytes of a member, all of it where it has just so many. Raises BadFile."""
+        """The first `nbytes` of a member; the entire member where that is its size. Raises
+        BadFile.
+        """
         try:
             with self._held.open(self.members[name]) as member:
                 return member.read(nbytes)
-        except Exception as error:  # whatever zipfile, zlib and their like find wrong
+        except Exception as error:  # exceptions of zipfile, zlib and others
             raise BadFile(f"its member {name[:80]!r} cannot be read: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""The data of every learned tensor: found in files, or drawn from a seed."""
+"""Finds the data of all learned tensors: in files, or by initialization from a seed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from xlac_sdk.dtypes import DType
 
 MAX_LISTED = 20
 NARROWER = {DType.F64: (DType.F32, DType.F16, DType.BF16), DType.F32: (DType.F16, DType.BF16)}
-"""Floats all of whose values a wider one has."""
+"""Float types whose values a wider type represents exactly."""
 
 
 def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> LazyArrays:
-    """The data of the tensors `wanted`. What is missing, extra or does not fit is reported, all at
+    """The data of the tensors `wanted`. Missing, extra and unfitting ones are reported, all at
     once.
     """
     entry, report = stored.entry, stored.report
@@ -47,9 +47,9 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> La
         report.add("XL3003", "weights gives neither a file nor init", place.key)
         return LazyArrays({})
     check_declared(spec, wanted, constants, place, report)
-    before = len(report.found)
+    before = len(report.diagnostics)
     names = stored.names
-    if spec.rename and len(report.found) > before:
+    if spec.rename and len(report.diagnostics) > before:
         return LazyArrays({})
     makers: dict[str, Callable[[], Array]] = {}
     missing: list[str] = []
@@ -92,7 +92,7 @@ def _drawn(name: str, type: Type, init: weights.InitSpec) -> Callable[[], Array]
 
 
 def drawable(name: str, node: Node, place: Place, report: Report) -> bool:
-    """Whether a tensor can be drawn: its sizes are known. If not, that is reported."""
+    """Whether a tensor can be initialized, as its sizes are known; otherwise that is reported."""
     if any(isinstance(d, Sym) for d in node.shape):
         report.add(
             "XL3006",
@@ -106,8 +106,8 @@ def drawable(name: str, node: Node, place: Place, report: Report) -> bool:
 def fits(
     file: TensorFile, old: str, name: str, node: Node, at: Place, report: Report, widen: bool
 ) -> bool:
-    """Whether a tensor of a file has the type that the model wants, or, where `widen` permits it, a
-    narrower float's.
+    """Whether a tensor of a file has the type that the model needs or, where `widen` permits it, a
+    narrower float type.
     """
     tensor, wanted = file.tensors[old], node.type
     named = name if name == old else f"{name} ({old} in the file)"
@@ -130,8 +130,8 @@ def fits(
 
 
 def not_ignored(extra: list[str], patterns: list[str], place: Place, report: Report) -> list[str]:
-    """The tensors that the model does not use and no pattern permits; a pattern that fits none of
-    them is reported.
+    """The tensors that the model does not use and that no pattern permits; a pattern that matches
+    none is reported.
     """
     for i, pattern in enumerate(patterns):
         if not any(fnmatchcase(name, pattern) for name in extra):
@@ -147,7 +147,7 @@ def not_ignored(extra: list[str], patterns: list[str], place: Place, report: Rep
 def listed(
     missing: list[str], wanted: Mapping[str, Node], extra: list[str], at: Place, report: Report
 ) -> None:
-    """Reports tensors that the files lack, and those that the model does not use."""
+    """Reports tensors that the files lack, and unused ones."""
     for name in missing[:MAX_LISTED]:
         node = wanted[name]
         report.add(
@@ -205,7 +205,7 @@ def check_declared(
 def dead_patterns(
     init: weights.InitSpec, wanted: Mapping[str, Node], place: Place, report: Report
 ) -> None:
-    """Reports patterns of `init` that fit no tensor."""
+    """Reports patterns of `init` that match no tensor."""
     for pattern in init.tensors:
         if not any(fnmatchcase(name, pattern) for name in wanted):
             report.add(

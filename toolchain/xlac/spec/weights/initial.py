@@ -1,7 +1,7 @@
-"""Weights drawn from a seed: the same bits on every machine, whatever its libraries.
+"""Initializes weights from a seed: the same bits on every machine, whatever its libraries.
 
 Philox is keyed by the seed and the tensor's name; numbers come from its raw 64-bit words by exact
-integer arithmetic and one rounding, so that no library's logarithm or sampling algorithm decides a
+integer arithmetic and one rounding, so that no library's logarithm or sampling algorithm affects a
 bit. A normal number is a sum of four 16-bit uniform ones, scaled: it stays within 3.47 standard
 deviations.
 """
@@ -18,7 +18,8 @@ from xlac.ir.types import Type
 from xlac.spec.schema.weights import InitSpec, TensorInit
 from xlac.support.keys import philox_key
 
-CHUNK = 1 << 15  # numbers drawn at a time: their steps stay in the second cache
+# numbers drawn at a time, so that intermediate arrays stay in the second-level cache
+CHUNK = 1 << 15
 _NORMAL = 2.0**16 * sqrt(4 * (1 - 2.0**-32) / 12)  # the standard deviation of a sum of four words
 _EVEN, _LOW = np.uint64(0x0000FFFF_0000FFFF), np.uint64(0xFFFFFFFF)
 _16, _32 = np.uint64(16), np.uint64(32)
@@ -27,8 +28,8 @@ ONES = ("variance", "var", "running_var", "gamma", "scale")
 
 
 def scheme_of(name: str, type: Type, init: InitSpec) -> TensorInit:
-    """How a tensor is drawn: by the first pattern that fits, else by what its name says, else by
-    the scheme.
+    """How a tensor is drawn: by the first matching pattern, else by its name, else by the
+    scheme.
     """
     for pattern, choice in init.tensors.items():
         if fnmatchcase(name, pattern):
@@ -80,7 +81,7 @@ def draw(name: str, type: Type, seed: int, how: TensorInit) -> Array:
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """How many inputs and outputs a weight connects; results are its first axis."""
+    """The fan-in and fan-out of a weight, whose first axis is the output."""
     if len(shape) < 2:
         return max(1, prod(shape)), max(1, prod(shape))
     return max(1, prod(shape[1:])), max(1, shape[0] * prod(shape[2:]))

@@ -1,5 +1,5 @@
-"""Files of low-rank factors (`lora.safetensors` of a run) named as weights, behind the files of the
-weights that they change: merged where they are read.
+"""Files of LoRA factors (`lora.safetensors` of a run), given as weights after the files of the base
+weights: merged when read.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from xlac.spec.weights.tensor_files import BadFile, StoredTensor, TensorFile
 from xlac_sdk.dtypes import DType
 
 METADATA = "lora"
-"""The key under which a file says of each weight the scale of its factors, and whether the weight
-has its inputs first (`transposed`).
+"""The metadata key under which a file has, for each weight, the scale of its factors, and whether
+the weight is [in, out] (`transposed`).
 """
 TensorsByName = dict[str, tuple[TensorFile, str]]
 
 
 def merged(weight: Array, a: Array, b: Array, scale: float, transposed: bool) -> Array:
-    """A weight with the change of its factors, `a` of [rank, in] and `b` of [out, rank], as an
-    array of the weight's type; computed in float64.
+    """A weight plus its low-rank change, with `a` of [rank, in] and `b` of [out, rank], as an array
+    of the weight's type; computed in float64.
     """
     wide = [np.asarray(x).astype(np.float64) for x in (weight, a, b)]
     change = wide[2].reshape(len(wide[2]), -1) @ wide[1].reshape(len(wide[1]), -1)
@@ -53,7 +53,7 @@ class MergedFile:
 
     @property
     def tensors(self) -> Mapping[str, StoredTensor]:
-        """The weight alone."""
+        """The single weight."""
         return {self.name: self.base.tensors[self.name]}
 
     def __getitem__(self, name: str, /) -> Array:
@@ -64,13 +64,13 @@ class MergedFile:
 
 
 def factor_file(file: TensorFile) -> bool:
-    """Whether a file has factors for weights of others."""
+    """Whether a file has factors for weights of other files."""
     return isinstance(file, SafetensorsFile) and METADATA in file.metadata
 
 
 def with_factors(tensors: TensorsByName, file: TensorFile) -> TensorsByName:
-    """Tensors by name with what a file of factors changes: weights that they are merged into, and
-    whole tensors that learned beside them. Raises BadFile for factors that do not fit.
+    """Tensors by name, with the changes of a file of factors: weights with merged factors, and
+    whole tensors that were trained beside them. Raises BadFile for factors that do not fit.
     """
     assert isinstance(file, SafetensorsFile)
     changed, parts = dict(tensors), set[str]()
@@ -102,7 +102,7 @@ def _pairs(head: str) -> tuple[tuple[str, str], ...]:
 
 
 def _factor_metadata(file: SafetensorsFile) -> dict[str, tuple[float, bool | None]]:
-    """By weight: the scale of its factors, and whether it is [in, out], if the file says so."""
+    """By weight: the scale of its factors, and whether it is [in, out], if the file has that."""
     try:
         entries = json.loads(file.metadata[METADATA])
         scales = {
@@ -119,7 +119,9 @@ def _factor_metadata(file: SafetensorsFile) -> dict[str, tuple[float, bool | Non
 def _transposed(
     name: str, weight: StoredTensor, a: StoredTensor, b: StoredTensor, known: bool | None
 ) -> bool:
-    """Whether the product of factors is transposed; the shapes tell where the file does not."""
+    """Whether the product of factors is transposed; decided by shapes where the file does not
+    say.
+    """
     if any(not isinstance(t.dtype, DType) or not t.dtype.is_float for t in (weight, a, b)):
         raise BadFile(f"{name!r} and its factors are no floats")
     product = (*b.shape[:1], prod(a.shape[1:]))
@@ -139,7 +141,7 @@ def _transposed(
 
 
 def _flat(weight: StoredTensor, turned: bool) -> tuple[int, int]:
-    """The axes of a weight as two."""
+    """The shape of a weight flattened to two axes."""
     if turned:
         return (prod(weight.shape[:-1]), weight.shape[-1]) if weight.shape else (1, 1)
     return (weight.shape[0], prod(weight.shape[1:])) if weight.shape else (1, 1)

@@ -1,5 +1,5 @@
-"""Which kind of file of tensors a file is, known by how it begins: safetensors, NumPy's .npz, or a
-state dict of PyTorch.
+"""Recognizes the format of a file of tensors by its first bytes: safetensors, NumPy's .npz, or a
+PyTorch state dict.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xlac.support.dependencies import note
 
 
 def opened(path: Path) -> TensorFile:
-    """A file of tensors. Raises BadFile and OSError."""
+    """Opens a file of tensors. Raises BadFile and OSError."""
     with note(path).open("rb") as file:
         zipped = file.read(4) == b"PK\x03\x04"
     if not zipped:

@@ -1,6 +1,4 @@
-"""Renaming tensors by regular expressions, which come from a file and must not be able to hang
-us.
-"""
+"""Renames tensors by regular expressions, which come from a file and must not hang the compiler."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from typing import Any
 from xlac.spec.report import Place, Report
 
 MAX_PATTERN = 500
-# unbounded ones in a pattern: matching a name of n characters costs at most n to that power
+# unbounded quantifiers in a pattern: matching a name of n characters costs at most n to that power
 MAX_REPEATS = 4
 MAX_NAME = 300
 SECONDS = 5.0  # for all names and rules
@@ -28,7 +26,7 @@ _REPEATS = (
 def renamed(
     names: Iterable[str], rules: dict[str, str], place: Place, report: Report
 ) -> dict[str, str]:
-    """New name -> name in the file. Every rule is applied in turn, wherever it matches; problems
+    """New name -> name in the file. All rules are applied in order, wherever they match; problems
     are reported.
     """
     compiled = []
@@ -77,7 +75,7 @@ def renamed(
 
 
 def unsafe(pattern: str) -> str | None:
-    """Why a pattern is refused, or None."""
+    """The reason why a pattern is rejected, or None."""
     if len(pattern) > MAX_PATTERN:
         return f"has {len(pattern)} characters; at most {MAX_PATTERN} are allowed"
     try:

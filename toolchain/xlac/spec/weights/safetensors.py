@@ -1,5 +1,4 @@
-"""Safetensors files: read mapped, every offset checked, whatever the header says; written a tensor
-at a time.
+"""Safetensors files: read by mapping, with every offset checked; written one tensor at a time.
 
 The format: 8 bytes of header length (little endian), a JSON header of names with dtype, shape and
 offsets, then the data (https://huggingface.co/docs/safetensors).
@@ -73,7 +72,7 @@ class SafetensorsFile(Mapping[str, Array]):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the file says of itself: texts by name; others are left out."""
+        """The file's metadata: texts by name; other values are ignored."""
         texts = _parse(self._header).get("__metadata__")
         some = texts.items() if isinstance(texts, dict) else ()
         return {name: text for name, text in some if isinstance(text, str)}
@@ -88,7 +87,7 @@ class SafetensorsFile(Mapping[str, Array]):
             if count
             else np.empty(0, np.uint8)
         )
-        if begin % dtype.itemsize:  # a mapped view must be aligned for its type
+        if begin % dtype.itemsize:  # mapped views must be aligned for their type
             array = array.copy()
         array = array.view(dtype).reshape(tensor.shape)
         array.flags.writeable = False
@@ -177,7 +176,9 @@ def _tensor(name: str, entry: Any, size: int) -> StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class TensorSource:
-    """A tensor to be written: its type, and what gives its elements when their turn comes."""
+    """A tensor to be written: its type, and a function that gives its elements when they are
+    written.
+    """
 
     type: Type
     read: Callable[[], Array]
@@ -189,12 +190,12 @@ def write_tensors(
     progress: Callable[[int, int], None] | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a file of tensors, one in memory at a time, each aligned for its type, and what it
-    says of itself.
+    """Writes tensors and metadata to a file, with one tensor in memory at a time, each aligned for
+    its type.
 
-    `progress` gets the bytes written and those in all.
+    `progress` is called with the bytes written and the total.
     """
-    # so that none needs padding
+    # in order of alignment, so that none needs padding
     ordered = sorted(tensors, key=lambda name: -tensors[name].type.dtype.nbytes)
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     total = 0

@@ -1,9 +1,9 @@
-"""State dicts of PyTorch, as torch.save writes them since 1.6, read without PyTorch and without
-running what the file says.
+"""PyTorch state dicts, as torch.save has written them since 1.6, read without PyTorch and without
+running code from the file.
 
 A file is a zip archive: `data.pkl` is a pickle of names and tensors, `data/KEY` the elements of
-each storage. Of the pickle only the instructions are taken that torch.save writes, and only what
-rebuilds tensors is called (https://docs.pytorch.org/docs/stable/notes/serialization.html).
+each storage. Only the pickle instructions that torch.save writes are accepted, and only functions
+that rebuild tensors are called (https://docs.pytorch.org/docs/stable/notes/serialization.html).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, Store
 from xlac_sdk.dtypes import DType
 
 MAX_PICKLE = 64 << 20
-MAX_DEPTH = 32  # dictionaries in each other
+MAX_DEPTH = 32  # nesting of dictionaries
 STORAGES = {
     "DoubleStorage": DType.F64, "FloatStorage": DType.F32, "HalfStorage": DType.F16,
     "BFloat16Storage": DType.BF16, "LongStorage": DType.I64, "IntStorage": DType.I32,
@@ -42,7 +42,7 @@ INSTRUCTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The elements that tensors view: a member of the archive."""
+    """A storage that tensors view: a member of the archive."""
 
     dtype: DType | str
     key: str
@@ -51,7 +51,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class StorageView:
-    """A tensor: some elements of a storage."""
+    """A tensor: a strided view of a storage."""
 
     storage: Storage
     offset: int
@@ -60,9 +60,8 @@ class StorageView:
 
 
 class StateDict:
-    """The tensors of a file by name; names of dictionaries in each other are joined by dots, and
-    what is no tensor is left out. `tree` is the dictionary as it is, with numbers, text and lists,
-    none of it checked.
+    """The tensors of a file by name; names in nested dictionaries are joined by dots, and other
+    values are omitted. `tree` is the unchecked dictionary itself, with numbers, text and lists.
     """
 
     def __init__(self, archive: Archive) -> None:
@@ -116,9 +115,7 @@ class StateDict:
         return self.root + name in self.archive.members
 
     def _check(self, name: str, view: StorageView) -> None:
-        """Raises BadFile for a tensor that reaches beyond its storage, and for a storage that is
-        not there whole.
-        """
+        """Raises BadFile for a tensor that exceeds its storage, and for an incomplete storage."""
         shape, strides = view.shape, view.strides
         if (
             len(shape) > MAX_RANK
@@ -146,7 +143,7 @@ class StateDict:
 
 
 def _unpickled(data: bytes) -> Any:
-    """What a pickle of torch.save says. Raises BadFile."""
+    """The value of a pickle written by torch.save. Raises BadFile."""
     try:
         for count, (instruction, argument, _) in enumerate(pickletools.genops(data)):
             if instruction.name not in INSTRUCTIONS:
@@ -158,7 +155,7 @@ def _unpickled(data: bytes) -> Any:
         return _Unpickler(io.BytesIO(data)).load()
     except BadFile:
         raise
-    except Exception as error:  # whatever pickle finds wrong, in any of its ways to say so
+    except Exception as error:  # pickle raises many types of exceptions
         raise BadFile(f"its pickle is damaged: {error}") from None
 
 
@@ -193,7 +190,7 @@ class _StorageType:
 
 
 class _Ordered(dict[Any, Any]):
-    """A collections.OrderedDict, whose attributes (versions of modules) are not looked at."""
+    """A collections.OrderedDict whose attributes (versions of modules) are ignored."""
 
     def __setstate__(self, state: Any) -> None:
         pass
@@ -226,7 +223,7 @@ CALLED = {
 def _tensors(
     content: Any, prefix: str = "", depth: int = 0, count: list[int] | None = None
 ) -> Iterator[tuple[str, StorageView]]:
-    """The tensors of dictionaries in each other, by their path."""
+    """The tensors of nested dictionaries, by their path."""
     count = [0] if count is None else count
     if not isinstance(content, dict):
         raise BadFile("it holds no dictionary of tensors")

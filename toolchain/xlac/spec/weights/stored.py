@@ -34,17 +34,17 @@ class Stored:
             allow_outside,
         )
         self.readable = True
-        self.constants: set[str] = set()  # those that are constants of the graph
+        self.constants: set[str] = set()  # tensors that are constants of the graph
 
     @property
     def spec(self) -> weights.WeightsSpec:
-        """What the spec says of the file."""
+        """The file's entry in the spec."""
         given = self.entry.spec if self.entry is not None else weights.WeightsSpec()
         return given if isinstance(given, weights.WeightsSpec) else weights.WeightsSpec(file=given)
 
     @cached_property
     def names(self) -> dict[str, tuple[TensorFile, str]]:
-        """Every tensor by the name that the spec knows it by: its file, and its name there."""
+        """Every tensor by its name in the spec: its file, and its name there."""
         if self.entry is None:
             return {}
         place = self.entry.place
@@ -53,10 +53,10 @@ class Stored:
         files = [file for file in every if not factor_file(file)]
         tensors = {name: (file, name) for file in files for name in file.tensors}
         if self.spec.rename and self.readable:
-            before = len(self.report.found)
+            before = len(self.report.diagnostics)
             renames = renamed(tensors, self.spec.rename, place.at("rename"), self.report)
             tensors = {new: tensors[old] for new, old in renames.items()}
-            self.readable = len(self.report.found) == before
+            self.readable = len(self.report.diagnostics) == before
         for number, file in enumerate(every):
             if self.readable and file not in files:
                 try:
@@ -68,7 +68,7 @@ class Stored:
         return tensors
 
     def constant(self, name: str, type: Type, span: Span) -> Array:
-        """A constant of the graph that is kept in a file. Raises Fault or Poisoned."""
+        """A constant of the graph that is stored in a file. Raises Fault or Poisoned."""
         self.constants.add(name)
         if name not in self.names:
             if not self.readable:
@@ -92,7 +92,7 @@ class Stored:
 
 
 def elements(file: TensorFile, name: str) -> Array:
-    """The elements of a tensor. Raises SourceError where the file turns out to be damaged."""
+    """The elements of a tensor. Raises SourceError where the file is damaged."""
     try:
         return file[name]
     except BadFile as error:

@@ -1,7 +1,7 @@
-"""What a file of tensors by name gives, whatever its format.
+"""The interface of files of named tensors, independent of the format.
 
-All of a file but its tensors' bytes is checked when it is opened; a tensor is read, or mapped, when
-it is asked for.
+Everything but the tensors' data is checked when a file is opened; a tensor is read, or mapped, when
+it is needed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MAX_TENSORS = 1_000_000
 
 
 class BadFile(ValueError):
-    """A file that holds no tensors by name, or is not safe to read."""
+    """A file without named tensors, or one that is not safe to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
     """One tensor of a file. `dtype` is text for a type that xlac lacks; bytes `start` to `stop` are
-    the data's, where it is in one piece.
+    the data, where it is contiguous.
     """
 
     dtype: DType | str

@@ -1,5 +1,5 @@
 """Fits data to the inputs of a step: checks shapes, dtypes and values, and converts numbers where
-the converts_exactly is exact.
+the conversion is exact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def training_inputs(
     such as
     `2 * batch`.
     """
-    found: dict[str, TrainingInput] = {}
+    inputs_by_name: dict[str, TrainingInput] = {}
     for name, type in inputs.items():
         axes = [
             axis
@@ -42,13 +42,13 @@ def training_inputs(
             )
             raise fault("XL6309", problem)
         axis = axes[0] if axes else None if batch else 0
-        found[name] = TrainingInput(name, type, axis, ranges.get(name))
+        inputs_by_name[name] = TrainingInput(name, type, axis, ranges.get(name))
     if not batch:
-        leading = {one.type.shape[:1] for one in found.values()}
+        leading = {one.type.shape[:1] for one in inputs_by_name.values()}
         if len(leading) != 1 or () in leading:
             problem = "no size of the inputs counts the rows of a batch"
             raise fault("XL6309", problem, "name it in the spec: train: {batch: NAME}")
-    return found
+    return inputs_by_name
 
 
 def _is_symbol(dim: Any) -> bool:

@@ -71,7 +71,7 @@ def check_disk_space(source: str, nbytes: int) -> None:
 
 
 def disk_full(source: str, nbytes: int) -> LimitError:
-    """The error for a disk without check_disk_space for decoded rows."""
+    """The error for a disk without room for decoded rows."""
     problem = f"{source}: {tempfile.gettempdir()} has no room for its {nbytes:,} bytes decoded"
     hint = (
         "set TMPDIR to a folder with more, or store the data as .npy or .safetensors, "

@@ -1,1 +1,1 @@
-"""Why a step that failed did: the node that made a number that is not finite."""
+"""Why a step failed: the node that produced a number that is not finite."""

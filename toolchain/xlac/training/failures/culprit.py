@@ -1,5 +1,5 @@
-"""The operation of a step that made the first number that is not finite and reaches its loss or its
-gradients, found by evaluating the step in NumPy: a number that a `where` leaves out is none.
+"""Finds the operation of a step that produced the first non-finite number that reaches its loss or
+gradients, by evaluating the step in NumPy. Numbers that a `where` discards do not count.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic
 
 MOST_BYTES = 1 << 28
-"""Of all values of a step that is evaluated: in NumPy larger ones take minutes."""
+"""The most bytes of all values of a step that is evaluated: larger ones take minutes in NumPy."""
 Values = dict[Node, tuple[Array, ...]]
 
 
 def culprit(
     model: Model, state: Mapping[str, Array], arrays: Mapping[str, Any]
 ) -> Diagnostic | None:
-    """What made the loss or the gradients of a step not finite: its place and position. None where
-    NumPy finds them finite, or the step is too large to evaluate.
+    """The operation that made the loss or the gradients of a step not finite: its place and
+    position. None where NumPy finds them finite, or the step is too large to evaluate.
     """
     entry = TrainingEntry.of(model)
     given = {n: as_array(arrays[n], None, n) for n in entry.inputs}
@@ -65,7 +65,7 @@ def _bytes(model: Model) -> int:
 def _parameter(
     node: Node, model: Model, state: Mapping[str, Array], given: Mapping[str, Array]
 ) -> Array:
-    """A parameter's value; what means nothing between steps is zero."""
+    """The value of a parameter; zeros for a transient state tensor."""
     name, type = param(node).name, node.type
     if param(node).kind == "weight":
         return np.asarray(model.weights[name])
@@ -76,7 +76,7 @@ def _parameter(
 
 
 def _looked_at(flag: Node) -> Iterator[Node]:
-    """The numbers that a flag says to be finite, the loss first."""
+    """The values that a flag asserts to be finite, the loss first."""
     stack, seen = [flag], {flag}
     while stack:
         node = stack.pop()
@@ -97,7 +97,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _wrong(array: Array) -> Array:
-    """Which numbers are not finite."""
+    """Which elements are not finite."""
     if array.dtype.kind not in "fV":
         return np.zeros(array.shape, bool)
     not_finite: Array = ~np.isfinite(array.astype(np.float64))
@@ -105,8 +105,8 @@ def _wrong(array: Array) -> Array:
 
 
 def _origin(node: Node, wrong: Array, values: Values) -> tuple[Node, Array]:
-    """The operation that the numbers marked in its result come from: its own operands, where they
-    decide these, are finite.
+    """The operation that the marked elements of a result come from: the elements of its own
+    operands that determine these are finite.
     """
     while True:
         following = _operand(node, wrong, values)
@@ -121,7 +121,7 @@ def is_choice(node: Node) -> bool:
 
 
 def _operand(node: Node, wrong: Array, values: Values) -> tuple[Node, Array] | None:
-    """An operand with numbers that make those marked in the result what they are, and which."""
+    """An operand whose non-finite elements cause the marked ones, and which these are."""
     if is_choice(node):
         chosen = np.broadcast_to(values[node.inputs[0]][0], wrong.shape)
         for branch, here in ((node.inputs[1], chosen), (node.inputs[2], ~chosen)):
@@ -131,7 +131,7 @@ def _operand(node: Node, wrong: Array, values: Values) -> tuple[Node, Array] | N
                 return branch, marked if same else _wrong(values[branch][0])
         return None
     for operand in node.inputs:
-        if _is_constant(operand):  # an infinity that somebody wrote, such as that of a mask
+        if _is_constant(operand):  # a literal infinity, such as that of a mask
             continue
         for result in values[operand]:
             marked = _wrong(result)
@@ -143,7 +143,7 @@ def _operand(node: Node, wrong: Array, values: Values) -> tuple[Node, Array] | N
 
 
 def _diagnostic(node: Node, wrong: Array, values: Values) -> Diagnostic:
-    """Names the operation, its line, and the first element that is wrong."""
+    """Names the operation, its line, and the first wrong element."""
     while isinstance(node.op, Pick):
         node = node.inputs[0]
     result = next(r for r in values[node] if _wrong(r).any())

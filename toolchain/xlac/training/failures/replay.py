@@ -45,9 +45,9 @@ def replayed(
     calls: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> tuple[Diagnostic, ...]:
     """What was wrong with a step: numbers of its batch or of the state that are not finite, or the
-    first node that made such ones and reaches the loss or a gradient, with its place. Of a step of
-    several micro-batches, or one too large to evaluate, the first node that checked programs find,
-    which says where it may be left out. Nothing where these find nothing.
+    first node that produces such numbers which reach the loss or a gradient, with its place. For a
+    step of several micro-batches, or one too large to evaluate: the first node that checked
+    programs report, with a note that its result may be discarded. None where these find nothing.
     """
     diagnostic = _first_non_finite("input", arrays) or _first_non_finite("", state)
     if diagnostic is None and len(calls) == 1:

@@ -1,1 +1,1 @@
-"""What a spec that trains learns, and the memory that a step takes."""
+"""Reports on a training spec: which weights learn, and the memory of a step."""

@@ -1,4 +1,4 @@
-"""What a limit on memory costs, in words."""
+"""Describes the cost of a memory limit."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from xlac.memory.limit import MemoryLimit, needed
 from xlac_sdk.programs.program import Program
 
 NOTHING: Mapping[str, Any] = {"factor": 1.0, "nodes": {}}
-SHOWN = 12  # nodes that a run lists
+SHOWN = 12  # the most nodes that a line lists
 
 
 def recomputed(program: Program) -> Mapping[str, Any]:
     """What a program recomputes to fit into a limit: `factor`, by which a call takes longer by the
     cost estimate, and `nodes` with how often.
     """
-    found: Mapping[str, Any] = program.facts.get("recomputed", NOTHING)
-    return found
+    fact: Mapping[str, Any] = program.facts.get("recomputed", NOTHING)
+    return fact
 
 
 def cost(again: Mapping[str, Any], shown: int | None = None) -> str:
-    """What `recomputed` says, in words; of the nodes the first `shown`."""
+    """Describes what `recomputed` returned, with the first `shown` nodes."""
     nodes = [f"{name} ({n})" if n > 1 else name for name, n in again["nodes"].items()]
     loops = [f"steps of {name} (one carry of {n} is kept)" for name, n in carries(again).items()]
     if not nodes and not loops:
@@ -34,13 +34,13 @@ def cost(again: Mapping[str, Any], shown: int | None = None) -> str:
 
 
 def carries(again: Mapping[str, Any]) -> Mapping[str, int]:
-    """Of `recomputed`: of how many steps of a loop one carry is kept, by loop."""
-    found: Mapping[str, int] = again.get("carries", {})
-    return found
+    """Describes, for `recomputed`, how many steps of each loop share one kept carry."""
+    fact: Mapping[str, int] = again.get("carries", {})
+    return fact
 
 
 def within(program: Program, limit: MemoryLimit) -> str:
-    """A line of what a program takes within a limit, and what that costs."""
+    """A line on the memory of a program within a limit, and its cost."""
     total = needed(program, limit.weights_in_memory)
     costs = cost(recomputed(program), SHOWN)
     return f"max memory  {total:,} of {limit.nbytes:,} bytes: {costs}"

@@ -127,10 +127,10 @@ class Image:
         return [*headers, _segment(STACK, READABLE | 2, 0, 0, 0, 0, 16)]
 
     def _segments(self) -> list[list[FileSection]]:
-        found: dict[int, list[FileSection]] = {}
+        segments: dict[int, list[FileSection]] = {}
         for part in self.parts:
-            found.setdefault(part.flags & (WRITE | EXECUTE), []).append(part)
-        return [*found.values()]
+            segments.setdefault(part.flags & (WRITE | EXECUTE), []).append(part)
+        return [*segments.values()]
 
     def _section_headers(self) -> tuple[bytes, bytes]:
         """The section names, and the section table that tools read; loaders need neither."""

@@ -80,7 +80,7 @@ class Link(Selection):
     @cached_property
     def parts(self) -> tuple[FileSection, ...]:
         """The file's sections, in order, each with its size."""
-        found = [
+        file_sections = [
             FileSection(
                 name,
                 NO_BITS if name == ".bss" else PROGBITS,
@@ -91,19 +91,19 @@ class Link(Selection):
             for name, sections in self.places.items()
         ]
         if self.table:
-            found.append(
+            file_sections.append(
                 FileSection(".got", PROGBITS, ALLOC | WRITE, 8 * len(self.table), 8, entry=8)
             )
         if self.outside:
             size = self.processor.stub_bytes
-            found.append(
+            file_sections.append(
                 FileSection(
                     ".plt", PROGBITS, ALLOC | EXECUTE, size * len(self.outside), size, entry=size
                 )
             )
         if not self.start:
-            found += self._dynamic_parts()
-        return tuple(sorted(found, key=lambda part: ORDER.index(part.name)))
+            file_sections += self._dynamic_parts()
+        return tuple(sorted(file_sections, key=lambda part: ORDER.index(part.name)))
 
     def _dynamic_parts(self) -> list[FileSection]:
         symbols, corrections = (

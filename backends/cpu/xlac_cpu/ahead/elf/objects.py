@@ -82,7 +82,7 @@ class Object:
     @cached_property
     def sections(self) -> Mapping[int, ObjectSection]:
         """The loaded (SHF_ALLOC) sections, by their number."""
-        found = {}
+        sections = {}
         names = self._headers[self._header[13]]
         for number, (name, kind, flags, _, offset, size, _, _, alignment, _) in enumerate(
             self._headers
@@ -91,18 +91,20 @@ class Object:
                 if flags & THREAD_LOCAL:
                     raise LinkError("an object has thread-local data")
                 data = memoryview(self.image)[offset : offset + (0 if kind == _NO_BITS else size)]
-                found[number] = ObjectSection(
+                sections[number] = ObjectSection(
                     self._text(names, name), flags, size, max(alignment, 1), data
                 )
         for _, kind, _, _, offset, size, _, target, _, _ in self._headers:
-            if kind == _RELOCATIONS and target in found:
+            if kind == _RELOCATIONS and target in sections:
                 for at, info, addend in struct.iter_unpack(
                     "<QQq", self.image[offset : offset + size]
                 ):
-                    found[target].relocations.append(
-                        Relocation(at, info & 0xFFFFFFFF, self._symbol(found, info >> 32), addend)
+                    sections[target].relocations.append(
+                        Relocation(
+                            at, info & 0xFFFFFFFF, self._symbol(sections, info >> 32), addend
+                        )
                     )
-        return found
+        return sections
 
     @cached_property
     def globals(self) -> tuple[ElfSymbol, ...]:

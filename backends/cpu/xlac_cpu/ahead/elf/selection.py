@@ -53,15 +53,15 @@ class Selection:
         """The global symbols that objects define, by name; strong definitions take precedence over
         weak ones.
         """
-        found: dict[str, ElfSymbol] = {}
+        definitions: dict[str, ElfSymbol] = {}
         for symbol in (
             symbol for item in self.objects for symbol in item.globals if symbol.defined
         ):
-            if symbol.name in found and not (symbol.weak or found[symbol.name].weak):
+            if symbol.name in definitions and not (symbol.weak or definitions[symbol.name].weak):
                 raise LinkError(f"'{symbol.name}' is defined twice")
-            if symbol.name not in found or found[symbol.name].weak:
-                found[symbol.name] = symbol
-        return found
+            if symbol.name not in definitions or definitions[symbol.name].weak:
+                definitions[symbol.name] = symbol
+        return definitions
 
     @cached_property
     def seen(self) -> tuple[ElfSymbol, ...]:
@@ -95,15 +95,15 @@ class Selection:
         """The definition that a symbol resolves to, or itself if another library has it."""
         if not symbol.is_global:
             return symbol
-        found = self.definitions.get(symbol.name, symbol)
-        if not found.defined and not self.open:
+        definition = self.definitions.get(symbol.name, symbol)
+        if not definition.defined and not self.open:
             raise LinkError(f"undefined symbol: {symbol.name}")
-        return found
+        return definition
 
     @cached_property
     def places(self) -> dict[str, list[tuple[ObjectSection, int]]]:
         """The sections of each output part, each with its offset."""
-        found: dict[str, list[tuple[ObjectSection, int]]] = {}
+        places: dict[str, list[tuple[ObjectSection, int]]] = {}
         ends: dict[str, int] = {}
         for section in self.used:
             if section.flags & WRITE and section.flags & EXECUTE:
@@ -111,16 +111,16 @@ class Selection:
             name = NAMES[section.flags & (WRITE | EXECUTE), len(section.data) < section.size]
             at = ends.get(name, 0)
             at += -at % section.alignment
-            found.setdefault(name, []).append((section, at))
+            places.setdefault(name, []).append((section, at))
             ends[name] = at + section.size
-        return found
+        return places
 
     @cached_property
     def table(self) -> list[ElfSymbol]:
         """The symbols in the global offset table: those of other libraries, and those that code
         loads from it.
         """
-        found: dict[ElfSymbol, None] = {}
+        symbols: dict[ElfSymbol, None] = {}
         for relocation in self._relocations:
             symbol, kind = self._resolved(relocation.symbol), self.processor.kind(relocation.kind)
             if kind.through_table or not symbol.defined:
@@ -129,8 +129,8 @@ class Selection:
                         f"the address of '{symbol.name}', which another library has, is needed in "
                         "place"
                     )
-                found[symbol] = None
-        return [*found]
+                symbols[symbol] = None
+        return [*symbols]
 
     @cached_property
     def outside(self) -> list[ElfSymbol]:
@@ -140,7 +140,7 @@ class Selection:
     @cached_property
     def pointers(self) -> list[tuple[ObjectSection, Relocation]]:
         """Addresses in data, which the loader of a shared library relocates."""
-        found = []
+        pointers = []
         for section in self.used if not self.start else ():
             for relocation in section.relocations:
                 if self.processor.kind(relocation.kind).pointer:
@@ -148,8 +148,8 @@ class Selection:
                         raise LinkError(
                             f"section '{section.name}' holds addresses and is read-only"
                         )
-                    found.append((section, relocation))
-        return found
+                    pointers.append((section, relocation))
+        return pointers
 
     @property
     def _relocations(self) -> list[Relocation]:

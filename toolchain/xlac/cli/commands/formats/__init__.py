@@ -1,1 +1,1 @@
-"""Commands that write a model, or a spec, in another form: a command a file."""
+"""Commands that convert a model or a spec to another form, one per module."""

@@ -1,4 +1,4 @@
-"""`xlac export`: a model in the format of others."""
+"""`xlac export`: writes a model in another format."""
 
 from __future__ import annotations
 

@@ -52,7 +52,9 @@ def command(specs: tuple[Path, ...], check: bool, diff: bool) -> int:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Writes beside the file and moves it there, so that a full disk leaves the old one."""
+    """Replaces the file by a new one written beside it, so that the old one survives a full
+    disk.
+    """
     from xlac.support.whole_files import replacing
 
     with replacing(path) as beside:

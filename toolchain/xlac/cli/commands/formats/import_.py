@@ -56,7 +56,7 @@ def command(output: Path | None, force: bool, **options: Any) -> None:
 
 
 def refuse_existing(files: list[Path], force: bool) -> None:
-    """Refuses to write over files unless told to. Raises SourceError."""
+    """Raises SourceError for existing files, unless `force`."""
     from xlac_sdk.source import Diagnostic, SourceError
 
     there = [file for file in files if file.exists()]

@@ -64,7 +64,7 @@ def command(output: Path | None, largest: str, force: bool, **options: Any) -> N
 
 
 def _report(before: Mapping[str, int], after: Mapping[str, int]) -> None:
-    """How many operators of each kind there were and are, where that changed."""
+    """The numbers of operators of each kind before and after, where they changed."""
     click.echo(f"{sum(before.values()):,} operators before, {sum(after.values()):,} after")
     for kind in sorted({*before, *after}):
         old, new = before.get(kind, 0), after.get(kind, 0)

@@ -1,4 +1,4 @@
-"""Contractions of bytes, by words: four products of a sum are one step, for which machines have an
+"""Contractions of bytes in words: four products of a sum form one step, computed by one
 instruction.
 
 A step reads four consecutive bytes of the left operand, and a word in which the four bytes of the
@@ -20,13 +20,13 @@ from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
-BYTES = 4  # of a word
-SIGNS = {DType.U8: DType.U32, DType.I8: DType.I32}  # the words of bytes
+BYTES = 4  # bytes per word
+SIGNS = {DType.U8: DType.U32, DType.I8: DType.I32}  # the word type of each byte type
 
 
 def able(c: Contraction, target: Target) -> bool:
-    """Whether a contraction is of bytes that are neighbours along the sum, the right ones signed
-    and in memory, and the target computes dot products of those.
+    """Whether a contraction is of bytes that are adjacent along the sum, with the right ones signed
+    and in memory, and the target has the instruction.
     """
     word = SIGNS.get(c.left.dtype)
     last = c.inner[-1]
@@ -43,7 +43,7 @@ def able(c: Contraction, target: Target) -> bool:
 
 
 def in_words(c: Contraction) -> Contraction:
-    """The contraction whose steps are words."""
+    """The contraction with words as steps."""
     *others, last = c.inner
     steps = Axis(last.extent // BYTES, BYTES, last.right * BYTES, last.along)
     right = replace(c.right, dtype=DType.I32)
@@ -51,8 +51,8 @@ def in_words(c: Contraction) -> Contraction:
 
 
 def loaded(buffer: Buffer, where: Expr, apart: Dim, columns: Dim, lanes: int) -> Expr:
-    """Words of as many neighbouring columns as there are lanes, which begin at the byte `where`;
-    the bytes of a word are `apart`, columns `columns`.
+    """Words of `lanes` adjacent columns starting at the byte `where`; the bytes of a word are
+    `apart` bytes apart, columns are `columns` apart.
     """
     if apart == 1 and (lanes == 1 or columns == BYTES):
         return build.bits(build.load(buffer, where, BYTES * lanes), DType.I32)

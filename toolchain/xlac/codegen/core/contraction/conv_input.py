@@ -48,7 +48,7 @@ def windowed_input(
 
 
 def _moves(perm: tuple[int, ...], seen: OperandView) -> bool:
-    """Whether axes in this order lie otherwise than in memory."""
+    """Whether a permutation of axes changes their order in memory."""
     strides = [seen.strides[axis] for axis in perm if seen.strides[axis] != 0]
     return strides != sorted(strides, key=lambda stride: -size_hint(stride))
 
@@ -113,15 +113,15 @@ def _padded(
 
 
 def _around(low: Sequence[Dim], high: Sequence[Dim], target: Target) -> bool:
-    """Whether the padding can be written piece by piece: known, and on a processor, where a piece
-    costs no launch.
+    """Whether the padding can be written piece by piece: static sizes, and a CPU, where pieces cost
+    no launch.
     """
     return target.device != "gpu" and all(isinstance(n, int) and n >= 0 for n in (*low, *high))
 
 
 def _framed(x: Node, zero: Node, low: Sequence[Dim], high: Sequence[Dim]) -> Sequence[Node]:
-    """x between zeros along each axis, from the last to the first: pieces that are written one by
-    one, so that what is inside is a plain transposition, done in registers.
+    """x with zeros concatenated along each axis, from the last to the first. Pieces are written
+    separately, so that the copy of x is a plain transposition, done in registers.
     """
     made: list[Node] = []
     for axis in reversed(range(len(x.shape))):
@@ -146,7 +146,9 @@ def _turned_first(
     name: str,
     lower_part: LowerPart,
 ) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
-    """Bytes turned in registers, and then padded by rows: both at once would be neither."""
+    """Transposes bytes in registers first, then pads them by rows; a single kernel for both could
+    do neither well.
+    """
     turned, *after = made_of
     first = Group(
         Kind.ELEMENTWISE, turned, (*group.nodes, turned), group.inputs, (turned,), "an operand"

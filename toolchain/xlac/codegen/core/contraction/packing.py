@@ -95,8 +95,8 @@ def panel_count(columns: Dim, tile: RegisterTile) -> Dim:
 
 
 def panels_before(stop: Expr, columns: Dim, tile: RegisterTile) -> Expr:
-    """How many panels hold the columns before `stop`: of an open number those that are left have
-    one vector each.
+    """How many panels contain the columns before `stop`; for an open number of columns the
+    remainder has panels of one vector.
     """
     count = build.div(build.add(stop, tile.width - 1), tile.width)
     if isinstance(columns, int):
@@ -203,7 +203,7 @@ def constant(
     # weights have static shapes
     (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))
     inner = c.inner
-    if c.word:  # its bytes, as they lie in the source
+    if c.word:  # the operand's bytes, in the layout of the source
         inner = (*inner[:-1], Axis(inner[-1].extent * BYTES, right=c.word))
     shape = static((*(a.extent for a in own), *(a.extent for a in inner), extent))
     steps = static((*(a.right for a in own), *(a.right for a in inner), c.columns.right))

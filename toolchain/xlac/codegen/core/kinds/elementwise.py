@@ -81,9 +81,7 @@ def _pieces(part: StoredPiece, group: Group) -> list[Job]:
 
 
 def _before_reshapes(node: Node, group: Group) -> Node:
-    """What a node of the group has the elements of, in their order: itself unless it is a reshape
-    of another one.
-    """
+    """The node beneath reshapes within the group, whose elements are the same in the same order."""
     while isinstance(node.op, Reshape) and node.inputs[0] in group.members:
         (node,) = node.inputs
     return node

@@ -1,4 +1,4 @@
-"""Sorts: which of two records goes first."""
+"""Sorts: the comparison of two records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def goes_before(elements: Elements, op: Sort, a: Sequence[Expr], b: Sequence[Exp
 
 
 def kept_only(elements: Elements, op: Sort, place: Expr) -> AbstractContextManager[None]:
-    """A block that runs for the places of a sorted line that the operation gives."""
+    """A block that runs for the positions of a sorted line that the operation keeps."""
     if op.kept is None:
         return nullcontext()
     return elements.builder.when(build.apply(P.LT, place, build.index(op.kept)))

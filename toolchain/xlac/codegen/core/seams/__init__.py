@@ -1,1 +1,3 @@
-"""Splits loops where comparisons of their counters change: the seams of concatenations and pads."""
+"""Splits loops where comparisons with their counters change: at the seams of concatenations and
+pads.
+"""

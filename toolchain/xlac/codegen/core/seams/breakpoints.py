@@ -1,4 +1,4 @@
-"""Where the comparisons of a loop's body change as its counter grows."""
+"""Finds the counter values at which comparisons in a loop's body change."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ P = Primitive
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """A comparison changes for the first of its lanes where a counter reaches `first`, and for the
-    last where it reaches `last`.
+    """A comparison that changes for its first lane where a counter reaches `first`, and for its
+    last lane where it reaches `last`.
     """
 
     first: Expr
@@ -41,29 +41,29 @@ class Seam:
 def seams(
     counter: Var, start: Expr, stop: Expr, step: int, body: Sequence[Stmt], region: LoopRegion
 ) -> list[Seam]:
-    """The seams inside a loop in the order of the counter, those within a step of each other as
-    one. Those whose order is not known are left out.
+    """The seams inside a loop in the order of the counter; seams within one step of each other are
+    merged. Those whose order is not known are omitted.
     """
     scan = _SeamScan(counter, region.scratch())
     scan.block(body)
     ordered = list[Seam]()
-    for seam in scan.found:
+    for seam in scan.seams:
         _insert(ordered, seam, start, stop, region.facts)
     return _clustered(ordered, step, region.facts)
 
 
 class _SeamScan:
-    """Finds the comparisons that decide what is loaded: those of selects of loaded values, and the
-    clamps of addresses.
+    """Finds the comparisons that decide which elements are loaded: conditions of selects of loaded
+    values, and clamps of addresses.
     """
 
     def __init__(self, counter: Var, region: LoopRegion) -> None:
         self.counter, self.region = counter, region
         self.region.values[counter.name] = counter
-        self.found: list[Seam] = []
+        self.seams: list[Seam] = []
         self._seen: set[tuple[Expr, Expr]] = set()
-        self._inside: set[str] = set()  # names that are not known before the loop
-        self._loaded: set[str] = set()  # names of what was computed from loaded values
+        self._inside: set[str] = set()  # names defined in the loop
+        self._loaded: set[str] = set()  # names of values computed from loaded values
 
     def block(self, body: Sequence[Stmt]) -> None:
         for stmt in body:
@@ -94,7 +94,7 @@ class _SeamScan:
             self.block(inner)
 
     def _exprs(self, exprs: Sequence[Expr]) -> bool:
-        """Records what is in expressions; whether they are computed from loaded values."""
+        """Scans expressions; returns whether they are computed from loaded values."""
         loaded: dict[int, bool] = {}
         for one in walk(exprs):
             inner = [loaded[id(part)] for part in operands(one)]
@@ -119,7 +119,7 @@ class _SeamScan:
                     x, y = self.region.knowledge.form(a), self.region.knowledge.form(b)
                     if x is not None and y is not None:
                         moving = self.counter in build.terms(x.base)
-                        # at the end itself a clamp has no effect
+                        # exactly at the bound a clamp has no effect
                         self._compared(*((y, x) if moving == (primitive is P.MIN) else (x, y)))
 
     def _compared(self, a: LaneForm, b: LaneForm) -> None:
@@ -139,7 +139,7 @@ class _SeamScan:
             seam = _seam(slope, build.total(rest), min(gap.offsets), max(gap.offsets))
             if seam is not None and (seam.first, seam.last) not in self._seen:
                 self._seen.add((seam.first, seam.last))
-                self.found.append(seam)
+                self.seams.append(seam)
 
     def _before(self, part: Expr) -> bool:
         """Whether a factor is known before the loop."""
@@ -151,7 +151,7 @@ class _SeamScan:
 
 
 def _seam(slope: int, rest: Expr, least: int, most: int) -> Seam | None:
-    """Where `slope * counter + rest + offset > 0` changes for offsets from `least` to `most`."""
+    """The seam of `slope * counter + rest + offset > 0` for offsets from `least` to `most`."""
     if isinstance(rest, Const):
         r, m = int(rest.value), abs(slope)
         if slope > 0:
@@ -165,10 +165,10 @@ def _seam(slope: int, rest: Expr, least: int, most: int) -> Seam | None:
 
 
 def _insert(ordered: list[Seam], seam: Seam, start: Expr, stop: Expr, facts: Facts) -> None:
-    """Inserts a seam where it belongs, if that is known and it is inside the loop."""
+    """Inserts a seam in order, if its position is known and inside the loop."""
 
     def known(a: Expr, b: Expr) -> bool:
-        """Whether a <= b."""
+        """Whether a <= b is known."""
         return facts.at_least_zero(build.sub(b, a))
 
     if known(seam.last, start) or known(stop, seam.first):
@@ -182,7 +182,7 @@ def _insert(ordered: list[Seam], seam: Seam, start: Expr, stop: Expr, facts: Fac
 
 
 def _clustered(ordered: Sequence[Seam], step: int, facts: Facts) -> list[Seam]:
-    """Seams that one iteration may cross together become one."""
+    """Merges seams that one iteration may cross together."""
     clusters = list[Seam]()
     for seam in ordered:
         if clusters and facts.at_least_zero(
@@ -199,21 +199,21 @@ def _clustered(ordered: Sequence[Seam], step: int, facts: Facts) -> list[Seam]:
 
 
 def _later(a: Expr, b: Expr, facts: Facts) -> Expr | None:
-    """The greater of two indices, if that is known."""
+    """The greater of two indices, if it is known which."""
     if facts.at_least_zero(build.sub(b, a)):
         return b
     return a if facts.at_least_zero(build.sub(a, b)) else None
 
 
 def few(seams: Sequence[Seam], most: int) -> list[Seam]:
-    """At most so many of the seams, evenly."""
+    """At most `most` of the seams, evenly spaced."""
     if len(seams) <= most:
         return list(seams)
     return [seams[(2 * n + 1) * len(seams) // (2 * most)] for n in range(most)] if most > 0 else []
 
 
 def counters(body: Sequence[Stmt]) -> Iterator[For]:
-    """The loops directly inside a block, through conditions."""
+    """The loops directly inside a block, looking through conditions."""
     for stmt in body:
         if isinstance(stmt, For):
             yield stmt

@@ -1,4 +1,6 @@
-"""Conditions as comparisons of integers: which are known, and in which lanes they hold."""
+"""Evaluates conditions on integers, lane by lane, where the values of their operands are known well
+enough.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 Truths = tuple[bool, ...]
-"""Whether a condition holds, for each lane."""
+"""The truth of a condition in each lane."""
 
 _COMPARISONS = (P.LT, P.LE, P.EQ, P.NE)
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What is known at a place of a kernel: forms of names, conditions that names stand for, and
-    inequalities.
+    """What is known at a point of a kernel: affine forms of names, conditions that names stand for,
+    and inequalities.
     """
 
     forms: Forms
@@ -28,16 +30,16 @@ class Knowledge:
     facts: Facts
 
     def form(self, expr: Expr) -> LaneForm | None:
-        """The form of an integer expression, if it has one."""
+        """The affine form of an integer expression, if it has one."""
         return lane_form(expr, self.forms)
 
     def truths(self, condition: Expr) -> Truths | None:
-        """For each lane whether a condition holds, if that is known of all."""
+        """The truth of a condition in each lane, if it is known for all lanes."""
         return self._truths(condition, {})
 
     def _truths(self, condition: Expr, named: dict[str, Truths | None]) -> Truths | None:
-        """`truths`. `named` has those of names that were looked at: each is followed once, as
-        conditions of conditions have exponentially many paths.
+        """`truths`, with the results of names looked up in `named`: each name is followed once, as
+        nested conditions have exponentially many paths.
         """
         match condition:
             case Const(value=value, lanes=lanes):
@@ -77,13 +79,13 @@ class Knowledge:
         return unequal if primitive is P.NE else tuple(not truth for truth in unequal)
 
     def comparisons(self, condition: Expr) -> Iterator[tuple[LaneForm, LaneForm]]:
-        """The pairs of integers that decide a condition by which of each is less, and where."""
+        """The pairs of integers whose comparison decides a condition, with their locations."""
         return self._comparisons(condition, set())
 
     def _comparisons(
         self, condition: Expr, followed: set[str]
     ) -> Iterator[tuple[LaneForm, LaneForm]]:
-        """`comparisons`, those of a name once."""
+        """`comparisons`, visiting each name once."""
         match condition:
             case Var(name=name) if name in self.conditions:
                 if name not in followed:
@@ -104,7 +106,7 @@ class Knowledge:
 
 
 def _joined(both: Primitive, a: Truths | None, b: Truths | None) -> Truths | None:
-    decisive = both is P.OR  # the truth that decides alone
+    decisive = both is P.OR  # the truth of one operand that decides the result alone
     for one in (a, b):
         if one is not None and all(truth is decisive for truth in one):
             return one

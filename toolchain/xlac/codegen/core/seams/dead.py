@@ -1,4 +1,4 @@
-"""Removes names that nothing uses."""
+"""Dead code elimination: removes unused names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlac_sdk.kernel_ir.sharing import roots, walk
 
 
 def without_unused(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """A block without names that nothing uses, and loops and conditions that do nothing."""
+    """A block without unused names, and without empty loops and conditions."""
     return _block(body, set())
 
 

@@ -1,5 +1,5 @@
-"""Rewrites the code of a region of a loop by what is known there: comparisons that are decided,
-clamps that have no effect, and what their selects do not take, disappear.
+"""Simplifies the code of a region of a loop by what is known there: removes decided comparisons,
+clamps without effect, and the unused operands of selects.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ P = Primitive
 
 @dataclass(slots=True)
 class Identifiers:
-    """The identifiers of a kernel, and what rewriting it has found so far."""
+    """The identifiers of a kernel, and statistics of its rewriting."""
 
     used: set[str]
     decided: int = 0  # comparisons and clamps that were decided
 
     def fresh(self, name: str) -> str:
-        """An identifier like this one that the kernel does not use."""
+        """A new identifier, derived from this one."""
         stem, number = name, 1
         while name in self.used:
             name, number = f"{stem}_{number}", number + 1
@@ -51,8 +51,8 @@ class Identifiers:
 
 @dataclass(slots=True)
 class LoopRegion:
-    """A block being rewritten: the new expressions of names, and what is known. With `renames`,
-    what it defines gets names of its own, as the block it is made from is written several times.
+    """A block being rewritten: the replacements of names, and what is known. With `renames`, names
+    that it defines are renamed, as the block is written several times.
     """
 
     names: Identifiers
@@ -66,7 +66,7 @@ class LoopRegion:
     _done: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
 
     def inner(self, *facts: Expr, renames: bool = False) -> LoopRegion:
-        """The region of a block inside this one, in which more is known not to be negative."""
+        """The region of a nested block, in which further indices are known to be nonnegative."""
         return LoopRegion(
             self.names,
             dict(self.values),
@@ -79,7 +79,7 @@ class LoopRegion:
         )
 
     def scratch(self) -> LoopRegion:
-        """A copy of this region in which code is only looked at."""
+        """A copy of this region for analysing code without emitting it."""
         copied = self.inner()
         copied.names, copied.renames = Identifiers(self.names.used), False
         return copied
@@ -92,14 +92,14 @@ class LoopRegion:
     # ---- names -------------------------------------------------------------------------------
 
     def bind(self, var: Var, new: Expr) -> Expr:
-        """Gives a name a new expression; a variable gets a name of its own where it must."""
+        """Replaces a name by an expression; a variable is renamed where necessary."""
         if isinstance(new, Var) and new.name == var.name and self.renames:
             new = replace(new, name=self.names.fresh(var.name))
         self.values[var.name] = new
         return new
 
     def let(self, stmt: Let) -> Let | None:
-        """The rewritten statement; None if the name stands for another or for a number."""
+        """The rewritten statement; None if the name is replaced by another name or a number."""
         value, var = self.expr(stmt.value), stmt.var
         if stmt.mutable:
             new = self.bind(var, var)
@@ -132,11 +132,11 @@ class LoopRegion:
         return False
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """The buffer that takes the place of one."""
+        """The replacement of a buffer."""
         return self.buffers.get(buffer, buffer)
 
     def allocated(self, buffer: Buffer) -> Buffer:
-        """The buffer that is allocated in the place of one."""
+        """The buffer that is allocated in place of this one."""
         if self.renames:
             self.buffers[buffer] = replace(buffer, name=self.names.fresh(buffer.name))
         return self.buffer(buffer)
@@ -158,7 +158,7 @@ class LoopRegion:
         done = self._done.get(id(node))
         if done is None:
             went()
-            # the key is kept alive, so that its identity is not another's
+            # the key is kept alive, so that its id is not reused
             done = self._done[id(node)] = (node, self._rewritten(node))
         return done[1]
 
@@ -198,7 +198,7 @@ class LoopRegion:
         return replace(node, buffer=buffer, index=index, mask=mask, align=align)
 
     def _mask(self, mask: Expr) -> Expr | None:
-        """A mask; None if it is true in every lane."""
+        """A rewritten mask; None if it is true in every lane."""
         return None if isinstance(mask, Const) and mask.value else mask
 
     def _applied(self, node: Apply) -> Expr:
@@ -212,7 +212,7 @@ class LoopRegion:
         return new if new is node else self._indexing(new)
 
     def _decided(self, new: Apply) -> Expr:
-        """A comparison or a select, as far as its condition is known."""
+        """A comparison or a select, simplified by what is known of its condition."""
         if new.primitive is P.SELECT:
             condition, then, otherwise = new.operands
             truths = self.knowledge.truths(condition)
@@ -226,17 +226,18 @@ class LoopRegion:
             return Const(truths[0], DType.BOOL, new.lanes)
         if new.primitive in (P.AND, P.OR):
             for one, other in (new.operands, new.operands[::-1]):
-                if isinstance(one, Const):  # it does not decide alone, or the truth were known
+                # it does not decide alone, otherwise the truth would be known
+                if isinstance(one, Const):
                     return other
         return new
 
     def _clamped(self, new: Apply) -> Expr:
-        """A minimum or maximum, or the operand that it always is."""
+        """A minimum or maximum; the operand that it always equals, if known."""
         x, y = map(self.knowledge.form, new.operands)
         if x is None or y is None:
             return new
         less, more = self.facts.below(x, y), self.facts.below(y, x)
-        first = new.primitive is P.MIN  # whether the first operand is taken where it is less
+        first = new.primitive is P.MIN  # whether the first operand is the result where it is less
         for truths, side in ((less, first), (more, not first)):
             if truths is not None and len(set(truths)) == 1:
                 self.names.decided += 1
@@ -244,7 +245,7 @@ class LoopRegion:
         return new
 
     def _indexing(self, new: Apply) -> Expr:
-        """Index arithmetic in its canonical form; what is not surely that stays as it is."""
+        """Index arithmetic in canonical form, where that is known to be valid."""
         if new.dtype is not DType.I64 or (self.knowledge.form(new) is None and not _small(new)):
             return new
         match new:
@@ -261,7 +262,9 @@ class LoopRegion:
 
 
 def _small(new: Apply) -> bool:
-    """Whether no operand of index arithmetic can be large."""
+    """Whether all operands of index arithmetic are known to be small, so that it cannot
+    overflow.
+    """
     ends = [end for operand in new.operands for end in build.bounds(operand)]
     return all(end is not None and abs(end) < 1 << 31 for end in ends)
 
@@ -271,7 +274,7 @@ def _same(new: tuple[Expr, ...], old: tuple[Expr, ...]) -> bool:
 
 
 def _address(buffer: Buffer, index: Expr, lanes: int, align: int) -> tuple[Expr, int]:
-    """The index of an access, a scalar one if its elements are consecutive, and the alignment."""
+    """The index of an access (scalar if its elements are consecutive), lanes, and alignment."""
     if isinstance(index, Ramp) and index.stride == 1:
         return index.base, alignment(buffer, index)
     if index.lanes == 1 < lanes:
@@ -281,7 +284,7 @@ def _address(buffer: Buffer, index: Expr, lanes: int, align: int) -> tuple[Expr,
 
 
 def _bounded(var: Var, value: Expr) -> Var:
-    """A name with the bounds of its new value, where they are closer."""
+    """A name with the bounds of its new value, where they are tighter."""
     if var.dtype is not DType.I64:
         return var
     low, high = build.bounds(value)

@@ -1,5 +1,5 @@
-"""Integer vectors as a scalar plus a known number for each lane, and what follows from known
-inequalities.
+"""Integer vectors as a scalar base plus a constant offset per lane, and inequalities between
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ P = Primitive
 
 @dataclass(frozen=True, slots=True)
 class LaneForm:
-    """The integers `base + offsets[lane]`, with a base over variables of known bounds."""
+    """The integers `base + offsets[lane]`, where the base is affine in variables with known
+    bounds.
+    """
 
     base: Expr
     offsets: tuple[int, ...]
@@ -31,7 +33,7 @@ class LaneForm:
 
     @property
     def range(self) -> tuple[int | None, int | None]:
-        """The least and the greatest value of all lanes, if known."""
+        """The least and the greatest value over all lanes, if known."""
         low, high = build.bounds(self.base)
         return (
             None if low is None else low + min(self.offsets),
@@ -40,7 +42,7 @@ class LaneForm:
 
 
 Forms = Mapping[str, LaneForm]
-"""The forms of names that stand for index expressions."""
+"""The forms of names of index expressions."""
 
 
 def lane_form(expr: Expr, forms: Forms) -> LaneForm | None:
@@ -81,7 +83,9 @@ _AFFINE = frozenset({P.CAST, P.ADD, P.SUB, P.MUL, P.DIV, P.REM, P.MIN, P.MAX})
 
 
 def _holds(form: LaneForm | None, dtype: DType) -> bool:
-    """Whether every value fits a type. Indices over sizes without a bound are taken to."""
+    """Whether every value of a form fits a type. Indices over sizes without a bound are assumed
+    to.
+    """
     if form is None:
         return False
     low, high = form.range
@@ -105,7 +109,8 @@ def _applied(primitive: Primitive, parts: list[LaneForm]) -> LaneForm | None:
             gap = a.minus(b)
             if not isinstance(gap.base, Const):
                 return None
-            more = (int(gap.base.value) + offset for offset in gap.offsets)  # a is, than b
+            # whether a - b is less than zero, per lane
+            more = (int(gap.base.value) + offset for offset in gap.offsets)
             taken = min if primitive is P.MIN else max
             pairs = zip(b.offsets, more, strict=True)
             return LaneForm(b.base, tuple(offset + taken(0, n) for offset, n in pairs))
@@ -116,7 +121,7 @@ def _applied(primitive: Primitive, parts: list[LaneForm]) -> LaneForm | None:
 
 
 def _number(form: LaneForm) -> int | None:
-    """The value of a form that is one number in every lane."""
+    """The value of a form that is one constant in every lane."""
     if isinstance(form.base, Const) and len(set(form.offsets)) == 1:
         return int(form.base.value) + form.offsets[0]
     return None
@@ -155,21 +160,21 @@ def _quotient(primitive: Primitive, a: LaneForm, k: int) -> LaneForm | None:
 
 
 class Facts:
-    """Scalar indices that are known not to be negative, and what follows from one of them."""
+    """Scalar indices that are known to be nonnegative, and inference from them."""
 
     def __init__(self, known: tuple[Expr, ...] = ()) -> None:
         self.known = known
 
     def with_(self, *more: Expr) -> Facts:
-        """These facts and others; what bounds of variables say already is left out."""
+        """These facts and further ones; facts implied by bounds of variables are omitted."""
         return Facts((*self.known, *(one for one in more if not _bounded(one))))
 
     def at_least_zero(self, expr: Expr) -> bool:
-        """Whether a scalar index is known not to be negative."""
+        """Whether a scalar index is known to be nonnegative."""
         return _bounded(expr) or any(_bounded(build.sub(expr, fact)) for fact in self.known)
 
     def below(self, a: LaneForm, b: LaneForm) -> tuple[bool, ...] | None:
-        """For each lane whether `a < b`, if that is known of all."""
+        """Whether `a < b`, for each lane, if that is known of all."""
         gap = b.minus(a)
         if isinstance(gap.base, Const):
             return tuple(int(gap.base.value) + offset > 0 for offset in gap.offsets)

@@ -1,7 +1,7 @@
-"""Loads of consecutive elements under a mask, in the place of gathers at clamped indices.
+"""Replaces gathers at clamped indices by masked loads of consecutive elements.
 
-`select(i < n, x[min(i, n - 1)], y)` for a vector of i needs the clamp only in lanes that it does
-not take, and a lane whose mask is false is not read.
+`select(i < n, x[min(i, n - 1)], y)` for a vector i needs the clamp only in lanes that the select
+does not take; a masked load does not read lanes whose mask is false.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from xlac_sdk.kernel_ir.sharing import operands, roots, walk
 
 P = Primitive
 Demand = tuple[tuple[Expr, bool], ...]
-"""Conditions, and whether they hold, in the lanes in which a value is needed."""
+"""The conditions, with their truths, under which lanes of a value are used."""
 K = TypeVar("K")
 
 
 def knowledge_of(body: Sequence[Stmt]) -> Knowledge:
-    """What the names of a kernel stand for. No name stands for two things in it."""
+    """The definitions of a kernel's names, each of which must be defined once."""
     known = Knowledge(forms := {}, conditions := {}, Facts())
     for stmt in statements(body):
         if isinstance(stmt, Let) and not stmt.mutable:
@@ -71,10 +71,10 @@ def _blocks(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
 
 
 def _demands(block: Sequence[Stmt]) -> Iterator[tuple[Load, Demand]]:
-    """The gathers among the statements of a block, and in which lanes each is needed."""
+    """The gathers among the statements of a block, each with the lanes in which it is used."""
     named: dict[str, Demand] = {}
     for stmt in reversed(block):
-        for inner in children(stmt):  # what is needed in inner blocks is needed in every lane
+        for inner in children(stmt):  # values used in nested blocks count as used in every lane
             for one in walk([root for each in statements(inner) for root in roots(each)]):
                 if isinstance(one, Var):
                     named[one.name] = ()
@@ -91,7 +91,7 @@ def _demands(block: Sequence[Stmt]) -> Iterator[tuple[Load, Demand]]:
 
 
 def _meet(known: dict[K, Demand], key: K, demand: Demand) -> None:
-    """Records that a value is needed in more lanes: where all conditions hold that are common."""
+    """Records that a value is used in further lanes: only conditions common to all uses remain."""
     if key in known:
         pairs = zip(known[key], demand, strict=False)
         demand = tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -99,7 +99,7 @@ def _meet(known: dict[K, Demand], key: K, demand: Demand) -> None:
 
 
 def _of_operands(one: Expr, demand: Demand) -> Iterator[Demand]:
-    """In which lanes the operands of an expression are needed, if it is in some."""
+    """The lanes in which the operands of an expression are used, given those in which it is."""
     match one:
         case Apply(Primitive.SELECT, (condition, _, _)):
             yield from (demand, (*demand, (condition, True)), (*demand, (condition, False)))
@@ -110,7 +110,9 @@ def _of_operands(one: Expr, demand: Demand) -> Iterator[Demand]:
 
 
 def _masked(load: Load, demand: Demand, known: Knowledge) -> Expr | None:
-    """A load of consecutive elements where it is needed, if that is known of the index."""
+    """A masked load of consecutive elements in place of a gather; None where the index is not known
+    well enough.
+    """
     if load.mask is not None and isinstance(load.index, Splat):
         truths = known.truths(load.mask)
         if truths is None or True not in truths:
@@ -138,10 +140,10 @@ def _masked(load: Load, demand: Demand, known: Knowledge) -> Expr | None:
 
 
 def _unclamped(index: Expr, known: Knowledge, clamps: list[LaneForm]) -> Expr | None:
-    """An index without its clamps; what must not be negative for that is added to `clamps`."""
+    """An index without its clamps; the conditions for removing these are added to `clamps`."""
     match index:
         case Apply(Primitive.MIN | Primitive.MAX as primitive, (a, b)):
-            if isinstance(a, Const | Splat):  # the other one is the index
+            if isinstance(a, Const | Splat):  # the other operand is the index
                 a, b = b, a
             inner = _unclamped(a, known, clamps)
             x, y = None if inner is None else known.form(inner), known.form(b)
@@ -158,7 +160,7 @@ def _unclamped(index: Expr, known: Knowledge, clamps: list[LaneForm]) -> Expr | 
 
 
 def _implying(clamp: LaneForm, demand: Demand, known: Knowledge) -> Expr | None:
-    """A condition of a demand from which follows that no lane of a form is negative."""
+    """A condition of a demand that implies that no lane of a form is negative."""
     for condition, holds in demand:
         for part, form in _literals(condition, holds, known):
             if len(form.offsets) != len(clamp.offsets):
@@ -170,7 +172,7 @@ def _implying(clamp: LaneForm, demand: Demand, known: Knowledge) -> Expr | None:
 
 
 def _literals(condition: Expr, holds: bool, known: Knowledge) -> Iterator[tuple[Expr, LaneForm]]:
-    """What follows from a condition: comparisons, and for each what is not negative then."""
+    """The comparisons that follow from a condition, each with an index that is nonnegative then."""
     match condition:
         case Var(name=name) if name in known.conditions:
             yield from _literals(known.conditions[name], holds, known)

@@ -1,4 +1,4 @@
-"""Whether code has seams at all: most has none, and is left alone quickly."""
+"""A fast test whether code has seams at all; most has none."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ HEAVY = 16  # expressions that a transcendental function counts as
 
 
 def has_seams(body: Sequence[Stmt]) -> bool:
-    """Whether a comparison of indices decides what is read in a block: in a select, or as a clamp
-    of an address.
+    """Whether a comparison of indices decides which elements a block reads: in a select, or as a
+    clamp of an address.
     """
-    conditions = set[str]()  # names of comparisons of integers
+    conditions = set[str]()  # names of integer comparisons
     for stmt in statements(body):
         for one in walk(roots(stmt)):
             match one:
@@ -46,7 +46,7 @@ def has_seams(body: Sequence[Stmt]) -> bool:
 
 
 def has_gathers(body: Sequence[Stmt]) -> bool:
-    """Whether elements are read or written that are not consecutive."""
+    """Whether a block has gathers or scatters."""
     for stmt in statements(body):
         if isinstance(stmt, Store) and _strided(stmt.index):
             return True
@@ -56,7 +56,7 @@ def has_gathers(body: Sequence[Stmt]) -> bool:
 
 
 def weight(body: Sequence[Stmt]) -> int:
-    """Expressions of a block, as far as they become code."""
+    """The number of expressions of a block that become code."""
     return sum(
         HEAVY if isinstance(one, Apply) and one.primitive in TRANSCENDENTAL else 1
         for stmt in statements(body)
@@ -69,7 +69,7 @@ def _is_clamp(one: Expr) -> bool:
 
 
 def _compares(condition: Expr, known: set[str]) -> bool:
-    """Whether a condition is one of integers."""
+    """Whether a condition is an integer comparison."""
     match condition:
         case Var(name=name):
             return name in known

@@ -1,9 +1,8 @@
-"""Partitions loops at their seams: a kernel of several loops, in each of which fewer comparisons
-are open.
+"""Partitions loops at their seams: several loops over ranges of the counter, in each of which fewer
+comparisons remain.
 
-A loop over a counter becomes loops over ranges of it; what is a name for an index, or the counter
-of a PARALLEL loop, is told apart by conditions. Iterations keep their order and their vectors, so
-that results are the same to the bit.
+The cases of a name that holds an index, and of the counter of a PARALLEL loop, are separated by
+conditions instead. Iterations keep their order and their vectors, so results are bitwise the same.
 """
 
 from __future__ import annotations
@@ -52,14 +51,14 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 
-CODE = 4608  # expressions of a loop nest after it is partitioned, which bounds compile time
-LEAST = 4  # regions for which there is to be room
-ROWS = 3  # regions of a loop around another that has seams too, where both do not fit
+CODE = 4608  # the most expressions of a loop nest after partitioning, which bounds compile time
+LEAST = 4  # regions for which there is room at least
+ROWS = 3  # regions of a loop around another one with seams, where both do not fit
 
 
 def partitioned(kernel: Kernel, regions: int) -> Kernel:
-    """The kernel with at most so many regions in a nest of loops; the same object if nothing is
-    decided in them.
+    """The kernel with at most `regions` regions per loop nest; the same object if no comparison is
+    decided.
     """
     if any(isinstance(stmt, Barrier | Await | Instruction) for stmt in statements(kernel.body)):
         return kernel
@@ -73,11 +72,11 @@ def partitioned(kernel: Kernel, regions: int) -> Kernel:
 
 @dataclass(slots=True)
 class _Partition:
-    """Writes a block of a region, with at most so many regions inside."""
+    """Writes a block of a region with at most `budget` regions inside."""
 
     region: LoopRegion
     budget: int
-    known: dict[int, bool]  # whether blocks, by identity, have seams
+    known: dict[int, bool]  # whether blocks, by id, have seams
 
     def block(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
         """The rewritten statements."""
@@ -96,7 +95,7 @@ class _Partition:
                     return
 
     def _apart(self, var: Var) -> bool:
-        """Whether a name is an index of its own, which conditions may tell apart."""
+        """Whether a name is an index whose cases conditions may separate."""
         return var.dtype is build.INDEX and var.lanes == 1 and var.name not in self.region.forms
 
     def _stmt(self, stmt: Stmt) -> Iterator[Stmt]:
@@ -148,7 +147,9 @@ class _Partition:
     def _cases(
         self, old: Var, var: Var, rest: Sequence[Stmt], stop: Expr | None = None
     ) -> list[Stmt] | None:
-        """The rest of a block for each range of an index; None if it has no seams there."""
+        """The remainder of a block, once for each range of an index; None if it has no seams
+        there.
+        """
         if var.low is None or var.high is None:
             return None
         end = build.index(var.high + 1) if stop is None else stop
@@ -194,7 +195,7 @@ class _Partition:
         ends = [start]
         for place in places:
             end = on_grid(place, start, stop, stmt.step)
-            if end is None:  # not a number: computed where it is needed
+            if end is None:  # not a constant: computed where it is used
                 value = clamped(place, ends[-1], start, stop, stmt.step)
                 low, high = build.bounds(stmt.start)[0], build.bounds(stmt.stop)[1]
                 name = self.region.names.fresh("seam")
@@ -232,7 +233,7 @@ class _Partition:
         limits: tuple[Expr | None, Expr | None] = (None, None),
         stop: Expr | None = None,
     ) -> For:
-        """The loop over a range. Its last iteration is a whole step before the end of the loop, if
+        """The loop over a range. Its last iteration starts a whole step before the loop's end, if
         both are multiples of the step.
         """
         counter = region.bind(stmt.counter, near)
@@ -248,12 +249,12 @@ class _Partition:
         body = tuple(_Partition(inner, budget, self.known).block(stmt.body))
         return replace(stmt, counter=counter, start=first, stop=last, body=body)
 
-    # ---- which -------------------------------------------------------------------------------
+    # ---- choice of seams -------------------------------------------------------------------------
 
     def _chosen(
         self, old: Var, var: Var, start: Expr, stop: Expr, step: int, body: Sequence[Stmt]
     ) -> list[Seam]:
-        """The seams at which a loop is split, so that all its nest has few enough regions and
+        """The seams at which a loop is split, such that its nest has few enough regions and
         expressions.
         """
         if self.budget < 2 or not self._meets(body):
@@ -280,7 +281,7 @@ class _Partition:
         return self.known[id(body)]
 
     def _crossed(self, loop: For, region: LoopRegion) -> bool:
-        """Whether a loop inside has seams of its own."""
+        """Whether a nested loop has seams of its own."""
         inner = region.scratch()
         start, stop = inner.expr(loop.start), inner.expr(loop.stop)
         if seams(loop.counter, start, stop, loop.step, loop.body, inner):

@@ -1,4 +1,4 @@
-"""Ranges of a loop's counter between places, and what is known of the counter inside each."""
+"""Ranges of a loop's counter between seams, and what is known of the counter in each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ P = Primitive
 
 
 def places_of(seams: Sequence[Seam]) -> list[Expr]:
-    """The places where ranges end, in order."""
+    """The boundaries of ranges, in order."""
     places = list[Expr]()
     for seam in seams:
         for place in (seam.first, seam.last):
@@ -25,14 +25,12 @@ def places_of(seams: Sequence[Seam]) -> list[Expr]:
 
 
 def ranges(places: Sequence[Expr]) -> Iterator[tuple[Expr | None, Expr | None]]:
-    """The ranges between places, as the least index of each and the first that is beyond."""
+    """The ranges between boundaries: the first index of each, and the first beyond it."""
     return zip([None, *places], [*places, None], strict=True)
 
 
 def narrowed(var: Var, least: Expr | None, most: Expr | None) -> Var:
-    """A variable that is at least one index and below another, with bounds as far as these are
-    numbers.
-    """
+    """A variable with the bounds of a half-open range, where these are numbers."""
     if isinstance(least, Const):
         low = int(least.value)
         var = replace(var, low=low if var.low is None else max(var.low, low))
@@ -43,7 +41,7 @@ def narrowed(var: Var, least: Expr | None, most: Expr | None) -> Var:
 
 
 def facts_of(var: Var, least: Expr | None, most: Expr | None) -> list[Expr]:
-    """What is not negative then, as far as they are no numbers."""
+    """Indices that are nonnegative inside a half-open range, where its bounds are not numbers."""
     facts = list[Expr]()
     if least is not None and not isinstance(least, Const):
         facts.append(build.sub(var, least))
@@ -53,7 +51,7 @@ def facts_of(var: Var, least: Expr | None, most: Expr | None) -> list[Expr]:
 
 
 def dividend(end: Expr) -> Expr:
-    """At least as much as an index, without quotients that are multiplied by their divisors."""
+    """An upper bound of an index, without quotients that are multiplied by their divisors."""
     bound: Expr = build.index(0)
     for term, factor in build.terms(end).items():
         match term:
@@ -86,7 +84,7 @@ def count(first: Expr, last: Expr, step: int) -> int | None:
 
 
 def on_grid(place: Expr, start: Expr, stop: Expr, step: int) -> Expr | None:
-    """The first value of a counter that is not before a place, if it is a number."""
+    """The first counter value at or after a place, if it is a number."""
     if not (isinstance(place, Const) and isinstance(start, Const) and isinstance(stop, Const)):
         return None
     first, last = int(start.value), int(stop.value)
@@ -96,8 +94,8 @@ def on_grid(place: Expr, start: Expr, stop: Expr, step: int) -> Expr | None:
 
 
 def clamped(place: Expr, before: Expr, start: Expr, stop: Expr, step: int) -> Expr:
-    """The first value of a counter that is not before a place, and neither before the end of the
-    range before it nor beyond the loop.
+    """The first counter value at or after a place, clamped to the end of the range before it and
+    the end of the loop.
     """
     ahead = build.sub(place, start)
     low = build.bounds(ahead)[0]

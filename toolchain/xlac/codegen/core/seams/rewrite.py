@@ -1,4 +1,4 @@
-"""Rewrites kernels of CPUs: loops partitioned at seams, gathers as consecutive loads."""
+"""Rewrites CPU kernels: partitions loops at seams, and replaces gathers by consecutive loads."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from xlac.codegen.schedules.seams import SeamsSchedule
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.target import Target
 
-REGIONS = 9  # three of each of two axes: a border on both sides, and what is inside
+REGIONS = 9  # three per axis of two axes: both borders, and the interior
 
 
 def choose(target: Target) -> SeamsSchedule:
-    """The usual schedule: small code has one region."""
+    """The default schedule; where code has to be small, one region."""
     vectors = target.vector_bytes > 0
     return SeamsSchedule(1 if target.size else REGIONS, target.masked, vectors)
 
 
 def check(schedule: SeamsSchedule, target: Target) -> None:
-    """Raises Misfit for loads that a target does not have."""
+    """Raises Misfit for kinds of loads that a target lacks."""
     if schedule.masked and not target.masked:
         raise Misfit(("masked",), "masked loads are not cheap on this target")
 
 
 def rewritten(kernel: Kernel, schedule: SeamsSchedule) -> Kernel:
-    """The kernel by its schedule; the same object if it has no seams."""
+    """The kernel, rewritten by a schedule; the same object if it has no seams."""
     if has_seams(kernel.body):
         kernel = partitioned(kernel, schedule.regions)
     if not has_gathers(kernel.body):

@@ -1,4 +1,4 @@
-"""Loads of a few consecutive vectors and shuffles, in the place of gathers that stay close: every
+"""Replaces gathers from a small range by loads of a few consecutive vectors and shuffles: for every
 second element, each element twice, rows of three.
 """
 
@@ -12,11 +12,13 @@ from xlac_sdk.kernel_ir.kernel import Access, Apply, Expr, Load, Ramp, Shuffle, 
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 
-VECTORS = 4  # loads up to which shuffling them costs less than a gather
+VECTORS = 4  # loads up to which loading and shuffling costs less than a gather
 
 
 def shuffled(body: tuple[Stmt, ...], known: Knowledge) -> tuple[Stmt, ...]:
-    """The block with consecutive loads; the same statements where there are no such gathers."""
+    """The block with consecutive loads; the same statements where there are none of these
+    gathers.
+    """
 
     changed = False
 
@@ -36,8 +38,8 @@ def shuffled(body: tuple[Stmt, ...], known: Knowledge) -> tuple[Stmt, ...]:
 
 
 def _woven(select: Expr, truths: Truths | None, then: Expr, otherwise: Expr) -> Expr:
-    """The lanes that a select takes of both its sides, where they are the same each time. With one
-    seam it stays, as its condition is a number to compilers too.
+    """The lanes that a select takes from each of its sides, where these are the same every time. A
+    select with a single seam is kept, as compilers know its condition as a number too.
     """
     if truths is None or sum(a is not b for a, b in pairwise(truths)) < 2:
         return select
@@ -58,7 +60,7 @@ def _shuffled(load: Load, known: Knowledge) -> Expr:
     least, most = min(form.offsets), max(form.offsets)
     span = most - least + 1
     wide = min(lanes, 1 << (span.bit_length() - 1))
-    # the last begins earlier, so that nothing beyond the last element is read
+    # the last vector begins earlier, so that nothing beyond the last element is read
     starts = [min(start, span - wide) for start in range(0, span, wide)]
     if len(starts) > min(VECTORS, lanes // 2):
         return load
@@ -77,7 +79,7 @@ def _picked(parts: list[Expr], starts: list[int], places: list[int]) -> Expr:
         second = starts[1]
         picks = tuple(place if place < wide else wide + place - second for place in places)
         return Shuffle((parts[0], parts[1]), picks)
-    # halves first: in each what is not of it is picked at will
+    # halves first: lanes that do not belong to a half may be any element
     end = starts[1] + wide
     low = _picked(parts[:2], starts[:2], [min(place, end - 1) for place in places])
     begin = starts[2]

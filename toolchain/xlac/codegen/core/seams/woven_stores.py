@@ -1,5 +1,5 @@
-"""Stores of interleaved vectors, in the place of strided stores that together fill what is between
-the first element and the last: pairs, pixels, complex numbers.
+"""Replaces strided stores that together fill a contiguous range (pairs, pixels, complex numbers) by
+stores of interleaved vectors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ WIDTH = 8  # vectors up to which they are interleaved
 
 
 def woven(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The block with interleaved stores; the same statements where there are none."""
+    """The block with interleaved stores; the same statements where there are none of these
+    stores.
+    """
     rewritten = tuple(_block(body))
     same = len(rewritten) == len(body) and all(a is b for a, b in zip(rewritten, body, strict=True))
     return body if same else rewritten
@@ -43,7 +45,7 @@ def _block(body: Sequence[Stmt]) -> Iterator[Stmt]:
 
 
 def _together(stmts: Sequence[Stmt], stride: int) -> list[Store] | None:
-    """Stores of one stride in the order of their first elements, if these are neighbours."""
+    """Stores of one stride in the order of their first elements, if these are adjacent."""
     first, *_ = stmts
     assert isinstance(first, Store) and isinstance(first.index, Ramp)
     by_place: dict[int, Store] = {}

@@ -79,7 +79,7 @@ def packed(
     keys: MatrixOperand,
     tile: RegisterTile,
 ) -> tuple[KernelLaunch, Panels]:
-    """The keys of every head, or their values, in panels, their columns."""
+    """The keys, or values, of every head, packed in panels of their columns."""
     (step,), (along,), dtype = keys.depth, keys.strides, h.dtype.compute
     outer = tuple(Axis(n, 0, s) for n, s in zip(h.batch, keys.batch, strict=True))
     c = Contraction(

@@ -1,5 +1,5 @@
-"""Chooses whether attention is lowered whole on a CPU, and its blocking: how many keys a sum takes
-at once decides its rounding, so shipped facts are read.
+"""Chooses whether attention is lowered whole on a CPU, and its blocking. The number of keys per
+block decides how sums round, so only shipped facts are read, never measured ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xlac.ops.nn.attention import MaskedHeads
 from xlac_sdk.target import Target
 
 VECTORS = 4  # vectors of scores that are processed at once
-LEAST = 32  # the most queries of a block
+LEAST = 32  # scores smaller than 1/NEAR of the second-level cache are left to the expansion
 NEAR = 8  # scores below such a fraction of the second-level cache are left to the expansion
 STACK = 1 << 20  # the most bytes of a block, which is on a thread's stack
 
@@ -102,7 +102,7 @@ def check(schedule: OnlineSoftmaxSchedule, h: AttentionProblem, target: Target) 
 
 
 def check_tile(tile: RegisterTile, tiles: int, h: AttentionProblem, target: Target) -> None:
-    """Raises Misfit for a tile of scores that registers or queries do not hold, or too many."""
+    """Raises Misfit for a tile of scores that exceeds the registers or the queries."""
     rows = max(1, size_hint(h.rows))
     full = target.lanes(h.dtype.compute)
     if tile.lanes & (tile.lanes - 1) or tile.lanes > full:
@@ -119,7 +119,9 @@ def check_tile(tile: RegisterTile, tiles: int, h: AttentionProblem, target: Targ
 
 
 def check_scores(tile: RegisterTile, keys: int, vectors: int) -> None:
-    """Raises Misfit where keys are not whole panels, or scores that are worked on at once."""
+    """Raises Misfit where keys are not whole panels, or not a multiple of the scores processed at
+    once.
+    """
     if vectors & (vectors - 1):
         raise Misfit(("score_vectors",), "it must be a power of two")
     wide = vectors * tile.lanes
@@ -129,12 +131,12 @@ def check_scores(tile: RegisterTile, keys: int, vectors: int) -> None:
 
 
 def check_lanes(name: str, lanes: int, most: int) -> None:
-    """Raises Misfit for vectors that a width does not divide into."""
+    """Raises Misfit for vectors that do not divide a width."""
     if lanes not in (1 << n for n in range(most.bit_length())):
         raise Misfit((name,), f"it must be a power of two, at most {most} for these widths")
 
 
 def check_stack(kept: int) -> None:
-    """Raises Misfit for blocks that a stack does not hold."""
+    """Raises Misfit for blocks that exceed a thread's stack."""
     if kept > STACK:
         raise Misfit(("tiles",), f"a block and its scores take {kept:,} bytes of a stack")

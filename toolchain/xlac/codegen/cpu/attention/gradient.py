@@ -1,9 +1,9 @@
-"""The derivative of an attention without its scores in memory.
+"""The gradient of attention, without storing its scores.
 
-For each key head blocks of queries go over the keys, a panel of them at a time: their weights are
-found again from the greatest score and the sum that the attention kept, and what their cotangents
-make of them is added where it belongs: to that of the queries in the block, to those of keys and
-values in memory. Threads share the key heads, so no two add to the same sum.
+For each key head, blocks of queries iterate over the keys, a panel at a time: the weights are
+recomputed from the maximum score and the sum of exponentials that the forward pass kept, and their
+contributions are added to the cotangents: those of the block's queries locally, those of keys and
+values in memory. Threads share the key heads, so no two threads add to the same sum.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ READ = {"q": 0, "k": 1, "v": 2, "y": 3, "ct": 6}
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
-    """Launches: kernels that make operands, if any, two that pack keys and values, its own."""
+    """Launches: kernels that compute operands, if any, two that pack keys and values, and the
+    gradient itself.
+    """
     anchor = group.anchor
     launches: list[KernelLaunch] = []
     views: dict[str, OperandView] = {}
@@ -72,8 +74,8 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 def _results(
     group: Group, h: AttentionProblem
 ) -> tuple[MatrixOperand | None, KeySum | None, KeySum | None]:
-    """Where the cotangents of queries, keys and values go, each where it is wanted. Sums of halves
-    are made in memory of their own.
+    """The destinations of the cotangents of queries, keys and values that are needed. Sums in half
+    precision are made in separate memory.
     """
     by_query: MatrixOperand | None = None
     sums: list[KeySum | None] = [None, None]

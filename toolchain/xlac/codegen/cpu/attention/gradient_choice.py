@@ -1,4 +1,4 @@
-"""Chooses whether the derivative of an attention is one kernel on a CPU, and its blocks."""
+"""Chooses whether the gradient of attention is one kernel on a CPU, and its blocking."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from xlac.ir.graph import Node
 from xlac.ops.nn.attention import MaskedHeads
 from xlac_sdk.target import Target
 
-ROWS = 64  # queries of a block, about: so many products between two visits of a sum in memory
+ROWS = 64  # queries of a block, about: so many products per access to a sum in memory
 
 
 def takes(node: Node, target: Target) -> bool:
-    """Where the attention itself is one kernel, and the width of queries is one of vectors too."""
+    """Whether the attention itself is one kernel, and the width of queries is a multiple of a
+    vector.
+    """
     if not forward.takes(node, target):
         return False
     op = node.op
@@ -31,7 +33,7 @@ def takes(node: Node, target: Target) -> bool:
 
 
 def choose(h: AttentionProblem, target: Target) -> AttentionGradientSchedule:
-    """Tiles of scores of a panel of keys; so many queries that sums in memory are cheap."""
+    """Tiles of scores of a panel of keys, with enough queries that sums in memory are cheap."""
     dtype, (width, wide) = h.dtype.compute, h.widths
     rows, lanes = max(1, size_hint(h.rows)), target.lanes(h.dtype.compute)
     tile = register_tile.choose(target.shipped, dtype, (1, rows), VECTORS * lanes, width)

@@ -1,5 +1,5 @@
-"""The products of an attention's derivative, for a block of queries and a tile of keys: scores and
-the cotangents of weights, and what both add to the cotangents of queries, keys and values.
+"""The products in the gradient of attention, for a block of queries and a tile of keys: scores,
+cotangents of weights, and the contributions of both to the cotangents of queries, keys and values.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ P = Primitive
 
 
 class GradientProducts(GradientWeights):
-    """What a kernel does with a tile: products, their weights, and sums of cotangents."""
+    """Writes the products of a tile, its weights, and the sums of cotangents."""
 
     def summed(self, side: MatrixOperand) -> Buffer:
-        """What a sum is kept in."""
+        """The type of a sum."""
         return self.elements.parameter(side.source.value, Access.REREAD)
 
     def key_at(self, side: MatrixOperand, batch: Counters, key: Expr, column: Expr) -> Expr:
-        """Where an element of what a key has lies."""
+        """The offset of an element of a key in an operand."""
         (step,) = side.depth
         return build.add(build.add(side.start(batch), build.mul(key, step)), column)
 
     def tile(
         self, batch: Counters, first: Expr, count: Expr, tall: Expr, k: Expr, here: Expr
     ) -> None:
-        """The block that begins with query `first`, `count` of them in `tall` register tiles, and
-        `here` keys from `k` on.
+        """One tile: the block that begins with query `first` (`count` queries in `tall` register
+        tiles) and `here` keys from `k` on.
         """
         sides, blocks = self.sides, self.schedule
         self._multiply(batch, self.queries, sides.keys, self.weights, tall, k, here)
@@ -47,7 +47,7 @@ class GradientProducts(GradientWeights):
             to = sides.by_key.place
             self._add(batch, self.changes, self.queries, to, blocks.query_lanes, count, k, here)
         if sides.by_query is not None:
-            self._add_found(batch, tall, k, here)
+            self._add_score_gradients(batch, tall, k, here)
 
     def _products(
         self,
@@ -61,7 +61,7 @@ class GradientProducts(GradientWeights):
         to: Buffer,
         adds: bool = True,
     ) -> None:
-        """A register tile of sums of products goes to a buffer, or is added to what is there."""
+        """A register tile of sums of products, stored to a buffer or added to it."""
         builder = self.builder
         sums = [
             [builder.variable("c", zero(self.dtype, lanes)) for _ in range(vectors)]
@@ -140,7 +140,7 @@ class GradientProducts(GradientWeights):
         k: Expr,
         here: Expr,
     ) -> None:
-        """Adds to each key of the tile the block's rows, by its share of each."""
+        """Adds to each key of the tile the block's rows, weighted by their `shares` of it."""
         builder, keys, buffer, height = (
             self.builder,
             self.schedule.keys,
@@ -180,8 +180,10 @@ class GradientProducts(GradientWeights):
         with builder.loop("j", full, here) as j:
             some(j, 1)
 
-    def _add_found(self, batch: Counters, tall: Expr, k: Expr, here: Expr) -> None:
-        """Adds to each query of the block the tile's keys, by the change of their scores."""
+    def _add_score_gradients(self, batch: Counters, tall: Expr, k: Expr, here: Expr) -> None:
+        """Adds to each query of the block the tile's keys, weighted by the cotangents of their
+        scores.
+        """
         builder, lanes, keys, width = (
             self.builder,
             self.schedule.query_lanes,
@@ -215,13 +217,13 @@ class GradientProducts(GradientWeights):
                     lambda i, v: build.add(
                         build.mul(build.add(start, i), width), build.add(column, v * lanes)
                     ),
-                    self.found,
+                    self.score_gradients,
                 )
 
             self._chunks(width, lanes, chunk)
 
     def _chunks(self, size: int, lanes: int, chunk: Callable[[Expr, int], None]) -> None:
-        """A width in pieces of as many vectors as a register tile has, and what is left."""
+        """A width in chunks of as many vectors as a register tile has, and the remainder."""
         split = even_split(size // lanes, self.schedule.tile.vectors)
         step = split.step * lanes
         with self.builder.loop("v", 0, split.full * step, step) as column:

@@ -1,4 +1,4 @@
-"""The loops of an attention's derivative: blocks of queries of one key head against tiles of its
+"""The loops in the gradient of attention: blocks of queries of one key head against tiles of its
 keys.
 """
 
@@ -21,7 +21,7 @@ class GradientTiles(GradientProducts):
     """Writes the kernel's body with the builder of `elements`."""
 
     def write(self) -> None:
-        """A key head at a time."""
+        """Loops over key heads."""
         h, builder, threads = self.h, self.builder, self.schedule.threads
         kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
         with builder.loop("t", 0, volume(h.batch), kind=kind, grain=threads.grain) as t:
@@ -42,7 +42,7 @@ class GradientTiles(GradientProducts):
     def _each(
         self, batch: Counters, to: MatrixOperand, source: MatrixOperand | None, lanes: int
     ) -> None:
-        """Zeros for every key, or what another place has."""
+        """For every key, zeros or a copy of another buffer."""
         builder = self.builder
         with builder.loop("j", 0, self.h.length) as j, builder.loop("e", 0, to.size, lanes) as e:
             value: Expr = zero(self.dtype, lanes)
@@ -86,7 +86,7 @@ class GradientTiles(GradientProducts):
         rows = blocks.rows
         self.queries = builder.local("q", self.dtype, rows * width)
         self.given = builder.local("g", self.dtype, rows * wide)
-        self.found = builder.local("d", self.dtype, rows * width)
+        self.score_gradients = builder.local("d", self.dtype, rows * width)
         self.tops, self.shares, self.means = (builder.local(n, self.dtype, rows) for n in "msd")
         self.weights, self.changes = (
             builder.local(n, self.dtype, rows * blocks.keys) for n in "pc"
@@ -97,7 +97,7 @@ class GradientTiles(GradientProducts):
             self._mean(batch, row, i)
             with builder.loop("e", 0, width, blocks.query_lanes) as e:
                 place = build.add(build.mul(i, width), e)
-                self.put(self.found, place, zero(self.dtype, blocks.query_lanes))
+                self.put(self.score_gradients, place, zero(self.dtype, blocks.query_lanes))
 
     def _row(self, row: Expr) -> Expr:
         if divisor(self.h.rows) % self.schedule.rows:
@@ -106,7 +106,7 @@ class GradientTiles(GradientProducts):
         return self.builder.let("row", row)
 
     def _lies(self, batch: Counters, row: Expr, side: MatrixOperand) -> Expr:
-        """Where what a query has begins."""
+        """The offset of a query in an operand."""
         counters = apart(self.builder, row, side.extents)
         return self.builder.let("a", side.moved(side.start(batch), counters))
 
@@ -124,8 +124,8 @@ class GradientTiles(GradientProducts):
             self.put(to, build.add(build.mul(i, width), e), self._read(side, where, e, lanes))
 
     def _mean(self, batch: Counters, row: Expr, i: Expr) -> None:
-        """The cotangents of what a query found, and their sum weighted by that: the mean of the
-        cotangents of its weights.
+        """The cotangents of a query's output, and their dot product with the output, which is the
+        mean of the cotangents of its weights.
         """
         builder, sides, wide, lanes = (
             self.builder,
@@ -150,8 +150,8 @@ class GradientTiles(GradientProducts):
         builder.store(self.shares, i, share)
 
     def _end(self, first: Expr) -> Expr:
-        """Where the block's keys end: at the last, or with the tile of the last that its last row
-        sees.
+        """The end of the block's keys: the last key, or the tile with the last key that its last
+        row may attend to.
         """
         h, builder, keys, whole = (
             self.h,
@@ -168,11 +168,11 @@ class GradientTiles(GradientProducts):
         return bounded(builder, build.apply(P.MIN, seen, whole), h.length, 1)
 
     def _store(self, batch: Counters, first: Expr, count: Expr, to: MatrixOperand) -> None:
-        """The cotangents of the block's queries."""
+        """Stores the cotangents of the block's queries."""
         builder, lanes, width = self.builder, self.schedule.query_lanes, self.h.widths[0]
         buffer = self.elements.parameter(to.source.value, Access.WRITE)
         with builder.loop("i", 0, count) as i:
             where = self._lies(batch, builder.let("row", build.add(first, i)), to)
             with builder.loop("e", 0, width, lanes) as e:
-                value = build.load(self.found, build.add(build.mul(i, width), e), lanes)
+                value = build.load(self.score_gradients, build.add(build.mul(i, width), e), lanes)
                 self.put(buffer, build.add(where, e), value)

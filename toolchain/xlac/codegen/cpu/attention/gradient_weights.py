@@ -1,6 +1,4 @@
-"""What an attention's derivative makes of the products of a block of queries and a tile of keys:
-weights, and the cotangents of scores.
-"""
+"""The weights of a tile of keys, and the cotangents of its scores, in the gradient of attention."""
 
 from __future__ import annotations
 
@@ -23,7 +21,9 @@ P = Primitive
 
 @dataclass(frozen=True, slots=True)
 class KeySum:
-    """A cotangent that every block of queries adds to: where it is summed, and where it goes."""
+    """A cotangent that every block of queries adds to: the buffer of its sum, and its
+    destination.
+    """
 
     place: MatrixOperand
     result: MatrixOperand
@@ -31,9 +31,7 @@ class KeySum:
 
 @dataclass(frozen=True, slots=True)
 class GradientOperands:
-    """What the derivative reads besides queries, keys and values, and what it gives: None where
-    that is not wanted.
-    """
+    """The further operands of the gradient, and its results; None where a result is not needed."""
 
     y: MatrixOperand
     ct: MatrixOperand
@@ -45,16 +43,17 @@ class GradientOperands:
 
 
 class GradientWeights:
-    """A block of queries and its tile of keys, with the builder of `elements`.
+    """The buffers of a block of queries and its tile of keys.
 
-    Of a block's queries there are `queries` and `given` (the cotangents of what they found), row by
-    row, `tops`, `shares` (one over the sum of exponentials) and `means` (of the cotangents of
-    weights), and `found`, their cotangents. `weights` and `changes` are those of the tile's scores.
+    For a block's queries there are `queries` and `given` (the cotangents of their outputs), row by
+    row, `tops` (maximum scores), `shares` (reciprocals of the sums of exponentials) and `means` (of
+    the cotangents of weights), and `score_gradients`, their cotangents. `weights` and `changes`
+    (cotangents of scores) are those of the tile.
     """
 
     queries: Buffer
     given: Buffer
-    found: Buffer
+    score_gradients: Buffer
     tops: Buffer
     shares: Buffer
     means: Buffer
@@ -74,13 +73,13 @@ class GradientWeights:
         self.height = schedule.tile.rows[1]
 
     def put(self, buffer: Buffer, at: Expr, value: Expr) -> None:
-        """Stores values side by side."""
+        """Stores values contiguously."""
         where = build.ramp(at, 1, value.lanes) if value.lanes > 1 else at
         self.builder.store(buffer, where, build.cast(value, buffer.dtype))
 
     def weigh(self, batch: Counters, first: Expr, count: Expr, k: Expr, here: Expr) -> None:
-        """Makes weights of products, and of the cotangents of weights those of products; with what
-        may not be seen, where there is any such thing.
+        """Computes weights from scores, and cotangents of scores from those of weights; applies
+        masks, if there are any.
         """
         h, builder = self.h, self.builder
         if h.mask is None and h.gap is None:
@@ -89,7 +88,8 @@ class GradientWeights:
         if h.mask is not None:
             self._rows(batch, first, count, k, here, masked=True)
             return
-        time = build.index(0) if h.shared > 1 else first  # no row of the block is earlier
+        # the first row of the block is the earliest
+        time = build.index(0) if h.shared > 1 else first
         edge = builder.let(
             "edge", build.apply(P.LT, build.add(time, (h.gap or 0) + 1), build.add(k, here))
         )

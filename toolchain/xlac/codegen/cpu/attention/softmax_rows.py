@@ -24,17 +24,17 @@ P = Primitive
 
 
 class SumsStore:
-    """The results of `attention_sums`, each where it is wanted."""
+    """Where to store the results of `attention_sums`."""
 
     def __init__(self, group: Group) -> None:
         self.wanted = picked(group)
 
     def store(self, elements: Elements, at: Index, value: Expr) -> None:
-        """Stores what a query found."""
+        """Stores the outputs."""
         self._put(0, elements, at, value)
 
     def keep(self, elements: Elements, at: Index, top: Expr, total: Expr) -> None:
-        """Stores its greatest score and the sum of the exponentials."""
+        """Stores the maximum score and the sum of the exponentials."""
         self._put(1, elements, at, top)
         self._put(2, elements, at, total)
 

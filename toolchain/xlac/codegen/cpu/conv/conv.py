@@ -31,8 +31,8 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 def _algorithms(
     group: Group, target: Target, after: Epilogue, wanted: Schedule | None
 ) -> Algorithms:
-    """Winograd's algorithm where its cost model says so, else depthwise kernels where they are able
-    and code need not be small.
+    """Winograd's algorithm where its cost model prefers it, otherwise depthwise kernels where they
+    apply and code need not be small.
     """
     depthwise = _depthwise(group, target, after)
     chosen: ConvAlgorithm = "depthwise" if depthwise and not target.size else "contraction"
@@ -44,8 +44,8 @@ def _algorithms(
 
 
 def _tiling(group: Group, target: Target, wanted: Schedule | None) -> tuple[Tiling | None, bool]:
-    """The Winograd tiling that is asked for, else the one of the least cost, and whether that is
-    less than a direct sum's; None if there is none.
+    """The Winograd tiling that is asked for, else the cheapest, and whether it is cheaper than the
+    direct sum; None if there is none.
     """
     candidates = choose.tilings(group.anchor, target) if winograd.takes_weights(group) else []
     if not candidates:
@@ -57,7 +57,7 @@ def _tiling(group: Group, target: Target, wanted: Schedule | None) -> tuple[Tili
 
 
 def _reads(anchor: Node, target: Target) -> InputReads:
-    """Bytes are multiplied by fours, which are neighbouring channels."""
+    """Kernels of bytes multiply four adjacent channels at once, so channels must be contiguous."""
     x, kernel = (i.type.dtype for i in anchor.inputs)
     word = byte_words.SIGNS.get(x)
     fours = word is not None and kernel is DType.I8 and target.spells(Primitive.DOT4, word)
@@ -65,7 +65,7 @@ def _reads(anchor: Node, target: Target) -> InputReads:
 
 
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:
-    """The depthwise template that is able to compute a convolution, if there is one."""
+    """The depthwise template that can compute a convolution, if there is one."""
     if not conv.has_few_taps(group.anchor):
         return None
     if nchw_choice.able(group, target, after):

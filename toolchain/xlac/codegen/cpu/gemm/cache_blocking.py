@@ -208,7 +208,7 @@ def _chunk(
     c: Contraction, tile: RegisterTile, target: Target, row_tiles: int, blocks: Blocks
 ) -> int:
     """The steps of a chunk of a long sum, so that a panel's part stays in the second-level cache
-    while every row tile uses it: a choice by shipped facts, since the sum is cut there.
+    while every row tile uses it. The sum is split there, so only shipped facts are read.
     """
     if not isinstance(c.depth, int):
         return 0

@@ -1,10 +1,5 @@
 """Decides whether the left operand of a product is copied first: to widen 16-bit floats, or to make
-it contiguous along the sum, as bytes that are multiplied by fours must be.
-
-The left operand is read element by element, again by every tile of the result. A row of a matrix
-takes few cache lines; a column takes one line for each element, and if the row stride is a multiple
-of a power of two, those lines map to few cache sets and evict each other before the next tile reads
-them.
+it contiguous along the sum, as products of four bytes at once require.
 """
 
 from __future__ import annotations
@@ -34,8 +29,8 @@ TALL = 64
 
 def choose(anchor: Node, view: OperandView | None, target: Target) -> DotOperandsSchedule:
     """The schedule with a copy of the left operand of a dot product if that pays; `view` is its
-    layout, None if it is computed first. It decides which kernels can follow, and so how they sum:
-    shipped facts are read.
+    layout, None if it is computed first. It decides which kernels can follow, and so how sums
+    round: only shipped facts are read.
     """
     return DotOperandsSchedule(_copy(anchor, view, target.shipped))
 
@@ -94,7 +89,7 @@ def _crosses_lines(
 
 
 def _scatters_fours(anchor: Node, view: OperandView, target: Target) -> bool:
-    """Whether bytes that could be multiplied by fours are not neighbours along the sum."""
+    """Whether bytes that could be multiplied four at once are not adjacent along the sum."""
     (left, right), op = anchor.inputs, anchor.op
     assert isinstance(op, Dot)
     word = SIGNS.get(left.type.dtype)

@@ -1,5 +1,5 @@
 """One step of the sum of a register tile: a rank-1 update, every row's element of the left operand
-times every vector of the right; of bytes, four such updates at once.
+times every vector of the right; for bytes, four such updates at once.
 """
 
 from __future__ import annotations

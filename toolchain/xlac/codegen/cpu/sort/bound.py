@@ -1,5 +1,5 @@
-"""How late in the order the first elements of a line can be: a bound that at least so many of them
-reach, from the firsts of its columns, or exactly, from all of it.
+"""Bounds for the first elements of a line in sort order: one that at least `kept` elements reach,
+from the leading elements of its columns, or the exact one, from all elements.
 """
 
 from __future__ import annotations
@@ -18,34 +18,36 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 
-FEW = 8  # vectors of groups that stay in registers
+FEW = 8  # vectors of columns that stay in registers
 
 Count = Callable[[Expr], Expr]
-"""How many keys go no later than one."""
+"""The number of keys that are at least a given one."""
 
 
 class Bound:
-    """Of one line; `value` is a variable."""
+    """The bound for one line; `value` is a variable."""
 
     def __init__(self, lines: Lines, schedule: SelectionSchedule) -> None:
         assert isinstance(lines.kept, int)
         self.lines, self.builder, self.schedule = lines, lines.builder, schedule
         self.elements, self.kept, self.lanes = lines.elements, lines.kept, schedule.lanes
         self.kind = key_dtype(lines.dtypes[0])
-        self.vectors = -(-schedule.groups // self.lanes)  # of a row
+        self.vectors = -(-schedule.groups // self.lanes)  # per row
         self.tops, self.tops_at = lines.memory("tops", self.kind, self.vectors * self.lanes)
         self._columns()
         self.value = self.builder.variable("bound", Const(least(self.kind), self.kind))
         self._search(self._count_tops)
 
     def exact(self) -> None:
-        """Makes the bound the key that exactly `kept` elements reach, its equals aside."""
+        """Sets the bound to the key that exactly `kept` elements reach, not counting further equal
+        ones.
+        """
         self.builder.assign(self.value, Const(least(self.kind), self.kind))
         self._search(self._count_line)
 
     def _columns(self) -> None:
-        """The key that goes first of each column. The last vector of a row may overlap the one
-        before; of its lanes those that do are no columns.
+        """The first key of each column. The last vector of a row may overlap the one before; lanes
+        that do are not counted as columns.
         """
         builder, lanes, groups = self.builder, self.lanes, self.schedule.groups
         rows, twice = self.lines.count // groups, self.vectors * lanes - groups
@@ -72,7 +74,7 @@ class Bound:
             builder.store(self.tops, at, build.select(again, last, build.load(self.tops, at)))
 
     def _rows(self, rows: Dim, places: Sequence[int]) -> None:
-        """The same of whole rows, whose vectors begin at some places."""
+        """The first keys of columns over whole rows, whose vectors begin at `places`."""
         builder, lanes, groups = self.builder, self.lanes, self.schedule.groups
         if len(places) > FEW:
             with builder.loop("row", 0, rows) as row:
@@ -93,14 +95,14 @@ class Bound:
             builder.store(self.tops, build.ramp(at, 1, lanes), top)
 
     def _raise(self, group: Expr, first: Expr, wide: int, mask: Expr | None) -> None:
-        """The tops of columns from `group` on, with elements from `first` on."""
+        """Updates the first keys of columns from `group` on, with elements from `first` on."""
         at = build.ramp(build.add(self.tops_at, group), 1, wide)
         known = build.load(self.tops, at)
         top = build.apply(P.MAX, known, self.lines.keys(first, wide, mask))
         self.builder.store(self.tops, at, top)
 
     def _search(self, count: Count) -> None:
-        """Makes the bound, the least key so far, the greatest that at least `kept` keys reach."""
+        """Sets the bound to the greatest key that at least `kept` keys reach, by bitwise search."""
         builder, bits = self.builder, 8 * self.kind.nbytes
         with builder.loop("bit", 0, bits) as bit:
             step = build.apply(
@@ -127,7 +129,7 @@ class Bound:
         def strip(firsts: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             for first in firsts:
                 keys = self.lines.keys(first, wide, mask)
-                # a masked lane is the least key, and no trial is
+                # masked lanes hold the least key, which is never tried
                 self._tally(total if wide == lanes else single, keys, trial)
 
         target, length = self.elements.target, self.lines.count

@@ -18,11 +18,13 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr
 
-PARTS = 8  # of the first cache, one of which local memory of a kind may fill
+PARTS = 8  # a local array may fill 1/PARTS of the first-level cache
 
 
 class Lines:
-    """Of a group whose anchor is a sort; elements are read and stored `inside` its loops only."""
+    """The lines of a group whose anchor is a sort; elements are read and stored within `inside`
+    only.
+    """
 
     def __init__(self, elements: Elements) -> None:
         self.elements, self.builder = elements, elements.builder
@@ -41,7 +43,7 @@ class Lines:
 
     @contextmanager
     def inside(self, threads: Threads) -> Iterator[None]:
-        """The loops over lines; `line` is the number of each."""
+        """Loops over lines; `line` is the number of the current one."""
         with nest(self.builder, self.loops, threads) as counters:
             self._place = {run.axes[0]: counter for run, counter in counters.items()}
             for run in self.loops:
@@ -49,27 +51,31 @@ class Lines:
             yield
 
     def scratch(self, dtype: DType, each: Dim) -> tuple[Buffer, Expr]:
-        """Memory of `each` elements for every line, and where that of this line begins."""
+        """Scratch memory of `each` elements for every line, and the offset of the current
+        line's.
+        """
         buffer = self.elements.parameter(Scratch(dtype, self.lines * each, "sort"), Access.REREAD)
         return buffer, build.mul(self.line, each)
 
     def memory(self, hint: str, dtype: DType, each: int) -> tuple[Buffer, Expr]:
-        """The same, but local where a small part of the first cache holds it, whatever the type."""
+        """Scratch memory as above, but a local array where that fits a small part of the
+        first-level cache.
+        """
         if each * 8 * PARTS <= self.elements.target.l1_bytes:
             return self.builder.local(hint, dtype, each), build.index(0)
         return self.scratch(dtype, each)
 
     def read(self, k: Expr) -> list[Expr]:
-        """The record at place k, or the records at a vector of places."""
+        """The record at position k, or the records at a vector of positions."""
         return [self.elements.at(x, self._at(k)) for x in self.anchor.inputs]
 
     def key(self, k: Expr) -> Expr:
-        """The order keys of the elements at places k."""
+        """The order keys of the elements at positions k."""
         value = self.elements.at(self.anchor.inputs[0], self._at(k))
         return order_key(self.builder, self.op, value)
 
     def keys(self, first: Expr, lanes: int, mask: Expr | None = None) -> Expr:
-        """The order keys of elements side by side; where the mask is false, those that go last."""
+        """The order keys of consecutive elements; where the mask is false, those that sort last."""
         if lanes == 1:
             return self.key(first)
         with self.elements.masked(mask):
@@ -79,7 +85,7 @@ class Lines:
         return build.select(mask, keys, Const(least(keys.dtype), keys.dtype, lanes))
 
     def store(self, k: Expr, values: Sequence[Expr]) -> None:
-        """Writes the record at place k of the result."""
+        """Writes the record at position k of the result."""
         for node, number in picked(self.elements.group):
             self.elements.store(node, self._at(k), values[number])
 

@@ -1,4 +1,4 @@
-"""Sorting on a CPU: which of three ways a group is sorted by."""
+"""Sorting on a CPU: chooses one of three algorithms."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from xlac_sdk.target import Target
 SortSchedule = MergeSortSchedule | RankSortSchedule | SelectionSchedule
 
 STEP = 12  # operations to move one element in one merge
-RANKED = 128  # vectors of a line whose elements are all compared with each other
-COMPARED = 128  # elements of a line that are all compared whatever number is selected
-GROUPS = 4  # parts of a line for each element that is selected
-FEWEST = 8  # vectors of parts, at least
-LOOK = 2  # operations to look at an element
+RANKED = 128  # vectors of a line up to which all elements are compared with each other
+COMPARED = 128  # elements of a line up to which all are compared, whatever number is selected
+GROUPS = 4  # columns per selected element
+FEWEST = 8  # the fewest vectors of columns
+LOOK = 2  # operations to examine an element
 
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
@@ -55,7 +55,9 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 
 
 def _choose(lines: Lines, target: Target) -> SortSchedule:
-    """Ranks for short lines, selection of up to three quarters of one, else a merge sort."""
+    """Ranks for short lines, selection of up to three quarters of a line, otherwise a merge
+    sort.
+    """
     usual, kept = size_hint(lines.count), size_hint(lines.kept)
     levels = max(1, usual - 1).bit_length() if usual > 1 else 0
     lanes = target.lanes(key_dtype(lines.dtypes[0])) if target.vector_bytes else 1
@@ -65,7 +67,7 @@ def _choose(lines: Lines, target: Target) -> SortSchedule:
         return RankSortSchedule(share(target, lines.loops, LOOK * usual * usual // lanes), lanes)
     if keyed and isinstance(lines.kept, int) and 0 < 4 * kept <= 3 * usual:
         groups = _prime(_up(max(FEWEST * lanes, GROUPS * kept), lanes))
-        if groups * 2 > usual:  # of one element each
+        if groups * 2 > usual:  # columns of one element each
             groups = _up(usual, lanes)
         threads = share(target, lines.loops, LOOK * usual + STEP * kept * levels)
         return SelectionSchedule(threads, lanes, 4 if lanes > 1 else 1, groups)
@@ -73,7 +75,7 @@ def _choose(lines: Lines, target: Target) -> SortSchedule:
 
 
 def _few(usual: int, kept: int, short: int) -> bool:
-    """Whether it is quicker to compare all elements of a line than to look for the first."""
+    """Whether comparing all elements of a line is faster than selecting the first."""
     return usual <= short and (4 * kept > 3 * usual or usual <= COMPARED)
 
 
@@ -82,7 +84,9 @@ def _up(value: int, lanes: int) -> int:
 
 
 def _prime(most: int) -> int:
-    """The greatest prime up to a number: no column holds what repeats along a line."""
+    """The greatest prime up to a number, so that periodic patterns along a line do not fall into
+    one column.
+    """
     return next(n for n in range(most, 1, -1) if all(n % d for d in range(2, isqrt(n) + 1)))
 
 

@@ -54,8 +54,8 @@ def merge_sort(lines: Lines, schedule: MergeSortSchedule) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Sorts the first `count` records of buffers, from `base`, by merges into the room that begins
-    `apart` behind them (`count`, unless told) and back.
+    """Sorts the first `count` records of buffers, from `base`, by merging into memory `apart`
+    records further (`count` by default) and back.
     """
 
     elements: Elements
@@ -66,7 +66,7 @@ class Merge:
     apart: Number | None = None
 
     def every(self, most: int) -> Expr:
-        """All levels, for at most so many records; where the sorted ones begin."""
+        """All levels, for at most `most` records; returns the offset of the sorted ones."""
         builder = self.elements.builder
         levels = max(1, most - 1).bit_length()
         if isinstance(self.count, int):

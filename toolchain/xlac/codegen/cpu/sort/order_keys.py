@@ -1,5 +1,5 @@
-"""Keys of sorts as integers that vectors compare: the greater goes first, and equal ones are equal
-keys.
+"""Sort keys as integers that vectors compare: a greater key sorts first, and equal elements have
+equal keys.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ P = Primitive
 
 
 def has_order_key(op: Sort) -> bool:
-    """Whether one integer for an element says its order."""
+    """Whether a single integer per element represents its order."""
     return op.body is None and op.keys == 1
 
 
 def key_dtype(dtype: DType) -> DType:
-    """The signed integers that keys of an element type are."""
+    """The signed integer type of the keys of an element type."""
     return DType.I64 if dtype.compute.nbytes == 8 else DType.I32
 
 
 def least(dtype: DType) -> int:
-    """The key that goes last."""
+    """The key that sorts last."""
     return -(1 << (8 * dtype.nbytes - 1))
 
 
 def order_key(builder: Builder, op: Sort, value: Expr) -> Expr:
-    """The key of an element, in its compute type: the greater goes first."""
+    """The key of an element, given in its compute type; a greater key sorts first."""
     kind = key_dtype(value.dtype)
     key = _ascending(builder, value, kind)
     if not op.descending:
@@ -42,7 +42,7 @@ def _ascending(builder: Builder, value: Expr, kind: DType) -> Expr:
     dtype = value.dtype
     if dtype.is_float:
         bits = builder.let("bits", build.apply(P.BITCAST, value, dtype=kind))
-        # negative numbers have the order of their bits the other way
+        # the bits of negative floats are in reverse order
         sign = build.apply(P.SHR, bits, Const(8 * kind.nbytes - 1, kind))
         key = build.apply(P.XOR, bits, build.apply(P.AND, sign, Const(~least(kind), kind)))
         zero = build.apply(P.EQ, value, Const(0.0, dtype))

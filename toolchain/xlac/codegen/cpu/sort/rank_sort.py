@@ -1,4 +1,6 @@
-"""Sorting short lines by counting: how many elements go before one is its place."""
+"""Sorting short lines by counting: the position of an element is the number of elements before
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 P = Primitive
 
 Ranked = Callable[[Expr, Expr], None]
-"""Receives the number of an element and its place, both scalars."""
+"""Called with the number of an element and its position, both scalars."""
 
 
 def rank_sort(lines: Lines, schedule: RankSortSchedule) -> None:
@@ -38,7 +40,7 @@ def rank_sort(lines: Lines, schedule: RankSortSchedule) -> None:
 
 
 def strip_keys(lines: Lines, keys: Buffer, count: int, lanes: int) -> None:
-    """The order keys of a whole line, filled up to vectors by those that go last."""
+    """The order keys of a whole line, padded to whole vectors with the key that sorts last."""
     builder, target = lines.builder, lines.elements.target
     whole = count // lanes * lanes
     if whole < count and not target.masked:
@@ -55,14 +57,15 @@ def strip_keys(lines: Lines, keys: Buffer, count: int, lanes: int) -> None:
 def ranks(
     builder: Builder, keys: Buffer, base: Expr, count: Number, lanes: int, ranked: Ranked
 ) -> None:
-    """Tells of each of `count` keys how many go before it: greater ones, and equal ones in front.
+    """Calls `ranked` with the number of keys that sort before each of `count` keys: greater ones,
+    and equal ones with a lower index.
 
-    Keys are read in whole vectors from `base` on, and what is behind `count` matters to none.
+    Keys are read in whole vectors from `base` on; those past `count` do not affect the result.
     """
     wide = DType.I32 if keys.dtype is DType.I32 else DType.I64
     counts = builder.local("ranks", wide, lanes)
     ones, none = Const(1, wide, lanes), Const(0, wide, lanes)
-    # vectors of keys, each compared with one key after the other
+    # vectors of keys, each compared with one key after another
     with builder.loop("block", 0, count, lanes) as block:
         mine = builder.let("mine", build.load(keys, build.ramp(build.add(base, block), 1, lanes)))
         before = builder.variable("before", none)

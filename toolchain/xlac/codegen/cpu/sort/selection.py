@@ -1,12 +1,12 @@
-"""The first elements of lines in order, without sorting the rest.
+"""The first elements of lines in sort order, without sorting the rest.
 
-A line is taken as rows of `groups` elements. Of each column the key that goes first is found, and
-of these the `kept`th: so many elements at least go no later, whatever the order of the line, and in
-a line without order hardly more do. A second look at the line collects them: those that go before
-the bound, and those equal to it up to `kept`, in the order of the line. If there is no room for all
-of them (the first elements lie in few columns), the exact bound is found by halving what it can be,
-bit by bit, and the line is looked at again; so no order of a line costs more than a fixed number of
-looks. Those collected before the bound are sorted, and the equal ones follow.
+A line is seen as rows of `groups` elements. The first key of each column is found, and of these the
+`kept`th: at least that many elements reach it, whatever the order of the line, and in a random line
+hardly more do. A second pass over the line collects them: elements before the bound, and those
+equal to it up to `kept`, in the order of the line. If they exceed the buffer (because the first
+elements lie in few columns), the exact bound is found by bisection, bit by bit, and the line is
+read again; so no order of a line costs more than a fixed number of passes. The elements before the
+bound are sorted, and those equal to it follow.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 
-RANKED = 256  # vectors of selected elements that are put in order by counting; more are merged
-SPARE = 64  # room for candidates beyond twice the wanted ones
+RANKED = 256  # vectors of selected elements that are sorted by counting; more are merge-sorted
+SPARE = 64  # buffer space for candidates beyond twice `kept`
 
 
 def select_first(lines: Lines, schedule: SelectionSchedule) -> None:
@@ -41,7 +41,7 @@ def select_first(lines: Lines, schedule: SelectionSchedule) -> None:
 
 
 class _Selection:
-    """One line."""
+    """Selects from one line."""
 
     def __init__(self, lines: Lines, schedule: SelectionSchedule) -> None:
         assert isinstance(lines.kept, int)
@@ -49,14 +49,14 @@ class _Selection:
         self.elements, self.kept, self.lanes = lines.elements, lines.kept, schedule.lanes
         self.kind = key_dtype(lines.dtypes[0])
         most = upper_bound(lines.count)
-        self.exact = most <= schedule.groups  # a column is one element
+        self.exact = most <= schedule.groups  # columns of one element each
         self.room = self.kept if self.exact else 2 * self.kept + SPARE
         self.places = DType.I32 if most < 1 << 31 else DType.I64
-        # with a vector that fills up the last, and an element that is written in vain
+        # with padding to a whole vector, and an element for discarded writes
         self.apart = wide = self.room + self.lanes + 1
         self.halves = 1 if self.kept <= RANKED * self.lanes else 2
         self.keys, self.keys_at = lines.memory("keys", self.kind, wide * self.halves)
-        self.found, self.found_at = lines.memory("found", self.places, wide * self.halves)
+        self.picked, self.picked_at = lines.memory("found", self.places, wide * self.halves)
         self.equal, self.equal_at = lines.memory("equal", self.places, self.kept + 1)
 
     def write(self) -> None:
@@ -83,10 +83,12 @@ class _Selection:
     # ---- candidates --------------------------------------------------------------------------
 
     def _collect(self, bound: Var, before: Var, equal: Var) -> None:
-        """What goes before the bound, and its equals up to `kept`, in the order of the line."""
+        """Collects the elements before the bound, and those equal to it up to `kept`, in the order
+        of the line.
+        """
         builder, lanes = self.builder, self.lanes
         exact = fixed(self.elements, bound)
-        # once there are equals enough, only what goes before them is looked at
+        # once there are enough equal elements, only earlier ones are collected
         least_wanted = builder.variable("wanted", exact)
         seen = builder.local("seen", self.kind, lanes)
 
@@ -131,7 +133,7 @@ class _Selection:
         )
 
     def _append(self, place: Expr, key: Expr, bound: Expr, before: Var, equal: Var) -> None:
-        """Puts one element that goes no later than the bound where it belongs."""
+        """Appends one element to those before the bound, or to those equal to it."""
         builder = self.builder
         goes = builder.let("goes", build.apply(P.LT, bound, key))
         ties = build.apply(P.EQ, bound, key)
@@ -140,7 +142,7 @@ class _Selection:
         number = build.cast(place, self.places)
         with builder.when(goes):
             builder.store(self.keys, build.add(self.keys_at, at), key)
-            builder.store(self.found, build.add(self.found_at, at), number)
+            builder.store(self.picked, build.add(self.picked_at, at), number)
             builder.assign(before, build.add(fixed(self.elements, before), 1))
         room = build.apply(P.LT, fixed(self.elements, equal), build.index(self.kept))
         with builder.when(build.apply(P.AND, ties, room)):
@@ -151,12 +153,12 @@ class _Selection:
     # ---- results -----------------------------------------------------------------------------
 
     def _ordered(self, count: Expr) -> None:
-        """Writes the elements before the bound, in order."""
+        """Writes the elements before the bound, sorted."""
         if self.halves == 1:
 
             def place(i: Expr, rank: Expr) -> None:
                 with self.builder.when(build.apply(P.LT, rank, build.index(self.kept))):
-                    source = build.load(self.found, build.add(self.found_at, i))
+                    source = build.load(self.picked, build.add(self.picked_at, i))
                     self._write(bounded(self.builder, rank, self.kept - 1), source)
 
             rest = build.ramp(build.add(self.keys_at, count), 1, self.lanes)
@@ -164,22 +166,22 @@ class _Selection:
             ranks(self.builder, self.keys, self.keys_at, count, self.lanes, place)
             return
         builder, load = self.builder, self.elements.load
-        both, base = (self.keys, self.found), self.keys_at  # they begin at the same element
+        both, base = (self.keys, self.picked), self.keys_at  # they begin at the same element
         merge = Merge(self.elements, both, base, count, _greater_first, self.apart)
         done = merge.every(self.room)
         most = build.apply(P.MIN, count, build.index(self.kept))
         with builder.loop("k", 0, most) as k:
-            self._write(k, load(self.found, build.add(done, k)))
+            self._write(k, load(self.picked, build.add(done, k)))
 
     def _ties(self, count: Expr) -> None:
-        """Writes the equals of the bound behind them."""
+        """Writes the elements equal to the bound after them."""
         builder = self.builder
         with builder.loop("k", count, self.kept) as k:
             at = bounded(builder, build.sub(k, count), self.kept)
             self._write(k, build.load(self.equal, build.add(self.equal_at, at)))
 
     def _write(self, k: Expr, place: Expr) -> None:
-        """Writes the record at a place of the line as the kth of the result."""
+        """Writes the record at position `place` of the line as result k."""
         last = upper_bound(self.lines.count) - 1
         self.lines.store(
             k, self.lines.read(bounded(self.builder, build.cast(place, build.INDEX), last))

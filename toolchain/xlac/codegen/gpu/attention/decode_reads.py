@@ -40,7 +40,7 @@ class DecodeReads:
             h,
             how,
         )
-        self.target, self.found, self.dtype = target, splits, h.dtype.compute
+        self.target, self.splits, self.dtype = target, splits, h.dtype.compute
 
     def _row(self, row: Expr) -> Expr:
         """A row of the operand, clamped to the last; results of rows past it are not stored."""

@@ -222,13 +222,13 @@ class SplitDecode(DecodeReads):
                     for more in warp_states[1:]:
                         state = self._merged(state, more)
                     self._store(batch, row, column, split, state)
-        if self.found is not None and self.found.by_last_block:
+        if self.splits is not None and self.splits.by_last_block:
             builder.emit(arrival_counter.fence())
             count = volume(h.batch) * ceil_div(h.rows, how.few)
             with arrival_counter.last(
                 self.elements, g, build.div(g.block, how.splits), count, how.splits
             ):
-                self._combine(g, batch, first, self.found)
+                self._combine(g, batch, first, self.splits)
 
     def _combine(self, g: GridThread, batch: Counters, first: Expr, splits: SplitResults) -> None:
         """Combines the states of all blocks for the rows of this block."""
@@ -243,13 +243,14 @@ class SplitDecode(DecodeReads):
         self, batch: Counters, row: Expr, column: Expr, split: Expr, state: SoftmaxState
     ) -> None:
         h, builder = self.h, self.builder
-        if self.found is None:
+        if self.splits is None:
             store(self.elements, self.after, h, batch, row, column, state)
             return
-        at = builder.let("at", self.found.place(h, batch, row, split))
-        access = Access.REREAD if self.found.by_last_block else Access.WRITE
+        at = builder.let("at", self.splits.place(h, batch, row, split))
+        access = Access.REREAD if self.splits.by_last_block else Access.WRITE
         values, weights = (
-            self.elements.parameter(one, access) for one in (self.found.values, self.found.weights)
+            self.elements.parameter(one, access)
+            for one in (self.splits.values, self.splits.weights)
         )
         builder.store(values, build.add(build.mul(at, h.widths[1]), column), state.values[0])
         with builder.when(build.apply(P.EQ, column, build.index(0))):

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx.file.dtypes import CODED, DTYPES, LISTED, NAMES
 from xlac.frontends.onnx.file.files import Files
 from xlac.frontends.onnx.file.messages import messages
-from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.packed import fits, unpacked
 from xlac.ir.op import Array, ShapeError
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xlac.frontends.onnx.graph.scope import Captures, GraphScope
+from xlac.frontends.captures import Captures
+from xlac.frontends.onnx.graph.scope import GraphScope
 from xlac.frontends.onnx.graph.values import Value, mapped, nodes
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
 from xlac.ops.tensor.leaf import Param
@@ -75,23 +76,6 @@ def named(graph: Any, inputs: Sequence[Value]) -> dict[str, Value | None]:
     if len(graph.input) != len(inputs):
         raise ShapeError(f"the body takes {len(graph.input)} inputs, and gets {len(inputs)}")
     return {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
-
-
-def closed(
-    name: str,
-    params: Sequence[Node],
-    captures: Captures,
-    outside: Sequence[Node],
-    outputs: Sequence[Node],
-) -> Graph:
-    """The closed graph of a body. Its last inputs stand for the nodes `outside`, of which the body
-    captured some.
-    """
-    rest = [
-        captures.inside.get(node) or build.param(f"unused{n}", node.type.dtype, node.shape)
-        for n, node in enumerate(outside)
-    ]
-    return Graph(name, (*params, *rest), {f"y{n}": node for n, node in enumerate(outputs)})
 
 
 def inline(importer: OnnxImporter, graph: Any, inputs: Sequence[Value]) -> tuple[Value, ...]:

@@ -5,35 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xlac.frontends.known import Known
+from xlac.frontends.captures import Captures
 from xlac.frontends.onnx.graph.values import Value, mapped, nodes
-from xlac.ir.graph import Node
+from xlac.frontends.operator_importer import MissingValue
 from xlac.ir.op import ShapeError
-from xlac.ops import build
-from xlac.ops.tensor.leaf import Const
-
-
-class MissingInput(Exception):
-    """A node reads an output of a node that could not be imported; only the latter is reported."""
-
-
-@dataclass(slots=True)
-class Captures:
-    """The values that a closed graph captures from the enclosing graph: outer node -> its
-    parameter.
-    """
-
-    known: Known
-    inside: dict[Node, Node] = field(default_factory=dict)
-
-    def value(self, value: Value) -> Value:
-        """The closed graph's parameter for an outer value; constants are shared."""
-        for node in nodes(value):
-            if node not in self.inside and not isinstance(node.op, Const):
-                param = build.param(f"outer{len(self.inside)}", node.type.dtype, node.shape)
-                self.inside[node] = param
-                self.known.outside[param] = node
-        return mapped(value, self.inside)
 
 
 @dataclass(slots=True)
@@ -53,13 +28,13 @@ class GraphScope:
     awaited: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Value:
-        """The value of a name. Raises ShapeError, or Poisoned where the node that gives it
-        failed.
+        """The value of a name. Raises ShapeError, or MissingValue where the node that gives
+        it failed.
         """
         if name in self.values:
             value = self.values[name]
             if value is None:
-                raise MissingInput(name)
+                raise MissingValue(name)
             return value
         if name in self.awaited:
             raise ShapeError(
@@ -72,4 +47,6 @@ class GraphScope:
 
     def own(self, value: Value) -> Value:
         """An outer value as it is used in this scope: captured if the graph is closed."""
-        return value if self.captures is None else self.captures.value(value)
+        if self.captures is None:
+            return value
+        return mapped(value, {node: self.captures.node(node) for node in nodes(value)})

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlac.frontends.limits import STEPS, check_parts
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
-from xlac.frontends.onnx.limits import STEPS, check_parts
 from xlac.frontends.onnx.ops.image.grid import grid_sample
 from xlac.frontends.onnx.registry import MICROSOFT, Builder, find, operator
 from xlac.ir.graph import Node, pick

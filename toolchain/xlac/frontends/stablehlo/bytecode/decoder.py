@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def limit(seconds: int) -> None:
-    """Has the system end this process, by SIGXCPU, after so much more processor time."""
+    """Limits this process to `seconds` more of processor time (SIGXCPU)."""
     with suppress(ImportError):  # Windows has no such limit
         import resource
 

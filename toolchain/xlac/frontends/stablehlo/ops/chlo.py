@@ -56,13 +56,13 @@ def mulhi(site: OperationSite) -> Built:
         product = build.mul(build.cast(x, wide), build.cast(y, wide))
         return build.cast(build.apply1("shr", product, build.like(dtype.bits, product)), dtype)
     a, b = (build.apply1("bitcast", v, dtype=DType.U64) for v in (x, y))
-    found = _upper(a, b)
+    upper = _upper(a, b)
     if dtype.is_signed:  # a negative number is 2^64 less than its bits
         for one, other in ((x, b), (y, a)):
             less = build.select(build.compare(one, "lt", 0), other, build.like(0, other))
-            found = build.sub(found, less)
-        found = build.apply1("bitcast", found, dtype=dtype)
-    return found
+            upper = build.sub(upper, less)
+        upper = build.apply1("bitcast", upper, dtype=dtype)
+    return upper
 
 
 def _upper(a: Node, b: Node) -> Node:

@@ -17,8 +17,9 @@ from xlac_sdk.dtypes import DType
 
 
 def potrf(site: OperationSite) -> Built:
-    """LAPACK's factor, as JAX calls it for `cholesky`: the triangle `uplo`, 0 in the other, which
-    LAPACK leaves as it is; and i32, 0 or the first row (from 1) where a is not positive definite.
+    """LAPACK's potrf, as JAX calls it for `cholesky`: the factor in triangle `uplo`, with zeros in
+    the other triangle, which LAPACK leaves unchanged; and i32, 0 or the first row (from 1) where a
+    is not positive definite.
     """
     site.takes(1)
     _, report = site.results(2)
@@ -28,7 +29,7 @@ def potrf(site: OperationSite) -> Built:
 
 
 def trsm(site: OperationSite) -> Built:
-    """LAPACK's solution with a triangular matrix, as JAX calls it for `triangular_solve`."""
+    """LAPACK's trsm, as JAX calls it for `triangular_solve`."""
     site.takes(2)
     return build.apply1(
         "triangular_solve",
@@ -42,8 +43,8 @@ def trsm(site: OperationSite) -> Built:
 
 
 def getrf(site: OperationSite) -> Built:
-    """LAPACK's factors with rows exchanged, as JAX calls it for `lu`: the factors, the row of each
-    pivot, from 1, and i32, 0 or the first column (from 1) of which U has a 0 on its diagonal.
+    """LAPACK's getrf, as JAX calls it for `lu`: the packed factors, the row of each pivot (from 1),
+    and i32, 0 or the first column (from 1) where U has a 0 on its diagonal.
     """
     site.takes(1)
     report = site.results(3)[2]
@@ -55,21 +56,25 @@ def getrf(site: OperationSite) -> Built:
 
 
 def geqrf(site: OperationSite) -> Built:
-    """LAPACK's reflections that make a matrix triangular, as JAX calls it for `qr`."""
+    """LAPACK's geqrf, as JAX calls it for `qr`: Householder reflections that make a matrix
+    triangular.
+    """
     site.takes(1)
     site.results(2)
     return build.results(Node.of(HouseholderQr(), site.number(0)))
 
 
 def orgqr(site: OperationSite) -> Built:
-    """LAPACK's product of reflections, as JAX calls it for `qr` and `householder_product`."""
+    """LAPACK's orgqr, as JAX calls it for `qr` and `householder_product`: the product of
+    reflections.
+    """
     site.takes(2)
     return build.apply1("householder_product", site.number(0), site.number(1))
 
 
 def syevd(site: OperationSite) -> Built:
-    """LAPACK's eigenvectors and eigenvalues, as JAX calls it for `eigh`; and i32, 0 or 1 where
-    they are not found: of infinities and NaNs.
+    """LAPACK's syevd, as JAX calls it for `eigh`: eigenvectors, eigenvalues, and i32, 0, or 1 where
+    they were not found (for infinities and NaNs).
     """
     site.takes(1)
     report = site.results(3)[2]
@@ -80,9 +85,8 @@ def syevd(site: OperationSite) -> Built:
 
 
 def gesdd(site: OperationSite) -> Built:
-    """LAPACK's singular values and vectors, as JAX calls it for `svd`: what it leaves of the
-    matrix, the values, the vectors, and i32, 0 or 1 where they are not found: of infinities and
-    NaNs.
+    """LAPACK's gesdd, as JAX calls it for `svd`: the overwritten matrix, singular values, vectors,
+    and i32, 0, or 1 where they were not found (for infinities and NaNs).
     """
     site.takes(1)
     a, report = site.number(0), site.results(5)[4]
@@ -92,17 +96,17 @@ def gesdd(site: OperationSite) -> Built:
 
 
 def _unknown(values: Node, report: TensorType) -> Node:
-    """1 where there are NaNs along the last axis, in the type that the text has for it."""
+    """1 where there are NaNs along the last axis, in the result type that the text states."""
     unknown = build.reduce(build.compare(values, "ne", values), "or", values.type.rank - 1)
     return build.cast(unknown, part_of(report.element).dtype)
 
 
 def _first(wrong: Node, report: TensorType) -> Node:
-    """0, or the number of the first that is wrong along the last axis, from 1, in the type that the
-    text has for it.
+    """0, or the index (from 1) of the first true element along the last axis, in the result type
+    that the text states.
     """
     rank, count = wrong.type.rank, wrong.shape[-1]
-    assert isinstance(count, int)  # matrices have a known size
+    assert isinstance(count, int)  # sizes of matrices are static
     dtype = part_of(report.element).dtype
     if not count:
         return build.full(0, wrong.shape[:-1], dtype)
@@ -112,7 +116,7 @@ def _first(wrong: Node, report: TensorType) -> Node:
 
 
 def _letter(site: OperationSite, name: str, known: str) -> str:
-    """A letter that an option of LAPACK is, which JAX gives as its number."""
+    """A one-letter option of LAPACK, which JAX passes as a character code."""
     given = site.fields("mhlo.backend_config").get(name)
     letter = chr(given) if isinstance(given, int) and 0 < given < 128 else ""
     if letter not in known or not letter:

@@ -57,7 +57,7 @@ def triangular_solve(site: OperationSite) -> Built:
     """triangular_solve, of halves in f32; for real numbers the adjoint is the transpose."""
     site.takes(2)
     form = site.word("transpose_a", "NO_TRANSPOSE")
-    found = build.apply1(
+    solution = build.apply1(
         "triangular_solve",
         build.compute(site.number(0)),
         build.compute(site.number(1)),
@@ -66,4 +66,4 @@ def triangular_solve(site: OperationSite) -> Built:
         unit=site.flag("unit_diagonal"),
         transpose=form in ("TRANSPOSE", "ADJOINT"),
     )
-    return build.cast(found, site.number(1).type.dtype)
+    return build.cast(solution, site.number(1).type.dtype)

@@ -24,12 +24,12 @@ class ModuleParser(OperationReader):
     def module(self) -> Module:
         """The whole text."""
         self._read_resources()
-        self.found = Module("main", {})
+        self.parsed = Module("main", {})
         while self.kind != "end":
             if self.text == "{-#":
                 break
             self._top()
-        return self.found
+        return self.parsed
 
     def _read_resources(self) -> None:
         """`{-# dialect_resources: {builtin: {name: "0x..."}} #-}` at the end of the text, which
@@ -72,9 +72,9 @@ class ModuleParser(OperationReader):
     def _module(self) -> None:
         self.next()
         if self.kind == "symbol":
-            self.found.name = self.symbol().name
+            self.parsed.name = self.symbol().name
         if self.accept("attributes"):
-            self.found.attributes = self.attributes()
+            self.parsed.attributes = self.attributes()
         self.expect("{")
         with self.deeper():
             while not self.accept("}"):
@@ -84,11 +84,11 @@ class ModuleParser(OperationReader):
         self._location()
 
     def _add(self, function: MlirFunction) -> None:
-        if function.name in self.found.functions:
+        if function.name in self.parsed.functions:
             self.source.fail(
                 "XL7204", f"there are two functions called {function.name[:80]!r}", function.at
             )
-        self.found.functions[function.name] = function
+        self.parsed.functions[function.name] = function
 
     def _function(self) -> None:
         at = self.at
@@ -128,7 +128,7 @@ class ModuleParser(OperationReader):
         given = operation.attributes
         name = given.get("sym_name", "main")
         if operation.name == "builtin.module" and operation.regions:
-            self.found.name, self.found.attributes = name, given
+            self.parsed.name, self.parsed.attributes = name, given
             for inner in operation.regions[0].operations:
                 self._generic_top(inner)
             return

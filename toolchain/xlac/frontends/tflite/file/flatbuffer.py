@@ -1,9 +1,9 @@
 """Reads FlatBuffers by a schema, checking every offset and size against the file before it is used.
 
-A table is a signed offset to its vtable, then its fields; the vtable holds its own size, the size
-of the table, and for each slot where in the table the field is, 0 where it is absent. Vectors,
-strings and tables lie after the offsets that refer to them, so nothing is cyclic; what a file may
-share, and so make us read again and again, is bounded by counting what is read.
+A table is a signed offset to its vtable, followed by its fields. The vtable has its own size, the
+size of the table, and for each field its offset in the table, 0 where it is absent. Vectors,
+strings and tables lie after the offsets that refer to them, so there are no cycles; since a
+malicious file may refer to one part many times, the number of elements read is bounded.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ FORMATS = {
 DTYPES = {"bool": "u1", "u8": "u1"} | {
     kind: f"<{kind[0]}{size}" for kind, size in SCALARS.items() if kind not in ("bool", "u8")
 }
-LEAST = 1 << 16  # elements that any file may have read from it
+LEAST = 1 << 16  # elements that may be read from any file
 
 
 class MalformedFlatBuffer(ValueError):
-    """Bytes that are no FlatBuffer of the schema."""
+    """Bytes that are not a FlatBuffer of the schema."""
 
 
 class FlatBuffer:
-    """The bytes of a file. All reading goes through `take`, which checks bounds."""
+    """The bytes of a file. All access goes through `take`, which checks bounds."""
 
     def __init__(self, data: memoryview) -> None:
         self.data = data
-        self._left = max(LEAST, 2 * len(data))  # of elements and tables that may still be read
+        self._left = max(LEAST, 2 * len(data))  # elements and tables that may still be read
 
     def root(self, table: str) -> FlatBufferTable:
-        """The table that the file holds. Raises MalformedFlatBuffer."""
+        """The root table of the file. Raises MalformedFlatBuffer."""
         return FlatBufferTable(self, self.offset(0), table)
 
     def scalar(self, kind: str, at: int) -> Any:
-        """The number of a scalar type at a byte."""
+        """The number of a scalar type at byte `at`."""
         self.within(at, SCALARS[kind])
         return struct.unpack_from(FORMATS[kind], self.data, at)[0]
 
     def offset(self, at: int) -> int:
-        """The byte that an unsigned offset at a byte refers to."""
+        """The target of the unsigned offset at byte `at`."""
         return at + int(self.scalar("u32", at))
 
     def within(self, at: int, size: int) -> None:
@@ -57,13 +57,13 @@ class FlatBuffer:
             )
 
     def count(self, elements: int) -> None:
-        """Counts what is read; a file that asks for more than it can hold shares its parts."""
+        """Counts elements read, and rejects a file that refers to its parts too often."""
         self._left -= elements
         if self._left < 0:
             raise MalformedFlatBuffer("its tables and vectors are shared too often")
 
     def vector(self, at: int, size: int) -> tuple[int, int]:
-        """The byte of the first element and the number of elements of a vector, all of which lie
+        """The byte of the first element and the number of elements of a vector, which lies entirely
         inside the file.
         """
         count = int(self.scalar("u32", at))
@@ -75,8 +75,8 @@ class FlatBufferTable:
     """A table of a FlatBuffer; `table["name"]` is the value of a field.
 
     Scalars are Python numbers, strings str, vectors of bytes memoryviews of the file, vectors of
-    other scalars lists, vectors of tables lists of these; what is absent is the default, None or an
-    empty list.
+    other scalars lists, vectors of tables lists of these; an absent field is its default, None or
+    an empty list.
     """
 
     __slots__ = ("_at", "_fields", "_file", "_slots", "_table_size", "_vtable", "name")
@@ -112,7 +112,7 @@ class FlatBufferTable:
         return FlatBufferTable(self._file, self._file.offset(at), field.kind)
 
     def bytes(self, name: str) -> memoryview | None:
-        """A vector of bytes, which stay in the file; None where it is absent."""
+        """A vector of bytes, as a view of the file; None where it is absent."""
         at = self._place(self._fields[name])
         if at is None:
             return None
@@ -120,7 +120,7 @@ class FlatBufferTable:
         return self._file.data[start : start + count]
 
     def union(self, name: str, kind: str) -> FlatBufferTable | None:
-        """The table of a union's field, which is one of the schema's `kind`; None where it is
+        """The table in a union's field, which is of the schema's type `kind`; None where it is
         absent.
         """
         at = self._place(self._fields[name])
@@ -130,7 +130,7 @@ class FlatBufferTable:
         return FlatBufferTable(self._file, self._file.offset(at), str(chosen))
 
     def _place(self, field: Field) -> int | None:
-        """The byte of a field, None where the table does not have it."""
+        """The byte of a field, or None where it is absent."""
         if field.slot >= self._slots:
             return None
         inside = int(self._file.scalar("u16", self._vtable + 4 + 2 * field.slot))

@@ -19,7 +19,7 @@ CUSTOM = "CUSTOM"
 
 
 class OperatorEntry:
-    """An operator of a sub-graph; what is read of it is kept, as a sub-graph may be used often."""
+    """An operator of a sub-graph; fields are cached, as a sub-graph may be used often."""
 
     def __init__(self, table: FlatBufferTable) -> None:
         self.table = table
@@ -27,14 +27,14 @@ class OperatorEntry:
     @cached_property
     def inputs(self) -> list[int]:
         """The numbers of its inputs; -1 where one is omitted."""
-        found: list[int] = self.table["inputs"]
-        return found
+        numbers: list[int] = self.table["inputs"]
+        return numbers
 
     @cached_property
     def outputs(self) -> list[int]:
         """The numbers of its outputs."""
-        found: list[int] = self.table["outputs"]
-        return found
+        numbers: list[int] = self.table["outputs"]
+        return numbers
 
     @cached_property
     def options(self) -> FlatBufferTable | None:
@@ -44,9 +44,7 @@ class OperatorEntry:
 
 @dataclass(frozen=True)
 class SubGraph:
-    """A sub-graph: its tensors, the numbers of those that are inputs and outputs, its
-    operators.
-    """
+    """A sub-graph: its tensors, the numbers of its inputs and outputs, its operators."""
 
     index: int
     name: str
@@ -86,8 +84,8 @@ class ModelFile:
                 )
             self.codes: list[FlatBufferTable] = self.table["operator_codes"]
             data_of = buffers(self._file, self.table)
-            found = self.table["subgraphs"]
-            self.graphs = [_graph(number, graph, data_of) for number, graph in enumerate(found)]
+            tables = self.table["subgraphs"]
+            self.graphs = [_graph(number, graph, data_of) for number, graph in enumerate(tables)]
             if not self.graphs:
                 raise MalformedFlatBuffer("it has no sub-graph")
             _ = self.signatures
@@ -103,7 +101,7 @@ class ModelFile:
     @cached_property
     def signatures(self) -> list[Signature]:
         """The signatures, in the file's order. Raises MalformedFlatBuffer."""
-        found = []
+        signatures = []
         for table in self.table["signature_defs"]:
             names: list[dict[str, int]] = []
             for side in ("inputs", "outputs"):
@@ -113,8 +111,8 @@ class ModelFile:
                     raise MalformedFlatBuffer(f"two {side} of a signature have one name")
             key, graph = table["signature_key"] or "", table["subgraph_index"]
             self.graph(graph)
-            found.append(Signature(key, graph, names[0], names[1]))
-        return found
+            signatures.append(Signature(key, graph, names[0], names[1]))
+        return signatures
 
     def graph(self, index: int) -> SubGraph:
         """A sub-graph by its number. Raises MalformedFlatBuffer."""
@@ -123,14 +121,14 @@ class ModelFile:
         return self.graphs[index]
 
     def operator_name(self, operator: FlatBufferTable) -> tuple[str, bytes | None]:
-        """The name of an operator, and the options of a custom one, None for others. Raises
+        """The name of an operator, and for a custom one its options, otherwise None. Raises
         ShapeError.
         """
         index = operator["opcode_index"]
         if index >= len(self.codes):
             raise ShapeError(f"it is of kind {index}, and the model has {len(self.codes)}")
         code = self.codes[index]
-        # files of before 2020 have the number in a byte; later ones have 127 there if it is larger
+        # files from before 2020 have the code in a byte; later files have 127 there if it is larger
         number = max(code["builtin_code"], code["deprecated_builtin_code"])
         name = schema().enums["BuiltinOperator"].get(number)
         if name is None:
@@ -146,7 +144,7 @@ class ModelFile:
 
 
 def _graph(number: int, table: FlatBufferTable, data: list[memoryview | None]) -> SubGraph:
-    found = SubGraph(
+    graph = SubGraph(
         number,
         table["name"] or f"graph{number}",
         tensors(table, data),
@@ -154,9 +152,9 @@ def _graph(number: int, table: FlatBufferTable, data: list[memoryview | None]) -
         table["outputs"],
         [OperatorEntry(operator) for operator in table["operators"]],
     )
-    for index in (*found.inputs, *found.outputs):
-        if not 0 <= index < len(found.tensors):
+    for index in (*graph.inputs, *graph.outputs):
+        if not 0 <= index < len(graph.tensors):
             raise ShapeError(
-                f"'{found.name}' has tensor {index} as input or output, of {len(found.tensors)}"
+                f"'{graph.name}' has tensor {index} as input or output, of {len(graph.tensors)}"
             )
-    return found
+    return graph

@@ -1,4 +1,4 @@
-"""The schema of TensorFlow Lite's files, read from schema.txt."""
+"""The schema of TensorFlow Lite's files, parsed from schema.txt."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SCALARS = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a table: `kind` names a scalar type, "string", "union" or a table; `many` says
-    that there is a vector of them.
+    """A field of a table: `kind` names a scalar type, "string", "union" or a table; `many` marks
+    vectors.
     """
 
     slot: int

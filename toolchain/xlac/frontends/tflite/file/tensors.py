@@ -1,4 +1,6 @@
-"""The tensors of a TensorFlow Lite file: types, quantization, and data, which stays in the file."""
+"""The tensors of a TensorFlow Lite file: types, quantization, and data, which are views of the
+file.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ DTYPES = {
     "UINT8": DType.U8, "UINT16": DType.U16, "UINT32": DType.U32, "UINT64": DType.U64,
     "BOOL": DType.BOOL, "INT4": DType.I8, "INT2": DType.I8, "UINT4": DType.U8,
 }  # fmt: skip
-"""The element types that tensors may have; narrower ones are held in bytes."""
-PACKED = {"INT4": 4, "INT2": 2, "UINT4": 4}  # bits of elements of which a byte holds several
+"""The supported element types; narrower ones are unpacked to bytes."""
+PACKED = {"INT4": 4, "INT2": 2, "UINT4": 4}  # bits of packed elements
 COMPLEX = "COMPLEX64"  # f32 with a last axis of 2: real and imaginary parts
 
 
@@ -43,7 +45,7 @@ class AffineQuantization:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What a file says of a tensor. `dtype` is None for types that have no numbers (STRING,
+    """A tensor's description in the file. `dtype` is None for types without numbers (STRING,
     RESOURCE, VARIANT); `kind` is the type's name in the schema. `data` are its bytes if it is
     constant.
     """
@@ -53,7 +55,7 @@ class TensorInfo:
     kind: str
     dtype: DType | None
     shape: tuple[int, ...]
-    signature: tuple[int, ...]  # the shape with -1 for sizes that are open
+    signature: tuple[int, ...]  # the shape with -1 for open sizes
     quantization: AffineQuantization | None
     data: memoryview | None
     variable: bool
@@ -61,7 +63,7 @@ class TensorInfo:
 
     @property
     def open(self) -> bool:
-        """Whether a size is open."""
+        """Whether any size is open."""
         return -1 in self.signature
 
 
@@ -71,17 +73,17 @@ def tensors(table: FlatBufferTable, buffers: list[memoryview | None]) -> list[Te
 
 
 def buffers(file: FlatBuffer, model: FlatBufferTable) -> list[memoryview | None]:
-    """The bytes of each buffer of a model; None where it has none. Large files keep them behind the
+    """The bytes of each buffer of a model; None where it has none. Large files store them after the
     FlatBuffer, at an offset from the file's start.
     """
-    found: list[memoryview | None] = []
+    views: list[memoryview | None] = []
     for entry in model["buffers"]:
         data = entry.bytes("data")
         if entry["offset"] > 1:
             file.within(entry["offset"], entry["size"])
             data = file.data[entry["offset"] : entry["offset"] + entry["size"]]
-        found.append(data if data is not None and len(data) else None)
-    return found
+        views.append(data if data is not None and len(data) else None)
+    return views
 
 
 def _tensor(number: int, table: FlatBufferTable, buffers: list[memoryview | None]) -> TensorInfo:
@@ -143,7 +145,7 @@ def _quantization(
 
 
 def array_of(info: TensorInfo) -> Array:
-    """The numbers of a constant tensor, without a copy where they are whole bytes. Raises
+    """The elements of a constant tensor, as a view where they are whole bytes. Raises
     ShapeError.
     """
     assert info.data is not None
@@ -171,7 +173,7 @@ def array_of(info: TensorInfo) -> Array:
 
 
 def _unpacked(info: TensorInfo, count: int) -> Array:
-    """Elements of a type with several in a byte, as one in each byte."""
+    """Packed elements as one element per byte."""
     assert info.data is not None
     bits = PACKED[info.kind]
     if not fits(len(info.data), bits, count):

@@ -1,58 +1,70 @@
-"""Branches, loops, and variables. Sub-graphs are closed: all that they read is passed to them."""
+"""Branches, loops, and variables. Sub-graphs are closed: all values that they read are passed to
+them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from xlac.frontends.captures import Captures
 from xlac.frontends.known import DataDependent
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.registry import operator
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Cond, While
 from xlac_sdk.dtypes import DType
 
 
-def _closed(
-    name: str, params: Sequence[Node], rest: Sequence[Node], outputs: Sequence[Node]
-) -> Graph:
-    return Graph(name, (*params, *rest), {f"y{n}": node for n, node in enumerate(outputs)})
+@dataclass(frozen=True, slots=True)
+class TFLiteBody:
+    """An imported sub-graph of a branch or loop: its parameters, the outer values that it captured,
+    and its outputs.
+    """
+
+    params: list[Node]
+    captures: Captures
+    outputs: list[Node]
+
+    @property
+    def types(self) -> list[Type]:
+        """The types of its outputs."""
+        return [node.type for node in self.outputs]
 
 
-def _fresh(values: Sequence[Node]) -> list[Node]:
-    return [build.param(f"x{n}", v.type.dtype, v.shape) for n, v in enumerate(values)]
+def _body(call: TFLiteCall, option: str, values: Sequence[Node]) -> TFLiteBody:
+    """The sub-graph that an option names, for values of these types."""
+    graph = call.importer.file.graph(call.option(option))
+    params = [build.param(f"x{n}", v.type.dtype, v.shape) for n, v in enumerate(values)]
+    captures = Captures(call.importer.known)
+    return TFLiteBody(params, captures, call.importer.body(graph, params, captures))
 
 
-def _unused(outside: Sequence[Node], captured: dict[Node, Node]) -> list[Node]:
-    """The parameters of a body for the nodes `outside`, of which it reads those captured."""
-    return [
-        captured.get(node) or build.param(f"unused{n}", node.type.dtype, node.shape)
-        for n, node in enumerate(outside)
-    ]
+def _captured(*bodies: TFLiteBody) -> list[Node]:
+    """The outer nodes that any of the bodies captured."""
+    return list(dict.fromkeys(node for body in bodies for node in body.captures.inside))
 
 
 @operator("IF", "IfOptions")
 def if_(call: TFLiteCall) -> tuple[Node, ...]:
-    """One of two sub-graphs, as the first input says; both give the same types."""
+    """One of two sub-graphs, selected by the first input; both have the same result types."""
     importer = call.importer
     condition = build.reshape(call[0], ())
     inputs = [call[n] for n in range(1, len(call))]
-    graphs = [
-        importer.file.graph(call.option(f"{name}_subgraph_index")) for name in ("else", "then")
-    ]
+    options = ("else_subgraph_index", "then_subgraph_index")
     known = importer.known.constant(condition)
     if known is not None:
-        return tuple(importer.run(graphs[bool(known)], inputs))
-    made = []
-    for graph in graphs:
-        params, captured = _fresh(inputs), dict[Node, Node]()
-        made.append((params, captured, importer.body(graph, params, captured)))
-    if [n.type for n in made[0][2]] != [n.type for n in made[1][2]]:
+        graph = importer.file.graph(call.option(options[bool(known)]))
+        return tuple(importer.run(graph, inputs))
+    bodies = [_body(call, option, inputs) for option in options]
+    if bodies[0].types != bodies[1].types:
         raise DataDependent("its branches give results of different types")
-    outside = list(dict.fromkeys(node for _, captured, _ in made for node in captured))
+    outside = _captured(*bodies)
     branches = tuple(
-        _closed(f"branch{n}", params, _unused(outside, captured), outputs)
-        for n, (params, captured, outputs) in enumerate(made)
+        body.captures.closed(f"branch{n}", body.params, outside, body.outputs)
+        for n, body in enumerate(bodies)
     )
     index = build.cast(condition, DType.I32)
     return build.results(Node.of(Cond(branches), index, *inputs, *map(importer.captured, outside)))
@@ -60,40 +72,34 @@ def if_(call: TFLiteCall) -> tuple[Node, ...]:
 
 @operator("WHILE", "WhileOptions")
 def while_(call: TFLiteCall) -> tuple[Node, ...]:
-    """The body again and again as long as the condition of the carried values holds."""
+    """Runs the body while the condition on the carried values holds."""
     importer = call.importer
     carried = list(call)
-    graphs = [
-        importer.file.graph(call.option(f"{name}_subgraph_index")) for name in ("cond", "body")
-    ]
-    made = []
-    for graph in graphs:
-        params, captured = _fresh(carried), dict[Node, Node]()
-        made.append((params, captured, importer.body(graph, params, captured)))
-    if [n.type for n in made[1][2]] != [n.type for n in carried]:
+    test = _body(call, "cond_subgraph_index", carried)
+    body = _body(call, "body_subgraph_index", carried)
+    if body.types != [n.type for n in carried]:
         raise DataDependent("its body changes the types of what it carries")
-    outside = list(dict.fromkeys(node for _, captured, _ in made for node in captured))
-    (test_in, test_captured, test), (body_in, body_captured, body) = made
-    going = build.reshape(test[0], ())
-    rest = _unused(outside, body_captured)
+    outside = _captured(test, body)
+    rest = body.captures.parameters(outside)
+    going = build.reshape(test.outputs[0], ())
     op = While(
-        _closed("condition", test_in, _unused(outside, test_captured), [going]),
-        _closed("body", body_in, rest, [*body, *rest]),
+        test.captures.closed("condition", test.params, outside, [going]),
+        body.captures.closed("body", [*body.params, *rest], (), [*body.outputs, *rest]),
     )
-    found = build.results(Node.of(op, *carried, *map(importer.captured, outside)))
-    return found[: len(carried)]
+    results = build.results(Node.of(op, *carried, *map(importer.captured, outside)))
+    return results[: len(carried)]
 
 
 @operator("CALL", "CallOptions")
 def call_(call: TFLiteCall) -> tuple[Node, ...]:
-    """A sub-graph."""
+    """Runs a sub-graph."""
     graph = call.importer.file.graph(call.option("subgraph"))
     return tuple(call.importer.run(graph, list(call)))
 
 
 @operator("CALL_ONCE", "CallOnceOptions")
 def call_once(call: TFLiteCall) -> tuple[Node, ...]:
-    """A sub-graph that gives variables their initial values; it has no results."""
+    """A sub-graph that initializes variables; it has no results."""
     importer = call.importer
     before = importer.variables.all
     if before:
@@ -135,6 +141,6 @@ def read_variable(call: TFLiteCall) -> Node:
 
 @operator("ASSIGN_VARIABLE")
 def assign_variable(call: TFLiteCall) -> tuple[Node, ...]:
-    """Gives a variable another value."""
+    """Assigns a new value to a variable."""
     call.importer.variables.write(_handle(call), call[1])
     return ()

@@ -24,17 +24,17 @@ MOST = 1 << 16  # a stride or dilation
 
 def steps(call: TFLiteCall, *names: str) -> tuple[int, ...]:
     """Options that are strides or dilations, each at least 1."""
-    found = tuple(call.option(name) for name in names)
-    if not all(1 <= step <= MOST for step in found):
-        call.fail(f"{', '.join(names)} are {list(found)}: each must be from 1 to {MOST}")
-    return found
+    sizes = tuple(call.option(name) for name in names)
+    if not all(1 <= step <= MOST for step in sizes):
+        call.fail(f"{', '.join(names)} are {list(sizes)}: each must be from 1 to {MOST}")
+    return sizes
 
 
 def padding(
     call: TFLiteCall, sizes: Sequence[Dim], spans: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
     """The padding of each spatial axis: none for VALID; for SAME as much as gives size / stride
-    results, rounded up, the odd one at the end. `spans` are the extents of the windows.
+    results, rounded up, with the odd element at the end. `spans` are the extents of the windows.
     """
     if call.chosen("padding", "Padding") == "VALID":
         if any(isinstance(n, int) and n < s for n, s in zip(sizes, spans, strict=True)):
@@ -120,7 +120,7 @@ def summed(call: TFLiteCall, product: Product, filters: int, bias: int = 2) -> N
     """The `product` of inputs 0 and 1, plus input `bias`, activated, in the type of the output.
 
     Where both are quantized, sums and bias are integers: exact in i32, or in i64 for 16-bit
-    activations. `filters` is the weight's axis of results, which are last in the product.
+    activations. `filters` is the weight's axis of output channels, which are last in the product.
     """
     x, weight = call[0], call[1]
     left, right = call.info(0).quantization, call.info(1).quantization

@@ -1,4 +1,4 @@
-"""Tensors made of sizes and numbers."""
+"""Tensors created from sizes and numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 1 << 32  # elements of a range
 
 @operator("FILL")
 def fill(call: TFLiteCall) -> Node:
-    """One value in every element of a shape."""
+    """A tensor of one value."""
     return build.broadcast_to(build.reshape(call[1], ()), call.dims(0))
 
 
@@ -27,7 +27,7 @@ def zeros_like(call: TFLiteCall) -> Node:
 
 @operator("RANGE")
 def range_of(call: TFLiteCall) -> Node:
-    """Numbers from a start, a step apart, before a limit."""
+    """Numbers from a start to before a limit, with a given step."""
     start, limit, step = (call.value(n).reshape(-1)[0] for n in range(3))
     if step == 0 or not np.isfinite([float(start), float(limit), float(step)]).all():
         call.fail(f"a range from {start} to {limit} by {step} does not end")

@@ -1,9 +1,10 @@
-"""Selection of boxes: the best, then the best of those that overlap none that was taken."""
+"""Non-maximum suppression: repeatedly selects the best box that overlaps no selected one."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from xlac.frontends.boxes import edges_of, overlap_of
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.graph import Node
@@ -15,8 +16,9 @@ from xlac_sdk.dtypes import DType
 def _suppression(name: str) -> None:
     @operator(name)
     def suppression(call: TFLiteCall) -> tuple[Node, ...]:
-        """Indices of `most` boxes by falling score, their scores (V5), and how many are valid; the
-        rest are 0. V5 lowers scores of overlapping boxes by exp(-overlap² / (2 sigma)).
+        """Indices of `most` boxes in order of decreasing score, their scores (V5), and how many are
+        valid; the rest are 0. V5 lowers the scores of overlapping boxes by exp(-overlap² / (2
+        sigma)).
         """
         soft = name == "NON_MAX_SUPPRESSION_V5"
         (most,) = call.ints(2)
@@ -38,7 +40,7 @@ _suppression("NON_MAX_SUPPRESSION_V5")
 def _selected(
     boxes: Node, scores: Node, most: int, overlap: Node, least: Node, sigma: Node | None
 ) -> tuple[Node, Node, Node]:
-    """Indices and scores of the boxes taken, zeros after them, and their number."""
+    """Indices and scores of the selected boxes, followed by zeros, and their number."""
     a, b, c, d = (build.reshape(build.cut(boxes, 1, n, n + 1), (-1,)) for n in range(4))
     edges = [build.minimum(a, c), build.minimum(b, d), build.maximum(a, c), build.maximum(b, d)]
 
@@ -48,8 +50,7 @@ def _selected(
         here = build.compare(build.iota(left.shape, 0), "eq", best)
         top = build.reduce(left, "max")
         some = build.compare(top, "gt", least)
-        one = [build.reduce(build.select(here, e, -np.inf), "max", 0, True) for e in edges]
-        share = _overlap(one, edges)
+        share = overlap_of(edges_of(here, edges, 0), edges)
         gone = build.apply1("or", here, build.compare(share, "gt", overlap))
         if len(rest) > 4:
             scale = build.div(-0.5, rest[4])
@@ -68,16 +69,3 @@ def _selected(
     _, index, score, some = build.results(Node.of(op, scores, *others))
     count = build.reduce(build.cast(some, DType.I32), "add", 0)
     return index, score, count
-
-
-def _overlap(one: list[Node], boxes: list[Node]) -> Node:
-    """The intersection over union of one box with each; 0 where either is empty."""
-    sides = [
-        build.sub(build.minimum(one[n + 2], boxes[n + 2]), build.maximum(one[n], boxes[n]))
-        for n in (0, 1)
-    ]
-    shared = build.mul(*(build.maximum(side, 0.0) for side in sides))
-    areas = [build.mul(build.sub(e[2], e[0]), build.sub(e[3], e[1])) for e in (one, boxes)]
-    whole = build.apply1("and", *(build.compare(area, "gt", 0.0) for area in areas))
-    union = build.sub(build.add(*areas), shared)
-    return build.select(whole, build.div(shared, union), 0.0)

@@ -14,7 +14,7 @@ from xlac_sdk.dtypes import DType
 
 @operator("GATHER", "GatherOptions")
 def gather(call: TFLiteCall) -> Node:
-    """Slices of x along an axis; the first `batch_dims` axes of x and indices go together."""
+    """Slices of x along an axis; the first `batch_dims` axes of x and indices are matched."""
     x, indices = call[0], call[1]
     batch = call.option("batch_dims")
     batch = batch + indices.type.rank if batch < 0 else batch
@@ -50,11 +50,11 @@ def gather_nd(call: TFLiteCall) -> Node:
 
 @operator("TOPK_V2")
 def top_k(call: TFLiteCall) -> tuple[Node, ...]:
-    """The k largest elements along the last axis, and where they are."""
+    """The k largest elements along the last axis, and their indices."""
     (k,) = call.ints(1)
-    found = build.apply("topk", call[0], k=k, axis=-1, largest=True)
-    assert isinstance(found, tuple)
-    return found[0], build.cast(found[1], call.dtype(1))
+    top = build.apply("topk", call[0], k=k, axis=-1, largest=True)
+    assert isinstance(top, tuple)
+    return top[0], build.cast(top[1], call.dtype(1))
 
 
 @operator("CUMSUM", "CumsumOptions")
@@ -69,7 +69,7 @@ def cumulative_sum(call: TFLiteCall) -> Node:
 def _arg(name: str, mnemonic: str, options: str) -> None:
     @operator(name, options)
     def arg(call: TFLiteCall) -> Node:
-        """Where the extreme element along an axis is, the first of equal ones."""
+        """The index of the extreme element along an axis, the first of equal ones."""
         (axis,) = call.ints(1)
         return build.cast(build.apply1(mnemonic, call[0], axis=axis), call.dtype())
 
@@ -80,7 +80,7 @@ _arg("ARG_MIN", "argmin", "ArgMinOptions")
 
 @operator("BUCKETIZE", "BucketizeOptions")
 def bucketize(call: TFLiteCall) -> Node:
-    """How many of the boundaries, which rise, are at most each element."""
+    """The number of boundaries, which are ascending, that are at most each element."""
     x, boundaries = call[0], call.option("boundaries")
     edges = build.constant(np.asarray(boundaries, np.float32))
     wide = build.reshape(build.floating(x), (*x.shape, 1))

@@ -1,4 +1,4 @@
-"""Tensors joined and parted."""
+"""Concatenation, stacking and splitting."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PARTS = 1 << 16  # parts that one operator may make
 
 
 def _alike(call: TFLiteCall) -> bool:
-    """Whether all inputs are quantized as the output is."""
+    """Whether all inputs have the output's quantization."""
     wanted = call.out().quantization
     return all(alike(call.info(n).quantization, wanted) for n in range(len(call)))
 
 
 def _moved(call: TFLiteCall, number: int) -> Node:
-    """An input in the output's quantization."""
+    """An input converted to the output's quantization."""
     again = call.rescaled(number=number)
     return call.give(call.real(number)) if again is None else again
 
@@ -70,7 +70,7 @@ def split(call: TFLiteCall) -> tuple[Node, ...]:
 
 @operator("SPLIT_V", "SplitVOptions")
 def split_into(call: TFLiteCall) -> tuple[Node, ...]:
-    """Parts of given sizes along an axis; one of -1 is what is left."""
+    """Parts of given sizes along an axis; -1 stands for the remainder."""
     x, sizes = call[0], list(call.dims(1))
     (axis,) = call.ints(2)
     axis = normal_axis(axis, x.type.rank)
@@ -79,14 +79,14 @@ def split_into(call: TFLiteCall) -> tuple[Node, ...]:
         for size in sizes:
             known = known + size if size != -1 else known
         sizes[sizes.index(-1)] = x.shape[axis] - known
-    found: list[Node] = []
+    parts: list[Node] = []
     start: Dim = 0
     for size in sizes:
-        found.append(build.cut(x, axis, start, start + size))
+        parts.append(build.cut(x, axis, start, start + size))
         start = start + size
     if start != x.shape[axis]:
         call.fail(f"parts of {sizes} do not make up axis {axis} of {x.type}")
-    return tuple(found)
+    return tuple(parts)
 
 
 def _count(call: TFLiteCall, size: Dim) -> int:

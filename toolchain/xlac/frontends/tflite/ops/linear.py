@@ -26,10 +26,10 @@ def fully_connected(call: TFLiteCall) -> Node:
     def product(a: Node, b: Node, out: DType) -> Node:
         return build.dot(build.reshape(a, (-1, inputs)), b, ((1,), (1,)), out_dtype=out)
 
-    found = summed(call, product, filters=0)
+    sums = summed(call, product, filters=0)
     if call.option("keep_num_dims"):
-        return build.reshape(found, (*lead, weight.shape[0]))
-    return found
+        return build.reshape(sums, (*lead, weight.shape[0]))
+    return sums
 
 
 @operator("BATCH_MATMUL", "BatchMatMulOptions")

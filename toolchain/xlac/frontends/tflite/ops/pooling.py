@@ -36,7 +36,7 @@ def _window(call: TFLiteCall, x: Node, combine: str) -> tuple[Node, Pads]:
 
 
 def _counts(call: TFLiteCall, x: Node, result: Node, pads: Pads) -> Node:
-    """How many elements of x lie under each window, to broadcast with the result."""
+    """The number of elements of x under each window, to broadcast with the result."""
     if not any(sum(pad) for pad in pads):
         return build.constant(float(call.option("filter_height") * call.option("filter_width")))
     ones = build.full(1.0, (1, *x.shape[1:3], 1), DType.F32)
@@ -45,8 +45,8 @@ def _counts(call: TFLiteCall, x: Node, result: Node, pads: Pads) -> Node:
 
 @operator("AVERAGE_POOL_2D", "Pool2DOptions")
 def average_pool(call: TFLiteCall) -> Node:
-    """The mean of what lies under a window; padding does not count. The means of integers, whose
-    zero point stays in them, round halves away from zero.
+    """The mean under a window; padding does not count. Means of integers, which include the zero
+    point, round halves away from zero.
     """
     x, info = call[0], call.out()
     if x.type.dtype.is_float:

@@ -12,20 +12,22 @@ from xlac.ops import build
 
 @operator("QUANTIZE")
 def quantize(call: TFLiteCall) -> Node:
-    """Numbers, or integers of another scale, in the output's quantization."""
+    """Numbers, or quantized integers, converted to the output's quantization."""
     again = call.rescaled()
     return call.give(call.real(0)) if again is None else again
 
 
 @operator("DEQUANTIZE")
 def dequantize(call: TFLiteCall) -> Node:
-    """The numbers that a tensor stands for; halves as f32."""
+    """The numbers that a tensor represents; half precision as f32."""
     return build.cast(call.real(0), call.dtype())
 
 
 @operator("FAKE_QUANT", "FakeQuantOptions")
 def fake_quant(call: TFLiteCall) -> Node:
-    """x rounded to the grid of 2^num_bits numbers from `min` to `max`, moved so that 0 is on it."""
+    """x rounded to the grid of 2^num_bits numbers from `min` to `max`, shifted so that it contains
+    0.
+    """
     x = call.real(0)
     low, high, bits = call.option("min"), call.option("max"), call.option("num_bits")
     if not 2 <= bits <= 16 or not low < high:

@@ -1,4 +1,4 @@
-"""Recurrent layers. Their states are variables: a call goes on where the one before it stopped."""
+"""Recurrent layers. Their states are variables, which persist between calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Step = Callable[..., tuple[Node, ...]]
 
 
 def _state(call: TFLiteCall, number: int) -> Node:
-    """The value of a state, which is an input that is a variable."""
+    """The value of a state: an input that is a variable."""
     info = call.info(number)
     if call.get(number) is not None and not info.variable:
         return call.real(number)
@@ -167,8 +167,8 @@ def rnn(call: TFLiteCall) -> Node:
 
 @operator("SVDF", "SVDFOptions")
 def svdf(call: TFLiteCall) -> Node:
-    """Features of x (batch, inputs) are filtered over the last calls: the state (batch, filters *
-    memory) moves by one, and each unit sums the filters of its rank.
+    """Filters features of x (batch, inputs) over the last calls: the state (batch, filters *
+    memory) is shifted by one, and each unit sums the filters of its rank.
     """
     _floats(call)
     x, features, times = call[0], call.real(1), call.real(2)

@@ -42,8 +42,8 @@ def _whole(x: Node) -> bool:
 
 
 def _integers(call: TFLiteCall, mnemonic: str, axes: Sequence[int], keep: bool) -> Node:
-    """A reduction of integers that stay in their scale: means round halves away from zero, with the
-    zero point in them.
+    """A reduction of integers in their scale: means, which include the zero point, round halves
+    away from zero.
     """
     x = call[0]
     if not axes or mnemonic != "mean":

@@ -1,4 +1,4 @@
-"""Images on another grid."""
+"""Resizing of images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def resize_bilinear(call: TFLiteCall) -> Node:
     return call.give(_resized(call, call.real(0), "linear", "round_prefer_floor"))
 
 
-ONE = 1 << 10  # weights of integers have 10 bits after the point
+ONE = 1 << 10  # integer weights have 10 fractional bits
 
 
 def _integers(call: TFLiteCall) -> Node:

@@ -1,4 +1,4 @@
-"""Elements put at indices, and sums of segments."""
+"""Scatters, and reductions of segments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sparse_to_dense(call: TFLiteCall) -> Node:
 
 
 def _empty(combine: str, dtype: DType) -> float:
-    """What a segment without rows is."""
+    """The value of an empty segment."""
     if combine in ("add", "mul"):
         return float(combine == "mul")
     limits = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
@@ -42,7 +42,7 @@ def _empty(combine: str, dtype: DType) -> float:
 def _segments(name: str, combine: str) -> None:
     @operator(name)
     def segments(call: TFLiteCall) -> Node:
-        """Rows of x of one segment combined; a segment without rows is 0, 1, or the least or
+        """Combines the rows of x of each segment; an empty segment is 0, 1, or the least or
         greatest number of the type.
         """
         x, ids = call[0], call[1]

@@ -16,11 +16,11 @@ from xlac.ops import build
 
 @operator("RESHAPE", "ReshapeOptions")
 def reshape(call: TFLiteCall) -> Node:
-    """The shape is an input, or an option of old files; a size of -1 is inferred."""
+    """The shape is an input, or an option in old files; a size of -1 is inferred."""
     wanted: Sequence[Dim] = call.option("new_shape")
     if call.get(1) is not None:
         wanted = call.dims(1)
-    elif list(wanted) == [0]:  # how old converters write a scalar
+    elif list(wanted) == [0]:  # a scalar, as old converters write it
         wanted = ()
     return build.reshape(call[0], wanted)
 
@@ -77,7 +77,7 @@ def shape_of(call: TFLiteCall) -> Node:
 
 
 def _sizes(shape: Sequence[Dim], call: TFLiteCall) -> Node:
-    """Sizes as a vector of i32; one that is open is read from a tensor that has it."""
+    """Sizes as a vector of i32; an open one is read at run time from a tensor that has it."""
     if all(isinstance(size, int) for size in shape):
         return build.constant(np.asarray(shape, np.int64).astype(np.int32))
     parts = []
@@ -85,8 +85,8 @@ def _sizes(shape: Sequence[Dim], call: TFLiteCall) -> Node:
         if isinstance(size, int):
             parts.append(build.constant(np.asarray([size], np.int32)))
             continue
-        found = build.apply1("dim_size", _holder(call, size, axis), axis=_axis(call, size, axis))
-        parts.append(build.reshape(build.cast(found, call.dtype()), (1,)))
+        dim = build.apply1("dim_size", _holder(call, size, axis), axis=_axis(call, size, axis))
+        parts.append(build.reshape(build.cast(dim, call.dtype()), (1,)))
     return build.concat([build.cast(part, call.dtype()) for part in parts], 0)
 
 
@@ -136,7 +136,7 @@ def _block(call: TFLiteCall) -> int:
 
 @operator("SPACE_TO_BATCH_ND")
 def space_to_batch(call: TFLiteCall) -> Node:
-    """x with a border of its zero; blocks of its spatial axes go to the batch."""
+    """x padded with its zero point; blocks of its spatial axes move to the batch."""
     x, blocks = call[0], call.ints(1)
     borders = np.asarray(call.value(2)).reshape(-1, 2)
     count = len(blocks)
@@ -161,7 +161,7 @@ def space_to_batch(call: TFLiteCall) -> Node:
 
 @operator("BATCH_TO_SPACE_ND")
 def batch_to_space(call: TFLiteCall) -> Node:
-    """The inverse of SPACE_TO_BATCH_ND, with borders cut off."""
+    """The inverse of SPACE_TO_BATCH_ND, with the padding removed."""
     x, blocks = call[0], call.ints(1)
     crops = np.asarray(call.value(2)).reshape(-1, 2)
     count = len(blocks)
@@ -187,20 +187,20 @@ def _check_blocks(call: TFLiteCall, blocks: Sequence[int], borders: int) -> None
 
 
 def zero_of(call: TFLiteCall, number: int = 0) -> int:
-    """What stands for 0 in an input: its zero point."""
+    """The representation of 0 in an input: its zero point."""
     quantization = call.info(number).quantization
     return 0 if quantization is None else int(quantization.zeros[0])
 
 
 @operator("PAD")
 def pad(call: TFLiteCall) -> Node:
-    """x with a border of its zero."""
+    """x padded with its zero point."""
     return _padded(call, build.constant(zero_of(call), call[0].type.dtype))
 
 
 @operator("PADV2")
 def pad_with(call: TFLiteCall) -> Node:
-    """x with a border of a value of its own type."""
+    """x padded with a value of its own type."""
     return _padded(call, build.reshape(call[2], ()))
 
 
@@ -211,7 +211,7 @@ def _padded(call: TFLiteCall, value: Node) -> Node:
 
 @operator("MIRROR_PAD", "MirrorPadOptions")
 def mirror_pad(call: TFLiteCall) -> Node:
-    """x with a border that mirrors it, with or without (REFLECT) the element at the edge."""
+    """x padded by mirroring, with or without (REFLECT) the element at the edge."""
     x = call[0]
     low, high = _borders(call)
     again = call.chosen("mode", "MirrorPadMode") == "SYMMETRIC"

@@ -13,7 +13,9 @@ ENDLESS = 1 << 40
 
 @operator("SLICE")
 def slice_of(call: TFLiteCall) -> Node:
-    """From `begin`, `size` elements of each axis; a size of -1 takes all that are left."""
+    """The slice with `size` elements from `begin` along each axis; a size of -1 takes all remaining
+    elements.
+    """
     x, sizes = call[0], call.dims(2)
     known = call.importer.known.constant(call[1])
     if known is None and -1 not in sizes:
@@ -31,8 +33,8 @@ def slice_of(call: TFLiteCall) -> Node:
 
 @operator("STRIDED_SLICE", "StridedSliceOptions")
 def strided_slice(call: TFLiteCall) -> Node:
-    """NumPy's indexing: bit n of a mask says that entry n of `begin` or `end` is left out, that it
-    stands for an ellipsis, for a new axis, or for one element whose axis is removed.
+    """NumPy's indexing. Bit n of a mask says that entry n of `begin` or `end` is absent, stands for
+    an ellipsis or a new axis, or selects one element and removes the axis.
     """
     x = call[0]
     begins, ends, steps = call.dims(1), call.dims(2), call.ints(3)
@@ -94,7 +96,7 @@ def strided_slice(call: TFLiteCall) -> Node:
 
 @operator("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(call: TFLiteCall) -> Node:
-    """x with a part replaced, which begins where the third input says, moved inside x."""
+    """x with a slice replaced that begins at the third input, clamped so that it lies inside x."""
     x, part = call[0], call[1]
     starts = [build.reshape(build.cut(call[2], 0, n, n + 1), ()) for n in range(x.type.rank)]
     return build.apply1("dyn_update", x, part, *starts)

@@ -1,1 +1,1 @@
-"""Blocks of a spec: parts of a graph that are used under several names."""
+"""Blocks of a spec: parts of a graph that can be used several times."""

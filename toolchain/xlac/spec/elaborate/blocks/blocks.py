@@ -1,4 +1,4 @@
-"""Blocks: a part of a graph used under several names, once or several times in a row."""
+"""Blocks: a part of a graph that can be used several times, also in a chain."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def repeated(
     path: str,
     place: Place,
 ) -> Bundle:
-    """Copies of a block in a row. An output's name stands for that of every copy, a number for a
-    copy, `last` for the last one. Raises Fault or Poisoned.
+    """A chain of copies of a block. An output's name denotes the values of all copies, a number one
+    copy, `last` the last one. Raises Fault or Poisoned.
     """
     count = whole(scope, spec.repeat, place.at("repeat"), 1, MAX_REPEAT)
     indexed = set(spec.index)
@@ -144,7 +144,7 @@ def instance(
     finally:
         context.stack.pop()
     results = tuple(members.values())
-    for key, made in inner.values.items():  # `layer.h1`: what is inside a block can be read too
+    for key, made in inner.values.items():  # `layer.h1`: values inside a block can be read too
         if made is not None and key not in members and key not in values:
             members[key] = made
     return Bundle(members, results[0] if results else None, results)

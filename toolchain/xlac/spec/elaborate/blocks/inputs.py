@@ -1,6 +1,4 @@
-"""What the inputs of a block are: given by the caller, indexed by copy, or chained from copy to
-copy.
-"""
+"""The inputs of a block: given by the caller, indexed by copy, or chained from copy to copy."""
 
 from __future__ import annotations
 

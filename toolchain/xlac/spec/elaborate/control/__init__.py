@@ -1,3 +1,1 @@
-"""Structured control in specs: scan, while and cond, their bodies, and the values that loops
-carry.
-"""
+"""Structured control in specs: scan, while and cond, their bodies, and carried values."""

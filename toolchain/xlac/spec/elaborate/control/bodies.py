@@ -1,6 +1,4 @@
-"""Graphs inside nodes: their scope, what they are handed and what they capture, and their
-results.
-"""
+"""Bodies of control operations: their scopes, inputs, captured values and results."""
 
 from __future__ import annotations
 
@@ -26,8 +24,8 @@ def body_scope(scope: Scope, path: str) -> Scope:
 
 
 def captured(scope: Scope, frames: Sequence[Frame]) -> tuple[list[Node], list[dict[Node, Node]]]:
-    """What several bodies read from around them, in one order, and each body's own inputs for
-    it.
+    """The values that several bodies capture from around them, in one order, and each body's own
+    inputs for these.
     """
     from xlac.ops.tensor.leaf import Param
 
@@ -55,7 +53,8 @@ def run_body(context: Elaboration, inner: Scope, body: Mapping[str, Any], place:
     """Elaborates the entries of a body in its scope. Raises Fault for one that is nested too
     deeply.
     """
-    context.stack.append("")  # a body: the depth is limited with that of blocks
+    # an entry for the body: its depth is limited together with that of blocks
+    context.stack.append("")
     try:
         if len(context.stack) > 40:
             raise Fault("XL4014", "loops and blocks are nested deeper than 40", place.key)
@@ -67,7 +66,7 @@ def run_body(context: Elaboration, inner: Scope, body: Mapping[str, Any], place:
 def handed(
     context: Elaboration, scope: Scope, given: Mapping[str, Any], path: str, place: Place
 ) -> dict[str, Node]:
-    """What `with` hands to a body, by the names inside. Raises Fault or Poisoned."""
+    """The values that `with` passes to a body, by their names inside. Raises Fault or Poisoned."""
     nodes: dict[str, Node] = {}
     for name, text in given.items():
         at = place.at("with", name)
@@ -82,7 +81,9 @@ def handed(
 
 
 def see(inner: Scope, given: Mapping[str, Node], path: str, place: Place) -> list[Node]:
-    """Inputs of a body for what it is handed, named in its scope. Raises Fault."""
+    """Makes inputs of a body for the values passed to it, and names them in its scope. Raises
+    Fault.
+    """
     from xlac.ops.tensor.leaf import Param
 
     params = []
@@ -104,8 +105,8 @@ def branch(
     given: Mapping[str, Node],
     values: Mapping[str, Value] | None = None,
 ) -> tuple[Frame, list[Node], dict[str, Node]]:
-    """One branch: its frame, its inputs for what it is given, and its results. Raises Fault or
-    Poisoned.
+    """One branch: its frame, its inputs for the values passed to it, and its results. Raises Fault
+    or Poisoned.
 
     An expression has one result without a name.
     """
@@ -151,7 +152,7 @@ def outputs(
 def function(
     context: Elaboration, scope: Scope, spec: schema.Function, path: str, place: Place
 ) -> Graph:
-    """A graph that an operation runs: it sees its inputs and nothing around it. Raises Fault or
+    """A closed graph that an operation runs: it sees nothing but its inputs. Raises Fault or
     Poisoned.
     """
     name = f"{path}.body"

@@ -1,6 +1,4 @@
-"""Values that one iteration of a loop hands to the next: names, and how many tensors each of them
-is.
-"""
+"""Carried values of loops: names, each of one tensor or several."""
 
 from __future__ import annotations
 
@@ -80,11 +78,11 @@ class Carried:
         return nodes * copies if copies and len(nodes) == 1 else nodes
 
     def flat(self) -> list[Node]:
-        """The initial values, one node after another."""
+        """The initial values as a flat list of nodes."""
         return [node for nodes in self.inits.values() for node in nodes]
 
     def values(self, nodes: Sequence[Node]) -> dict[str, Value]:
-        """Names for tensors in the order of `flat`."""
+        """Names for tensors given in the order of `flat`."""
         values: dict[str, Value] = {}
         at = 0
         for name, inits in self.inits.items():
@@ -109,7 +107,9 @@ class Carried:
     def next(
         self, context: Elaboration, inner: Scope, spec: Any, path: str, place: Place
     ) -> list[Node]:
-        """The carried values after a step, in the order of `flat`. Raises Fault or Poisoned."""
+        """The carried values after an iteration, in the order of `flat`. Raises Fault or
+        Poisoned.
+        """
         for name in spec.next:
             if name not in self.inits:
                 context.report.add(

@@ -1,4 +1,4 @@
-"""Choices between graphs in specs, of which one runs."""
+"""Conditionals in specs: one of several graphs runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xlac_sdk.source import Origin
 def cond(
     context: Elaboration, scope: Scope, spec: schema.CondNode, path: str, place: Place
 ) -> Value:
-    """A choice between graphs. Raises Fault or Poisoned."""
+    """A conditional. Raises Fault or Poisoned."""
     from xlac.ops import build
     from xlac.ops.control.control import Cond
 
@@ -79,7 +79,7 @@ def branches_of(
 
 
 def check_alike(results: Sequence[Mapping[str, Node]], places: Sequence[Place]) -> None:
-    """Raises Fault for a branch whose results differ from the first one's in name or type."""
+    """Raises Fault for a branch whose results differ from the first branch's in name or type."""
     first, *others = results
     names = list(first)
     for outputs, place in zip(others, places[1:], strict=True):

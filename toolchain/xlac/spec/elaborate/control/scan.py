@@ -85,8 +85,8 @@ def scan(
 def slices(
     context: Elaboration, scope: Scope, spec: schema.ScanNode, path: str, place: Place
 ) -> dict[str, tuple[Node, int]]:
-    """The sliced values with their axis in front, and which axis that was. Raises Fault or
-    Poisoned.
+    """The sliced values with their sliced axis moved to the front, and the number of that axis.
+    Raises Fault or Poisoned.
     """
     from xlac.ops import build
 
@@ -105,7 +105,7 @@ def slices(
 
 
 def axis_of(scope: Scope, spec: schema.ScanNode, place: Place, rank: int | None) -> int:
-    """The axis that a scan slices, counted from the start. Raises Fault."""
+    """The axis that a scan slices, as a nonnegative number. Raises Fault."""
     axis = whole(scope, spec.axis, place.at("axis"), -64, 64)
     if rank is None:
         return max(axis, 0)
@@ -118,7 +118,7 @@ def axis_of(scope: Scope, spec: schema.ScanNode, place: Place, rank: int | None)
 def slice_inputs(
     inner: Scope, sliced: Mapping[str, tuple[Node, int]], path: str, place: Place
 ) -> list[Node]:
-    """The inputs of a scan's body that are the slices of one step. Raises Fault."""
+    """The inputs of a scan's body for the slices of one step. Raises Fault."""
     params = []
     for name, (node, _) in sliced.items():
         at = place.at("scan", name)
@@ -154,7 +154,7 @@ def stacked(
 def steps(
     scope: Scope, spec: schema.ScanNode, sliced: Mapping[str, tuple[Node, int]], place: Place
 ) -> Dim:
-    """How many steps a scan makes. Raises Fault."""
+    """The number of steps of a scan. Raises Fault."""
     length: Dim | None = None
     if spec.length is not None:
         at = place.at("length")

@@ -1,4 +1,4 @@
-"""Loops in specs that go on while a condition is true."""
+"""While loops in specs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST = 2**31 - 1
 def loop(
     context: Elaboration, scope: Scope, spec: schema.WhileNode, path: str, place: Place
 ) -> Value:
-    """A loop while a condition is true. Raises Fault or Poisoned."""
+    """A while loop. Raises Fault or Poisoned."""
     from xlac.ops.control.bounded import BoundedWhile
     from xlac.ops.control.control import While
 
@@ -80,7 +80,7 @@ def loop(
 
 
 def most(scope: Scope, spec: schema.WhileNode, place: Place) -> Dim:
-    """The most steps that a loop takes. Raises Fault."""
+    """The maximal number of iterations of a loop. Raises Fault."""
     at = place.at("max")
     steps = type_text.size_value(arithmetic.value(spec.max, scope.constants, at), at)
     if bounds(steps)[0] < 1 or bounds(steps)[1] > MOST:

@@ -1,1 +1,1 @@
-"""Operations that a spec or its directory defines: their meanings, kernels and gradients."""
+"""Operations that a spec declares: their reference graphs, kernels and gradients."""

@@ -1,4 +1,4 @@
-"""Gradients that operations of the user's own declare."""
+"""Declared gradients of the user's own operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from xlac.spec.schema.document import SpecEntry
 def gradient(
     context: Elaboration, entry: SpecEntry[schema.OpSpec], body: Graph, around: Scope, path: str
 ) -> Graph:
-    """The graph of a declared gradient, for the meaning `body`. Raises Fault or Poisoned."""
+    """The graph of a declared gradient, for the reference graph `body`. Raises Fault or
+    Poisoned.
+    """
     place, entries = entry.place.at("gradient"), entry.spec.gradient
     assert entries is not None
     types = {k: n.type for k, n in zip(entry.spec.inputs, body.inputs, strict=True)}

@@ -1,5 +1,5 @@
-"""Operations of the user's own: a meaning by simpler operations, and kernels that a backend may
-take instead.
+"""The user's own operations: a reference graph of simpler operations, and kernels that a backend
+may use instead.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def use(
     spans: Any,
     at: Span,
 ) -> Value:
-    """The meaning in place, or a call to it where there are kernels to take instead. Raises Fault
-    or Poisoned.
+    """The reference graph inline, or a node that calls it where there are kernels for it. Raises
+    Fault or Poisoned.
     """
     entry = context.custom[name]
     spec, place = entry.spec, entry.place
@@ -149,7 +149,7 @@ def use(
 
 
 def called(context: Elaboration, op: Op, body: Graph, origin: Origin) -> Graph:
-    """A body that applies the operation and nothing else, with the results of another."""
+    """A body that applies the operation only, with the results of another body."""
     calls = build.results(Node.of(op, *body.inputs))
     context.stamp(calls, origin)
     return Graph(body.name, body.inputs, dict(zip(body.outputs, calls, strict=True)))
@@ -157,7 +157,7 @@ def called(context: Elaboration, op: Op, body: Graph, origin: Origin) -> Graph:
 
 @dataclass
 class Met:
-    """What the names in declared types stand for: sizes, and with a star several of them."""
+    """The values bound to names in declared types: sizes, and for starred names shapes."""
 
     sizes: dict[str, Dim] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class Met:
 def parameters(
     name: str, entry: SpecEntry[schema.OpSpec], scope: Scope, given: Mapping[str, Any], spans: Any
 ) -> dict[str, Any]:
-    """The parameters of the spec, and over them those of the operation. Raises Fault."""
+    """The spec's parameters, shadowed by those of the operation. Raises Fault."""
     params = dict(scope.constants.params)
     for key, default in entry.spec.params.items():
         if key not in given and default is None:
@@ -183,7 +183,7 @@ def matched(
     met: Met,
     spans: Any,
 ) -> list[Node]:
-    """The operands as nodes of the declared types. Raises Fault for one that does not fit."""
+    """The operands as nodes of the declared types. Raises Fault where one does not fit."""
     wanted = entry.spec.inputs
     nodes: list[Node] = []
     for number, (operand, (key, text)) in enumerate(zip(operands, wanted.items(), strict=True)):
@@ -207,7 +207,7 @@ def outputs(
     met: Met,
     path: str,
 ) -> dict[str, Node]:
-    """What `expr` gives, of the declared types. Raises Fault or Poisoned."""
+    """The results of `expr`, of the declared types. Raises Fault or Poisoned."""
     results: dict[str, Node] = {}
     for key, text in entry.spec.outputs.items():
         spot = entry.place.at("outputs", key)
@@ -229,14 +229,14 @@ def outputs(
 
 
 class TypePattern:
-    """A declared type such as `f32[M, 4]` or `f32[*S]`: names stand for the sizes they meet."""
+    """A declared type such as `f32[M, 4]` or `f32[*S]`, whose names are bound to sizes."""
 
     def __init__(self, text: str, constants: Constants, place: Place) -> None:
         self.constants, self.place = constants, place
         self.dtype, self.extents, self.offset = type_parts(text, constants, place)
 
     def match(self, type: Type, sizes: dict[str, Dim], shapes: dict[str, Shape]) -> str | None:
-        """Binds names to the sizes of a type; says what does not fit, or None."""
+        """Binds names to the sizes of a type; returns what does not fit, or None."""
         if type.dtype is not self.dtype:
             return f"expected {self.dtype}"
         if self.extents is None:

@@ -80,13 +80,13 @@ class Guard:
         differ too much.
         """
         builder = elements.builder
-        most, near = extremes.found()
+        most, near = extremes.maxima()
         bound = build.apply(Primitive.MUL, near, Const(SPREAD, DType.F32))
         alike = build.apply(Primitive.LE, most, bound)
         kept = build.select(alike, most, Const(np.inf, DType.F32))
         builder.store(elements.parameter(self.most, Access.WRITE), tile, kept)
 
-    def found(self, builder: Builder, largest: Var) -> Expr:
+    def computed_limit(self, builder: Builder, largest: Var) -> Expr:
         """The limit, given the largest magnitude of the weights as integers in the lanes of
         `largest`.
         """
@@ -154,7 +154,7 @@ class Extremes:
             most = self._core if i in self.t.shared and j in self.t.shared else self._rim
             noted(self.builder, most, value, self.lanes)
 
-    def found(self) -> tuple[Expr, Expr]:
+    def maxima(self) -> tuple[Expr, Expr]:
         """Both maxima as f32: of all pixels, and of the shared ones."""
         most = build.apply(Primitive.MAX, self._rim, self._core)
         return self._float(most), self._float(self._core)

@@ -1,5 +1,5 @@
-"""Chooses whether a 3x3 convolution is computed by Winograd's algorithm, and its blocking: both
-decide how sums are rounded, so both read shipped facts.
+"""Chooses whether a 3x3 convolution is computed by Winograd's algorithm, and its blocking. Both
+decide how sums round, so only shipped facts are read, never measured ones.
 """
 
 from __future__ import annotations

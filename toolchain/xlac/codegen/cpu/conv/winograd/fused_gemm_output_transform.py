@@ -101,7 +101,7 @@ class _Products(OutputTransform):
         if self.guard:
             self.limit = self.guard.known(self.elements)
             if self.largest is not None:
-                self.limit = self.guard.found(builder, self.largest)
+                self.limit = self.guard.computed_limit(builder, self.largest)
         count: Expr | int = most
         if size_hint(self.cut.blocks) * most > t.tiles:
             count = loop_nest.bounded(

@@ -42,7 +42,7 @@ def _both(call: OperatorCall, condition: Node, *graphs: Any) -> tuple[Value, ...
         return None
     outside = list(dict.fromkeys(node for body in made for node in body.captures.inside))
     branches = tuple(
-        bodies.closed(f"branch{n}", (), body.captures, outside, body.outputs())
+        body.captures.closed(f"branch{n}", (), outside, body.outputs())
         for n, body in enumerate(made)
     )
     return build.results(Node.of(Cond(branches), build.cast(condition, DType.I32), *outside))

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from xlac.frontends.known import DataDependent
+from xlac.frontends.limits import STEPS, check_size
 from xlac.frontends.onnx.graph import bodies
 from xlac.frontends.onnx.graph.bodies import OnnxBody
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Ragged, Value, nodes
-from xlac.frontends.onnx.limits import STEPS, check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
@@ -101,7 +101,7 @@ def _scanned(asked: OnnxLoop, body: OnnxBody, length: Dim) -> tuple[Value, ...]:
     results = body.outputs()[1:]
     for stacked in results[len(first) :]:
         check_size((length, *stacked.shape), stacked.type.dtype.nbytes)
-    graph = bodies.closed("loop", (*carried, step), body.captures, outside, results)
+    graph = body.captures.closed("loop", (*carried, step), outside, results)
     op = Scan(graph, length, carries=len(first), scanned=1)
     return build.results(Node.of(op, *first, build.iota((length,), 0), *outside))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xlac.frontends.limits import STEPS, check_parts
 from xlac.frontends.onnx.graph import bodies
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Value
-from xlac.frontends.onnx.limits import STEPS, check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -74,7 +74,7 @@ def _scanned(
         call.importer.needed |= body.trial.needed
         call.fail("its body cannot be imported")
     outside = list(body.captures.inside)
-    graph = bodies.closed("scan", params, body.captures, outside, body.outputs())
+    graph = body.captures.closed("scan", params, outside, body.outputs())
     op = Steps(graph, xs[0].shape[0], carries=carries, scanned=scanned)
     results = build.results(Node.of(op, *first, *xs, *outside))
     stacked = [

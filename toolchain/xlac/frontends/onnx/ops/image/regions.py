@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlac.frontends.limits import check_parts
 from xlac.frontends.onnx.graph.call import OperatorCall
-from xlac.frontends.onnx.limits import check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError

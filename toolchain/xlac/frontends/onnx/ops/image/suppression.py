@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlac.frontends.boxes import edges_of, overlap_of
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Ragged, Value
 from xlac.frontends.onnx.ops.tensor.data import compacted
@@ -54,6 +55,7 @@ def non_max_suppression(call: OperatorCall) -> Value:
         if call.get(3) is None
         else build.cast(build.reshape(call[3], ()), boxes.type.dtype)
     )
+    overlap = build.maximum(overlap, 0.0)  # boxes that share nothing overlap at no threshold
     selected, chosen = _chosen(alive, scores, edges, overlap, limit, steps)
     # (batch, classes, steps)
     taken, boxes_at = (build.transpose(n, (1, 2, 0)) for n in (selected, chosen))
@@ -84,23 +86,6 @@ def _edges(boxes: Node, centred: int) -> list[Node]:
     return [build.minimum(b, d), build.minimum(a, c), build.maximum(b, d), build.maximum(a, c)]
 
 
-def _overlaps(one: list[Node], all_: list[Node], most: Node) -> Node:
-    """Whether each box's intersection over union with one box exceeds `most`; an empty box overlaps
-    nothing.
-    """
-    width, height = (
-        build.sub(build.minimum(one[n + 2], all_[n + 2]), build.maximum(one[n], all_[n]))
-        for n in (0, 1)
-    )
-    shared = build.mul(width, height)
-    areas = [build.mul(build.sub(e[2], e[0]), build.sub(e[3], e[1])) for e in (one, all_)]
-    union = build.sub(build.add(*areas), shared)
-    exceeds = build.compare(build.div(shared, union), "gt", most)
-    for positive in (width, height, *areas, union):
-        exceeds = build.apply1("and", exceeds, build.compare(positive, "gt", 0.0))
-    return exceeds
-
-
 def _chosen(
     alive: Node, scores: Node, edges: list[Node], overlap: Node, limit: Node, steps: int
 ) -> tuple[Node, Node]:
@@ -116,8 +101,8 @@ def _chosen(
             "and", build.reduce(alive, "or", 2, True), build.compare(at, "lt", limit)
         )
         here = build.compare(build.iota(scores.shape, 2), "eq", best)
-        one = [build.reduce(build.select(here, e, -np.inf), "max", 2, True) for e in edges]
-        gone = build.apply1("or", _overlaps(one, list(edges), overlap), here)
+        share = overlap_of(edges_of(here, edges, 2), edges)
+        gone = build.apply1("or", build.compare(share, "gt", overlap), here)
         alive = build.apply1("and", alive, build.apply1("not", gone))
         return alive, build.reshape(some, scores.shape[:2]), build.reshape(best, scores.shape[:2])
 

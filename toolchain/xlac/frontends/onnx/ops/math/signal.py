@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx.graph.call import OperatorCall
-from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, ShapeError, normal_axis
@@ -76,7 +76,7 @@ def _dft(call: OperatorCall, axis: int) -> Node:
 
 
 def _parts(x: Node) -> list[Node]:
-    """The slices of the last axis, which they lose."""
+    """The slices of the last axis, which is removed."""
     last = x.type.rank - 1
     width = x.shape[last]
     assert isinstance(width, int)
@@ -84,7 +84,7 @@ def _parts(x: Node) -> list[Node]:
 
 
 def _resized(x: Node, axis: int, size: int) -> Node:
-    """x cut or filled up with zeros to `size` elements of an axis."""
+    """x truncated or zero-padded to `size` elements of an axis."""
     have = x.shape[axis]
     assert isinstance(have, int)
     if have >= size:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx.graph.call import OperatorCall
-from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.ops.attention.scores import finished, labelled, two
 from xlac.frontends.onnx.ops.ml.forest import MODES, Forest, walked
 from xlac.frontends.onnx.registry import ML, operator

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx.graph.call import OperatorCall
-from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.ops.nn.geometry import Windows, fit, kernel_shape, left_out, windows
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node

@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx.file.tensors import Encoded
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.ragged import count_of
 from xlac.frontends.onnx.graph.values import Coded, Value
-from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlac.frontends.limits import KEYS, check_parts
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Ragged, Value
-from xlac.frontends.onnx.limits import KEYS, check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node

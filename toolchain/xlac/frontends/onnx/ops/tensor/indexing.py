@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xlac.frontends.known import DataDependent
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Coded, Ragged, Value
-from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.ops.tensor.shape import view
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlac.frontends.limits import check_size
 from xlac.frontends.onnx.graph.call import OperatorCall
-from xlac.frontends.onnx.limits import check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, normal_axis

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlac.frontends.limits import check_parts
 from xlac.frontends.onnx.graph import bodies
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.values import Optional, Sequence, Value
-from xlac.frontends.onnx.limits import check_parts
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node

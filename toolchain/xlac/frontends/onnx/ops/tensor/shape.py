@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from xlac.frontends.limits import check_parts, check_size
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.graph.ragged import carried
 from xlac.frontends.onnx.graph.values import Coded, Ragged, Value
-from xlac.frontends.onnx.limits import check_parts, check_size
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node

@@ -1,4 +1,4 @@
-"""Gradients of distances between rows. A pair of equal rows has none, as in PyTorch."""
+"""Gradients of distances between rows. Equal rows have a gradient of zero, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from xlac.ops import build
 
 
 def slopes(gap: Node, distance: Node, p: float, grad: Node) -> Node:
-    """grad times the derivative of the p-norm of `gap` along its last axis, which `distance` and
-    `grad` have with one element.
+    """grad times the derivative of the p-norm of `gap` along its last axis; `distance` and `grad`
+    have that axis with size 1.
     """
     distance, grad = (build.broadcast_to(v, gap.shape) for v in (distance, grad))
     size, sign = build.apply1("abs", gap), build.apply1("sign", gap)
@@ -38,7 +38,7 @@ def slopes(gap: Node, distance: Node, p: float, grad: Node) -> Node:
 
 @aten("_cdist_backward")
 def cdist_backward(call: AtenCall, grad: Node, x1: Node, x2: Node, p: float, cdist: Node) -> Node:
-    """The gradient of x1, of distances between all its rows and all rows of x2."""
+    """The gradient of cdist for x1: distances between all rows of x1 and all rows of x2."""
     gap = build.sub(
         build.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1])),
         build.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:])),
@@ -49,7 +49,7 @@ def cdist_backward(call: AtenCall, grad: Node, x1: Node, x2: Node, p: float, cdi
 
 @aten("_pdist_backward")
 def pdist_backward(call: AtenCall, grad: Node, x: Node, p: float, pdist: Node) -> Node:
-    """The gradient of rows, of distances between all pairs of them."""
+    """The gradient of pdist: distances between all pairs of rows."""
     rows = x.shape[0]
     if not isinstance(rows, int):
         raise NotExpressible(f"pairs among {rows} rows")

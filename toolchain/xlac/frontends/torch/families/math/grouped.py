@@ -1,4 +1,6 @@
-"""Products of matrices whose rows, columns or terms are in groups: layers of experts."""
+"""Grouped matrix products, whose rows, columns or summed elements belong to groups, as in mixtures
+of experts.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ def grouped_mm(
     bias: Node | None = None,
     out_dtype: DType | None = None,
 ) -> Node:
-    """x y for each group; `offs`, i32[groups], holds where each group ends along the axis that the
-    groups share: rows of a matrix x beside a stack y, columns of a matrix y beside a stack x, the
-    summed axis of two matrices. Two stacks need none.
+    """x y for each group; `offs`, i32[groups], holds the end of each group along the axis that is
+    divided: rows of a matrix x with a stack y, columns of a matrix y with a stack x, the summed
+    axis of two matrices. Two stacks need none.
 
-    Every row is multiplied by every group's matrix, as groups' sizes are data. Rows and columns
-    of no group are 0; PyTorch leaves them as its memory was.
+    Since the groups' sizes are data, every row is multiplied by every group's matrix. Rows and
+    columns of no group are 0; PyTorch leaves them uninitialized.
     """
     wide = call.dtype.compute
     if offs is None:
@@ -49,7 +51,7 @@ def grouped_mm(
 
 
 def _members(offs: Node, size: Dim) -> Node:
-    """Whether each group has each place of an axis, bool[groups, size]."""
+    """Whether each group contains each index of an axis, bool[groups, size]."""
     shape = (offs.shape[0], size)
     ends = build.broadcast_to(build.reshape(offs, (shape[0], 1)), shape)
     ended = build.compare(ends, "le", build.iota(shape, 1, offs.type.dtype))
@@ -58,6 +60,6 @@ def _members(offs: Node, size: Dim) -> Node:
 
 
 def _kept(member: Node, x: Node, axes: tuple[int, int]) -> Node:
-    """x where `member`, which has two of x's axes, and 0 elsewhere."""
+    """x where `member`, which has two of x's axes, holds, and 0 elsewhere."""
     shape = [x.shape[axis] if axis in axes else 1 for axis in range(x.type.rank)]
     return build.select(build.reshape(member, shape), x, build.constant(0, x.type.dtype))

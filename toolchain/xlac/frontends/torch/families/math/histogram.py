@@ -1,4 +1,4 @@
-"""Histograms with bins of one width."""
+"""Histograms with bins of equal width."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from xlac_sdk.dtypes import DType
 
 @aten("histc")
 def histc(call: AtenCall, x: Node, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Node:
-    """How many elements of x lie in each of `bins` parts of [min, max], in the element type of x.
+    """The number of elements of x in each of `bins` intervals of [min, max], in the element type of
+    x.
 
-    Elements outside and NaNs are in none; the last part has its end. Equal bounds mean those of
-    the data, and where these are equal too, one more to either side.
+    Elements outside and NaNs are not counted; the last interval is closed. If the bounds are equal
+    they are those of the data, widened by one on each side if these are equal, too.
     """
     flat = build.reshape(x, (-1,)) if x.type.rank != 1 else x
     low, high = (call.node(bound, x.type.dtype) for bound in (min, max))

@@ -1,4 +1,4 @@
-"""Decompositions of matrices, and what is solved by them."""
+"""Matrix decompositions and solvers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from xlac_sdk.dtypes import DType
 
 
 def several(op: Any, *inputs: Node) -> tuple[Node, ...]:
-    """The results of an operation that has several."""
+    """The results of an operation with several."""
     return build.results(Node.of(op, *inputs))
 
 
 def report(wrong: Node) -> Node:
-    """0, or the number from 1 of the first that is wrong along the last axis, as i32."""
+    """0, or the index (from 1) of the first true element along the last axis, as i32."""
     rank, count = wrong.type.rank, wrong.shape[-1]
     assert isinstance(count, int)
     if not count:
@@ -35,14 +35,14 @@ def report(wrong: Node) -> Node:
 
 
 def zeros_of(packed: Node, count: int) -> Node:
-    """Where U has zeros on its diagonal, of `count` numbers."""
+    """Whether each of the first `count` diagonal elements of U is zero."""
     rank = packed.type.rank
     square = build.cut(build.cut(packed, rank - 2, 0, count), rank - 1, 0, count)
     return build.compare(diagonal(square), "eq", 0.0)
 
 
 def factored(a: Node, pivot: bool) -> tuple[Node, Node, Node, int]:
-    """The results of `lu`, and how many pivots there are."""
+    """The results of `lu`, and the number of pivots."""
     if not pivot:
         raise NotExpressible("LU without pivoting")
     packed, pivots, order = several(Lu(), a)
@@ -53,13 +53,13 @@ def factored(a: Node, pivot: bool) -> tuple[Node, Node, Node, int]:
 
 @aten("_linalg_det")
 def det(call: AtenCall, A: Node) -> tuple[Any, ...]:
-    """The determinant. Its factors are hidden, of A or of its transpose, for a derivative."""
+    """The determinant, and hidden results (factors of A or of its transpose) for the derivative."""
     return build.apply1("det", A), None, None
 
 
 @aten("_linalg_slogdet")
 def slogdet(call: AtenCall, A: Node) -> tuple[Any, ...]:
-    """The sign and the logarithm of the determinant; its factors are hidden."""
+    """The sign and the logarithm of the determinant, and hidden factors."""
     return *several(Slogdet(), A), None, None
 
 
@@ -68,23 +68,23 @@ def solve(
     call: AtenCall, A: Node, B: Node, left: bool = True, check_errors: bool = False
 ) -> tuple[Any, ...]:
     """The X for which A X = B, or X A = B; B may be vectors. A singular A, which eager mode
-    refuses, gives infinities and NaNs. Its factors are hidden.
+    rejects, gives infinities and NaNs. Factors are hidden results.
     """
     vector = len(call.shape) == 1 or B.shape == A.shape[:-1]
     b = build.reshape(B, (*B.shape, 1)) if vector else B
     outer = build.broadcast_shapes([A.shape[:-2], b.shape[:-2]])
     a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (A, b))
     if left or vector:
-        found = build.apply1("solve", a, b)
+        solution = build.apply1("solve", a, b)
     else:
-        found = swapped(build.apply1("solve", swapped(a), swapped(b)))
+        solution = swapped(build.apply1("solve", swapped(a), swapped(b)))
     packed, _, _, count = factored(A, True)
-    return build.reshape(found, call.shape), None, None, report(zeros_of(packed, count))
+    return build.reshape(solution, call.shape), None, None, report(zeros_of(packed, count))
 
 
 @aten("linalg_inv_ex")
 def inv(call: AtenCall, A: Node, check_errors: bool = False) -> tuple[Node, Node]:
-    """The inverse; of a singular A, which eager mode refuses, infinities and NaNs."""
+    """The inverse; infinities and NaNs for a singular A, which eager mode rejects."""
     packed, _, _, count = factored(A, True)
     return build.apply1("inv", A), report(zeros_of(packed, count))
 
@@ -93,7 +93,7 @@ def inv(call: AtenCall, A: Node, check_errors: bool = False) -> tuple[Node, Node
 def lu_factor(
     call: AtenCall, A: Node, pivot: bool = True, check_errors: bool = False
 ) -> tuple[Node, ...]:
-    """LAPACK's factors: pivots count from 1."""
+    """LAPACK's packed factors and pivots, which count from 1."""
     packed, pivots, _, count = factored(A, pivot)
     return packed, build.add(pivots, 1), report(zeros_of(packed, count))
 
@@ -106,7 +106,7 @@ def lu(call: AtenCall, A: Node, pivot: bool = True) -> tuple[Node, ...]:
 
 
 def unpacked(packed: Node, order: Node, count: int) -> tuple[Node, Node, Node]:
-    """P, L and U of factors and the rows in their order."""
+    """P, L and U, from packed factors and the row permutation."""
     rank = packed.type.rank
     low = build.cut(packed, rank - 1, 0, count)
     eye = build.apply1("eye", rows=low.shape[-2], columns=count, dtype=low.type.dtype)
@@ -128,16 +128,16 @@ def lu_solve(
     packed, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (LU, B))
     order = build.broadcast_to(order, packed.shape[:-1])
     b = b if left else swapped(b)
-    found = build.apply1("lu_solve", packed, order, b, transpose=adjoint == left)
-    return found if left else swapped(found)
+    solution = build.apply1("lu_solve", packed, order, b, transpose=adjoint == left)
+    return solution if left else swapped(solution)
 
 
 @aten("linalg_cholesky_ex")
 def cholesky_ex(
     call: AtenCall, self: Node, upper: bool = False, check_errors: bool = False
 ) -> tuple[Node, Node]:
-    """The triangular factor; of matrices that are not positive definite, which eager mode refuses,
-    NaNs.
+    """The triangular factor; NaNs for matrices that are not positive definite, which eager mode
+    rejects.
     """
     factor = build.apply1("cholesky", self, lower=not upper)
     along = diagonal(factor)
@@ -161,14 +161,14 @@ def cholesky_solve(call: AtenCall, self: Node, input2: Node, upper: bool = False
 
 @aten("linalg_qr")
 def qr(call: AtenCall, A: Node, mode: str = "reduced") -> tuple[Node, ...]:
-    """Orthonormal columns and a triangular factor; without the former, an empty tensor."""
+    """Orthonormal columns and a triangular factor; in mode "r" the former is an empty tensor."""
     q, r = several(Qr(complete=mode == "complete"), A)
     return (q if mode != "r" else call.filled_as(0, 0), r)
 
 
 @aten("geqrf")
 def geqrf(call: AtenCall, self: Node) -> tuple[Node, ...]:
-    """Reflections that make a matrix triangular."""
+    """Householder reflections that make a matrix triangular."""
     return several(HouseholderQr(), self)
 
 
@@ -210,7 +210,7 @@ def triangular_solve(
     """The solution of A X = self, and A."""
     outer = build.broadcast_shapes([self.shape[:-2], A.shape[:-2]])
     b, a = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (self, A))
-    found = build.apply1(
+    solution = build.apply1(
         "triangular_solve", a, b, lower=not upper, transpose=transpose, unit=unitriangular
     )
-    return found, a
+    return solution, a

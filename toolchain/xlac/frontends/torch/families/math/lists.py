@@ -1,4 +1,6 @@
-"""ATen's operations on lists of tensors, as optimizers have them: the same for each tensor."""
+"""ATen's operations on lists of tensors (_foreach_*), as used by optimizers: applied to each
+tensor.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ NAMED: Mapping[tuple[str, str], str] = {
     ("norm", "Scalar"): "linalg_vector_norm",
     ("pow", "ScalarAndTensor"): "pow",
 }
-"""Where the operation on one tensor is called otherwise, by the name and overload of the list's."""
+"""The operation on one tensor where its name differs, by the name and overload of the list's."""
 BY_TENSOR = frozenset({"addcdiv", "addcmul"})
-"""Operations whose overload `Tensor` has a vector of scalars, one for each tensor."""
+"""Operations whose overload `Tensor` takes a vector of scalars, one for each tensor."""
 
 
 def each(packet: Any, vector: bool, *args: Any, **named: Any) -> list[Any]:
-    """An operation for each tensor of lists; what is no list is the same for all. `vector`: the
-    last argument is a tensor with a number for each.
+    """Applies an operation to each tensor of lists; other arguments are shared. `vector`: the last
+    argument is a tensor with a number for each.
     """
     if vector:
         args = (*args[:-1], args[-1].unbind(0))
@@ -50,8 +52,8 @@ def _scaled(packet: Any, x: Any, factors: Sequence[Any], scale: Any) -> Any:
 
 @cache
 def one_by_one() -> dict[Any, Callable[..., Any]]:
-    """The decompositions of all operations on lists that change nothing in place."""
-    found: dict[Any, Callable[..., Any]] = {}
+    """The decompositions of all out-of-place operations on lists."""
+    decompositions: dict[Any, Callable[..., Any]] = {}
     for name in dir(torch.ops.aten):
         if not name.startswith("_foreach_") or name.endswith("_"):
             continue
@@ -61,5 +63,5 @@ def one_by_one() -> dict[Any, Callable[..., Any]]:
             operation = getattr(packet, overload)
             if one is not None and not overload.endswith("out") and operation._schema.returns:
                 vector = plain in BY_TENSOR and overload == "Tensor"
-                found[operation] = partial(each, one, vector)
-    return found
+                decompositions[operation] = partial(each, one, vector)
+    return decompositions

@@ -135,7 +135,7 @@ def softmax(call: AtenCall, x: Node, dim: int, half_to_float: bool = False) -> N
 
 @aten("_safe_softmax")
 def safe_softmax(call: AtenCall, x: Node, dim: int, dtype: DType | None = None) -> Node:
-    """The softmax, and 0 along rows of -inf alone, through which nothing goes back either."""
+    """The softmax; rows that are all -inf give 0 and have a gradient of 0."""
     wide = build.cast(x, call.dtype)
     rows = wide if x.shape else build.reshape(wide, (1,))
     axis = normal_axis(dim, rows.type.rank)

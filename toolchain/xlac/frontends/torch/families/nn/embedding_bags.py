@@ -1,4 +1,4 @@
-"""Sums, means and maxima of bags of rows of a table. A bag begins where an offset says."""
+"""Sums, means and maxima over bags of rows of a table. Offsets state where bags begin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUM, MEAN, MAX = 0, 1, 2
 
 
 def bags_of(offsets: Node, count: Dim) -> Node:
-    """The bag of each of `count` indices, i64: the last whose offset is not behind it."""
+    """The bag of each of `count` indices, i64: the last one whose offset is not greater."""
     shape = (offsets.shape[0], count)
     begun = build.compare(
         build.broadcast_to(build.reshape(build.cast(offsets, DType.I64), (shape[0], 1)), shape),
@@ -24,7 +24,7 @@ def bags_of(offsets: Node, count: Dim) -> Node:
 
 
 def collected(rows: Node, places: Node, like: Node, combine: str) -> Node:
-    """`like`, with each row combined into the one that its place names."""
+    """`like`, with each row combined into the row at its index in `places`."""
     at = build.reshape(places, (places.shape[0], 1))
     return build.apply1("scatter_nd", like, at, rows, combine=combine)
 
@@ -47,8 +47,8 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Node | None, ...]:
-    """The bags' rows (bags, columns), the bag of each index, the size of each bag without padding,
-    and the index of each maximum.
+    """The reduced rows (bags, columns), the bag of each index, the size of each bag without
+    padding, and the index of each maximum.
     """
     bags, columns = call.shape
     at, size = build.cast(indices, DType.I64), indices.shape[0]
@@ -66,21 +66,21 @@ def embedding_bag(
     places = None
     if mode == MAX:
         least = build.full(float("-inf"), (bags, columns), dtype)
-        found = collected(build.select(real, rows, float("-inf")), member, least, "max")
-        places = _of_maxima(found, rows, real, member, at)
-        found = build.select(build.compare(wide, "eq", 0), 0.0, found)
+        result = collected(build.select(real, rows, float("-inf")), member, least, "max")
+        places = _of_maxima(result, rows, real, member, at)
+        result = build.select(build.compare(wide, "eq", 0), 0.0, result)
     else:
         zero = build.full(0, (bags, columns), dtype)
-        found = collected(build.select(real, rows, 0.0), member, zero, "add")
+        result = collected(build.select(real, rows, 0.0), member, zero, "add")
         if mode == MEAN:
-            found = build.div(found, build.cast(build.maximum(wide, 1), dtype))
-    return (build.cast(found, call.dtype), *_stated(call, (member, sizes, places)))
+            result = build.div(result, build.cast(build.maximum(wide, 1), dtype))
+    return (build.cast(result, call.dtype), *_stated(call, (member, sizes, places)))
 
 
-def _of_maxima(found: Node, rows: Node, real: Node, member: Node, at: Node) -> Node:
-    """The first index in each bag whose row has the maximum of a column."""
-    last = build.full(2**62, found.shape, DType.I64)
-    is_it = build.compare(rows, "eq", build.take(found, member, 0))
+def _of_maxima(maxima: Node, rows: Node, real: Node, member: Node, at: Node) -> Node:
+    """The first index in each bag whose row has the column's maximum."""
+    last = build.full(2**62, maxima.shape, DType.I64)
+    is_it = build.compare(rows, "eq", build.take(maxima, member, 0))
     is_it = build.apply1("and", is_it, real)
     order = build.broadcast_to(column(build.iota(at.shape, 0, DType.I64)), rows.shape)
     first = collected(build.select(is_it, order, 2**62), member, last, "min")
@@ -89,20 +89,20 @@ def _of_maxima(found: Node, rows: Node, real: Node, member: Node, at: Node) -> N
 
 
 def _stated(call: AtenCall, made: tuple[Node | None, ...]) -> list[Node | None]:
-    """What else the operation gives, in the sizes that PyTorch states: it leaves some empty."""
-    found: list[Node | None] = []
+    """The other results, in the sizes that PyTorch states; some are empty there."""
+    stated: list[Node | None] = []
     for number, node in enumerate(made, 1):
         wanted = call.results[number]
         if wanted is None:
-            found.append(None)
+            stated.append(None)
         elif node is None or node.type.rank != len(wanted.shape) or wanted.shape[0] == 0:
-            found.append(build.full(0, wanted.shape, wanted.dtype))
+            stated.append(build.full(0, wanted.shape, wanted.dtype))
         else:
             node = build.cast(node, wanted.dtype)
-            if node.shape != wanted.shape:  # one size more than there are bags
+            if node.shape != wanted.shape:  # one element more than there are bags
                 node = build.concat([node, build.full(0, (1,), wanted.dtype)], 0)
-            found.append(node)
-    return found
+            stated.append(node)
+    return stated
 
 
 @aten("_embedding_bag_backward")
@@ -154,8 +154,8 @@ def dense_backward(
     per_sample_weights: Node | None = None,
     padding_idx: int = -1,
 ) -> Node:
-    """The gradient of the table: each bag's, for each of its rows; for maxima that of the row which
-    has it.
+    """The gradient of the table: each row gets the gradient of its bag; for maxima only the row
+    with the maximum.
     """
     wide = build.compute(grad)
     dtype, (bags, columns) = wide.type.dtype, wide.shape
@@ -195,10 +195,10 @@ def weights_backward(
     mode: int,
     padding_idx: int = -1,
 ) -> Node:
-    """The gradient of each index's own weight: its row times the gradient of its bag."""
+    """The gradients of per-sample weights: each row times the gradient of its bag."""
     at = build.cast(indices, DType.I64)
     given = build.take(build.compute(grad), bags_of(offsets, indices.shape[0]), 0)
-    found = build.reduce(build.mul(given, build.compute(build.take(weight, at, 0))), "add", 1)
+    gradient = build.reduce(build.mul(given, build.compute(build.take(weight, at, 0))), "add", 1)
     if padding_idx >= 0:
-        found = build.select(build.compare(at, "ne", padding_idx), found, 0.0)
-    return build.cast(found, call.dtype)
+        gradient = build.select(build.compare(at, "ne", padding_idx), gradient, 0.0)
+    return build.cast(gradient, call.dtype)

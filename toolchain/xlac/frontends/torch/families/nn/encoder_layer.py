@@ -1,4 +1,4 @@
-"""A layer of a Transformer's encoder, one operation where PyTorch wants no gradient."""
+"""A Transformer encoder layer, which PyTorch runs as one operation in inference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
-OF_SCORES, OF_KEYS = 0, 1  # kinds of masks; a third one has all axes
+OF_SCORES, OF_KEYS = 0, 1  # kinds of masks; a third kind has all axes
 
 
 @aten("_transformer_encoder_layer_fwd")
@@ -37,8 +37,8 @@ def encoder_layer(
     mask: Node | None = None,
     mask_type: int | None = None,
 ) -> Node:
-    """Attention of every position to every other and two linear layers, each with a residual and a
-    normalization, before it if `norm_first`, else behind it. `src` has (batch, length, channels).
+    """Self-attention and two linear layers, each with a residual connection and a normalization,
+    before it if `norm_first`, else after it. `src` has (batch, length, channels).
     """
 
     def normed(x: Node, scale: Node, shift: Node) -> Node:
@@ -46,8 +46,8 @@ def encoder_layer(
 
     def attended(x: Node) -> Node:
         qkv = linear(x, qkv_weight, qkv_bias)
-        found = attention(qkv, num_heads, scores_mask(src, mask, mask_type))
-        return linear(found, proj_weight, proj_bias)
+        heads = attention(qkv, num_heads, scores_mask(src, mask, mask_type))
+        return linear(heads, proj_weight, proj_bias)
 
     def forward(x: Node) -> Node:
         inner = linear(x, ffn_weight_1, ffn_bias_1)
@@ -68,7 +68,7 @@ def linear(x: Node, weight: Node, bias: Node) -> Node:
 
 
 def scores_mask(src: Node, mask: Node | None, kind: int | None) -> Node | None:
-    """Where scores (batch, heads, queries, keys) are left out, as a bool that broadcasts."""
+    """Which scores (batch, heads, queries, keys) are masked out, as a bool that broadcasts."""
     if mask is None:
         return None
     batch, length = src.shape[:2]
@@ -80,7 +80,7 @@ def scores_mask(src: Node, mask: Node | None, kind: int | None) -> Node | None:
 
 
 def attention(qkv: Node, heads: int, mask: Node | None) -> Node:
-    """Attention of projections (batch, length, 3 channels), of heads side by side."""
+    """Attention of packed projections (batch, length, 3 channels) with concatenated heads."""
     batch, length, width = qkv.shape
     assert isinstance(width, int)
     size = width // 3 // heads
@@ -89,5 +89,7 @@ def attention(qkv: Node, heads: int, mask: Node | None) -> Node:
     scores = build.dot(build.mul(q, 1 / math.sqrt(size)), k, ((3,), (3,)), ((0, 1), (0, 1)))
     if mask is not None:
         scores = build.select(build.broadcast_to(mask, scores.shape), float("-inf"), scores)
-    found = build.dot(build.apply1("softmax", scores, axis=-1), v, ((3,), (2,)), ((0, 1), (0, 1)))
-    return build.reshape(build.transpose(found, (0, 2, 1, 3)), (batch, length, heads * size))
+    weighted = build.dot(
+        build.apply1("softmax", scores, axis=-1), v, ((3,), (2,)), ((0, 1), (0, 1))
+    )
+    return build.reshape(build.transpose(weighted, (0, 2, 1, 3)), (batch, length, heads * size))

@@ -1,4 +1,4 @@
-"""Backward operations of ATen that are what our derivative of the forward one is."""
+"""Backward operations of ATen, built as our derivative of the forward operation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from xlac.ops.walks import fresh, substituted
 def pulled_back(
     call: AtenCall, forward: Callable[..., Node], values: Sequence[Node], grad: Node
 ) -> list[Node]:
-    """The cotangents of `values`, given that of `forward(call, *values)`; computed in f32 for
-    halves.
+    """The cotangents of `values`, given that of `forward(call, *values)`; computed in f32 for half
+    precision.
     """
     wide = [build.compute(value) for value in values]
-    # one value may be given twice, and be what another is computed from
+    # values may be equal, or be computed from each other
     params = fresh([value.type for value in wide], "x")
     grad = build.compute(grad)
     value = forward(replace(call, results=(grad.type,)), *params)
@@ -48,13 +48,13 @@ def grid_sampler_backward(
     align_corners: bool,
     output_mask: Sequence[bool],
 ) -> tuple[Node, ...]:
-    """The gradients of what was sampled, and of the positions; both, whatever is asked for."""
+    """The gradients of the sampled tensor and of the positions; always both."""
     how = (interpolation_mode, padding_mode, align_corners)
     return tuple(pulled_back(call, lambda c, v, at: grid_sampler(c, v, at, *how), [x, grid], grad))
 
 
 @aten("masked_scatter_backward")
 def masked_scatter_backward(call: AtenCall, grad: Node, mask: Node, sizes: Sequence[int]) -> Node:
-    """The gradient of the source: that of each place which took an element of it."""
+    """The gradient of the source: each element that was taken gets the gradient of its place."""
     zero, source = build.like(0, grad), build.full(0, call.shape, grad.type.dtype)
     return pulled_back(call, lambda c, v: masked_scatter(c, zero, mask, v), [source], grad)[0]

@@ -258,7 +258,7 @@ def as_strided(
 
 
 def strided_places(call: AtenCall, shape: Shape, stride: Sequence[Dim], start: Dim) -> Node:
-    """The number of each element of a strided tensor in the memory of its base, i64."""
+    """The index of each element of a strided tensor in its base's memory, i64."""
     places = build.broadcast_to(call.size(start), shape)
     for axis, step in enumerate(stride):
         if isinstance(step, Sym) or step:

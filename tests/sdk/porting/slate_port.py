@@ -126,7 +126,8 @@ class SlateBackend(Backend):
 
     def target(self, request: Request) -> Target:
         request.refuse("slate", "cpu", "triple", "features", "arch")
-        return Target("slate", vector_bytes=16, primitives=NATIVE, lacks=LACKS, vectorizes=True)
+        made = Target("slate", vector_bytes=16, primitives=NATIVE, lacks=LACKS, vectorizes=True)
+        return made.tuned(request)
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)

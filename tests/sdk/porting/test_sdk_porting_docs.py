@@ -13,7 +13,7 @@ from xlac_sdk.kernel_ir.primitives import MANDATORY
 from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.target import Target
 
-CHAPTER = (Path(__file__).parents[2] / "docs" / "PORTING.md").read_text(encoding="utf-8")
+CHAPTER = (Path(__file__).parents[3] / "docs" / "PORTING.md").read_text(encoding="utf-8")
 
 
 def rows() -> set[str]:

@@ -1,0 +1,77 @@
+"""What measurements say: rates by size as levels of memory, and which of several widths, block
+sizes and counts to take. Nothing is measured here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+# what is read of as much data as a cache holds reaches this part of the cache's rate: the first
+# level's, and of others, part of which something else takes
+LEVELS = (0.85, 0.75, 0.75)
+FURTHER = 1.3  # how much faster than the next a level is, if it is one
+NEAR = 0.92  # the smallest that reaches this part of the best rate is as good
+WAITS = 1.6  # so many times the time of one block says that blocks wait for each other
+
+
+def levels(rates: Mapping[int, float]) -> tuple[int, ...]:
+    """Bytes of the levels of caches that can be told apart, at most three, by rates of reads, by
+    the bytes that are read again and again. The last of the rates are those of memory.
+    """
+    rest = sorted(rates.items())
+    memory = min(rate for _, rate in rest[-2:])
+    found = list[int]()
+    for part in LEVELS:
+        best = max((rate for _, rate in rest), default=0.0)
+        if best < FURTHER * memory:
+            break
+        last = max(n for n, (_, rate) in enumerate(rest) if rate >= part * best)
+        if last >= len(rest) - 2:  # nothing larger was slower
+            break
+        found.append(rest[last][0])
+        rest = rest[last + 1 :]
+    return tuple(found)
+
+
+def narrowest(rates: Mapping[int, float]) -> int:
+    """The smallest choice whose rate is near the best."""
+    best = max(rates.values())
+    return min(choice for choice, rate in rates.items() if rate >= NEAR * best)
+
+
+def widest(rates: Mapping[int, float]) -> int:
+    """The largest choice whose rate is near the best."""
+    best = max(rates.values())
+    return max(choice for choice, rate in rates.items() if rate >= NEAR * best)
+
+
+def fastest(rates: Mapping[int, float], now: int) -> int:
+    """The choice with the best rate; the present one where it is near."""
+    best = max(rates, key=lambda choice: rates[choice])
+    return now if rates.get(now, 0.0) >= NEAR * rates[best] else best
+
+
+def registers(rates: Mapping[int, float], candidates: Sequence[int]) -> int:
+    """Vector registers by rates of multiply-adds with so many sums: sums and two operands are kept
+    in registers, so the rate falls where there are more. The candidates are ascending.
+    """
+    found = candidates[0]
+    best = max(rates.values())
+    for count in candidates:
+        fitting = [rate for sums, rate in rates.items() if found - 2 < sums <= count - 2]
+        if fitting and min(fitting) >= 0.75 * best:
+            found = count
+    return found
+
+
+def at_once(seconds: Mapping[int, float], overhead: float = 0.0) -> int:
+    """How many blocks run at once, by the time of a launch of so many: the most that take hardly
+    longer than one. `overhead` is the launch's own.
+    """
+    one = max(min(seconds.values()) - overhead, 1e-9)
+    found = min(seconds)
+    for count, time in sorted(seconds.items()):
+        if time - overhead > WAITS * one:
+            break
+        found = count
+    return found

@@ -1,0 +1,243 @@
+"""Measures a device through its backend: arithmetic, bandwidth of each level, cost of a launch,
+width of exchanges and of accesses, how many blocks run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from xlac_sdk.backend import Backend
+from xlac_sdk.machine import measuring
+from xlac_sdk.machine.measuring import PARTS, Probes, TimedProbe
+from xlac_sdk.machine_facts import LIMITS, TUNABLE
+from xlac_sdk.programs.program import Program
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.target import Request, Target
+from xlac_sdk.tuning import conclusions
+from xlac_sdk.tuning import probe_kernels as kernels
+from xlac_sdk.tuning.timing import Run, compiled, least
+
+CHAIN = 100_000  # turns, of DEEP cycles each: half a millisecond
+MOVED = 4 << 20  # bytes that a reading probe reads at least
+SIZES = tuple(1 << n for n in range(12, 27))  # that are read again and again
+REGISTERS = (8, 16, 32, 64)
+SUMS = (4, 6, 12, 14, 24, 28, 48, 56)
+CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
+WIDTHS = (4, 8, 16, 32, 64, 128)  # bytes of a vector, or of a thread's access
+FEW, MANY = 1, 65  # launches of a program
+TURNS = 20_000  # of multiply-adds
+Tell = Callable[[str], object]
+
+
+@dataclass
+class Tuning:
+    """What was found: facts of the target and of its hardware, by name, and what was measured."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    measured: dict[str, Any] = field(default_factory=dict)
+
+
+def tune(backend: Backend, target: Target, tell: Tell = lambda line: None) -> Tuning:
+    """Measures the device of a target, half a minute or so, and says what it finds. A fact that
+    measurements do not say is left out. Raises what the backend raises where it cannot run
+    programs.
+    """
+    tuner = Tuner(backend, target, tell)
+    tuner.launch_cost()
+    if target.device == "gpu":
+        tuner.access_width()
+        tuner.exchange_width()
+        tuner.block_size()
+        tuner.blocks_at_once()
+    else:
+        tuner.vectors()
+        tuner.vector_registers()
+        tuner.caches()
+    return tuner.made
+
+
+def require_tuned(backend: Backend, request: Request) -> None:
+    """Raises UnsupportedError for a backend whose targets are the same with and without tuned
+    facts.
+    """
+    probe = (("vector_registers", 7),)
+    try:
+        loads = backend.target(replace(request, tuned=(("", probe),))).vector_registers == 7
+    except SourceError:  # it knows the fact itself
+        loads = False
+    if not loads:
+        problem = f"the {backend.name} backend takes no tuned facts"
+        hint = (
+            "`xlac doctor --measure` measures processors for cpu; the `target` of a port returns "
+            "`Target.tuned(request)`"
+        )
+        raise UnsupportedError(Diagnostic("XL5043", problem, hint=hint))
+
+
+class Tuner:
+    """The measurements of one device, in turn: each may read what the ones before found."""
+
+    def __init__(self, backend: Backend, target: Target, tell: Tell) -> None:
+        self.backend, self.target, self.tell = backend, target, tell
+        self.made = Tuning()
+        self.launch = 0.0  # seconds of one
+
+    def launch_cost(self) -> None:
+        """Microseconds of one launch more, and of a call beside its launches."""
+        times = self._least({n: kernels.launches(n) for n in (FEW, MANY)})
+        self.launch = max(0.0, (times[MANY] - times[FEW]) / (MANY - FEW))
+        call = times[FEW] - self.launch
+        self._note("launch_us", round(self.launch * 1e6, 2))
+        self._note("call_us", round(call * 1e6, 2))
+        self.tell(f"a launch takes {self.launch * 1e6:.2f} µs, a call {call * 1e6:.0f} µs more")
+
+    def vectors(self) -> None:
+        """The width of vectors: the narrowest whose multiply-adds are near the fastest."""
+        lanes = [width // 4 for width in WIDTHS]
+        programs = {n: kernels.multiply_adds(n, 8, TURNS, self.target) for n in lanes}
+        times = self._least(programs)
+        rates = {4 * n: n * 8 * TURNS / (time - self.launch) for n, time in times.items()}
+        self._rates("multiply-adds a second by bytes of a vector", rates)
+        self._fact("vector_bytes", conclusions.narrowest(rates))
+
+    def vector_registers(self) -> None:
+        """How many sums are kept in registers."""
+        lanes = max(1, self._now("vector_bytes") // 4)
+        programs = {n: kernels.multiply_adds(lanes, n, TURNS, self.target) for n in SUMS}
+        times = self._least(programs)
+        rates = {n: n * lanes * TURNS / (time - self.launch) for n, time in times.items()}
+        self._rates("multiply-adds a second by sums at once", rates)
+        enough = {n: rate for n, rate in rates.items() if n >= 12}
+        self._fact("vector_registers", conclusions.registers(enough, REGISTERS))
+
+    def caches(self) -> None:
+        """Sizes of caches, and rates in bytes a cycle."""
+        width = max(16, self._now("vector_bytes"))
+        programs = {n: kernels.reads(n, max(1, MOVED // n), width) for n in SIZES}
+        times = self._least(programs)
+        rates = {n: max(n, MOVED) / (time - self.launch) for n, time in times.items()}
+        self._rates("bytes a second by bytes read", rates)
+        for name, size in zip(CACHES, conclusions.levels(rates), strict=False):
+            self._fact(name, size)
+        probes = self._probes(width, *map(self._now, CACHES))
+        measured = {
+            probe.name: measuring.summary(measuring.sampled(probe, probes), probes.chain_cycles)
+            for probe in probes.probes
+        }
+        nbytes = {probe.name: probe.nbytes for probe in probes.probes}
+        rate = measuring.rates(measured, nbytes)
+        self._rates("bytes a cycle", rate)
+        for name, value in measuring.facts(rate).items():
+            self._fact(name, value)
+
+    def access_width(self) -> None:
+        """The width of a thread's accesses: the narrowest that copies near the fastest."""
+        threads = min(128, self.target.block_threads)
+        programs, nbytes = {}, 1 << 24
+        for width in WIDTHS[:3]:
+            lanes = width // 4
+            blocks = nbytes // (threads * width * 8)
+            programs[width] = kernels.copies(blocks, threads, lanes, 8)
+        times = self._least(programs)
+        rates = {width: 2 * nbytes / (time - self.launch) for width, time in times.items()}
+        self._rates("bytes a second by bytes of an access", rates)
+        self._fact("access_bytes", conclusions.narrowest(rates))
+
+    def exchange_width(self) -> None:
+        """Threads that exchange values, where the backend leaves it open: that which sums rows
+        fastest.
+        """
+        threads = min(128, self.target.block_threads)
+        choices = [w for w in self.backend.warps if w <= threads]
+        if len(choices) < 2:
+            return
+        seconds = {}
+        for warp in choices:
+            blocks = 64 * warp // threads or 1
+            program = kernels.exchanged_sums(blocks, threads, warp)
+            run = self._run(program, warp=warp)
+            if run is not None:
+                seconds[warp] = least({"": run})[""] / (blocks * threads // warp)
+        rates = {warp: 1 / time for warp, time in seconds.items()}
+        self._rates("rows summed a second by threads that exchange", rates)
+        if rates:
+            self._fact("warp", conclusions.fastest(rates, self.target.warp))
+
+    def block_size(self) -> None:
+        """Threads of a block: the most whose work and meetings are near the fastest."""
+        most = self.target.block_threads
+        sizes = [n for n in (32, 64, 128, 256, 512, 1024) if n <= most]
+        whole = 16 * max(sizes)
+        programs = {n: kernels.busy(whole // n, n, 20, self.target) for n in sizes}
+        times = self._least(programs)
+        rates = {n: whole / (time - self.launch) for n, time in times.items()}
+        self._rates("threads a second by threads of a block", rates)
+        self._fact("block_threads", conclusions.widest(rates))
+
+    def blocks_at_once(self) -> None:
+        """How many blocks run at once."""
+        threads = min(128, self.target.block_threads)
+        counts = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+        programs = {n: kernels.busy(n, threads, 400, self.target) for n in counts}
+        times = self._least(programs)
+        shown = {n: round(time * 1e6, 1) for n, time in times.items()}
+        self._note("microseconds by blocks", shown)
+        self._fact("processors", conclusions.at_once(times, self.launch))
+
+    def _probes(self, width: int, l1: int, l2: int, l3: int) -> Probes:
+        """The probes of `xlac_sdk.machine.measuring`, as programs."""
+        chain = compiled(kernels.chain(CHAIN), self.backend, self.target)
+        sizes = {"l1": l1 // 2, "l2": l2 // 2}
+        sizes |= {name: int(part * l2) for name, part in PARTS.items()}
+        if l3 >= 4 * l2:
+            sizes["l3"] = max(2 * l2, min(l3 // 4, 8 * l2))
+        sizes["memory"] = max(4 * l3, 16 * l2)
+        found = [self._flat(name, size, width) for name, size in sizes.items()]
+        # rows 4096 bytes apart, in all a quarter of the second-level cache
+        block = kernels.READS * width
+        count = max(2, l2 // 4 // block)
+        times = max(1, MOVED // (count * block))
+        run = compiled(kernels.rows(count, 4096, block, times, width), self.backend, self.target)
+        found.append(TimedProbe("rows_stride", count * block * times, run))
+        return Probes(chain, CHAIN * kernels.DEEP, found)
+
+    def _flat(self, name: str, nbytes: int, width: int) -> TimedProbe:
+        turn = kernels.READS * width
+        nbytes = max(1, nbytes // turn) * turn
+        times = max(1, MOVED // nbytes)
+        run = compiled(kernels.reads(nbytes, times, width), self.backend, self.target)
+        return TimedProbe(name, nbytes * times, run)
+
+    def _least(self, programs: Mapping[int, Program]) -> dict[int, float]:
+        """The least seconds of programs that the device can run; those that it refuses, as it
+        lacks memory or width, are left out.
+        """
+        runs = {n: run for n, p in programs.items() if (run := self._run(p)) is not None}
+        times = least({str(n): run for n, run in runs.items()})
+        return {n: times[str(n)] for n in runs}
+
+    def _run(self, program: Program, **facts: Any) -> Run | None:
+        try:
+            return compiled(program, self.backend, self.target.with_tuned(facts))
+        except UnsupportedError as error:
+            self.tell(f"left out: {error.diagnostics[0].message}")
+            return None
+
+    def _now(self, name: str) -> Any:
+        """A fact as it was found, or else as the target has it."""
+        return self.made.facts.get(name, getattr(self.target, name))
+
+    def _rates(self, what: str, rates: Mapping[Any, float]) -> None:
+        self._note(what, {str(key): float(f"{rate:.3g}") for key, rate in rates.items()})
+        self.tell(f"{what}: " + ", ".join(f"{key}: {rate:.3g}" for key, rate in rates.items()))
+
+    def _note(self, what: str, value: Any) -> None:
+        self.made.measured[what] = value
+
+    def _fact(self, name: str, value: Any) -> None:
+        limit = TUNABLE.get(name) or LIMITS[name]
+        if limit.holds(value):
+            self.made.facts[name] = value
+            self.tell(f"→ {name} {value}")
