@@ -16,7 +16,11 @@ from xlac.ir.op import OPS
 
 FRONTENDS = Path(__file__).parents[2] / "toolchain" / "xlac" / "frontends"
 # what enters operators in the table of an importer, and the name of its list of files
-REGISTER = {"onnx/ops": ("operator", "FAMILIES"), "stablehlo/ops": ("operation", "__all__")}
+REGISTER = {
+    "onnx/ops": ("operator", "FAMILIES"),
+    "stablehlo/ops": ("operation", "__all__"),
+    "tflite/ops": ("operator", "__all__"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +62,16 @@ def test_an_operation_that_an_exporter_lacks_is_found(monkeypatch: pytest.Monkey
 
 
 def test_what_importers_make(found: op_coverage.Coverage) -> None:
-    """What they declare, which tests/ops/test_ops_produced.py holds them to; composites by
-    parts.
-    """
+    """What they declare, which the tests of each importer hold it to; composites by parts."""
     assert found["dot"]["torch in"] == found["gather"]["onnx in"] == "built"
     assert found["softmax"]["stablehlo in"] == "parts"
     assert not found["custom_call"]["torch in"]
+
+
+def test_every_importer_has_a_column() -> None:
+    importers = {file.parent.name for file in FRONTENDS.glob("*/produced.py")}
+    assert len(importers) > 3
+    assert importers == {way.removesuffix(" in") for way in op_coverage.WAYS if way[-3:] == " in"}
 
 
 @pytest.mark.parametrize("folder", REGISTER)

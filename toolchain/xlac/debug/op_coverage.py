@@ -149,6 +149,7 @@ WAYS: dict[str, Callable[[], Mapping[str, str]]] = {
     "onnx in": imported("xlac.frontends.onnx"),
     "stablehlo in": imported("xlac.frontends.stablehlo"),
     "torch in": imported("xlac.frontends.torch"),
+    "tflite in": imported("xlac.frontends.tflite"),
     "onnx out": written_onnx,
     "stablehlo out": written_stablehlo,
     "spec out": by_spec_export,

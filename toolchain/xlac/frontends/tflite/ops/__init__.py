@@ -1,8 +1,6 @@
 """The operators of TensorFlow Lite; importing this package registers them all."""
 
-from __future__ import annotations
-
-from xlac.frontends.tflite.ops import (  # noqa: F401
+from xlac.frontends.tflite.ops import (
     activation,
     arithmetic,
     control,
@@ -23,3 +21,25 @@ from xlac.frontends.tflite.ops import (  # noqa: F401
     transforms,
     transposed,
 )
+
+__all__ = [
+    "activation",
+    "arithmetic",
+    "control",
+    "convolution",
+    "create",
+    "detection",
+    "indexing",
+    "joining",
+    "linear",
+    "pooling",
+    "quantize",
+    "recurrent",
+    "reductions",
+    "resize",
+    "scatter",
+    "shape",
+    "slices",
+    "transforms",
+    "transposed",
+]
