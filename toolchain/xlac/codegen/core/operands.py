@@ -172,6 +172,23 @@ def materialize(
     return OperandView(scratch, row_major(node.shape)), launches
 
 
+def seen(
+    node: Node,
+    group: Group,
+    target: Target,
+    name: str,
+    lower_part: LowerPart,
+    contiguous: bool = False,
+) -> tuple[OperandView, tuple[KernelLaunch, ...]]:
+    """An operand as a view of what is in memory, or computed into scratch memory by a kernel:
+    where strides cannot express it, or it has to be `contiguous` along the last axis and is not.
+    """
+    view = resolve(node, group)
+    if view is None or (contiguous and view.strides[-1] != 1):
+        return materialize(node, group, target, name, lower_part)
+    return view, ()
+
+
 def copy(
     node: Node, how: OperandCopy, group: Group, target: Target, name: str, lower_part: LowerPart
 ) -> tuple[OperandView, tuple[KernelLaunch, ...]]:

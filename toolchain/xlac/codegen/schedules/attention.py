@@ -10,20 +10,13 @@ from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
 
 @dataclass(frozen=True, slots=True)
-class OnlineSoftmaxSchedule(Schedule):
-    """Attention without storing its scores. A block of queries, of `tiles` register tiles of
-    scores, iterates over the keys, `keys` at a time; the softmax of `score_vectors` vectors of
-    scores is computed at once, and vectors along the width of values have `value_lanes`. `threads`
-    share the blocks of all heads, as one loop.
-    """
+class ScoreBlocks(Schedule):
+    """The blocks of attention that does not store its scores."""
 
-    template: ClassVar[str] = "online_softmax"
     tile: RegisterTile
     tiles: Positive
     keys: Positive
     score_vectors: Positive
-    value_lanes: Positive
-    threads: Threads
 
     @property
     def rows(self) -> int:
@@ -37,7 +30,20 @@ class OnlineSoftmaxSchedule(Schedule):
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionGradientSchedule(Schedule):
+class OnlineSoftmaxSchedule(ScoreBlocks):
+    """Attention without storing its scores. A block of queries, of `tiles` register tiles of
+    scores, iterates over the keys, `keys` at a time; the softmax of `score_vectors` vectors of
+    scores is computed at once, and vectors along the width of values have `value_lanes`. `threads`
+    share the blocks of all heads, as one loop.
+    """
+
+    template: ClassVar[str] = "online_softmax"
+    value_lanes: Positive
+    threads: Threads
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGradientSchedule(ScoreBlocks):
     """The gradient of attention, without storing its scores. A block of queries, of `tiles`
     register tiles of scores, iterates over the keys, `keys` at a time; the softmax of
     `score_vectors` vectors of scores is computed at once. Vectors along the width of queries and
@@ -46,20 +52,6 @@ class AttentionGradientSchedule(Schedule):
     """
 
     template: ClassVar[str] = "attention_gradient"
-    tile: RegisterTile
-    tiles: Positive
-    keys: Positive
-    score_vectors: Positive
     query_lanes: Positive
     value_lanes: Positive
     threads: Threads
-
-    @property
-    def rows(self) -> int:
-        """Queries of a block."""
-        return self.tiles * self.tile.rows[1]
-
-    @property
-    def wide(self) -> int:
-        """Scores that are processed at once."""
-        return self.score_vectors * self.tile.lanes

@@ -12,14 +12,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from xlac.exporters.graph_writer import GraphWriter
 from xlac.exporters.onnx.written import REFUSED, WRITTEN
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.composite import Composite
 from xlac.ir.dims import UNBOUNDED, Dim, Quotient, Shape, Sym, Symbol, symbols
-from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, param
 from xlac_sdk.dtypes import DType
 
@@ -62,15 +62,14 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
     return add
 
 
-class OnnxWriter:
+class OnnxWriter(GraphWriter[str]):
     """One ONNX graph. Rules write to the current subgraph."""
 
     def __init__(self, graph: Graph) -> None:
+        super().__init__()
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: dict[str, Array] = {}
-        self.problems: dict[Node, str] = {}
         self.opset = OPSET
-        self.hint = ""
         self._taken: set[str] = {
             param(n).name for n in graph.nodes() if n.op.mnemonic == "param"
         } | {*graph.outputs}
@@ -215,34 +214,15 @@ class OnnxWriter:
         finally:
             self.nodes = before
 
-    def inline(self, graph: Graph, names: Sequence[str]) -> list[str]:
-        """The results of a graph, inlined with given names of inputs."""
-        values: dict[Node, Any] = dict(zip(graph.inputs, names, strict=True))
-        for node in graph.nodes():
-            if node not in values:
-                values[node] = self.node(node, values)
-        return [values[n] for n in graph.outputs.values()]
+    def leaf(self, node: Node) -> str:
+        if isinstance(node.op, Const):
+            return self.constant(node.op.value, DType.of(node.op.value.dtype), node.name)
+        return param(node).name
 
-    def node(self, node: Node, values: dict[Node, Any]) -> Any:
-        """The name of a node's value; a list of names where it has several."""
-        op = node.op
-        if isinstance(op, Pick):
-            return values[node.inputs[0]][op.index]
-        before = self.hint
-        self.hint = node.name or before
-        try:
-            if isinstance(op, Const):
-                return self.constant(op.value, DType.of(op.value.dtype), node.name)
-            if op.mnemonic == "param":
-                return param(node).name
-            return self._written(node, values)
-        except Unsaid as reason:
-            self.problems.setdefault(node, str(reason))
-            return ["" for _ in node.results] if len(node.results) > 1 else ""
-        finally:
-            self.hint = before
+    def placeholder(self, type: Type) -> str:
+        return ""
 
-    def _written(self, node: Node, values: dict[Node, Any]) -> Any:
+    def written(self, node: Node, values: dict[Node, Any]) -> Any:
         rule = RULES.get(node.op.mnemonic)
         if rule is not None:
             mark = len(self.nodes)
@@ -253,14 +233,7 @@ class OnnxWriter:
                 if not isinstance(node.op, Composite):
                     raise
                 del self.nodes[mark:]
-        if not isinstance(node.op, Composite):
-            raise Unsaid(REFUSED[node.op.mnemonic])
-        roots = node.op.expanded(*node.inputs)
-        known = {i: values[i] for i in node.inputs}
-        for inner in walk(roots, known):
-            known[inner] = self.node(inner, known)
-        named = [known[root] for root in roots]
-        return named if len(node.results) > 1 else named[0]
+        return self.expansion(node, values, REFUSED.get(node.op.mnemonic))
 
 
 def declare_bounds(made: onnx.ModelProto, dims: Mapping[str, Symbol]) -> None:

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from xlac.exporters.graph_writer import GraphWriter
 from xlac.exporters.spec.names import clean
 from xlac.exporters.stablehlo.literals import constant_text, type_text
-from xlac.exporters.unsaid import Unsaid
-from xlac.ir.composite import Composite
-from xlac.ir.graph import Graph, Node, walk
+from xlac.ir.graph import Node, walk
 from xlac.ir.op import Array
 from xlac.ir.types import Type
-from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, param
 from xlac_sdk.dtypes import DType
 
@@ -51,13 +49,12 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
     return add
 
 
-class StableHloWriter:
+class StableHloWriter(GraphWriter[SsaValue]):
     """One function being written."""
 
     def __init__(self, weights: Callable[[str], Array]) -> None:
+        super().__init__()
         self.lines: list[str | Callable[[], str]] = []
-        self.problems: dict[Node, str] = {}
-        self.hint = ""
         self.indent = "    "
         self.weights = weights
         self._taken: set[str] = set()
@@ -167,14 +164,6 @@ class StableHloWriter:
 
     # ---- graphs ------------------------------------------------------------------------------
 
-    def inline(self, graph: Graph, given: Sequence[SsaValue]) -> list[SsaValue]:
-        """The results of a graph, inlined with given values of inputs."""
-        values: dict[Node, Any] = dict(zip(graph.inputs, given, strict=True))
-        for node in graph.nodes():
-            if node not in values:
-                values[node] = self.node(node, values)
-        return [values[n] for n in graph.outputs.values()]
-
     def made(self, root: Node, given: dict[Node, SsaValue]) -> SsaValue:
         """The value of nodes that are built from others with known values."""
         values: dict[Node, Any] = dict(given)
@@ -183,34 +172,16 @@ class StableHloWriter:
         value: SsaValue = values[root]
         return value
 
-    def node(self, node: Node, values: dict[Node, Any]) -> Any:
-        """The value of a node; a list where it has several."""
-        op = node.op
-        if isinstance(op, Pick):
-            return values[node.inputs[0]][op.index]
-        before, self.hint = self.hint, node.name or self.hint
-        try:
-            if isinstance(op, Const):
-                return self.stored(op.value, node.type.dtype)
-            if op.mnemonic == "param":
-                return self.weight(node)
-            return self._written(node, values)
-        except Unsaid as reason:
-            self.problems.setdefault(node, str(reason))
-            placeholders = [SsaValue("%none", t) for t in node.results]
-            return placeholders if len(placeholders) > 1 else placeholders[0]
-        finally:
-            self.hint = before
+    def leaf(self, node: Node) -> SsaValue:
+        if isinstance(node.op, Const):
+            return self.stored(node.op.value, node.type.dtype)
+        return self.weight(node)
 
-    def _written(self, node: Node, values: dict[Node, Any]) -> Any:
+    def placeholder(self, type: Type) -> SsaValue:
+        return SsaValue("%none", type)
+
+    def written(self, node: Node, values: dict[Node, Any]) -> Any:
         if (rule := RULES.get(node.op.mnemonic)) is not None:
             made = rule(self, node, *(values[i] for i in node.inputs))
             return made if isinstance(made, SsaValue) or len(node.results) > 1 else made[0]
-        if not isinstance(node.op, Composite):
-            raise Unsaid(REFUSED[node.op.mnemonic])
-        roots = node.op.expanded(*node.inputs)
-        known = {i: values[i] for i in node.inputs}
-        for inner in walk(roots, known):
-            known[inner] = self.node(inner, known)
-        named = [known[root] for root in roots]
-        return named if len(node.results) > 1 else named[0]
+        return self.expansion(node, values, REFUSED.get(node.op.mnemonic))

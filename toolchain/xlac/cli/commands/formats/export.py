@@ -31,24 +31,15 @@ def command(form: str, output: Path | None, force: bool, **options: Any) -> None
     Sizes stay open in ONNX; StableHLO is written with sizes at their `opt`, or as --dim says. State
     becomes inputs and outputs. What the format cannot say is listed, node by node.
     """
-    from xlac.cli.amounts import size
-    from xlac.cli.commands.formats.import_ import refuse_existing
+    from xlac.cli import written_files
     from xlac.cli.progress import current
-    from xlac.frontends.loader import load
 
     choice = chosen(**options)
     file = output or Path(choice.spec.with_suffix(SUFFIXES[form]).name)
     beside = [file.with_name(f"{file.name}.data")] if form == "onnx" else []
-    refuse_existing([file, *beside], force)
+    written_files.refuse_existing([file, *beside], force)
+    model = written_files.read(choice)
     progress = current()
-    progress.stage(f"reading {choice.spec.name}")
-    model = load(
-        choice.spec,
-        dims=choice.options.dims,
-        params=choice.options.params,
-        allow_outside=choice.allow_outside,
-    )
     progress.stage(f"writing {file.name}")
     files: list[Path] = import_module(f"xlac.exporters.{form}").write(model, file, progress.update)
-    for made in files:
-        click.echo(f"  {made}  {size(made.stat().st_size)}")
+    written_files.listed(files)

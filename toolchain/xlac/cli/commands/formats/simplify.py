@@ -36,15 +36,14 @@ def command(output: Path | None, largest: str, force: bool, **options: Any) -> N
     operators that stay are as they were. --dim fixes sizes, --set fixes inputs, which then are
     none.
     """
-    from xlac.cli.amounts import size
-    from xlac.cli.commands.formats.import_ import refuse_existing
+    from xlac.cli import written_files
     from xlac.cli.progress import current
     from xlac.memory.limit import parse
     from xlac.support.extras import needed
 
     choice = chosen(**options)
     file = output or Path(f"{choice.spec.stem}.simple.onnx")
-    refuse_existing([file, file.with_name(f"{file.name}.data")], force)
+    written_files.refuse_existing([file, file.with_name(f"{file.name}.data")], force)
     progress = current()
     progress.stage(f"reading {choice.spec.name}")
     with needed(f"'{choice.spec.name}'"):
@@ -59,8 +58,7 @@ def command(output: Path | None, largest: str, force: bool, **options: Any) -> N
     progress.stage(f"writing {file.name}")
     files = simplified.write(file, progress.update)
     _report(simplified.before, simplified.after)
-    for made in files:
-        click.echo(f"  {made}  {size(made.stat().st_size)}")
+    written_files.listed(files)
 
 
 def _report(before: Mapping[str, int], after: Mapping[str, int]) -> None:

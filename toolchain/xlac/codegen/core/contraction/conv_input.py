@@ -37,10 +37,7 @@ def windowed_input(
     if schedule.order is not None:
         padded, made = _padded(group, schedule.order, around, target, f"{name}_pad", lower_part)
         return padded, {}, made
-    made = ()
-    seen = operands.resolve(x, group)
-    if seen is None:
-        seen, made = operands.materialize(x, group, target, f"{name}_x", lower_part)
+    seen, made = operands.seen(x, group, target, f"{name}_x", lower_part)
     start = seen.offset
     for n, stride in zip(around.low, seen.strides, strict=True):
         start = start - stride * n

@@ -51,10 +51,10 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     launches: list[KernelLaunch] = []
     views: list[OperandView] = []
     for side, node in zip("qkv", anchor.inputs, strict=False):
-        view = operands.resolve(node, group)
-        if view is None or (side == "v" and view.strides[-1] != 1):
-            view, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
-            launches += made
+        view, copies = operands.seen(
+            node, group, target, f"{name}_{side}", lower_part, contiguous=side == "v"
+        )
+        launches += copies
         views.append(view)
     h = attention_problem(anchor, (views[0], views[1], views[2]))
     fits = partial(check, h=h, target=target)

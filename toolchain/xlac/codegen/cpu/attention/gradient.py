@@ -44,12 +44,15 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     launches: list[KernelLaunch] = []
     views: dict[str, OperandView] = {}
     for side, place in READ.items():
-        node = anchor.inputs[place]
-        view = operands.resolve(node, group)
-        if view is None or (side == "k" and view.strides[-1] != 1):
-            view, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
-            launches += made
-        views[side] = view
+        views[side], copies = operands.seen(
+            anchor.inputs[place],
+            group,
+            target,
+            f"{name}_{side}",
+            lower_part,
+            contiguous=side == "k",
+        )
+        launches += copies
     h = attention_problem(anchor, (views["q"], views["k"], views["v"]))
     fits = partial(check, h=h, target=target)
     schedule = lower_part.decisions.settle(name, choose(h, target), fits)

@@ -69,10 +69,8 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     launches: list[KernelLaunch] = []
     views = []
     for side, node in zip("qkv", anchor.inputs, strict=False):
-        view = operands.resolve(node, group)
-        if view is None:
-            view, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
-            launches += made
+        view, copies = operands.seen(node, group, target, f"{name}_{side}", lower_part)
+        launches += copies
         views.append(view)
     h = attention_problem(anchor, (views[0], views[1], views[2]))
     few = decode_split.takes(size_hint(h.rows), h.widths, h.dtype, target)

@@ -68,10 +68,10 @@ def lower(
             anchor.inputs[1], group, target, f"{name}_kernel", lower_part
         )
         before += made
-    x = operands.resolve(anchor.inputs[0], group)
-    if x is None or x.strides[-1] != 1:
-        x, made = operands.materialize(anchor.inputs[0], group, target, f"{name}_x", lower_part)
-        before += made
+    x, copies = operands.seen(
+        anchor.inputs[0], group, target, f"{name}_x", lower_part, contiguous=True
+    )
+    before += copies
     guard = Guard.of(t, kernel) if t.guarded else None
     decisions = lower_part.decisions
     schedule = decisions.settle(name, choose(t, after, target), partial(check, t=t, target=target))
