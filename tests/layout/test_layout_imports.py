@@ -93,7 +93,11 @@ def imports(text: str, known: Mapping[str, object]) -> Iterator[tuple[str, bool,
 
 
 INDENTED = re.compile(r"^[ \t]+(from|import) ", re.MULTILINE)
-STATEMENT = re.compile(r"^(?:from \S+ import (?:\([^)]*\)|.*)|import .*)$", re.MULTILINE)
+# a line of a docstring may begin with the same words
+STATEMENT = re.compile(
+    r"^(?:from [\w.]+ import (?:\([^)]*\)|[\w, ]+)|import [\w.]+(?:, [\w.]+| as \w+)*)(?: *#.*)?$",
+    re.MULTILINE,
+)
 
 
 @cache
