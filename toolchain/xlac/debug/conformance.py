@@ -20,6 +20,7 @@ from xlac.model import Model
 from xlac.ops.control.control import Pick
 from xlac.ops.sampling import draw
 from xlac.ops.tensor.leaf import Param
+from xlac.ops.transforms.fft import Transform
 from xlac_sdk.backend import Backend
 from xlac_sdk.conformance.case import without
 from xlac_sdk.dtypes import DType
@@ -99,6 +100,8 @@ def bound_of(op: Op, inputs: tuple[Array, ...]) -> Array | None:
     The terms cancel, so a small result says nothing about its error. Ones in the place of every
     element count the terms; eps is that of the type that sums are made in.
     """
+    if isinstance(op, Transform):
+        return _of_transform(op, inputs)
     if not is_sum(op) or not all(DType.of(a.dtype).is_float for a in inputs):
         return None
     with np.errstate(all="ignore"):
@@ -107,6 +110,19 @@ def bound_of(op: Op, inputs: tuple[Array, ...]) -> Array | None:
     assert not isinstance(size, tuple) and not isinstance(terms, tuple)
     eps = float(np.finfo(DType.of(inputs[0].dtype).compute.numpy).eps)
     return np.asarray(2 * eps * terms * size)
+
+
+def _of_transform(op: Transform, inputs: tuple[Array, ...]) -> Array:
+    """2 eps log2 n of the largest of all results, n elements being transformed: what the stages
+    promise, whichever element it is.
+    """
+    with np.errstate(all="ignore"):
+        made = op.evaluate(*(a.astype(np.float64) for a in inputs))
+    results = made if isinstance(made, tuple) else (made,)
+    size = max(a.shape[op.axis] for a in (*inputs, *results))
+    largest = max(float(np.abs(a).max(initial=0.0)) for a in results)
+    eps = float(np.finfo(inputs[0].dtype).eps)
+    return np.asarray(eps * max(4.0, 2 * np.log2(max(size, 1))) * largest)
 
 
 def model_of(chosen: Sequence[OperationCase]) -> tuple[Model, dict[str, Array], dict[str, Array]]:
