@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 # what is read of as much data as a cache holds reaches this part of the cache's rate: the first
 # level's, and of others, part of which something else takes
 LEVELS = (0.85, 0.75, 0.75)
-FURTHER = 1.3  # how much faster than the next a level is, if it is one
+FURTHER = 1.5  # how much faster than the next a level is, if it is one
 NEAR = 0.92  # the smallest that reaches this part of the best rate is as good
 WAITS = 1.6  # so many times the time of one block says that blocks wait for each other
 
