@@ -5,10 +5,8 @@ sizes and counts to take. Nothing is measured here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 
-# what is read of as much data as a cache holds reaches this part of the cache's rate: the first
-# level's, and of others, part of which something else takes
-LEVELS = (0.85, 0.75, 0.75)
 FURTHER = 1.5  # how much faster than the next a level is, if it is one
 NEAR = 0.92  # the smallest that reaches this part of the best rate is as good
 WAITS = 1.6  # so many times the time of one block says that blocks wait for each other
@@ -16,21 +14,37 @@ WAITS = 1.6  # so many times the time of one block says that blocks wait for eac
 
 def levels(rates: Mapping[int, float]) -> tuple[int, ...]:
     """Bytes of the levels of caches that can be told apart, at most three, by rates of reads, by
-    the bytes that are read again and again. The last of the rates are those of memory.
+    the bytes that are read again and again, each twice the one before. The last of the rates are
+    those of memory.
+
+    A level ends where the rate falls below the geometric mean of its best and of the rate of four
+    times as much; twice as much is in part in it still, and says nothing of the next.
     """
     rest = sorted(rates.items())
     memory = min(rate for _, rate in rest[-2:])
     found = list[int]()
-    for part in LEVELS:
-        best = max((rate for _, rate in rest), default=0.0)
+    while len(rest) > 2 and len(found) < 3:
+        best = max(rate for _, rate in rest)
         if best < FURTHER * memory:
             break
-        last = max(n for n, (_, rate) in enumerate(rest) if rate >= part * best)
-        if last >= len(rest) - 2:  # nothing larger was slower
+        last = _last_within([rate for _, rate in rest], best, memory)
+        if last is None:
             break
         found.append(rest[last][0])
-        rest = rest[last + 1 :]
+        rest = rest[last + 2 :]
     return tuple(found)
+
+
+def _last_within(rates: Sequence[float], best: float, memory: float) -> int | None:
+    """Where the first level ends, by number; None where nothing larger is slower."""
+    last = None
+    for number in range(len(rates) - 2):
+        further = max(memory, min(rates[number + 1 : number + 3]))
+        if rates[number] >= sqrt(best * further):
+            last = number
+        elif last is not None:
+            return last
+    return None
 
 
 def narrowest(rates: Mapping[int, float]) -> int:
@@ -58,8 +72,8 @@ def registers(rates: Mapping[int, float], candidates: Sequence[int]) -> int:
     found = candidates[0]
     best = max(rates.values())
     for count in candidates:
-        fitting = [rate for sums, rate in rates.items() if found - 2 < sums <= count - 2]
-        if fitting and min(fitting) >= 0.75 * best:
+        fitting = [sums for sums in rates if found - 2 < sums <= count - 2]
+        if fitting and rates[max(fitting)] >= 0.75 * best:
             found = count
     return found
 

@@ -15,7 +15,7 @@ from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Target
 
 Run = Callable[[], object]
-SECONDS = 0.4  # for each group of probes that are compared
+SECONDS = 1.0  # for each group of probes that are compared
 LEAST = 5  # runs of each
 
 

@@ -19,15 +19,16 @@ from xlac_sdk.tuning import conclusions
 from xlac_sdk.tuning import probe_kernels as kernels
 from xlac_sdk.tuning.timing import Run, compiled, least
 
-CHAIN = 100_000  # turns, of DEEP cycles each: half a millisecond
-MOVED = 4 << 20  # bytes that a reading probe reads at least
+CHAIN = 400_000  # turns, of DEEP cycles each: two milliseconds
+MOVED = 32 << 20  # bytes that a reading probe reads at least
 SIZES = tuple(1 << n for n in range(12, 27))  # that are read again and again
 REGISTERS = (8, 16, 32, 64)
 SUMS = (4, 6, 12, 14, 24, 28, 48, 56)
 CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
 WIDTHS = (4, 8, 16, 32, 64, 128)  # bytes of a vector, or of a thread's access
 FEW, MANY = 1, 65  # launches of a program
-TURNS = 20_000  # of multiply-adds
+TURNS = 100_000  # of multiply-adds
+FITTING = 12  # sums that hide the latency of multiply-adds and fit 16 registers
 Tell = Callable[[str], object]
 
 
@@ -82,23 +83,25 @@ class Tuner:
     def __init__(self, backend: Backend, target: Target, tell: Tell) -> None:
         self.backend, self.target, self.tell = backend, target, tell
         self.made = Tuning()
-        self.launch = 0.0  # seconds of one
+        self.call = 0.0  # seconds of a call that launches one kernel
 
     def launch_cost(self) -> None:
         """Microseconds of one launch more, and of a call beside its launches."""
         times = self._least({n: kernels.launches(n) for n in (FEW, MANY)})
-        self.launch = max(0.0, (times[MANY] - times[FEW]) / (MANY - FEW))
-        call = times[FEW] - self.launch
-        self._note("launch_us", round(self.launch * 1e6, 2))
-        self._note("call_us", round(call * 1e6, 2))
-        self.tell(f"a launch takes {self.launch * 1e6:.2f} µs, a call {call * 1e6:.0f} µs more")
+        self.call = times[FEW]
+        launch = max(0.0, (times[MANY] - times[FEW]) / (MANY - FEW))
+        self._note("launch_us", round(launch * 1e6, 2))
+        self._note("call_us", round((self.call - launch) * 1e6, 2))
+        self.tell(
+            f"a launch takes {launch * 1e6:.2f} µs, a call {(self.call - launch) * 1e6:.0f} µs more"
+        )
 
     def vectors(self) -> None:
         """The width of vectors: the narrowest whose multiply-adds are near the fastest."""
         lanes = [width // 4 for width in WIDTHS]
-        programs = {n: kernels.multiply_adds(n, 8, TURNS, self.target) for n in lanes}
+        programs = {n: kernels.multiply_adds(n, FITTING, TURNS, self.target) for n in lanes}
         times = self._least(programs)
-        rates = {4 * n: n * 8 * TURNS / (time - self.launch) for n, time in times.items()}
+        rates = {4 * n: n * FITTING * TURNS / self._net(time) for n, time in times.items()}
         self._rates("multiply-adds a second by bytes of a vector", rates)
         self._fact("vector_bytes", conclusions.narrowest(rates))
 
@@ -107,7 +110,7 @@ class Tuner:
         lanes = max(1, self._now("vector_bytes") // 4)
         programs = {n: kernels.multiply_adds(lanes, n, TURNS, self.target) for n in SUMS}
         times = self._least(programs)
-        rates = {n: n * lanes * TURNS / (time - self.launch) for n, time in times.items()}
+        rates = {n: n * lanes * TURNS / self._net(time) for n, time in times.items()}
         self._rates("multiply-adds a second by sums at once", rates)
         enough = {n: rate for n, rate in rates.items() if n >= 12}
         self._fact("vector_registers", conclusions.registers(enough, REGISTERS))
@@ -117,7 +120,7 @@ class Tuner:
         width = max(16, self._now("vector_bytes"))
         programs = {n: kernels.reads(n, max(1, MOVED // n), width) for n in SIZES}
         times = self._least(programs)
-        rates = {n: max(n, MOVED) / (time - self.launch) for n, time in times.items()}
+        rates = {n: max(n, MOVED) / self._net(time) for n, time in times.items()}
         self._rates("bytes a second by bytes read", rates)
         for name, size in zip(CACHES, conclusions.levels(rates), strict=False):
             self._fact(name, size)
@@ -141,7 +144,7 @@ class Tuner:
             blocks = nbytes // (threads * width * 8)
             programs[width] = kernels.copies(blocks, threads, lanes, 8)
         times = self._least(programs)
-        rates = {width: 2 * nbytes / (time - self.launch) for width, time in times.items()}
+        rates = {width: 2 * nbytes / self._net(time) for width, time in times.items()}
         self._rates("bytes a second by bytes of an access", rates)
         self._fact("access_bytes", conclusions.narrowest(rates))
 
@@ -172,7 +175,7 @@ class Tuner:
         whole = 16 * max(sizes)
         programs = {n: kernels.busy(whole // n, n, 20, self.target) for n in sizes}
         times = self._least(programs)
-        rates = {n: whole / (time - self.launch) for n, time in times.items()}
+        rates = {n: whole / self._net(time) for n, time in times.items()}
         self._rates("threads a second by threads of a block", rates)
         self._fact("block_threads", conclusions.widest(rates))
 
@@ -184,7 +187,7 @@ class Tuner:
         times = self._least(programs)
         shown = {n: round(time * 1e6, 1) for n, time in times.items()}
         self._note("microseconds by blocks", shown)
-        self._fact("processors", conclusions.at_once(times, self.launch))
+        self._fact("processors", conclusions.at_once(times, self.call))
 
     def _probes(self, width: int, l1: int, l2: int, l3: int) -> Probes:
         """The probes of `xlac_sdk.machine.measuring`, as programs."""
@@ -224,6 +227,10 @@ class Tuner:
         except UnsupportedError as error:
             self.tell(f"left out: {error.diagnostics[0].message}")
             return None
+
+    def _net(self, seconds: float) -> float:
+        """Seconds of a kernel, without those of its call."""
+        return max(seconds - self.call, seconds / 16)
 
     def _now(self, name: str) -> Any:
         """A fact as it was found, or else as the target has it."""

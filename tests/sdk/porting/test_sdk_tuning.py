@@ -24,7 +24,7 @@ from xlac_sdk.tuning.probe_kernels import DEEP, ROW
 CPU = Target("toy", fma=True)
 GPU = Target("toy", warp=32, block_threads=256, shared_bytes=1 << 14, access_bytes=4)
 # bytes a second that pocl reads on a Zen 3 beside other work, by bytes from 4 KiB on
-READ = (53, 58.5, 58.3, 58.6, 45.7, 44.9, 42.4, 37.9, 29.5, 26.5, 17.8, 19.6, 21.5, 22.0, 22.6)
+READ = (97, 136, 140, 137, 83.8, 79, 67.6, 54.3, 38.4, 27.6, 17.9, 20, 20.4, 21.4, 22)
 ZEN3 = {4096 << n: rate * 1e9 for n, rate in enumerate(READ)}
 
 
