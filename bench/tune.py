@@ -190,11 +190,12 @@ def compare(kernel: Kernel, facts: Mapping[str, Any], seconds: float) -> tuple[l
         except XlacError:  # it does not fit
             continue
     best = [one for _, _, one in sorted(times, key=lambda entry: entry[:2])[:FINALS]]
-    calls = [kernel.call(one) for one in (*choices, *best)]
-    found = best_bursts(calls, bursts=15, clock=time.perf_counter)
-    fastest = best[min(range(len(best)), key=lambda n: found[2 + n])]
+    finals = {repr(one): one for one in (*choices, *best)}
+    calls = [kernel.call(one) for one in finals.values()]
+    took = dict(zip(finals, best_bursts(calls, bursts=40, clock=time.perf_counter), strict=True))
+    fastest = min(took, key=lambda name: took[name])
     print(f"fastest: {fastest}\ntuned: {choices[1]}", file=sys.stderr, flush=True)
-    return [*found[:2], min(found)], len(times)
+    return [*(took[repr(one)] for one in choices), took[fastest]], len(times)
 
 
 def main(target: str = "opencl", arch: str = "cpu", seconds: str = "60") -> None:

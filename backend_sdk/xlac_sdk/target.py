@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from xlac_sdk.arithmetic import WeakArithmetic
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
 from xlac_sdk.machine_facts import TUNABLE, MachineFacts
@@ -101,6 +102,8 @@ class Target:
     primitives: frozenset[Primitive] = MANDATORY
     # expanded for this operand type, though listed above
     lacks: frozenset[tuple[Primitive, DType]] = frozenset()
+    # native forms that are less than kernel IR means; the SDK repairs or refuses them
+    weak: frozenset[WeakArithmetic] = frozenset()
     # of div rem shl shr cast: undefined in special cases; the SDK inserts guards
     guards: frozenset[Primitive] = frozenset()
     instructions: frozenset[str] = frozenset()
@@ -202,7 +205,9 @@ class Target:
         """Every fact as JSON, the inverse of `from_json`."""
         values = {name: getattr(self, name) for name in (f.name for f in fields(self))}
         return {
-            name: sorted(map(_word, value)) if isinstance(value, frozenset) else _plain(value)
+            name: sorted(map(_word, value), key=repr)
+            if isinstance(value, frozenset)
+            else _plain(value)
             for name, value in values.items()
         }
 
@@ -212,7 +217,7 @@ class Target:
         kinds: dict[str, Callable[[Any], Any]] = {
             "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str,
             "claims": str, "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])),
-            "languages": str,
+            "languages": str, "weak": WeakArithmetic.from_json,
             "products": _products, "convolutions": _products, "attentions": _attentions,
         }  # fmt: skip
         sets = {name: frozenset(map(kind, facts[name])) for name, kind in kinds.items()}
@@ -230,11 +235,19 @@ class Target:
         return max(1, self.vector_bytes // dtype.compute.nbytes)
 
     def spells(self, primitive: Primitive, dtype: DType) -> bool:
-        """Whether the backend emits a primitive on operands of `dtype` natively."""
-        return primitive in self.primitives and (primitive, dtype) not in self.lacks
+        """Whether the backend emits a primitive on operands of `dtype` natively, as it is meant."""
+        if primitive not in self.primitives or (primitive, dtype) in self.lacks:
+            return False
+        return not self.weak or all(one.serves for one in self.weakness(primitive, dtype))
+
+    def weakness(self, primitive: Primitive, dtype: DType) -> list[WeakArithmetic]:
+        """What is stated of a primitive's native form on operands of `dtype`; usually nothing."""
+        return [w for w in self.weak if w.primitive is primitive and w.dtype is dtype]
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, frozenset):
+        return sorted(map(_word, value), key=repr)
     return value.to_json() if isinstance(value, MachineFacts) else value
 
 

@@ -44,6 +44,7 @@ class ConformanceCase:
     tolerance: Tolerance = EXACT
     expected: Mapping[str, Array] = field(default_factory=dict)
     calls: int = 1
+    unrepaired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

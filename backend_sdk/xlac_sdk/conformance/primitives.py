@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xlac_sdk.arithmetic import PROMISED
 from xlac_sdk.conformance.case import EXACT, ConformanceCase, Tolerance
 from xlac_sdk.conformance.values import arguments
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
-from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes, result_dtype
+from xlac_sdk.kernel_ir.primitives import Primitive, operand_dtypes, result_dtype
 from xlac_sdk.kernel_ir.verify import applies
 from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot, Step
 from xlac_sdk.target import Target
 
 P = Primitive
 COUNT = 256  # minimal number of elements
-
-# tolerance in units in the last place from the correctly rounded result (gelu of doubles from a
-# reference that is itself off by up to 3); everything else is exact
-ULPS = dict.fromkeys(TRANSCENDENTAL, 3.0) | {
-    P.GELU: 5.0,
-    P.SQRT: 1.0,
-    P.FMA: 2.0,
-    P.REM: 0.0,
-    P.DIV: 0.0,
-}
 
 
 def cases(target: Target) -> Iterator[ConformanceCase]:
@@ -37,7 +28,7 @@ def cases(target: Target) -> Iterator[ConformanceCase]:
             wide = [(s, lanes) for s, lanes in wide if lanes > 1 or not vector]
             # casts have many signatures: one program for each source type
             for part in _split(wide, 13):
-                yield _case(primitive, part, vector)
+                yield case_of(primitive, part, vector)
 
 
 def available(target: Target, dtype: DType) -> bool:
@@ -75,7 +66,7 @@ def _signatures(primitive: Primitive) -> list[tuple[DType, ...]]:
     ]
 
 
-def _case(
+def case_of(
     primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], vector: bool
 ) -> ConformanceCase:
     steps: list[Step] = []
@@ -110,7 +101,7 @@ def _case(
         tuple(steps),
         {},
     )
-    ulp = ULPS.get(primitive, 0.0)
+    ulp = PROMISED.get(primitive, 0.0)
     return ConformanceCase(name, primitive.value, program, inputs, Tolerance(ulp) if ulp else EXACT)
 
 

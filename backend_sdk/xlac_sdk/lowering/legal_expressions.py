@@ -25,8 +25,9 @@ from xlac_sdk.kernel_ir.kernel import (
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import operands
-from xlac_sdk.lowering.math import EXPANSIONS, halves, integers
+from xlac_sdk.lowering.math import EXPANSIONS, FORMS, halves, integers
 from xlac_sdk.lowering.math.writer import Writer
+from xlac_sdk.lowering.weak_forms import check_repairable, folded, folds_weakly, without_flushing
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
@@ -40,9 +41,10 @@ class LegalExpressions:
     """
 
     def __init__(self, kernel: Kernel, target: Target, fast: bool) -> None:
+        target = without_flushing(target) if fast else target
         self.kernel, self.target = kernel, target
         self._prefix, self._count = "", 0
-        self._writer = Writer(target, EXPANSIONS, self._fresh, fast)
+        self._writer = Writer(target, FORMS, self._fresh, fast)
         self._memo: dict[int, tuple[Expr, Expr]] = {}
         self._buffers: dict[Buffer, Buffer] = {}
         self._missing = frozenset(DType) - target.dtypes
@@ -67,6 +69,8 @@ class LegalExpressions:
             if id(expr) in plain or id(expr) in met:
                 continue
             if isinstance(expr, Apply) and not self._spelled(expr):
+                return False
+            if isinstance(expr, Fold) and folds_weakly(self.target, expr):
                 return False
             met.add(id(expr))
             stack += operands(expr)
@@ -118,6 +122,8 @@ class LegalExpressions:
                 return replace(
                     expr, buffer=held, index=new[0], mask=new[1] if len(new) > 1 else None
                 )
+        if isinstance(expr, Fold) and folds_weakly(self.target, expr):
+            return folded(self._writer, expr.primitive, new[0])
         if same:
             return expr
         match expr:
@@ -139,7 +145,9 @@ class LegalExpressions:
         if self._missing and (kind in self._missing or expr.dtype in self._missing):
             return self._half(expr, new)
         if not self.target.spells(primitive, kind):
-            if primitive not in EXPANSIONS or (primitive is P.REM and not kind.is_float):
+            if self.target.weakness(primitive, kind):
+                check_repairable(self.target, primitive, kind)
+            elif primitive not in EXPANSIONS or (primitive is P.REM and not kind.is_float):
                 raise _unsupported(self.target, f"'{primitive.value}' of {kind}")
             return self._expanded(primitive, expr, new)
         if primitive in self.target.guards:

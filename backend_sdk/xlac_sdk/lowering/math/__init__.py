@@ -1,5 +1,5 @@
 """Expansions of primitives into others, written once for every target and any number of lanes."""
 
-from xlac_sdk.lowering.math.table import EXPANSIONS
+from xlac_sdk.lowering.math.table import EXPANSIONS, FORMS
 
-__all__ = ["EXPANSIONS"]
+__all__ = ["EXPANSIONS", "FORMS"]

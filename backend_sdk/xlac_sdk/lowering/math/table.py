@@ -14,6 +14,7 @@ from xlac_sdk.lowering.math import (
     rounding,
     trigonometric,
 )
+from xlac_sdk.lowering.math.repairs import REPAIRS
 from xlac_sdk.lowering.math.writer import Expansion
 
 EXPANSIONS: dict[P, Expansion] = {
@@ -51,3 +52,6 @@ EXPANSIONS: dict[P, Expansion] = {
     P.CLZ: integers.leading_zeros,
     P.DOT4: integers.dot4,
 }
+
+FORMS = {**EXPANSIONS, **REPAIRS}
+"""With those of primitives that every target spells, where its own are weak."""
