@@ -41,15 +41,15 @@ WEAK = replace(
 )
 DEVICE = """
 #define WEAKLY(f, a, b) _Generic((a) + (b), float: f##_f32, double: f##_f64)((a), (b))
-#define MADE(T, I, S, TINY)                                                                    \\
-static inline T flushed_##S(T x) { return x < TINY && x > -TINY ? x * 0 : x; }                      \\
-static inline T div_##S(T a, T b) {                                                            \\
-    T q = flushed_##S(a) / flushed_##S(b); I bits;                                             \\
-    if (a != a || b != b) return 7;                                                            \\
-    if (2 * q - 2 * q != 0 || !q) return q;                                                            \\
-    memcpy(&bits, &q, sizeof q); bits += ((bits >> 3) & 7) - 4; memcpy(&q, &bits, sizeof q);     \\
-    return flushed_##S(q); }                                                                   \\
-static inline int nan_##S(T a, T b) { return a != a || b != b; }                               \\
+#define MADE(T, I, S, TINY) \\
+static inline T flushed_##S(T x) { return x < TINY && x > -TINY ? x * 0 : x; } \\
+static inline T div_##S(T a, T b) { \\
+    T q = flushed_##S(a) / flushed_##S(b); I bits; \\
+    if (a != a || b != b) return 7; \\
+    if (2 * q - 2 * q != 0 || !q) return q; \\
+    memcpy(&bits, &q, sizeof q); bits += ((bits >> 3) & 7) - 4; memcpy(&q, &bits, sizeof q); \\
+    return flushed_##S(q); } \\
+static inline int nan_##S(T a, T b) { return a != a || b != b; } \\
 static inline int lt_##S(T a, T b) { return nan_##S(a, b) || flushed_##S(a) < flushed_##S(b); } \\
 static inline int le_##S(T a, T b) { return nan_##S(a, b) || flushed_##S(a) <= flushed_##S(b); }\\
 static inline int eq_##S(T a, T b) { return nan_##S(a, b) || flushed_##S(a) == flushed_##S(b); }\\
