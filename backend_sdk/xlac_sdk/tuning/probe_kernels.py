@@ -98,25 +98,23 @@ def multiply_adds(lanes: int, accumulators: int, turns: int, target: Target) -> 
     return _program(Kernel("multiply_add", (x, y), b.body()))
 
 
-def busy(blocks: int, threads: int, turns: int, target: Target) -> Program:
-    """Blocks of threads, each of which computes a chain of multiply-adds and meets the others of
-    its block once a turn.
+def busy(blocks: int, threads: int, turns: int, live: int, target: Target) -> Program:
+    """Blocks of threads, each of which keeps `live` sums, as those of matrix products do, gets a
+    number from another of its block once a turn, and multiplies and adds to every sum.
     """
     b, x, y = _ends(F32, blocks * threads)
     block, thread = _counter("block", blocks), _counter("thread", threads)
     held = Buffer("held", F32, threads, Space.SHARED)
-    by, more = (b.let("given", build.load(x, n)) for n in (0, 1))
-    total = b.variable("sum", build.cast(thread, F32))
+    by = b.let("by", build.load(x, 0))
+    sums = [b.variable("sum", build.cast(thread, F32)) for _ in range(live)]
     with b.loop("turn", 0, turns):
-        b.store(held, thread, total)
+        b.store(held, thread, sums[0])
         b.barrier()
         other = b.let("other", build.load(held, build.sub(threads - 1, thread)))
-        value: Expr = other
-        for _ in range(DEEP):
-            value = b.let("value", _multiply_add(value, by, more, target))
+        for n, total in enumerate(sums):
+            b.assign(total, _multiply_add(total, sums[n - 1] if n else by, other, target))
         b.barrier()
-        b.assign(total, value)
-    b.store(y, build.add(build.mul(block, threads), thread), total)
+    b.store(y, build.add(build.mul(block, threads), thread), _joined(P.ADD, sums))
     return _program(_grid("busy", (x, y), block, thread, b.body(), held))
 
 

@@ -25,6 +25,7 @@ SIZES = tuple(1 << n for n in range(12, 27))  # that are read again and again
 REGISTERS = (8, 16, 32, 64)
 SUMS = (4, 6, 12, 14, 24, 28, 48, 56)
 CACHES = ("l1_bytes", "l2_bytes", "l3_bytes")
+LIVE = 64  # sums of a thread in a tile of a matrix product
 WIDTHS = (4, 8, 16, 32, 64, 128)  # bytes of a vector, or of a thread's access
 FEW, MANY = 1, 65  # launches of a program
 TURNS = 100_000  # of multiply-adds
@@ -173,7 +174,7 @@ class Tuner:
         most = self.target.block_threads
         sizes = [n for n in (32, 64, 128, 256, 512, 1024) if n <= most]
         whole = 16 * max(sizes)
-        programs = {n: kernels.busy(whole // n, n, 20, self.target) for n in sizes}
+        programs = {n: kernels.busy(whole // n, n, 50, LIVE, self.target) for n in sizes}
         times = self._least(programs)
         rates = {n: whole / self._net(time) for n, time in times.items()}
         self._rates("threads a second by threads of a block", rates)
@@ -183,7 +184,7 @@ class Tuner:
         """How many blocks run at once."""
         threads = min(128, self.target.block_threads)
         counts = [1, 2, 4, 8, 16, 32, 64, 128, 256]
-        programs = {n: kernels.busy(n, threads, 400, self.target) for n in counts}
+        programs = {n: kernels.busy(n, threads, 400, 1, self.target) for n in counts}
         times = self._least(programs)
         shown = {n: round(time * 1e6, 1) for n, time in times.items()}
         self._note("microseconds by blocks", shown)

@@ -57,8 +57,8 @@ def test_sums_are_multiplied_and_added_to(target: Target) -> None:
 
 
 def test_threads_meet_and_copy_and_exchange() -> None:
-    busy = result(probe_kernels.busy(2, 4, 1, GPU), 0.5, 0, 0, 0)
-    assert busy.tolist() == [n / 2**DEEP for n in (3, 2, 1, 0)] * 2
+    busy = result(probe_kernels.busy(2, 4, 1, 1, GPU), 0.5, 0, 0, 0)
+    assert busy.tolist() == [n / 2 + 3 - n for n in range(4)] * 2
     assert result(probe_kernels.copies(2, 4, 2, 3), 6, 0, 0, 0) == [6]
     assert result(probe_kernels.exchanged_sums(2, 8, 4), 1, 0, 0, 0).tolist() == [4.0] * 4
     assert ROW % 64 == 0
