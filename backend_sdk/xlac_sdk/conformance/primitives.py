@@ -69,6 +69,9 @@ def _signatures(primitive: Primitive) -> list[tuple[DType, ...]]:
 def case_of(
     primitive: Primitive, part: Sequence[tuple[tuple[DType, ...], int]], vector: bool
 ) -> ConformanceCase:
+    """A case of a primitive, with a kernel and an output for each signature (types of the operands,
+    then of the result) and the lanes of its vectors.
+    """
     steps: list[Step] = []
     inputs: dict[str, Array] = {}
     slots: list[Slot] = []

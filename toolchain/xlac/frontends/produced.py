@@ -1,7 +1,7 @@
 """Which operations an importer can make: each importer declares them in its `produced.py`.
 
-`xlac ops --coverage` reads these declarations. Where graphs are verified (`--verify-each`), an
-import that makes any other operation fails; tests import models that make all declared ones.
+`xlac ops --coverage` reads these declarations. Where graphs are verified (`--verify-each`), it is
+an error to make any other operation; tests import models that make all declared ones.
 """
 
 from __future__ import annotations

@@ -11,21 +11,30 @@ if TYPE_CHECKING:
     from xlac_sdk.target import Target
 
 
+SECONDS = 300  # that a target may take
+DRIVER = "its driver may be broken: update it, or uninstall the backend"
+
+
 @click.command(name="doctor")
 @click.option(
     "--measure",
     is_flag=True,
     help="Measure the rates of this machine's caches and memory, for later compilations.",
 )
-def command(measure: bool) -> int:
+@click.option("--target", default="", help="Try only this target, in this process.")
+def command(measure: bool, target: str) -> int:
     """Check this installation: versions, backends, compilers; compile and run a tiny model on each
-    target.
+    target, in a process of its own, so that a broken driver harms no other.
 
     With --measure do nothing but measure this machine, some seconds; what was steady is kept until
     it is measured again, and later compilations for this machine choose schedules by it.
     """
     if measure:
         return _measure()
+    if target:
+        message, fine = _said(target)
+        click.echo(message)
+        return 0 if fine else 1
     import platform
     import shutil
     import sys
@@ -33,7 +42,6 @@ def command(measure: bool) -> int:
 
     from xlac.support.released import released
     from xlac_sdk.host.registry import installed
-    from xlac_sdk.source import XlacError
 
     click.echo(f"python     {sys.version.split()[0]} on {platform.machine()} {platform.system()}")
     for name in ("xlac", "xlac-sdk", "numpy", "pydantic", "pyyaml", "jinja2", "llvmlite", "onnx"):
@@ -44,21 +52,55 @@ def command(measure: bool) -> int:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     click.echo(f"C compiler {compiler or 'none (only the c target needs one)'}")
     healthy = True
-    for target in installed():
-        try:
-            message = _try(target)
-        except Absent as error:
-            message = f"not here: {error}"
-        except XlacError as error:
-            message, healthy = f"FAILS: {message_with_hint(error)}", False
-        except Exception as error:  # plug-ins may fail in any way; the others are still tried
-            message, healthy = f"FAILS: {type(error).__name__}: {error}", False
-        click.echo(f"target {target:<12} {message}")
-    for target in released():
-        if target not in installed():
-            click.echo(f"target {target:<12} not installed: pip install xlac[{target}]")
-            healthy &= target != "cpu"
+    for name in installed():
+        message, fine = _apart(name)
+        healthy &= fine
+        click.echo(f"target {name:<12} {message}")
+    for name in released():
+        if name not in installed():
+            click.echo(f"target {name:<12} not installed: pip install xlac[{name}]")
+            healthy &= name != "cpu"
     return 0 if healthy else 1
+
+
+def _apart(target: str) -> tuple[str, bool]:
+    """What a process of its own says of a target, and whether that is in order; of one that does
+    not end well or in time, that.
+    """
+    import signal
+    import subprocess
+    import sys
+
+    program = "import sys; from xlac.cli import status; sys.exit(status(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "doctor", "--target", target]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=SECONDS, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        return f"FAILS: no answer within {SECONDS} seconds; {DRIVER}", False
+    lines = done.stdout.strip().splitlines()
+    if done.returncode in (0, 1) and lines:
+        return lines[-1], done.returncode == 0
+    try:
+        end = signal.Signals(-done.returncode).name
+    except ValueError:
+        end = f"exit code {done.returncode}"
+    return f"FAILS: the process that tried it ended by {end}; {DRIVER}", False
+
+
+def _said(target: str) -> tuple[str, bool]:
+    """What a target is, or why not, and whether that is in order."""
+    from xlac_sdk.source import XlacError
+
+    try:
+        return _try(target), True
+    except Absent as error:
+        return f"not here: {error}", True
+    except XlacError as error:
+        return f"FAILS: {message_with_hint(error)}", False
+    except Exception as error:  # a plug-in may fail in any way
+        return f"FAILS: {type(error).__name__}: {error}", False
 
 
 def _measure() -> int:
