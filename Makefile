@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -55,6 +55,19 @@ test-tflite: $(VENV)/.tested ## every operator of TensorFlow Lite beside LiteRT'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-tflite]"
 	PYTHONPATH=tests/tflite $(BIN)/python tests/tflite/record.py --check
 	$(BIN)/python -m pytest -n 2 --all tests/tflite
+
+KERAS_VENV := $(CURDIR)/.venv-tensorflow
+
+$(KERAS_VENV)/.installed:
+	$(PYTHON) -m venv $(KERAS_VENV)
+	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "tensorflow-cpu>=2.21" "keras>=3.15"
+	touch $@
+
+test-keras: $(VENV)/.tested $(KERAS_VENV)/.installed ## every layer of Keras and keras.applications beside Keras, which has an environment of its own: half an hour
+	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/record.py --check
+	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/applications.py out/applications
+	$(BIN)/python tests/keras/compare_applications.py out/applications
+	$(BIN)/python -m pytest --all tests/keras
 
 cuda: $(VENV)/.tested ## every shipped spec and conformance case compiled for GPUs that need not be there; minutes
 	$(BIN)/python -m pytest -n 2 --all tests/cuda/text
@@ -147,6 +160,7 @@ docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.frontends.onnx.reference docs/ONNX.md
 	$(BIN)/python -m xlac.frontends.stablehlo.coverage docs/STABLEHLO.md
 	$(BIN)/python -m xlac.frontends.tflite.reference docs/TFLITE.md
+	$(BIN)/python -m xlac.frontends.keras.reference docs/KERAS.md
 	$(BIN)/python -m xlac.ops.error_bounds docs/SPEC.md
 	$(BIN)/xlac schema -o docs/xlac-spec-1.schema.json
 

@@ -48,6 +48,7 @@ DOORS = {
     "xlac.frontends.onnx": "loader.py asks whose file it is without the importer",
     "xlac.frontends.stablehlo": "likewise",
     "xlac.frontends.tflite": "likewise",
+    "xlac.frontends.keras": "likewise",
     "xlac.frontends.torch": "likewise",
     "xlac.integrations.registered.operation": "PyTorch and JAX are optional",
 }

@@ -17,6 +17,8 @@ OWN = {
     ".jaxexport": ("a program of jax.export",),
     ".pt2": ("a program of torch.export", "a zip archive"),
     ".tflite": ("a model of TensorFlow Lite",),
+    ".keras": ("a Keras model", "a zip archive"),
+    ".h5": ("HDF5, as Keras writes",),
 }
 """For each suffix, the kinds of content that are expected; the suffix's own reader checks the
 rest.

@@ -24,6 +24,8 @@ READERS = {
     ".jaxexport": "xlac.frontends.jax.exported",
     ".pt2": "xlac.frontends.torch",
     ".tflite": "xlac.frontends.tflite",
+    ".keras": "xlac.frontends.keras",
+    ".h5": "xlac.frontends.keras",
 }
 """For each file suffix, the module whose `load` reads it; files with any other suffix are specs."""
 SPECS = "xlac.spec.load"

@@ -19,7 +19,8 @@ KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         (rb".{0,65000}ML\xefR", "a program of jax.export", "name it .jaxexport"),
         (rb".{4}TFL3", "a model of TensorFlow Lite", "name it .tflite"),
         (rb"GGUF", "GGUF", "xlac reads safetensors"),
-        (rb"\x89HDF", "HDF5, as Keras writes", "convert it to ONNX: tf2onnx"),
+        (rb"\x89HDF", "HDF5, as Keras writes", "name it .h5, if it is a model"),
+        (rb"PK\x03\x04.{26}(?:metadata|config)\.json", "a Keras model", "name it .keras"),
         (
             rb"PK\x03\x04.{0,65000}(?:archive_format|models/)",
             "a program of torch.export",

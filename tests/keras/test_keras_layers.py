@@ -1,0 +1,57 @@
+"""Every layer that is imported computes what Keras computes: expected.npz is recorded from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("h5py")
+from keras_writer import EXPECTED, archived, names
+
+import xlac
+from xlac.frontends.keras.layers.images import RANDOM
+from xlac.frontends.keras.registry import ACTIVATIONS, LAYERS
+from xlac.frontends.loader import load
+from xlac.ir.verify import verify
+
+LIMIT = 2e-6  # of the largest result
+ALIKE = {
+    "InputLayer", "StochasticDepth", "LayerScale", "CustomScaleLayer", *RANDOM,
+    *(f"Convolution{n}D" for n in (1, 2, 3)), *(f"Convolution{n}DTranspose" for n in (1, 2, 3)),
+    "SeparableConvolution1D", "SeparableConvolution2D", "SpatialDropout1D", "SpatialDropout3D",
+}  # fmt: skip
+"""Layers that are other names, are the same function, or that only keras.applications has."""
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_layer_gives_what_keras_gives(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "model.keras"
+    archived(name, file)
+    verify(load(file).graph)
+    program = xlac.compile(file, target="reference")
+    inputs, outputs = (EXPECTED.part(name, side) for side in ("in", "out"))
+    results: Any = program(*inputs)
+    listed = list(results.values()) if isinstance(results, dict) else [results]
+    for found, wanted in zip(listed, outputs, strict=True):
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(
+            found, wanted, rtol=0, atol=LIMIT * np.abs(wanted).max(initial=1)
+        )
+
+
+def test_every_layer_and_activation_has_a_case() -> None:
+    used = {
+        kind
+        for name in names()
+        for kind in re.findall(r'"class_name": "(\w+)"', EXPECTED.text(name))
+    }
+    assert set(LAYERS) - ALIKE <= used
+    assert {f"Activation_{name}" for name in ACTIVATIONS} - set(names()) == {
+        "Activation_threshold",
+        "Activation_swish",
+        "Activation_hard_swish",
+    }

@@ -1,0 +1,1 @@
+"""Files of Keras: archives, HDF5 and where the weights of layers are in them."""

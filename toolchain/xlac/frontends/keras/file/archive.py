@@ -1,0 +1,72 @@
+"""A model's file: a .keras archive of its configuration (JSON) and weights (HDF5), or an .h5 file
+of both.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from xlac.frontends.keras.file.hdf5 import Hdf5File
+from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
+from xlac.frontends.keras.file.weights import FlatWeights, TreeWeights, WeightStore
+
+CONFIG, WEIGHTS = "config.json", "model.weights.h5"
+MEMBERS = 100_000  # the most members of an archive
+TEXT_BYTES = 1 << 27  # of the configuration
+EXPANSION, FREE_BYTES = 16, 1 << 26
+"""Members may take as many times the bytes of the archive, and as many more."""
+
+
+def opened(path: Path) -> tuple[Any, WeightStore]:
+    """The configuration of a model's file as JSON, and its weights. Raises MalformedKerasFile."""
+    return _archive(path) if path.suffix.lower() == ".keras" else _single(path)
+
+
+def _archive(path: Path) -> tuple[Any, WeightStore]:
+    size = path.stat().st_size
+    try:
+        with zipfile.ZipFile(path) as held:
+            members = {info.filename: info for info in held.infolist()}
+            if len(held.infolist()) > MEMBERS or len(members) < len(held.infolist()):
+                raise MalformedKerasFile("it has too many members, or two of one name")
+            parts = [_member(held, members, name, size) for name in (CONFIG, WEIGHTS)]
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise MalformedKerasFile(f"it is no zip archive that can be read: {error}") from None
+    file = Hdf5File(io.BytesIO(parts[1]), len(parts[1]))
+    return _json(parts[0]), TreeWeights(file, file.root)
+
+
+def _member(
+    held: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str, size: int
+) -> bytes:
+    """The contents of a member, with its checksum verified."""
+    if name not in members:
+        raise MalformedKerasFile(f"its member '{name}' is missing")
+    wanted = members[name].file_size
+    if wanted > EXPANSION * size + FREE_BYTES or (name == CONFIG and wanted > TEXT_BYTES):
+        raise UnsafeKerasFile(
+            f"its member '{name}' unpacks to {wanted} bytes, far more than the file's {size}"
+        )
+    return held.read(members[name])
+
+
+def _single(path: Path) -> tuple[Any, WeightStore]:
+    file = Hdf5File(path, path.stat().st_size)
+    text = file.text(file.root, "model_config")
+    if text is None:
+        raise MalformedKerasFile(
+            "it has weights alone and no configuration: save the whole model, by model.save"
+        )
+    return _json(text[:TEXT_BYTES]), FlatWeights.of(file)
+
+
+def _json(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedKerasFile(f"its configuration is no JSON: {error}") from None

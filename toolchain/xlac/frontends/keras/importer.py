@@ -1,0 +1,287 @@
+"""Converts the layers of a Keras model to xlac's graph, one call after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+import xlac.frontends.keras.layers  # noqa: F401 - registers the builders
+from xlac.frontends.keras.call import LayerCall, UnsupportedLayer
+from xlac.frontends.keras.config import CallConfig, LayerConfig, TensorRef, ends_of, layers_of
+from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
+from xlac.frontends.keras.file.weights import WeightStore
+from xlac.frontends.keras.refused import reason
+from xlac.frontends.keras.registry import LAYERS, OPERATIONS
+from xlac.frontends.keras.snake_case import snake_case
+from xlac.ir.graph import Node
+from xlac.ir.op import Array, ShapeError
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
+from xlac_sdk.support.limits import within
+
+OPERATIONS_OF_ONE = 100_000  # the most xlac nodes that one layer may become
+CALLS = 100_000  # the most calls of layers, those inside models counted at each use
+DEPTH = 50  # the most models inside one another
+
+
+class MissingResult(Exception):
+    """A layer needs a result of one that could not be imported; only the latter is reported."""
+
+
+@dataclass
+class KerasImporter:
+    """State shared by all layers: weights, problems, and how deep and how much there was."""
+
+    weights: dict[str, Array] = field(default_factory=dict)
+    held: dict[str, Node] = field(default_factory=dict)
+    problems: list[Diagnostic] = field(default_factory=list)
+    calls: int = 0
+    depth: int = 0
+
+    def hold(self, name: str, array: Array) -> Node:
+        """A weight as a node of the graph."""
+        self.weights[name] = array
+        dtype = DType.of(array.dtype)
+        self.held[name] = build.param(name, dtype, array.shape, "weight", Origin(name))
+        return self.held[name]
+
+    def run(
+        self, model: LayerConfig, path: str, store: WeightStore, inputs: Sequence[Node]
+    ) -> list[Node]:
+        """The results of a model. Raises MissingResult if one could not be made."""
+        if self.depth >= DEPTH:
+            raise MalformedKerasFile("its models stand too deep in each other")
+        self.depth += 1
+        try:
+            if model.kind == "Sequential":
+                return self._sequence(model, path, store, inputs)
+            return self._graph(model, path, store, inputs)
+        finally:
+            self.depth -= 1
+
+    def one(self, layer: LayerConfig, path: str, store: WeightStore, x: Node) -> Node:
+        """The only result of a layer of one input."""
+        (result,) = self.called(layer, path, store, [x], {})
+        return result
+
+    def _sequence(
+        self, model: LayerConfig, path: str, store: WeightStore, inputs: Sequence[Node]
+    ) -> list[Node]:
+        place = f"model '{path or model.name}'"
+        values: list[Node] | None = list(inputs)
+        for layer, at in _placed(layers_of(model, place), store):
+            if layer.kind != "InputLayer":
+                values = self.attempt(layer, _joined(path, layer.name), at, values, {})
+        if values is None:
+            raise MissingResult
+        return values
+
+    def _graph(
+        self, model: LayerConfig, path: str, store: WeightStore, inputs: Sequence[Node]
+    ) -> list[Node]:
+        place = f"model '{path or model.name}'"
+        layers = {layer.name: (layer, at) for layer, at in _placed(layers_of(model, place), store)}
+        values: dict[tuple[str, int], list[Node] | None] = {}
+        entries = ends_of(model, "input_layers", place)
+        if len(entries) != len(inputs):
+            raise ShapeError(f"it takes {len(entries)} tensors, and is called with {len(inputs)}")
+        for ref, node in zip(entries, inputs, strict=True):
+            values[ref.layer, ref.call] = [node]
+        for name, number in _ordered([layer for layer, _ in layers.values()], set(values), place):
+            if (name, number) not in values:
+                layer, at = layers[name]
+                call = layer.calls[number]
+                args, kwargs = self._arguments(call, values)
+                values[name, number] = self.attempt(layer, _joined(path, name), at, args, kwargs)
+        ends = ends_of(model, "output_layers", place)
+        for ref in ends:
+            if (ref.layer, ref.call) not in values:
+                raise MalformedKerasFile(
+                    f"{place} gives a result of '{ref.layer}', which there is not"
+                )
+        results = [_value(ref, values) for ref in ends]
+        if any(result is None for result in results):
+            raise MissingResult
+        return [result for result in results if result is not None]
+
+    def _arguments(
+        self, call: CallConfig, values: Mapping[tuple[str, int], list[Node] | None]
+    ) -> tuple[list[Any] | None, dict[str, Any]]:
+        """The arguments of a call with nodes; None if one could not be made."""
+        if any(_value(ref, values) is None for ref in call.refs()):
+            return None, {}
+
+        def made(value: Any) -> Any:
+            if isinstance(value, TensorRef):
+                return _value(value, values)
+            return [made(part) for part in value] if isinstance(value, list) else value
+
+        return [made(a) for a in call.args], {k: made(a) for k, a in call.kwargs.items()}
+
+    def attempt(
+        self,
+        layer: LayerConfig,
+        path: str,
+        store: WeightStore,
+        args: Sequence[Any] | None,
+        kwargs: Mapping[str, Any],
+    ) -> list[Node] | None:
+        """The results of a call; None, and a problem reported, if it cannot be imported."""
+        if args is None:
+            if layer.custom or not (layer.kind in LAYERS or layer.operation or layer.model):
+                self._report(layer, path, self._unknown(layer))
+            return None
+        try:
+            return list(self.called(layer, path, store, args, kwargs))
+        except MissingResult:
+            return None
+        except LimitError:
+            raise
+        except UnsafeKerasFile as error:
+            self._report(layer, path, error, "XL7604")
+        except (ShapeError, MalformedKerasFile) as error:
+            self._report(layer, path, error)
+        except SourceError as error:
+            self.problems += error.diagnostics
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            IndexError,
+            OverflowError,
+            AttributeError,
+        ) as error:
+            self._report(layer, path, ShapeError(f"its configuration is invalid: {error!r}"[:300]))
+        return None
+
+    def _report(
+        self, layer: LayerConfig, path: str, error: Exception, code: str = "XL7603"
+    ) -> None:
+        code = "XL7602" if isinstance(error, UnsupportedLayer) else code
+        hint = error.hint if isinstance(error, ShapeError) else ""
+        found = Diagnostic(code, f"layer '{path}' ({layer.kind}): {error}", hint=hint)
+        if found not in self.problems:
+            self.problems.append(found)
+
+    def called(
+        self,
+        layer: LayerConfig,
+        path: str,
+        store: WeightStore,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> tuple[Node, ...]:
+        """The results of a call of a layer, model or function. Raises ShapeError and others."""
+        self.calls += 1
+        if self.calls > CALLS:
+            raise SourceError(Diagnostic("XL7007", f"the model calls more than {CALLS} layers"))
+        if layer.custom or (layer.kind not in LAYERS and not layer.operation and not layer.model):
+            raise self._unknown(layer)
+        if layer.model:
+            return tuple(self.run(layer, path, store, _flat(args)))
+        with within(operations=OPERATIONS_OF_ONE):
+            if layer.operation:
+                return _results(_function(layer)(*args, **_options(layer, kwargs)))
+            tensors = _flat(args)
+            if kwargs.get("mask") is not None:
+                raise UnsupportedLayer("masks are not supported")
+            # a model predicts whatever `training` its layers were called with
+            asked = {k: v for k, v in kwargs.items() if k not in ("training", "mask")}
+            call = LayerCall(layer, path, store, tuple(tensors), asked, self)
+            return _results(LAYERS[layer.kind](call))
+
+    def _unknown(self, layer: LayerConfig) -> UnsupportedLayer:
+        if layer.custom:
+            known = f"{layer.module}.{layer.kind}" if layer.module else layer.kind
+            return UnsupportedLayer(
+                f"the class {known} is not Keras's own, and its code is not in the file",
+                hint="export the model instead: model.export('model', format='tf_saved_model'), "
+                "or to ONNX",
+            )
+        said = reason(layer.kind)
+        return UnsupportedLayer(
+            said or "no such layer is known", hint="docs/KERAS.md lists what is supported"
+        )
+
+
+def _function(layer: LayerConfig) -> Any:
+    if layer.kind not in OPERATIONS:
+        raise UnsupportedLayer(
+            f"the function {layer.kind} of keras.ops is not supported",
+            hint="docs/KERAS.md lists what is",
+        )
+    return OPERATIONS[layer.kind]
+
+
+def _options(layer: LayerConfig, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a function: of its configuration and of its call."""
+    return {k: v for k, v in layer.config.items() if k not in ("name", "dtype")} | dict(kwargs)
+
+
+def _results(value: Node | tuple[Node, ...]) -> tuple[Node, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _flat(args: Sequence[Any]) -> list[Node]:
+    """The tensors among arguments, in order."""
+    found: list[Node] = []
+    for value in args:
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += _flat(value)
+    return found
+
+
+def _value(ref: TensorRef, values: Mapping[tuple[str, int], list[Node] | None]) -> Node | None:
+    found = values.get((ref.layer, ref.call))
+    if found is not None and ref.result >= len(found):
+        raise MalformedKerasFile(f"layer '{ref.layer}' has no result {ref.result}")
+    return None if found is None else found[ref.result]
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _placed(
+    layers: Sequence[LayerConfig], store: WeightStore
+) -> Iterator[tuple[LayerConfig, WeightStore]]:
+    """Each layer with its weights: files count the layers of a kind."""
+    seen: Counter[str] = Counter()
+    for layer in layers:
+        if layer.operation and not layer.model:
+            yield layer, store
+            continue
+        kind = snake_case(layer.kind)
+        number = seen[kind]
+        seen[kind] += 1
+        yield layer, store.layer(layer.name, f"{kind}_{number}" if number else kind)
+
+
+def _ordered(
+    layers: Sequence[LayerConfig], entries: set[tuple[str, int]], place: str
+) -> list[tuple[str, int]]:
+    """The calls of all layers, each after those whose results it takes; `entries` are the inputs.
+    Raises MalformedKerasFile for calls that there are not.
+    """
+    calls = {(layer.name, n): call for layer in layers for n, call in enumerate(layer.calls)}
+    after: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for key, call in calls.items():
+        after[key] = [(ref.layer, ref.call) for ref in call.refs()]
+        after[key] = [before for before in after[key] if before not in entries]
+        for before in after[key]:
+            if before not in calls:
+                raise MalformedKerasFile(
+                    f"{place}: layer '{key[0]}' takes a result of '{before[0]}', call "
+                    f"{before[1]}, which there is not"
+                )
+    try:
+        return list(TopologicalSorter(after).static_order())
+    except CycleError as error:
+        names = " -> ".join(name for name, _ in error.args[1])
+        raise MalformedKerasFile(f"{place} has a circle of layers: {names}"[:300]) from None

@@ -1,0 +1,96 @@
+"""Pooling over windows, over everything and to a given size."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xlac.frontends.keras.call import LayerCall
+from xlac.frontends.keras.layers.reshaping import spatial
+from xlac.frontends.keras.padding import same
+from xlac.frontends.keras.registry import layer
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.reduction.window import Window
+
+
+def _spread(axes: range, rank: int, values: tuple[int, ...], rest: int) -> tuple[int, ...]:
+    """Values at some axes, another number at the others."""
+    held = dict(zip(axes, values, strict=True))
+    return tuple(held.get(axis, rest) for axis in range(rank))
+
+
+def _pooled(call: LayerCall, rank: int, combine: str) -> Node:
+    x = call.x
+    axes = spatial(call, rank, call.channels_last)
+    spans = call.integers("pool_size", rank, 2)
+    strides = call.integers("strides", rank) if call.get("strides") is not None else spans
+    mode = call.choice("padding", ("valid", "same"), "valid")
+    sizes = [x.shape[axis] for axis in axes]
+    pads = same(sizes, spans, strides) if mode == "same" else [(0, 0)] * rank
+
+    def window(value: Node) -> Node:
+        whole = len(value.shape)
+        one = (1,) * whole
+        return Node.of(
+            Window(
+                combine,
+                None,
+                _spread(axes, whole, spans, 1),
+                _spread(axes, whole, strides, 1),
+                _spread(axes, whole, tuple(low for low, _ in pads), 0),
+                _spread(axes, whole, tuple(high for _, high in pads), 0),
+                one,
+                one,
+            ),
+            value,
+        )
+
+    if combine == "max":
+        return window(x)
+    total = window(build.compute(x))
+    count: Node | float = float(prod(spans))
+    if any(sum(pad) for pad in pads):
+        ones = tuple(size if axis in axes else 1 for axis, size in enumerate(x.shape))
+        count = window(build.full(1.0, ones, total.type.dtype))
+    return build.cast(build.div(total, count), x.type.dtype)
+
+
+def _global(call: LayerCall, rank: int, operation: str) -> Node:
+    axes = spatial(call, rank, call.channels_last)
+    return build.apply1(operation, call.x, axis=list(axes), keepdims=call.flag("keepdims"))
+
+
+def _adaptive(call: LayerCall, rank: int) -> Node:
+    last = call.channels_last
+    spatial(call, rank, last)
+    x = build.transpose(call.x, (0, rank + 1, *range(1, rank + 1))) if last else call.x
+    y = build.apply1(f"adaptive_avg_pool{rank}d", x, size=list(call.integers("output_size", rank)))
+    return build.transpose(y, (0, *range(2, rank + 2), 1)) if last else y
+
+
+for _rank in (1, 2, 3):
+    for _name, _combine, _reduction in (
+        ("Max", "max", "reduce_max"), ("Average", "add", "mean"),
+    ):  # fmt: skip
+
+        @layer(f"{_name}Pooling{_rank}D")
+        def windows(call: LayerCall, rank: int = _rank, combine: str = _combine) -> Node:
+            """The largest element under a window, or the mean of those that are not padding."""
+            return _pooled(call, rank, combine)
+
+        @layer(f"Global{_name}Pooling{_rank}D")
+        def everything(call: LayerCall, rank: int = _rank, operation: str = _reduction) -> Node:
+            """The largest element of a channel, or its mean."""
+            return _global(call, rank, operation)
+
+
+@layer("AdaptiveAveragePooling1D")
+def adaptive_average1d(call: LayerCall) -> Node:
+    """As many means as wanted along time."""
+    return _adaptive(call, 1)
+
+
+@layer("AdaptiveAveragePooling2D")
+def adaptive_average2d(call: LayerCall) -> Node:
+    """As many means as wanted along height and width."""
+    return _adaptive(call, 2)

@@ -1,0 +1,179 @@
+"""Imports a whole Keras model: inputs, layers, outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac.frontends.keras.config import LayerConfig, ends_of, layer_of, layers_of
+from xlac.frontends.keras.file.archive import opened
+from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
+from xlac.frontends.keras.file.weights import WeightStore
+from xlac.frontends.keras.importer import KerasImporter, MissingResult
+from xlac.frontends.keras.produced import PRODUCED
+from xlac.frontends.produced import verified
+from xlac.frontends.sizes import OPT, DimValue, sized
+from xlac.ir.dims import Dim, Symbol, symbol, symbols
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import ShapeError
+from xlac.model import Model
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+from xlac_sdk.source import Diagnostic, Origin, SourceError
+from xlac_sdk.support.choices import nearest
+
+DTYPES = {
+    "float16": DType.F16, "bfloat16": DType.BF16, "float32": DType.F32, "float64": DType.F64,
+    "int8": DType.I8, "int16": DType.I16, "int32": DType.I32, "int64": DType.I64,
+    "uint8": DType.U8, "uint16": DType.U16, "uint32": DType.U32, "bool": DType.BOOL,
+}  # fmt: skip
+
+
+def read(path: Path, dims: Mapping[str, DimValue], params: Mapping[str, object]) -> Model:
+    """The model. Raises SourceError with every problem."""
+    try:
+        config, store = opened(path)
+        return _KerasReading(path, layer_of(config, "the model"), store, dims, params).model()
+    except UnsafeKerasFile as error:
+        raise SourceError(Diagnostic("XL7604", f"{path}: {error}")) from None
+    except MalformedKerasFile as error:
+        raise SourceError(Diagnostic("XL7601", f"{path} is no Keras model: {error}")) from None
+    except RecursionError:
+        raise SourceError(
+            Diagnostic("XL7007", "the model's configuration is nested too deep")
+        ) from None
+
+
+class _KerasReading:
+    """The import of one model."""
+
+    def __init__(
+        self,
+        path: Path,
+        config: LayerConfig,
+        store: WeightStore,
+        dims: Mapping[str, DimValue],
+        params: Mapping[str, object],
+    ) -> None:
+        self.path, self.config, self.store = path, config, store
+        self.given, self.params = dims, params
+        self.importer = KerasImporter()
+        self.sizes: dict[str, Dim] = {}
+        self.made: list[Node] = []
+
+    def model(self) -> Model:
+        """The model."""
+        if not self.config.model:
+            raise SourceError(
+                Diagnostic(
+                    "XL7602",
+                    f"{self.path}: {self.config.kind} is a class of its own (a subclass of "
+                    "keras.Model), and its code is not in the file",
+                    hint="models of keras.Sequential and of keras.Model(inputs, outputs) are "
+                    "imported; export others to ONNX: model.export('model.onnx', format='onnx')",
+                )
+            )
+        layers = layers_of(self.config, "the model")
+        asked = self._asked({layer.name: layer for layer in layers})
+        for name in self.params:
+            if name not in asked:
+                hint = nearest(name, tuple(asked), f"the model has: {', '.join(asked)}")
+                raise SourceError(
+                    Diagnostic("XL2015", f"there is no input '{name}' to set", hint=hint)
+                )
+        inputs = [self._input(name, config) for name, config in asked.items()]
+        importer = self.importer
+        results: list[Node] = []
+        try:
+            results = importer.run(self.config, "", self.store, inputs)
+        except MissingResult:
+            pass
+        except ShapeError as error:
+            importer.problems.append(Diagnostic("XL7603", str(error), hint=error.hint))
+        if importer.problems:
+            raise SourceError(*importer.problems)
+        graph = Graph(
+            _legal(self.path.stem),
+            tuple(self.made),
+            dict(zip(self._named(len(results)), results, strict=True)),
+        )
+        return Model(verified(graph, PRODUCED, "Keras"), importer.weights, dims=self._open())
+
+    def _asked(self, layers: Mapping[str, LayerConfig]) -> dict[str, Mapping[str, Any]]:
+        """The inputs by name, each with its configuration."""
+        if self.config.kind != "Sequential":
+            refs = ends_of(self.config, "input_layers", "the model")
+            missing = [ref.layer for ref in refs if ref.layer not in layers]
+            if missing:
+                raise MalformedKerasFile(f"there is no layer '{missing[0]}'")
+            return {ref.layer: layers[ref.layer].config for ref in refs}
+        first = next(iter(layers.values()))
+        if first.kind == "InputLayer":
+            return {first.name: first.config}
+        for config in (first.config, {"batch_shape": self.config.config.get("build_input_shape")}):
+            if any(config.get(name) for name in ("batch_shape", "batch_input_shape")):
+                return {"input": config}
+        raise SourceError(
+            Diagnostic(
+                "XL7603",
+                f"{self.path}: the model does not say the shape of its input",
+                hint="give it a keras.Input, call it once or build it before it is saved",
+            )
+        )
+
+    def _input(self, name: str, config: Mapping[str, Any]) -> Node:
+        kind = config.get("dtype") or "float32"
+        if isinstance(kind, dict):
+            kind = (kind.get("config") or {}).get("name")
+        if kind not in DTYPES or config.get("sparse") or config.get("ragged"):
+            what = "sparse or ragged" if kind in DTYPES else f"of type {kind}"
+            raise SourceError(
+                Diagnostic("XL7602", f"input '{name}' is {what}, which is not supported")
+            )
+        wanted = config.get("batch_shape") or config.get("batch_input_shape")
+        if not isinstance(wanted, list) or not all(
+            size is None or (isinstance(size, int) and 0 <= size < 1 << 31) for size in wanted
+        ):
+            raise MalformedKerasFile(f"input '{name}' has no shape, but {wanted!r}")
+        shape = tuple(
+            self._size(name, axis) if size is None else size for axis, size in enumerate(wanted)
+        )
+        if name in self.params:
+            return build.constant(np.asarray(self.params[name]), DTYPES[kind])
+        node = build.param(name, DTYPES[kind], shape, origin=Origin(name))
+        self.made.append(node)
+        return node
+
+    def _size(self, input: str, axis: int) -> Dim:
+        """An open size: the first axis of every input is the batch."""
+        name = "batch" if axis == 0 else f"{_legal(input)}_{axis}"
+        if name not in self.sizes:
+            given = self.given.get(name)
+            self.sizes[name] = symbol(name, opt=OPT) if given is None else sized(name, given)
+        return self.sizes[name]
+
+    def _open(self) -> dict[str, Symbol]:
+        return {s.name: s for size in self.sizes.values() for s in symbols(size)}
+
+    def _named(self, count: int) -> list[str]:
+        """The names of the outputs: those of their layers, numbered where a layer gives more."""
+        if self.config.kind == "Sequential":
+            names = [layers_of(self.config, "the model")[-1].name] * count
+        else:
+            refs = ends_of(self.config, "output_layers", "the model")
+            names = [ref.layer for ref in refs]
+        repeated, seen, found = Counter(names), Counter[str](), []
+        for name in names:
+            found.append(name if repeated[name] == 1 else f"{name}.{seen[name]}")
+            seen[name] += 1
+        return found
+
+
+def _legal(text: str) -> str:
+    """The closest name to the text that is legal in a spec."""
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in text).strip("_")[:60]
+    return name if name[:1].isalpha() else f"model_{name}"
