@@ -22,9 +22,7 @@ from xlac_sdk.support.choices import nearest
 if TYPE_CHECKING:
     from xlac.frontends.keras.importer import KerasImporter
 
-FLOATS = {
-    "float32": DType.F32, "float64": DType.F64, "float16": DType.F16, "bfloat16": DType.BF16,
-}  # fmt: skip
+FLOATS = {"float32": DType.F32, "float64": DType.F64, "float16": DType.F16, "bfloat16": DType.BF16}
 Transform = Callable[[Array], Array]
 
 

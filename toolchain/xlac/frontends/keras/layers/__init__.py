@@ -13,6 +13,7 @@ from xlac.frontends.keras.layers import (
     images,
     merging,
     normalization,
+    pointwise_functions,
     pooling,
     recurrent,
     regularization,
@@ -21,5 +22,6 @@ from xlac.frontends.keras.layers import (
 
 __all__ = [
     "activations", "attention", "convolution", "core", "functions", "images", "merging",
-    "normalization", "pooling", "recurrent", "regularization", "reshaping",
+    "normalization",
+    "pointwise_functions", "pooling", "recurrent", "regularization", "reshaping",
 ]  # fmt: skip

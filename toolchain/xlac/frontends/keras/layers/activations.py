@@ -24,12 +24,22 @@ def _named(name: str, *known: str, **attributes: float | str) -> None:
 
 
 for _names, _operation in (
-    (("relu",), "relu"), (("relu6",), "relu6"), (("softplus",), "softplus"), (("tanh",), "tanh"),
-    (("softsign",), "softsign"), (("silu", "swish"), "silu"), (("sigmoid",), "sigmoid"),
-    (("elu",), "elu"), (("selu",), "selu"), (("celu",), "celu"), (("exponential",), "exp"),
-    (("hard_silu", "hard_swish"), "hardswish"), (("mish",), "mish"), (("gelu",), "gelu"),
+    (("relu",), "relu"),
+    (("relu6",), "relu6"),
+    (("softplus",), "softplus"),
+    (("tanh",), "tanh"),
+    (("softsign",), "softsign"),
+    (("silu", "swish"), "silu"),
+    (("sigmoid",), "sigmoid"),
+    (("elu",), "elu"),
+    (("selu",), "selu"),
+    (("celu",), "celu"),
+    (("exponential",), "exp"),
+    (("hard_silu", "hard_swish"), "hardswish"),
+    (("mish",), "mish"),
+    (("gelu",), "gelu"),
     (("hard_sigmoid",), "hardsigmoid"),
-):  # fmt: skip
+):
     _named(_operation, *_names)
 _named("leaky_relu", "leaky_relu", alpha=0.2)
 _named("softmax", "softmax", axis=-1)

@@ -69,9 +69,7 @@ def _adaptive(call: LayerCall, rank: int) -> Node:
 
 
 for _rank in (1, 2, 3):
-    for _name, _combine, _reduction in (
-        ("Max", "max", "reduce_max"), ("Average", "add", "mean"),
-    ):  # fmt: skip
+    for _name, _combine, _reduction in (("Max", "max", "reduce_max"), ("Average", "add", "mean")):
 
         @layer(f"{_name}Pooling{_rank}D")
         def windows(call: LayerCall, rank: int = _rank, combine: str = _combine) -> Node:

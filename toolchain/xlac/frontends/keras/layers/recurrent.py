@@ -86,8 +86,11 @@ def _gru(call: LayerCall) -> RecurrentCell:
     bias = [call.weight("bias", shape)] if biased else []
     f = _activation(call, "activation", "tanh")
     g = _activation(call, "recurrent_activation", "sigmoid")
-    rows = [build.reshape(build.cut(b, 0, n, n + 1), (3 * units,)) for b in bias for n in range(2)
-            ] if after else bias  # fmt: skip
+    rows = (
+        [build.reshape(build.cut(b, 0, n, n + 1), (3 * units,)) for b in bias for n in range(2)]
+        if after
+        else bias
+    )
 
     def step(states: Sequence[Node], x: Node, shared: Sequence[Node]) -> tuple[Node, ...]:
         (h,) = states

@@ -17,9 +17,14 @@ def dropout(call: LayerCall) -> Node:
 
 
 @layer(
-    "ActivityRegularization", "AlphaDropout", "GaussianDropout", "GaussianNoise",
-    "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
-)  # fmt: skip
+    "ActivityRegularization",
+    "AlphaDropout",
+    "GaussianDropout",
+    "GaussianNoise",
+    "SpatialDropout1D",
+    "SpatialDropout2D",
+    "SpatialDropout3D",
+)
 def unchanged(call: LayerCall) -> Node:
     """x itself."""
     return call.x

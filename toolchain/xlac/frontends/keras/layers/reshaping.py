@@ -153,9 +153,12 @@ def up_sampling2d(call: LayerCall) -> Node:
     sizes = [call.x.shape[axis] for axis in axes]
     times = call.integers("size", 2, 2)
     return build.apply1(
-        "resize", call.x, size=[n * k for n, k in zip(sizes, times, strict=True)], axes=list(axes),
+        "resize",
+        call.x,
+        size=[n * k for n, k in zip(sizes, times, strict=True)],
+        axes=list(axes),
         mode="linear",
-    )  # fmt: skip
+    )
 
 
 @layer("UpSampling3D")
