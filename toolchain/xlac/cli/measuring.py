@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,8 +21,11 @@ from xlac.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xlac.driver import Lowered
     from xlac_sdk.backend import Backend
+    from xlac_sdk.source import SourceError
     from xlac_sdk.target import Target
 
 
@@ -46,6 +50,88 @@ def measured_options(function: Command) -> Command:
     ):
         function = option(function)
     return function
+
+
+def baseline_options(function: Command) -> Command:
+    """--baseline FILE and --tolerance."""
+    for option in (
+        click.option(
+            "--tolerance",
+            type=click.FloatRange(min=0),
+            default=0.02,
+            show_default=True,
+            help="With --baseline: changes within this share are no difference.",
+        ),
+        click.option(
+            "--baseline",
+            type=click.Path(path_type=Path),
+            default=None,
+            metavar="FILE",
+            help="What --json printed before: compare, and exit with 1 if calls are slower now.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def baseline_result(file: Path | None) -> dict[str, Any] | None:
+    """What a run of `xlac bench --json` printed into a file. Raises SourceError if it did not."""
+    if file is None:
+        return None
+    import json
+
+    from xlac_sdk.support.files import regular
+
+    try:
+        result = json.loads(regular(file).read_text(encoding="utf-8"))
+    except ValueError as error:  # of JSON and of UTF-8
+        raise not_a_baseline(file, str(error)) from None
+    if not isinstance(result, dict):
+        raise not_a_baseline(file, "it is no object")
+    return {**result, "file": file}
+
+
+def not_a_baseline(file: Path, why: str) -> SourceError:
+    """The error for a file that --baseline cannot take."""
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    problem = f"{file} is no baseline of this run: {why}"
+    hint = "xlac bench MODEL --json > FILE writes one"
+    return SourceError(Diagnostic("XL6009", problem, hint=hint))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """How the result of a benchmark is shown, and what it is compared with, if with anything."""
+
+    before: dict[str, Any] | None
+    tolerance: float
+    as_json: bool
+
+    def shown(self, result: dict[str, Any], tell: Callable[[dict[str, Any]], object]) -> int:
+        """Prints a result, by `tell` where that is not JSON; 1 if it is slower than before.
+        Raises SourceError for a baseline of something else.
+        """
+        import json
+
+        from xlac.debug.run_comparison import compared
+
+        comparison = None
+        if self.before is not None:
+            try:
+                comparison = compared(self.before, result, self.tolerance)
+            except ValueError as error:
+                raise not_a_baseline(self.before["file"], str(error)) from None
+        if self.as_json:
+            more = {} if comparison is None else {"comparison": comparison.json()}
+            click.echo(json.dumps(result | more))
+        else:
+            tell(result)
+            if comparison is not None:
+                click.echo(f"  baseline  {comparison}")
+                for doubt in comparison.doubts:
+                    click.echo(f"  not to be trusted: {doubt}")
+        return int(comparison is not None and comparison.verdict == "slower")
 
 
 class MeasuredModel(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -12,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import chosen, is_artefact, pairs
-from xlac.cli.measuring import lowered_with_inputs, measured_options
+from xlac.cli.measuring import (
+    Gate,
+    baseline_options,
+    baseline_result,
+    lowered_with_inputs,
+    measured_options,
+)
 from xlac.cli.options import calling
 
 if TYPE_CHECKING:
@@ -27,31 +32,35 @@ if TYPE_CHECKING:
 @click.command(name="bench")
 @measured_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@baseline_options
 def command(
     given: tuple[str, ...],
     archive: Path | None,
     seed: int,
     seconds: float,
     as_json: bool,
+    baseline: Path | None,
+    tolerance: float,
     timeout: float | None,
     allow_long: bool,
     copy_weights: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Compile SPEC and time calls; of a folder that xlac build made, the calls only. Inputs that
     are not given are random.
 
     Reports compile time, the median and quartiles of a call, its rates of arithmetic and traffic as
     shares of what this machine does at most, and the kernels that take the most time. Those are
     measured between bursts of calls; what cannot be right, or varies too much to be trusted, is
-    said, and is `doubts` in JSON.
+    said, and is `doubts` in JSON. With --baseline exit code 1 says that calls are slower than they
+    were.
     """
     import time
 
+    gate = Gate(baseline_result(baseline), tolerance, as_json)
     if is_artefact(options["spec"]):
         supply = pairs(given, "--input"), archive, seed
-        artefact_bench(supply, seconds, as_json, timeout, allow_long, copy_weights, options)
-        return
+        return artefact_bench(supply, seconds, gate, timeout, allow_long, copy_weights, options)
     from xlac.cli.entry_run import beginning
     from xlac.driver import executable
 
@@ -77,10 +86,7 @@ def command(
         "compile_cpu_seconds": round(compile_cpu, 4),
         **measured(lowered, backend, facts, compiled, inputs, seconds, begin),
     }
-    if as_json:
-        click.echo(json.dumps(result))
-    else:
-        tell(result)
+    return gate.shown(result, tell)
 
 
 def measured(
@@ -117,12 +123,12 @@ def measured(
 def artefact_bench(
     inputs: tuple[dict[str, str], Path | None, int],
     seconds: float,
-    as_json: bool,
+    gate: Gate,
     timeout: float | None,
     allow_long: bool,
     copy_weights: bool,
     options: dict[str, Any],
-) -> None:
+) -> int:
     """Times calls of an artefact at the sizes of the given `inputs`, or their `opt`; does not
     import the compiler.
     """
@@ -153,13 +159,14 @@ def artefact_bench(
         **spread(samples),
         "doubts": timing.unsteady(samples),
     }
-    if as_json:
-        click.echo(json.dumps(result))
-        return
-    what = "" if model is whole else f", entry {options['entry']}"
-    click.echo(f"{facts.name} on {facts.target}, built ahead of time{what}")
-    tell_calls(result)
-    tell_doubts(result)
+
+    def tell_artefact(result: dict[str, Any]) -> None:
+        what = "" if model is whole else f", entry {options['entry']}"
+        click.echo(f"{facts.name} on {facts.target}, built ahead of time{what}")
+        tell_calls(result)
+        tell_doubts(result)
+
+    return gate.shown(result, tell_artefact)
 
 
 def spread(samples: Samples) -> dict[str, Any]:
@@ -170,7 +177,14 @@ def spread(samples: Samples) -> dict[str, Any]:
 
     times = samples.all
     low, median, high = (float(np.percentile(times, at)) * 1e6 for at in (25, 50, 75))
-    statistics = {"calls": len(times), "median_us": median, "p25_us": low, "p75_us": high}
+    bursts = [float(np.median(burst)) * 1e6 for burst in samples.bursts]
+    statistics = {
+        "calls": len(times),
+        "burst_us": bursts,
+        "median_us": median,
+        "p25_us": low,
+        "p75_us": high,
+    }
     steady = {"spread": samples.spread, "drift": samples.drift}
     return statistics | {"best_us": min(times) * 1e6} | steady
 
