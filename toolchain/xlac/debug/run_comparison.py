@@ -69,10 +69,7 @@ def compared(
     for key in ("model", "target"):
         if before.get(key) != now[key]:
             raise ValueError(f"it is of {key} '{before.get(key)}', and this is '{now[key]}'")
-    bursts = before.get("burst_us")
-    if not _are_times(bursts):
-        raise ValueError("it has no times of bursts (burst_us): `xlac bench --json` writes them")
-    ratio, low, high = _ratio(bursts, now["burst_us"])
+    ratio, low, high = _ratio(_bursts(before), now["burst_us"])
     return RunComparison(ratio, low, high, tolerance, tuple(_doubts(before, now)))
 
 
@@ -91,12 +88,16 @@ def _doubts(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
         yield f"{before.get('threads')} thread(s) then, {now.get('threads')} now"
 
 
-def _are_times(bursts: object) -> bool:
-    return (
+def _bursts(run: Mapping[str, Any]) -> list[float]:
+    """The medians of a run's bursts. Raises ValueError for a run without."""
+    bursts = run.get("burst_us")
+    if (
         isinstance(bursts, list)
         and len(bursts) > 1
         and all(isinstance(b, int | float) and 0 < b < math.inf for b in bursts)
-    )
+    ):
+        return bursts
+    raise ValueError("it has no times of bursts (burst_us): `xlac bench --json` writes them")
 
 
 def _ratio(before: Sequence[float], now: Sequence[float]) -> tuple[float, float, float]:
