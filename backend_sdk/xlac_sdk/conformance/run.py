@@ -75,7 +75,7 @@ def run(
     ]
     whole = len(chosen) + len(operations)
 
-    def found() -> Iterator[Outcome]:
+    def all_outcomes() -> Iterator[Outcome]:
         for outcome in left_out(target):
             if only in outcome.group and wanted(outcome.group, outcome.case):
                 outcomes.append(outcome)
@@ -91,7 +91,7 @@ def run(
                 taken.setdefault(name, []).append(outcome)
                 yield outcome
 
-    for outcome in found():
+    for outcome in all_outcomes():
         if on_outcome(outcome):
             break
     return ConformanceReport(

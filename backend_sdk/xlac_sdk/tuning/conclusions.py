@@ -22,17 +22,17 @@ def levels(rates: Mapping[int, float]) -> tuple[int, ...]:
     """
     rest = sorted(rates.items())
     memory = min(rate for _, rate in rest[-2:])
-    found = list[int]()
-    while len(rest) > 2 and len(found) < 3:
+    sizes = list[int]()
+    while len(rest) > 2 and len(sizes) < 3:
         best = max(rate for _, rate in rest)
         if best < FURTHER * memory:
             break
         last = _last_within([rate for _, rate in rest], best, memory)
         if last is None:
             break
-        found.append(rest[last][0])
+        sizes.append(rest[last][0])
         rest = rest[last + 2 :]
-    return tuple(found)
+    return tuple(sizes)
 
 
 def _last_within(rates: Sequence[float], best: float, memory: float) -> int | None:
@@ -69,13 +69,13 @@ def registers(rates: Mapping[int, float], candidates: Sequence[int]) -> int:
     """Vector registers by rates of multiply-adds with so many sums: sums and two operands are kept
     in registers, so the rate falls where there are more. The candidates are ascending.
     """
-    found = candidates[0]
+    most = candidates[0]
     best = max(rates.values())
     for count in candidates:
-        fitting = [sums for sums in rates if found - 2 < sums <= count - 2]
+        fitting = [sums for sums in rates if most - 2 < sums <= count - 2]
         if fitting and rates[max(fitting)] >= 0.75 * best:
-            found = count
-    return found
+            most = count
+    return most
 
 
 def at_once(seconds: Mapping[int, float], overhead: float = 0.0) -> int:
@@ -83,9 +83,9 @@ def at_once(seconds: Mapping[int, float], overhead: float = 0.0) -> int:
     longer than one. `overhead` is the launch's own.
     """
     one = max(min(seconds.values()) - overhead, 1e-9)
-    found = min(seconds)
+    most = min(seconds)
     for count, time in sorted(seconds.items()):
         if time - overhead > WAITS * one:
             break
-        found = count
-    return found
+        most = count
+    return most

@@ -34,7 +34,7 @@ def least(runs: Mapping[str, Run], seconds: float = SECONDS) -> dict[str, float]
     """The least seconds of a run of each, in turn, so that what else runs on the machine meets
     all of them.
     """
-    found = dict.fromkeys(runs, inf)
+    shortest = dict.fromkeys(runs, inf)
     for run in runs.values():
         run()  # what it reads is where it will be
     begin, turns = time.perf_counter(), 0
@@ -42,6 +42,6 @@ def least(runs: Mapping[str, Run], seconds: float = SECONDS) -> dict[str, float]
         for name, run in runs.items():
             start = time.perf_counter()
             run()
-            found[name] = min(found[name], time.perf_counter() - start)
+            shortest[name] = min(shortest[name], time.perf_counter() - start)
         turns += 1
-    return found
+    return shortest

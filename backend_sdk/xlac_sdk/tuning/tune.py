@@ -198,14 +198,14 @@ class Tuner:
         if l3 >= 4 * l2:
             sizes["l3"] = max(2 * l2, min(l3 // 4, 8 * l2))
         sizes["memory"] = max(4 * l3, 16 * l2)
-        found = [self._flat(name, size, width) for name, size in sizes.items()]
+        probes = [self._flat(name, size, width) for name, size in sizes.items()]
         # rows 4096 bytes apart, in all a quarter of the second-level cache
         block = kernels.READS * width
         count = max(2, l2 // 4 // block)
         times = max(1, MOVED // (count * block))
         run = compiled(kernels.rows(count, 4096, block, times, width), self.backend, self.target)
-        found.append(TimedProbe("rows_stride", count * block * times, run))
-        return Probes(chain, CHAIN * kernels.DEEP, found)
+        probes.append(TimedProbe("rows_stride", count * block * times, run))
+        return Probes(chain, CHAIN * kernels.DEEP, probes)
 
     def _flat(self, name: str, nbytes: int, width: int) -> TimedProbe:
         turn = kernels.READS * width

@@ -89,5 +89,5 @@ def _why(group: Group) -> list[str]:
 
 def places(text: SpecText, origins: Iterable[Origin | None]) -> list[list[int]]:
     """The lines that some origins name, each once: the number of a file and a line."""
-    found = sorted({place for origin in origins if (place := text.place(origin))})
-    return [list(place) for place in found]
+    distinct = sorted({place for origin in origins if (place := text.place(origin))})
+    return [list(place) for place in distinct]

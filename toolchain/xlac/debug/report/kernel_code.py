@@ -25,11 +25,11 @@ def labels(text: str, names: Collection[str]) -> dict[str, str]:
 
 def code_of(files: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     """The code of some kernels in all files that a backend writes."""
-    found: dict[str, str] = {}
+    code_by_name: dict[str, str] = {}
     for text in files.values():
         for name, code in functions(text, names).items():
-            found[name] = f"{found[name]}\n\n{code}" if name in found else code
-    return found
+            code_by_name[name] = f"{code_by_name[name]}\n\n{code}" if name in code_by_name else code
+    return code_by_name
 
 
 def assembly_of(text: str, names: Collection[str]) -> dict[str, str]:
@@ -38,10 +38,10 @@ def assembly_of(text: str, names: Collection[str]) -> dict[str, str]:
 
 
 def _joined(parts: Iterator[tuple[str, list[str]]]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    parts_by_name: dict[str, list[str]] = {}
     for name, lines in parts:
-        found.setdefault(name, []).append("\n".join(lines))
-    return {name: "\n\n".join(texts) for name, texts in found.items()}
+        parts_by_name.setdefault(name, []).append("\n".join(lines))
+    return {name: "\n\n".join(texts) for name, texts in parts_by_name.items()}
 
 
 def _functions(lines: list[str], names: Collection[str]) -> Iterator[tuple[str, list[str]]]:

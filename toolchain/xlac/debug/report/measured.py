@@ -30,7 +30,7 @@ def times_json(
     """The section `times`: the median seconds of every step of a call, and of each place of the
     model.
     """
-    found = profile.take(lowered, backend, inputs, seconds, begin)
+    timing = profile.take(lowered, backend, inputs, seconds, begin)
     rows = [
         {
             "kernel": row.name,
@@ -41,16 +41,16 @@ def times_json(
             "computes": list(dict.fromkeys(o.name for o in row.origins)),
             "places": places(text, row.origins),
         }
-        for row in found.rows
+        for row in timing.rows
     ]
-    lines = [[where, spent] for where, spent in profile.by_line(found.rows)]
-    notes = [f"the log of a call was full; at least {found.lost} steps are missing"]
+    lines = [[where, spent] for where, spent in profile.by_line(timing.rows)]
+    notes = [f"the log of a call was full; at least {timing.lost} steps are missing"]
     return {
-        "seconds": found.seconds,
-        "calls": found.calls,
+        "seconds": timing.seconds,
+        "calls": timing.calls,
         "steps": rows,
         "lines": lines,
-        "notes": notes if found.lost else [],
+        "notes": notes if timing.lost else [],
     }
 
 
@@ -72,16 +72,17 @@ def ceilings_json(lowered: Lowered, backend: Backend) -> dict[str, Any] | None:
     }
 
 
-def errors_json(found: Verification | None) -> dict[str, Any] | None:
+def errors_json(verification: Verification | None) -> dict[str, Any] | None:
     """The section `errors`: what `xlac verify --json` writes, with each value's share of its bound;
     None where nobody verified.
     """
-    if found is None:
+    if verification is None:
         return None
     values = [
-        {**value.json(), "share_of_bound": _finite(value.deviation.share)} for value in found.values
+        {**value.json(), "share_of_bound": _finite(value.deviation.share)}
+        for value in verification.values
     ]
-    return {**found.json(), "values": values}
+    return {**verification.json(), "values": values}
 
 
 def _finite(value: float) -> float | None:

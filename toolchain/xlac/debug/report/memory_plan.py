@@ -15,15 +15,15 @@ def memory_json(program: Program) -> dict[str, Any]:
     others by their bytes alone; and how many bytes are alive at each step.
     """
     names = StepNames()
-    found = lives(program, names)
+    lifetimes = lives(program, names)
     used = [slot for slot in program.slots if slot.role is Role.TEMPORARY and slot.nbytes]
     steps = max(names, default=0)
     alive = [0] * (steps + 2)
     buffers = []
     for slot in used:
-        if slot not in found:
+        if slot not in lifetimes:
             continue
-        first, last = found[slot]
+        first, last = lifetimes[slot]
         buffers.append({**_slot(slot), "offset": slot.offset, "first": first, "last": last})
         alive[first] += slot.nbytes
         if last + 1 < len(alive):

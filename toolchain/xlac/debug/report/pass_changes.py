@@ -40,14 +40,14 @@ class PassRecorder:
 
 def changes(before: Lines, after: Lines) -> list[list[Any]]:
     """Each path whose nodes differ, with the lines that only one of the two graphs has."""
-    found = []
+    rows = []
     for path in dict.fromkeys((*before, *after)):
         old, new = before.get(path, {}), after.get(path, {})
         gone = [line for line in old if line not in new]
         made = [line for line in new if line not in old]
         if gone or made:
-            found.append([path, gone, made])
-    return found
+            rows.append([path, gone, made])
+    return rows
 
 
 def lines_by_path(graph: Graph, into: Lines | None = None) -> Lines:
