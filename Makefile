@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -62,6 +62,10 @@ $(KERAS_VENV)/.installed:
 	$(PYTHON) -m venv $(KERAS_VENV)
 	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "tensorflow-cpu>=2.21" "keras>=3.15"
 	touch $@
+
+test-tf: $(VENV)/.tested $(KERAS_VENV)/.installed ## functions of TensorFlow and SavedModels, in the environment that has TensorFlow: two minutes
+	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout $(DISTRIBUTIONS) -e .
+	$(KERAS_VENV)/bin/python -m pytest --noconftest tests/tensorflow
 
 test-keras: $(VENV)/.tested $(KERAS_VENV)/.installed ## every layer of Keras and keras.applications beside Keras, which has an environment of its own: half an hour
 	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/record.py --check

@@ -36,6 +36,9 @@ _HOMES = {
     "torch_step": "xlac.integrations.torch.step",
     "torch_trainer": "xlac.integrations.torch.trainer",
     "from_jax": "xlac.integrations.jax",
+    **dict.fromkeys(
+        ("from_tensorflow", "from_saved_model", "should_compile"), "xlac.integrations.tensorflow"
+    ),
     "timeout": "xlac_sdk.host.stopping",
     "Tensor": "xlac.frontends.tracing",
     "DType": "xlac_sdk.dtypes",

@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xlac.cache.compilations import CompilationEntry, entry
 from xlac.options import CompileOptions
 from xlac.runtime.compiled import Compiled
 from xlac.support.dependencies import Files, copying, note, noted, steady, unchanged
 from xlac.support.failures import Asked
+
+FUNCTIONS = "xlac.integrations.tensorflow"
+"""What compiles functions for example arguments; imported for those alone."""
 
 if TYPE_CHECKING:  # importing these takes longer than what is done here
     from xlac.runtime.specialization import Specializing
@@ -24,7 +28,7 @@ if TYPE_CHECKING:  # importing these takes longer than what is done here
 
 def compile(
     source: object,
-    target: str = "cpu",
+    target: str | Sequence[object] = "cpu",
     *,
     dims: Mapping[str, int | str] | None = None,
     params: Mapping[str, object] | None = None,
@@ -46,7 +50,8 @@ def compile(
     allow_kernels: bool | None = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
-    onnx.ModelProto.
+    onnx.ModelProto. Or a function of TensorFlow, with a tuple of example arguments in place of the
+    target: as `xlac.from_tensorflow`, with threads, cpu, precision and checked.
 
     `dims` gives symbolic sizes, `params` overrides build-time constants, `threads` defaults to
     XLAC_THREADS or one. A model with sizes left open is compiled for each set of them when first
@@ -77,6 +82,9 @@ def compile(
 
     (Long because every option is explained here, and passed on by name.)
     """
+    if not isinstance(target, str):
+        chosen = {"threads": threads, "cpu": cpu, "precision": precision, "checked": checked}
+        return cast("Compiled", _function(source, target, chosen))  # it is called as one
     options = CompileOptions(
         dims=dims or {},
         params=params or {},
@@ -121,6 +129,13 @@ def compile(
         return entry(source, target, _specialized(options, sizes))
 
     return keeping(made, files, entry_for, maps, copy_weights)
+
+
+def _function(source: Any, args: Sequence[object], options: Mapping[str, Any]) -> Any:
+    """A function of TensorFlow, compiled for example arguments by the module of that door."""
+    if not callable(source) or not isinstance(args, tuple | list):
+        raise TypeError("the target is the name of a backend, or a tuple of example arguments")
+    return import_module(FUNCTIONS).from_tensorflow(source, *args, **options)
 
 
 def _specialized(options: CompileOptions, sizes: Mapping[str, Any]) -> CompileOptions:

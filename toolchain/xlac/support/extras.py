@@ -14,6 +14,7 @@ EXTRAS = {
     "sympy": "'xlac[torch]'", "functorch": "'xlac[torch]'", "jax": "'xlac[jax]'",
     "jaxlib": "'xlac[stablehlo]'", "absl": "'xlac[jax]'", "PIL": "'xlac[pictures]'",
     "llvmlite": "llvmlite", "pyarrow": "'xlac[parquet]'", "tensorboardX": "'xlac[tensorboard]'",
+    "tensorflow": "tensorflow-cpu",
     "h5py": "'xlac[keras]'",
 }  # fmt: skip
 """The name that pip installs, by the name that Python imports."""

@@ -101,3 +101,9 @@ def optimization_barrier(site: OperationSite) -> Built:
 
 def _barred(x: Node) -> Node:
     return Node.of(Barrier(), x)
+
+
+@operation("mhlo.copy", section="MHLO, of which TensorFlow writes this one")
+def copied(site: OperationSite) -> Built:
+    """The operand itself."""
+    return site.operands[0]

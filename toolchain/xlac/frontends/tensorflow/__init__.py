@@ -1,0 +1,1 @@
+"""Functions of TensorFlow, which it lowers to StableHLO."""
