@@ -65,7 +65,7 @@ $(KERAS_VENV)/.installed:
 
 test-tf: $(VENV)/.tested $(KERAS_VENV)/.installed ## functions of TensorFlow and SavedModels, in the environment that has TensorFlow: two minutes
 	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout $(DISTRIBUTIONS) -e .
-	$(KERAS_VENV)/bin/python -m pytest --noconftest tests/tensorflow
+	$(KERAS_VENV)/bin/python -m pytest --noconftest tests/tf_functions
 
 test-keras: $(VENV)/.tested $(KERAS_VENV)/.installed ## every layer of Keras and keras.applications beside Keras, which has an environment of its own: half an hour
 	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/record.py --check
