@@ -77,7 +77,7 @@ class ReportData:
             "times": self.times,
             "ceilings": self.ceilings,
             "errors": errors_json(self.verification),
-            "stages": self.stages.json(),
+            "stages": self.stages.json(self.passes.passes),
             "files": self.text.json(),
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,13 +49,17 @@ class StageTimes:
             yield
         self.end()
 
-    def json(self) -> list[dict[str, Any]]:
-        """The section `stages`: each with its seconds; the passes are inside one of their own."""
+    def json(self, passes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The section `stages`: each with its seconds; the passes are inside one of their own, with
+        the seconds that `passes` gives, which leave out what observers of them take.
+        """
+        inside = [{"name": one["name"], "seconds": one["seconds"]} for one in passes]
         stages: dict[str, dict[str, Any]] = {}
         for name, spent in self.entries:
-            outer = PASSES if name.startswith(PASS) else name
-            stage = stages.setdefault(outer, {"name": outer, "seconds": 0.0, "inside": []})
+            if name.startswith(PASS):
+                whole = sum(one["seconds"] for one in inside)
+                stages.setdefault(PASSES, {"name": PASSES, "seconds": whole, "inside": inside})
+                continue
+            stage = stages.setdefault(name, {"name": name, "seconds": 0.0, "inside": []})
             stage["seconds"] += spent
-            if outer is PASSES:
-                stage["inside"].append({"name": name.removeprefix(PASS), "seconds": spent})
         return list(stages.values())
