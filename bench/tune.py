@@ -150,8 +150,8 @@ class Kernel:
         options = replace(self.options, facts=tuple(facts.items()))
         backend = find(self.target)
         lowered = lower(load(str(self.spec)), backend.target(options.request))
-        found: Chosen = yaml.safe_load(schedules(lowered))["schedules"]
-        return found
+        by_group: Chosen = yaml.safe_load(schedules(lowered))["schedules"]
+        return by_group
 
     def call(self, chosen: Chosen) -> Any:
         """A function that runs the kernel by schedules. Raises XlacError for those that do not
@@ -164,12 +164,12 @@ class Kernel:
 
 def quick(call: Any) -> float:
     """The least seconds of a few calls."""
-    found = []
+    times = []
     for _ in range(6):
         start = time.perf_counter()
         call()
-        found.append(time.perf_counter() - start)
-    return min(found[1:])
+        times.append(time.perf_counter() - start)
+    return min(times[1:])
 
 
 def compare(kernel: Kernel, facts: Mapping[str, Any], seconds: float) -> tuple[list[float], int]:

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from xlac.codegen.core.contraction.contraction import multiply_add, unravel, zero
+from xlac.codegen.core.contraction.contraction import multiply_add, zero
 from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.gpu.core import pipeline
-from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.pipeline import Lane
 from xlac.codegen.gpu.core.shared_staging import SharedStaging, TileShape
 from xlac.codegen.gpu.gemm.block_tiling import BlockTile
 from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore, Stores
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
+from xlac.codegen.gpu.gemm.tile_blocks import tile_blocks
 from xlac.codegen.schedules.gpu.gemm import SimtGemmSchedule
-from xlac.ir.dims import ceil_div, divisor, upper_bound, volume
+from xlac.ir.dims import ceil_div, divisor, upper_bound
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind, Shuffle, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -52,20 +52,11 @@ class SimtGemm:
 
     def write(self) -> None:
         """One block for each tile of each product in the batch."""
-        p, tile, builder = self.p, self.tile, self.builder
-        counts = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, tile.columns)
-        extents = [*p.batch, counts[1], counts[0]]
-        with grid(builder, self.target, volume(tuple(extents)), tile.threads) as g:
-            memory = [
-                g.shared(hint, p.accumulate, self.schedule.stages * tile.step * n)
-                for hint, n in zip(("left", "right"), self.pitches, strict=True)
-            ]
-            *batch, across, down = unravel(builder, g.block, extents)
-            first = (
-                builder.let("row", build.mul(down, tile.rows)),
-                builder.let("column", build.mul(across, tile.columns)),
-            )
-            self._thread(g.thread, batch, first, memory)
+        p, tile = self.p, self.tile
+        spans = tile.rows, tile.columns
+        memory = [(p.accumulate, self.schedule.stages * tile.step * n) for n in self.pitches]
+        with tile_blocks(self.builder, self.target, p, spans, tile.threads, memory) as here:
+            self._thread(*here)
 
     def _thread(
         self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.codegen.core.contraction.contraction import unravel, zero
+from xlac.codegen.core.contraction.contraction import zero
 from xlac.codegen.core.contraction.matrix_operand import Counters
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.gpu.core import instructions, pipeline
-from xlac.codegen.gpu.core.grid import grid
 from xlac.codegen.gpu.core.instructions import (
     CHUNK,
     COLUMNS,
@@ -28,7 +27,8 @@ from xlac.codegen.gpu.core.pipeline import Lane
 from xlac.codegen.gpu.core.shared_staging import SharedStaging, tile_shape
 from xlac.codegen.gpu.gemm.epilogue_store import EpilogueStore, Stores
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct
-from xlac.ir.dims import ceil_div, divisor, volume
+from xlac.codegen.gpu.gemm.tile_blocks import tile_blocks
+from xlac.ir.dims import ceil_div, divisor
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind
@@ -144,20 +144,11 @@ class WgmmaGemm:
 
     def write(self) -> None:
         """One block for each tile of each product in the batch."""
-        p, tile, builder = self.p, self.tile, self.builder
-        counts = ceil_div(p.rows.size, tile.rows), ceil_div(p.columns.size, WIDE)
-        extents = [*p.batch, counts[1], counts[0]]
-        with grid(builder, self.target, volume(tuple(extents)), tile.threads) as g:
-            memory = [
-                g.shared(hint, self.dtype, tile.stages * tile.step * span, ALIGN)
-                for hint, span in (("left", tile.rows), ("right", WIDE))
-            ]
-            *batch, across, down = unravel(builder, g.block, extents)
-            first = (
-                builder.let("row", build.mul(down, tile.rows)),
-                builder.let("column", build.mul(across, WIDE)),
-            )
-            self._thread(g.thread, batch, first, memory)
+        p, tile = self.p, self.tile
+        spans = tile.rows, WIDE
+        memory = [(self.dtype, tile.stages * tile.step * span) for span in spans]
+        with tile_blocks(self.builder, self.target, p, spans, tile.threads, memory, ALIGN) as here:
+            self._thread(*here)
 
     def _thread(
         self, thread: Expr, batch: Counters, first: tuple[Expr, Expr], memory: list[Buffer]
