@@ -150,6 +150,7 @@ WAYS: dict[str, Callable[[], Mapping[str, str]]] = {
     "stablehlo in": imported("xlac.frontends.stablehlo"),
     "torch in": imported("xlac.frontends.torch"),
     "tflite in": imported("xlac.frontends.tflite"),
+    "keras in": imported("xlac.frontends.keras"),
     "onnx out": written_onnx,
     "stablehlo out": written_stablehlo,
     "spec out": by_spec_export,
