@@ -6,7 +6,10 @@ A dialect that uses them says
     exchange="exchange_{d}({0}, {1}, {scratch})"
     scratch="…declares {name}, an array of {threads} words of 8 bytes in shared memory"
 
-and every thread of a block reaches each exchange, as kernel IR promises (`kernel_ir/grid.py`).
+and every thread of a block reaches each exchange, as kernel IR promises (`kernel_ir/grid.py`). The
+words are two for each thread, of which exchanges take turns: when one writes again what an earlier
+one read, all threads have passed the barrier between them. So an exchange has one barrier, of which
+drivers for processors compile few quickly and many very slowly.
 """
 
 from __future__ import annotations
@@ -20,7 +23,6 @@ from xlac_sdk.kernel_ir.expressions import Space
 TEXT = """{before} {kind} exchange_{name}({kind} value, int distance, {shared}uint64_t *scratch)
 {{
     const uint32_t thread = (uint32_t){thread};
-    {barrier};
     *({shared}{kind} *)(scratch + thread) = value;
     {barrier};
     return *({shared}{kind} *)(scratch + (thread ^ (uint32_t)distance));

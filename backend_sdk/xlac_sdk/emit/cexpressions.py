@@ -32,7 +32,9 @@ from xlac_sdk.kernel_ir.ranges import Ranges, combined, fits
 P = Primitive
 
 _INFIX = {P.ADD: "+", P.SUB: "-", P.MUL: "*", P.DIV: "/", P.REM: "%"}
-SCRATCH = "scratch_"  # shared memory for exchanges; kernels have no names with this ending
+# shared memory for exchanges, and where the half of it begins that is next; kernels have no names
+# with this ending
+SCRATCH, TURN = "scratch_", "turn_"
 _PLAIN = (DType.I32, DType.I64)  # types in which sums need no cast
 
 
@@ -52,6 +54,7 @@ class Expressions(Conversions):
         # scalar names of vectors that exist only within a loop over lanes
         self.alone: set[str] = set()
         self.count = 0
+        self.threads = 0  # of a block, if there are any
         self.exchanges = False  # whether the text exchanges values between threads
 
     def fresh(self) -> str:
@@ -136,8 +139,9 @@ class Expressions(Conversions):
                 if not self.dialect.exchange:
                     raise unsupported(self.dialect, "exchange between threads")
                 self.exchanges = True
+                half = f"{SCRATCH} + ({TURN} ^= {self.threads}u)"
                 return self.dialect.exchange.format(
-                    self.bare(value), distance, d=value.dtype.value, scratch=SCRATCH
+                    self.bare(value), distance, d=value.dtype.value, scratch=half
                 )
 
     # ---- places and lanes ----------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xlac_sdk.emit.cdialect import Dialect, unsupported
-from xlac_sdk.emit.cexpressions import SCRATCH
+from xlac_sdk.emit.cexpressions import SCRATCH, TURN
 from xlac_sdk.emit.cvectors import Vectors
 from xlac_sdk.kernel_ir import grid
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Kernel, Space
@@ -18,6 +18,7 @@ class KernelMemory(Vectors):
         super().__init__(dialect)
         self.kernel = kernel
         self.grid = grid.grid(kernel)
+        self.threads = 0 if self.grid is None else self.grid.threads
 
     def parameter(self, buffer: Buffer) -> tuple[str, ...]:
         """A buffer's parameter; in languages whose kernels take whole memory objects, also its
@@ -37,8 +38,9 @@ class KernelMemory(Vectors):
             yield f"    {text}*const {name} = {name}_base_ + {name}_offset_;"
         if self.exchanges and self.dialect.scratch:
             assert self.grid is not None, "only threads of a block exchange values"
-            scratch = self.dialect.scratch.format(name=SCRATCH, threads=self.grid.threads)
+            scratch = self.dialect.scratch.format(name=SCRATCH, threads=2 * self.threads)
             yield f"    {scratch}"
+            yield f"    uint32_t {TURN} = 0;"
 
     def allocate(self, buffer: Buffer, pad: str) -> Iterator[str]:
         """Memory of a thread, or shared memory of a block: an array, or a part of the pool, which
