@@ -19,6 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import h5py
 import keras
 import numpy as np
+from keras.src import api_export
 from keras_cases import cases
 
 EXPECTED = Path(__file__).parent / "expected.npz"
@@ -42,8 +43,22 @@ def taken_apart(model: Any, folder: Path) -> dict[str, np.ndarray]:
     return found
 
 
+def public() -> list[str]:
+    """The names under which files call the classes of keras.layers."""
+    kinds = (value for value in vars(keras.layers).values() if isinstance(value, type))
+    return sorted(
+        {
+            api_export.get_name_from_symbol(kind).rpartition(".")[2]
+            for kind in kinds
+            if issubclass(kind, keras.layers.Layer)
+        }
+    )
+
+
 def main() -> None:
-    """Writes the file, or checks it."""
+    """Writes the file, or checks it and the list of public layers."""
+    known_layers = (Path(__file__).parent / "public_layers.txt").read_text().split()
+    assert public() == known_layers, "Keras has other layers: renew public_layers.txt"
     found: dict[str, np.ndarray] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
