@@ -1,6 +1,6 @@
-"""The table of processors that is shipped, `processors.json`: facts by the names that LLVM has for
-processors, each entry with its source. A name that it lacks, such as x86-64-v3, is of no one
-processor, and has the defaults of `MachineFacts`.
+"""The table of processors in `processors.json`: machine facts by LLVM's names of processors, each
+entry with its source. Names without an entry, such as x86-64-v3, which is no one processor, have
+the defaults of `MachineFacts`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ TABLE = Path(__file__).with_name("processors.json")
 
 @cache
 def table() -> Mapping[str, MachineFacts]:
-    """The shipped facts by LLVM's name; names of processors alike share an entry. Raises ValueError
-    for a fact that is out of bounds.
+    """The table's facts by LLVM's name of the processor. Raises ValueError for a fact that is
+    out of bounds.
     """
     facts: dict[str, MachineFacts] = {}
     for name, entry in json.loads(TABLE.read_text(encoding="utf-8")).items():
@@ -30,8 +30,8 @@ def table() -> Mapping[str, MachineFacts]:
 
 
 def shipped(cpu: str, system: Mapping[str, Any]) -> MachineFacts:
-    """The facts of a processor: the table's, or defaults; what its `system` tells replaces those,
-    where the processor is the one at hand.
+    """The facts of a processor: the table's, or defaults, replaced by those that the operating
+    system reports (`system`), which is empty for other machines' processors.
     """
     known = table().get(cpu) or MachineFacts(processor=cpu or "generic")
     return replace(known, **system)

@@ -20,7 +20,7 @@ from xlac_sdk.target import Request, Target
 NATIVE, LACKS = OPENCL.primitives()
 CPU = 2  # CL_DEVICE_TYPE_CPU
 KINDS = ("cpu", "gpu", "generic-cpu", "generic-gpu")
-# what a device of today has, for text that is written without one
+# facts for code that is written without a device: what current devices have at least
 GENERIC = SimpleNamespace(
     name="any", double_fp_config=1, max_work_group_size=256, local_mem_size=32 << 10,
     max_compute_units=16, preferred_vector_width_float=8,
@@ -28,9 +28,9 @@ GENERIC = SimpleNamespace(
 
 
 def target(request: Request, number: int) -> Target:
-    """The target of a device: facts of its own kind, or with `--arch` of the kind named."""
+    """The target of a device, or with `--arch` of the kind of device that it names."""
     if request.cpu or request.triple or request.features or request.arch not in ("", *KINDS):
-        problem = f"the opencl backend takes --arch with one of {', '.join(KINDS)}, and no more"
+        problem = f"the opencl backend takes only --arch, with one of {', '.join(KINDS)}"
         raise SourceError(Diagnostic("XL5201", problem))
     kind = request.arch.removeprefix("generic-")
     device: Any = GENERIC if kind != request.arch else opened(number)
@@ -51,7 +51,7 @@ def target(request: Request, number: int) -> Target:
         facts=json.dumps({"arch": request.arch or kind, "cpu": device.name.strip()}),
     )
     units, most = device.max_compute_units, device.max_work_group_size
-    if kind == "cpu":  # vectors, and a group of one work-item for each part of a loop
+    if kind == "cpu":  # vectors, and groups of one work-item
         width = 4 * device.preferred_vector_width_float
         return replace(made, threads=units, vector_bytes=width)
     many = replace(made, block_threads=min(256, most), processors=units)
@@ -59,7 +59,7 @@ def target(request: Request, number: int) -> Target:
 
 
 def lowered(program: Program, target: Target) -> Program:
-    """The program as it is launched: in primitives of the language, every kernel a grid."""
+    """The program legalized to OpenCL C's functions, with every kernel a grid."""
     fast = program.facts.get("precision") == "fast"
     how = (128, False) if target.device == "gpu" else (1, True)
     return with_kernels(program, lambda k: spread(legalize(k, target, fast), *how))

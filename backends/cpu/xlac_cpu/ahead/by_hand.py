@@ -1,4 +1,4 @@
-"""Hand-written functions in C99 as objects, by the system's C compiler."""
+"""Compiles hand-written functions in C99 to objects, with the system's C compiler."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-asynchronous-unw
 
 
 def object_code(text: str) -> bytes:
-    """The object of a file of C99. Raises UnsupportedError where there is no compiler, or it
-    refuses the file.
+    """The object file of a C99 text. Raises UnsupportedError if there is no C compiler, or if it
+    rejects the text.
     """
     machine = Machine(**json.loads(text[: text.index("\n")].removeprefix(HEAD).removesuffix(" */")))
     own = machine.triple == host().triple and machine.cpu == host().cpu
@@ -37,8 +37,9 @@ def object_code(text: str) -> bytes:
 
 
 def _check_symbols(image: bytes, text: str) -> None:
-    """Raises UnsupportedError where an object for this machine lacks the function that is called,
-    or calls one that this process does not have. Objects of other systems' formats pass.
+    """Raises UnsupportedError if an object for this machine does not define the called function, or
+    has undefined symbols that this process cannot resolve. Object formats other than ELF are not
+    checked.
     """
     import llvmlite.binding as llvm
 
@@ -51,14 +52,14 @@ def _check_symbols(image: bytes, text: str) -> None:
         for one in symbols:
             there = one.defined or one.weak or one.name in (symbol, "_GLOBAL_OFFSET_TABLE_")
             if one.name and not there and llvm.address_of_symbol(one.name) is None:
-                problem = f"the hand-written kernel {name} calls {one.name}, which is nowhere"
+                problem = f"the hand-written kernel {name} calls {one.name}, which is not defined"
         if problem:
-            hint = "define it in the kernel's file; the C library's functions are there"
+            hint = "define it in the kernel's file; only the C library is linked"
             raise UnsupportedError(Diagnostic("XL5113", problem, hint=hint))
 
 
 def merged(image: bytes, texts: Sequence[str], machine: Machine) -> bytes:
-    """An object and those of files of C99 as one object."""
+    """One relocatable object from an object and the compiled C99 texts."""
     with tempfile.TemporaryDirectory(prefix="xlac-") as name:
         folder = Path(name)
         objects = [image, *map(object_code, texts)]
@@ -70,7 +71,7 @@ def merged(image: bytes, texts: Sequence[str], machine: Machine) -> bytes:
 
 
 def shared(image: bytes, name: str, exports: Sequence[str], machine: Machine, made: Path) -> None:
-    """A shared library of an object that may call the C library."""
+    """Links an object into a shared library, with the C library."""
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder_name:
         folder = Path(folder_name)
         (folder / "model.o").write_bytes(image)

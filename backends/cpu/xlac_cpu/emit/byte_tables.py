@@ -1,4 +1,4 @@
-"""Spells lookups of bytes in tables of 256 bytes, which registers hold, as permutations."""
+"""Lookups in tables of 256 bytes as byte permutations of vector registers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from xlac_sdk.kernel_ir.kernel import Access, Apply, Expr, Load
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 ENTRIES = 256
-PARTS = {"vpermi2b": 64, "pshufb": 32, "tbl": 16}  # bytes that an instruction permutes
-FEWEST = 4  # lanes below which loads of single bytes take no longer
-HALF = 16  # bytes of the part of a register within which pshufb and tbl permute
+PARTS = {"vpermi2b": 64, "pshufb": 32, "tbl": 16}  # lanes of one instruction, in bytes
+FEWEST = 4  # with fewer lanes, scalar loads are as fast
+HALF = 16  # bytes of a 128-bit lane, within which pshufb and tbl permute
 
 
 def looked_up(node: Load, tables: str) -> Expr | None:
-    """The bytes by which a load reads a table of 256, where the machine permutes such; else None.
+    """The u8 index of a load from a table of 256 bytes, if the load can be a permutation; else
+    None.
 
-    `tables` is the name of its instruction, as `Machine` has it.
+    `tables` names the machine's permutation instruction, as in `Machine`; empty if it has none.
     """
     buffer = node.buffer
     if tables not in PARTS or node.mask is not None or node.lanes < FEWEST:
@@ -37,8 +38,8 @@ def looked_up(node: Load, tables: str) -> Expr | None:
 
 
 def spell(w: LlvmWriter, tables: str, table: str, index: str, lanes: int) -> str:
-    """The entries of the table that the bytes `index` choose. `table` is its address, an argument
-    of the function.
+    """Writes the lookup of `lanes` entries at the u8 vector `index`. `table` is its address, an
+    argument of the function.
     """
     full = PARTS[tables]
     if lanes > full:
@@ -56,7 +57,7 @@ def spell(w: LlvmWriter, tables: str, table: str, index: str, lanes: int) -> str
 
 
 def _by_quarters(w: LlvmWriter, table: str, index: str) -> str:
-    """AVX-512 VBMI: seven bits choose among 128 entries; the eighth chooses the half."""
+    """AVX-512 VBMI: the low seven bits index 128 entries; the eighth selects one of two halves."""
     kind, name = vector("i8", 64), "llvm.x86.avx512.vpermi2var.qi.512"
     parts = [_part(w, table, first, 64) for first in range(0, ENTRIES, 64)]
     low, high = (
@@ -68,7 +69,7 @@ def _by_quarters(w: LlvmWriter, table: str, index: str) -> str:
 
 
 def _by_bits(w: LlvmWriter, table: str, index: str) -> str:
-    """AVX2: the low four bits choose within sixteen parts, the others among those, bit by bit."""
+    """AVX2: the low four bits index each of 16 parts; blends on the other bits select the part."""
     kind, short = vector("i8", 32), vector("i16", 16)
     low = w.op(f"and {kind} {index}, {constant('15', 'i8', 32)}")
     values = []
@@ -77,7 +78,7 @@ def _by_bits(w: LlvmWriter, table: str, index: str) -> str:
         twice = _shuffled(w, HALF, part, "poison", [*range(HALF), *range(HALF)])
         values.append(w.intrinsic("llvm.x86.avx2.pshuf.b", kind, (kind, twice), (kind, low)))
     words = w.op(f"bitcast {kind} {index} to {short}")
-    for bit in range(4, 8):  # it becomes the highest of its byte, by which blends choose
+    for bit in range(4, 8):  # shifted to the top bit of its byte, which blends test
         moved = w.op(f"shl {short} {words}, {constant(str(7 - bit), 'i16', 16)}")
         chosen = w.op(f"bitcast {short} {moved} to {kind}")
         values = [
@@ -88,7 +89,7 @@ def _by_bits(w: LlvmWriter, table: str, index: str) -> str:
 
 
 def _by_ranges(w: LlvmWriter, table: str, index: str) -> str:
-    """NEON: 64 entries at once; an index outside of them leaves the byte."""
+    """NEON: 64 entries at a time; tbx leaves bytes whose index is out of its range unchanged."""
     kind = vector("i8", HALF)
     result = ""
     for first in range(0, ENTRIES, 64):
@@ -102,13 +103,13 @@ def _by_ranges(w: LlvmWriter, table: str, index: str) -> str:
 
 
 def _part(w: LlvmWriter, table: str, first: int, count: int) -> str:
-    """Entries of the table, which the function only reads."""
+    """Loads `count` entries from `first` on, at the start of the function."""
     place = w.early(f"getelementptr i8, ptr {table}, i64 {first}") if first else table
     return w.early(f"load {vector('i8', count)}, ptr {place}, align 1")
 
 
 def _filled(lanes: int, full: int) -> list[int]:
-    """A vector in the first lanes of a larger one."""
+    """The shuffle that widens a vector to `full` lanes."""
     return [min(lane, lanes - 1) for lane in range(full)]
 
 

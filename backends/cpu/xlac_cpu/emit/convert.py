@@ -44,8 +44,8 @@ def cast(
 
 
 def _saturated(w: LlvmWriter, value: str, source: DType, target: DType, lanes: int) -> str:
-    """Vectors of floats as integers, those of 8 or 16 bits by those of 32. LLVM has its saturating
-    conversions a lane at a time.
+    """Saturating conversion of floats to integers; 8 and 16 bits by way of 32. LLVM's own intrinsic
+    is compiled lane by lane.
     """
     kind, scalar, flags = register(source, lanes), register(source), vector("i1", lanes)
     top = 1 << (target.bits - target.is_signed)
@@ -56,7 +56,7 @@ def _saturated(w: LlvmWriter, value: str, source: DType, target: DType, lanes: i
         return constant(number(float(value), source), scalar, lanes)
 
     low = limit(-top if target.is_signed else 0)
-    inside = w.op(f"fcmp ogt {kind} {value}, {low}")  # NaN is not: it becomes the lower limit
+    inside = w.op(f"fcmp ogt {kind} {value}, {low}")  # false for NaN, which becomes the lower limit
     held = w.op(f"select {flags} {inside}, {kind} {value}, {kind} {low}")
     if target.is_signed:
         real = w.op(f"fcmp ord {kind} {value}, {value}")
@@ -75,12 +75,12 @@ def _saturated(w: LlvmWriter, value: str, source: DType, target: DType, lanes: i
     return w.op(f"select {flags} {over}, {narrow} {last}, {narrow} {integer}")
 
 
-Kind = tuple[DType, int]  # an element type, and how many lanes
+Kind = tuple[DType, int]  # an element type, and the number of lanes
 
 
 def bits(w: LlvmWriter, value: str, source: Kind, target: Kind, turned: bool) -> str:
-    """The bits of a value as another type. Lanes that are joined or cut have the lowest bits first,
-    where LLVM has the order of the machine's memory: where that is `turned`, bytes are swapped.
+    """Bitcast. When lanes are merged or split, the first has the lowest bits; LLVM's bitcast uses
+    the machine's byte order, so on big-endian machines (`turned`) bytes are swapped.
     """
     before, after = memory(*source), memory(*target)
     if before == after:
@@ -91,7 +91,7 @@ def bits(w: LlvmWriter, value: str, source: Kind, target: Kind, turned: bool) ->
 
 
 def _swapped(w: LlvmWriter, value: str, kind: Kind) -> str:
-    """Lanes with their bytes in the other order."""
+    """Swaps the bytes of each lane."""
     dtype, lanes = kind
     if dtype.nbytes == 1:
         return value

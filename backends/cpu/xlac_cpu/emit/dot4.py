@@ -1,4 +1,4 @@
-"""Spells dot products of bytes: four products for each lane of 32 bits, added to what it held."""
+"""Dot products of bytes: each 32-bit lane of the accumulator gets the sum of four products."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 
 
 def spell(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
-    """The instructions for words x[0] (whose bytes are unsigned where `dtype` is u32) and x[1], and
-    the sums x[2]. Vectors that are no register are filled up, or cut.
+    """Writes x[2] + dot4(x[0], x[1]): vectors of `lanes` words of four bytes. Bytes of x[0] are
+    unsigned if `dtype` is u32. Vectors are widened to a register, or split among several.
     """
     if lanes > style.lanes:
         return _cut(w, style, x, dtype, lanes)
@@ -27,7 +27,7 @@ def spell(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: 
 
 
 def _cut(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
-    """The same half by half."""
+    """`spell` for more lanes than a register has: each half by itself."""
     half, rest, parts = lanes // 2, lanes - lanes // 2, []
     for first, count in ((0, half), (half, rest)):
         places = range(first, first + count)
@@ -37,7 +37,7 @@ def _cut(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: i
 
 
 def _register(w: LlvmWriter, dots: str, x: list[str], dtype: DType, lanes: int) -> str:
-    """The same on registers."""
+    """`spell` for operands of exactly one register."""
     kind = vector("i32", lanes)
     if dots == "vpdpbusd":
         name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
@@ -50,8 +50,8 @@ def _register(w: LlvmWriter, dots: str, x: list[str], dtype: DType, lanes: int) 
 
 
 def _by_pairs(w: LlvmWriter, x: list[str], dtype: DType, lanes: int) -> str:
-    """The bytes at even places and those at odd ones as numbers of 16 bits, whose products cannot
-    overflow.
+    """SSE2 to AVX-512: bytes at even and at odd positions are extended to 16 bits, and pmaddwd
+    sums the 32-bit products of each pair.
     """
     kind, short = vector("i32", lanes), vector("i16", 2 * lanes)
 
@@ -72,7 +72,7 @@ def _by_pairs(w: LlvmWriter, x: list[str], dtype: DType, lanes: int) -> str:
 
 
 def _filled(w: LlvmWriter, value: str, lanes: int, full: int) -> str:
-    """A vector in the first lanes of a larger one."""
+    """A vector, or one word, widened to `full` lanes."""
     if lanes == full:
         return value
     if lanes == 1:

@@ -1,4 +1,4 @@
-"""Hand-written functions in LLVM's text: parsed, checked and optimised as a module of their own."""
+"""Hand-written functions in LLVM IR: each is parsed, checked and optimised as its own module."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 
 def is_by_hand(text: str) -> bool:
-    """Whether a module's text is a hand-written function."""
+    """Whether a module's text has the header of a hand-written function."""
     return text[text.find("\n") + 1 :].startswith(MARK)
 
 
 def module(text: str, machine: Machine, generator: Any, parse: Callable[[str], Any]) -> Any:
-    """The optimised module, in which only the function that the program calls can be seen; `parse`
-    makes LLVM's module of a text. Raises UnsupportedError for text that LLVM refuses, or without
-    that function.
+    """The optimised module, in which only the function that the program calls is external. `parse`
+    parses LLVM IR. Raises UnsupportedError for invalid IR, or if the function is missing.
     """
     import llvmlite.binding as llvm
 

@@ -20,13 +20,13 @@ from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 _lock = threading.Lock()
-SHARING = 16  # programs to a linker
+SHARING = 16  # programs that share a linker
 _numbers = count()
-_linker: list[Any] = []  # the present one
+_linker: list[Any] = []  # the current one, if any
 
 
 def loaded(artifact: Path, program: Program) -> Code:
-    """The code of an artefact, a static library of a program's objects."""
+    """Loads the code of an artefact, a static library with the program's objects."""
     objects = members(artifact.read_bytes())
     return Code(*load([*objects.values()], ("run", *(("extents",) if program.sizes else ()))))
 
@@ -44,7 +44,7 @@ def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[s
         library.export_symbol(name)
     with _lock:
         number = next(_numbers)
-        # where making one raised, there is none, and the next program makes it
+        # if creating a linker raises, the list stays empty, and the next program tries again
         if number % SHARING == 0 or not _linker:
             _linker.clear()
             _linker.append(llvm.create_lljit_compiler(code_generator(host()), use_jit_link=True))
@@ -52,10 +52,10 @@ def load(objects: list[bytes], exports: tuple[str, ...]) -> tuple[Any, Mapping[s
         try:
             tracker = library.link(linker, f"xlac{number}")
         except RuntimeError as error:
-            problem = f"a function that the program calls is nowhere: {error}"
-            hint = "hand-written kernels may call what their files define and the C library"
+            problem = f"a function that the program calls is not defined: {error}"
+            hint = "hand-written kernels may call only functions of their file and of the C library"
             raise UnsupportedError(Diagnostic("XL5113", problem, hint=hint)) from None
-    # in this order: a tuple lets go of its last item first
+    # the order matters: a tuple releases its last item first
     return (linker, tracker), {name: tracker[name] for name in exports}
 
 

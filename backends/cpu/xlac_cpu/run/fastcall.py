@@ -165,10 +165,10 @@ def functions(
 
 @cache
 def _makers() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """What makes a capsule, and a function of a method.
+    """PyCapsule_New and PyCFunction_New, as function objects private to this module.
 
-    Of their own: all who use `ctypes.pythonapi` share its functions, and to say what one of them
-    takes, while a thread is calling it, frees what that call reads.
+    Functions of `ctypes.pythonapi` are shared by the whole process; setting their argtypes while
+    another thread calls one frees data that this call reads.
     """
     address, text, value = ctypes.c_void_p, ctypes.c_char_p, ctypes.py_object
     capsule = ctypes.PYFUNCTYPE(value, address, text, address)

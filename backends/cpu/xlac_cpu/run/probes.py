@@ -1,5 +1,5 @@
-"""Probes of this machine for `xlac_sdk.machine.measuring`: a chain of dependent additions, and
-reads of rows by vectors, in LLVM's text.
+"""Microbenchmarks of this machine for `xlac_sdk.machine.measuring`, in LLVM IR: a chain of
+dependent additions, and vector reads of rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from xlac_cpu.llvm.objects import object_code
 from xlac_sdk.machine.measuring import PARTS, Probes, TimedProbe
 from xlac_sdk.machine_facts import MachineFacts
 
-TURNS = 20_000  # of the chain
-DEEP = 16  # dependent additions and exclusive ors of a turn: a cycle each
-UNROLL = 4  # vectors that are read in a turn
-MOVED = 4 << 20  # bytes that a run moves
-LARGEST = 1 << 28  # bytes of memory that are read in turn
+TURNS = 20_000  # iterations of the chain's loop
+DEEP = 16  # dependent additions and xors of an iteration, of one cycle each
+UNROLL = 4  # vectors read by an iteration
+MOVED = 4 << 20  # bytes read by a run
+LARGEST = 1 << 28  # most bytes of memory that runs cycle through
 
 
 def probes(facts: MachineFacts) -> Probes:
@@ -32,7 +32,7 @@ def probes(facts: MachineFacts) -> Probes:
     rows = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)(places["probe_rows"])
     far = min(LARGEST, max(4 * facts.l3_bytes, 16 * facts.l2_bytes))
     memory = np.ones(far + (1 << 21), np.uint8)
-    begin = -(-memory.ctypes.data // (1 << 21)) * (1 << 21)  # where a huge page can begin
+    begin = -(-memory.ctypes.data // (1 << 21)) * (1 << 21)  # aligned to huge pages
     whole, block = facts.l2_bytes, UNROLL * width
     held = (kept, memory)
 
@@ -58,12 +58,12 @@ def probes(facts: MachineFacts) -> Probes:
 
 
 def _call(held: object, rows: Any, *given: int) -> object:
-    """Reads rows; `held` is what that needs to be alive."""
+    """Reads rows; `held` keeps code and memory alive."""
     return rows(*given)
 
 
 class _Turns:
-    """Reads another part of memory at each call."""
+    """Reads the next `MOVED` bytes of memory at each call, so that caches do not have them."""
 
     def __init__(self, held: object, rows: Any, begin: int, size: int) -> None:
         self.held, self.rows, self.begin = held, rows, begin

@@ -35,7 +35,7 @@ class _Managed(ctypes.Structure):
     _fields_ = (("tensor", _DlTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
-# functions of its own: those of `ctypes.pythonapi` are shared with all that say what they take
+# private function objects: argtypes of `ctypes.pythonapi` are shared by the whole process
 _get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
