@@ -97,7 +97,7 @@ def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
             if os.path.lexists(made / inside):
                 problem = (
                     f"'{file}' is not as xlac build wrote it, or not from xlac build at all, and "
-                    "would be written over"
+                    "would be overwritten"
                 )
                 raise SourceError(
                     Diagnostic(
@@ -124,7 +124,7 @@ def _room(folder: Path, made: Path, inside: Path) -> None:
         if (made / part).is_dir():
             continue
         if os.path.lexists(made / part):
-            problem = f"'{folder / part}' is not from xlac build, and would be written over"
+            problem = f"'{folder / part}' is not from xlac build, and would be overwritten"
             raise SourceError(
                 Diagnostic("XL3010", problem, hint="move it away, or choose another folder with -o")
             )

@@ -66,8 +66,7 @@ def check_transposable(nodes: Iterable[Node]) -> None:
         return
     raise NoDerivativeError(
         node,
-        "runs as often as its condition says: "
-        "a gradient through it needs to know how often at most",
+        "has a number of steps that depends on data, so a gradient needs a bound on it",
         "give `max`, the most steps that it takes",
     )
 

@@ -56,7 +56,7 @@ def check_forward_mode(tangents: Iterable[Node]) -> None:
         if isinstance(node.op, CustomChange) and node.op.change is None:
             raise NoDerivativeError(
                 node,
-                "declares a gradient that is not linear in its cotangents, "
-                "so there is no change forwards",
-                "go backwards, or write a gradient that only adds and scales cotangents",
+                "declares a gradient that is not linear in its cotangents, so it has no "
+                "forward mode",
+                "use reverse mode, or a gradient that only adds and scales cotangents",
             )

@@ -36,7 +36,7 @@ class UntypedNumbers:
         """
         if len(self.values) > 1 and len(self.values) != prod(shape):
             problem = (
-                f"input '{name}' has {prod(shape)} elements ({shape_text(tuple(shape))}), and "
+                f"input '{name}' has {prod(shape)} elements ({shape_text(tuple(shape))}), but "
                 f"{len(self.values)} numbers are given"
             )
             raise SourceError(Diagnostic("XL6003", problem))
@@ -126,7 +126,9 @@ def _loaded(file: Path, what: str) -> Array | dict[str, Array]:
                 )
         except MemoryError:
             raise SourceError(
-                Diagnostic("XL6005", f"{what}: its header claims more than the memory there is")
+                Diagnostic(
+                    "XL6005", f"{what}: its header claims more bytes than this machine's memory"
+                )
             ) from None
         except Exception as error:
             # NumPy, zipfile and zlib raise many types of exceptions on invalid data

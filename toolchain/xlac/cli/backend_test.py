@@ -50,7 +50,7 @@ OPERATION = "operation "  # prefix of groups of operations, as primitives have t
     "--last-failed",
     "again",
     is_flag=True,
-    help="Only what failed last time; everything, where nothing did.",
+    help="Only the cases that failed last time; all, if none did.",
 )
 def test(
     name: str,

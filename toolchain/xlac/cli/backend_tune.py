@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     "--output",
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the facts as YAML, for --facts, instead of keeping them for every compilation.",
+    help="Write the facts as YAML, for --facts, instead of storing them for later compilations.",
 )
-@click.option("--forget", is_flag=True, help="Measure nothing, and forget what is kept.")
+@click.option("--forget", is_flag=True, help="Measure nothing, and delete the stored facts.")
 def tune(name: str, arch: str, file: Path | None, forget: bool) -> int:
     """Measure the device of NAME with kernels of our own, some seconds: arithmetic, bandwidth, the
     cost of a launch, widths of accesses and exchanges, blocks at once.
@@ -63,8 +63,8 @@ def _keep(target: Target, facts: Mapping[str, Any]) -> str:
         return tuned_facts.keep(target.identity, facts)
     except ValueError:
         hint = "XLAC_CACHE names a folder; -o writes a file for --facts"
-        problem = "the cache is off, and what is measured is kept beside it"
+        problem = "the cache is off, and measured facts are stored beside it"
         raise SourceError(Diagnostic("XL5041", problem, hint=hint)) from None
     except OSError as error:
-        problem = f"what was measured cannot be kept: {error}"
+        problem = f"the measured facts cannot be stored: {error}"
         raise SourceError(Diagnostic("XL5043", problem, hint="XLAC_CACHE names a folder")) from None

@@ -24,8 +24,10 @@ def facts_option(function: Command) -> Command:
         "--facts",
         default=None,
         metavar="FILE|host",
-        help="Choose schedules by these facts of the machine: a YAML file, or what the system "
-        "tells of this one and `xlac doctor --measure` found.",
+        help=(
+            "Choose schedules by these facts of the machine: a YAML file, or `host`, the "
+            "facts of this one that the system and `xlac doctor --measure` report."
+        ),
     )(function)
 
 

@@ -64,7 +64,10 @@ def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
         "64), 'label': torch.zeros(32, dtype=torch.long)}}, as xlac.torch_trainer takes them"
     )
     if not isinstance(made, Mapping):
-        raise _wrong(f"{text} gives {type(made).__name__}, and not what is to be trained", hint)
+        raise _wrong(
+            f"{text} gives {type(made).__name__}, not a mapping with a model, loss and optimizer",
+            hint,
+        )
     missing = [name for name in ("model", "loss", "optimizer", "inputs") if name not in made]
     if missing:
         raise _wrong(f"{text} gives no {missing[0]!r}", hint)
@@ -74,7 +77,7 @@ def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
         from xlac_sdk.support.choices import nearest
 
         raise _wrong(
-            f"{text} gives {unknown[0]!r}, which is nothing that is trained",
+            f"{text} gives {unknown[0]!r}, which xlac.torch_trainer does not take",
             nearest(str(unknown[0]), known),
         )
     return trainer_of(**{**made, **options})

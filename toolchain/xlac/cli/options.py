@@ -95,15 +95,19 @@ def running(function: Command) -> Command:
             type=click.FloatRange(0, min_open=True),
             default=None,
             metavar="SECONDS",
-            help="End calls, with exit code 4, that are not done after so long, compiling apart.",
+            help="End calls that take longer, with exit code 4; compiling does not count.",
         ),
         click.option(
-            "--allow-long", is_flag=True, help="Run work that takes more than an hour at best."
+            "--allow-long",
+            is_flag=True,
+            help="Run even if the call takes more than an hour at best.",
         ),
         click.option(
             "--copy-weights",
             is_flag=True,
-            help="Read files of weights instead of mapping them: they may be written to meanwhile.",
+            help=(
+                "Read files of weights instead of mapping them, if they may change during the run."
+            ),
         ),
     ]
     for decorator in reversed(decorators):
@@ -199,8 +203,10 @@ def kernels_option(function: Command) -> Command:
         "--allow-kernels/--no-kernels",
         "allow_kernels",
         default=None,
-        help="Compile and run the hand-written kernels that SPEC names, which are code; or "
-        "compute what it says they mean.",
+        help=(
+            "Compile and run the hand-written kernels that SPEC names, which are code; or "
+            "compute the operations' definitions."
+        ),
     )(function)
 
 
@@ -213,14 +219,15 @@ def target_options(function: Command) -> Command:
             "--precision",
             type=click.Choice(["default", "fast"]),
             default=None,
-            help="What compiling may do to rounding, whatever SPEC says; "
-            "docs/SPEC.md has what fast permits.",
+            help="Rounding that compiling may change, overriding SPEC; docs/SPEC.md defines fast.",
         ),
         click.option(
             "--checked",
             is_flag=True,
-            help="Report indices out of range, NaN that appears, integers divided by 0: "
-            "docs/SPEC.md has more.",
+            help=(
+                "Report indices out of range, the first NaN, integers divided by 0: see "
+                "docs/SPEC.md."
+            ),
         ),
         click.option(
             "--checks",
@@ -260,7 +267,7 @@ def schedule_option(function: Command) -> Command:
         type=click.Path(path_type=Path),
         default=None,
         metavar="FILE",
-        help="Write kernels by these schedules, of `xlac inspect --stage schedules` and edited.",
+        help="Use these schedules: an edited output of `xlac inspect --stage schedules`.",
     )(function)
 
 
@@ -270,8 +277,10 @@ def memory_option(function: Command) -> Command:
         "--max-memory",
         default=None,
         metavar="N",
-        help="The most that a call may take beside its arrays: "
-        "what does not fit is computed again. K, M, G.",
+        help=(
+            "Most memory of a call beside its arrays; values that do not fit are recomputed. "
+            "K, M, G."
+        ),
     )(function)
 
 

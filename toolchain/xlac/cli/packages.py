@@ -55,7 +55,7 @@ def packaging(
         problem = "--weights, --static and --no-libm choose how packages are written"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
     if static and "exe" in backend.forms and "exe" not in names:
-        problem = f"--static links a program, and what is written is {', '.join(names)}"
+        problem = f"--static links a program, but the forms are {', '.join(names)}"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint="--emit exe"))
     return Packaging(names, WeightsOrigin(where or "embed"), static, libm)
 
@@ -74,7 +74,7 @@ def machines(
         raise SourceError(Diagnostic("XL5101", problem, hint=f"--cpu {cpus[0]}"))
     if wanted.forms:
         if threads is not None and threads > 1:
-            problem = "what is compiled ahead of time runs on its caller's thread"
+            problem = "code compiled ahead of time runs on its caller's thread"
             raise SourceError(Diagnostic("XL5005", problem, hint="leave --threads out"))
         choice = choice.with_options(threads=1)
     if choice.options.facts is None:  # artefacts do not depend on measurements of this machine

@@ -39,7 +39,7 @@ def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) 
     if not backend.entry_forms:
         problem = f"target '{backend.name}' cannot write a step that learns"
         able = ", ".join(_with_entries())
-        hint = f"those that can: {able}; `xlac train` and xlac.trainer train on every target"
+        hint = f"targets that can: {able}; `xlac train` and xlac.trainer train on every target"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     refused = [form for form in wanted.forms if form not in backend.entry_forms]
     if refused:
@@ -58,7 +58,7 @@ def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) 
         hint = "leave it out, or build the spec that this one includes"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     if build.choice.options.checked and not backend.records:
-        problem = f"target '{backend.name}' has no place for the checks of a step that it writes"
+        problem = f"target '{backend.name}' cannot report the checks of a training step"
         hint = "--target cpu and c have; xlac train --checked checks the steps of a run"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
 

@@ -204,16 +204,15 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
                 work.flops,
                 "arithmetic",
                 (
-                    "the call does less than is counted, or the machine was slower when the "
-                    "ceiling "
-                    "was measured"
+                    "the operations are overestimated, or the machine was slower when "
+                    "the limit was measured"
                 ),
             ),
             (
                 "gbytes",
                 work.bytes,
                 "traffic",
-                "it is counted as if everything came from memory, and much stays in the caches",
+                "the estimate assumes that all data come from memory, but much stays in the caches",
             ),
         )
     ):
@@ -234,7 +233,7 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
 def tell_doubts(result: dict[str, Any]) -> None:
     """Prints why a measurement may be unreliable."""
     for doubt in result["doubts"]:
-        click.echo(f"  not to be trusted: {doubt}")
+        click.echo(f"  unreliable: {doubt}")
 
 
 def tell_calls(result: dict[str, Any]) -> None:

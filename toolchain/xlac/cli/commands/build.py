@@ -55,7 +55,7 @@ MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
     "--variant",
     multiple=True,
     metavar="NAME=N,…",
-    help="Code of its own for calls of these sizes, of those left open; may be repeated.",
+    help="Code specialized for these values of open sizes; may be repeated.",
 )
 @click.option("--emit", "emitted", cls=FormsOption, default=None, metavar="FORMS")
 @click.option(
@@ -69,12 +69,15 @@ MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
 @click.option(
     "--no-libm", "no_libm", is_flag=True, help="Call no function of C's mathematics library."
 )
-@click.option("--size", "small", is_flag=True, help="Small code before fast code.")
+@click.option("--size", "small", is_flag=True, help="Prefer small code to fast code.")
 @click.option(
     "--quantize",
     type=click.Choice(["int8"]),
     default=None,
-    help="Weights of dots and convolutions as 8-bit integers, a scale a channel; tells the loss.",
+    help=(
+        "Weights of dots and convolutions as 8-bit integers, with a scale for each channel; "
+        "prints the error."
+    ),
 )
 @click.option(
     "--dump",

@@ -111,7 +111,10 @@ def _measure() -> int:
 
     measurement = measured(find("cpu"), click.echo)
     if not measurement.facts:
-        click.echo("nothing was steady: what was kept before stays; measure on an idle machine")
+        click.echo(
+            "no measurement was steady, so the stored facts are unchanged; measure on an "
+            "idle machine"
+        )
         return 1
     file = keep(measurement)
     click.echo(", ".join(f"{name} {value:g}" for name, value in sorted(measurement.facts.items())))

@@ -9,7 +9,9 @@ import click
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
-    "--coverage", is_flag=True, help="Tell which ways in and out have the operations, or NAME."
+    "--coverage",
+    is_flag=True,
+    help="Show which importers and exporters support the operations, or NAME.",
 )
 def command(name: str | None, as_json: bool, coverage: bool) -> None:
     """List every operation, or describe NAME: its inputs, attributes and meaning."""

@@ -60,28 +60,32 @@ USUAL = {
     help="The column, or columns side by side (p0..p63), that make an input.",
 )
 @click.option(
-    "--resize", is_flag=True, default=None, help="Cut and scale images to the input's size."
+    "--resize", is_flag=True, default=None, help="Crop and scale images to the input's size."
 )
 @click.option(
     "--from-torch",
     metavar="MODULE:FUNCTION",
     default=None,
-    help="Train what a function gives instead of SPEC: a PyTorch module, its loss and optimizer.",
+    help=(
+        "Train a PyTorch module, with the loss and optimizer that a function returns, "
+        "instead of SPEC."
+    ),
 )
-@click.option("--epochs", type=int, default=None, help="How often to go over the data; default 1.")
+@click.option("--epochs", type=int, default=None, help="Passes over the data; default 1.")
 @click.option("--max-steps", type=int, default=None, help="End after so many steps.")
 @click.option("--batch", type=int, default=None, help="Rows in a batch; default the size's opt.")
 @click.option(
     "--accumulate",
     type=int,
     default=None,
-    help="Cut each batch into so many micro-batches, one in memory at a time; default SPEC's.",
+    help=(
+        "Divide each batch into this number of micro-batches, one in memory at a time; "
+        "default SPEC's."
+    ),
 )
-@click.option(
-    "--drop-last/--keep-last", default=None, help="Leave out a last batch that is smaller."
-)
-@click.option("--shuffle/--no-shuffle", default=None, help="Rows in another order each epoch.")
-@click.option("--seed", type=int, default=None, help="Decides the order of rows; default 0.")
+@click.option("--drop-last/--keep-last", default=None, help="Drop a last batch that is smaller.")
+@click.option("--shuffle/--no-shuffle", default=None, help="Shuffle the rows in each epoch.")
+@click.option("--seed", type=int, default=None, help="Seed of the order of rows; default 0.")
 @click.option(
     "--output",
     "-o",
@@ -94,24 +98,30 @@ USUAL = {
     type=click.Path(path_type=Path),
     default=None,
     metavar="RUN",
-    help="Go on where a run ended, with its options where no others are given.",
+    help="Resume the run in this folder, with its options unless others are given.",
 )
 @click.option(
-    "--best", default=None, metavar="COLUMN:min|max", help="Which epoch's weights to keep."
+    "--best",
+    default=None,
+    metavar="COLUMN:min|max",
+    help="The metric by which the best epoch is kept.",
 )
 @click.option(
-    "--patience", type=int, default=None, help="End after so many epochs without a better one."
+    "--patience",
+    type=int,
+    default=None,
+    help="End after this number of epochs without improvement.",
 )
-@click.option("--keep", type=int, default=None, help="How many checkpoints to keep; default 3.")
+@click.option("--keep", type=int, default=None, help="Number of checkpoints to keep; default 3.")
 @click.option(
     "--checkpoint-every",
     type=int,
     default=None,
     metavar="STEPS",
-    help="Write one after so many steps; default after each epoch.",
+    help="Steps between checkpoints; default one after each epoch.",
 )
 @click.option(
-    "--tensorboard", is_flag=True, default=None, help="Write events for TensorBoard, too."
+    "--tensorboard", is_flag=True, default=None, help="Also write events for TensorBoard."
 )
 @click.option(
     "--merge/--no-merge",
@@ -132,16 +142,16 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
     from xlac.training.loop.train import opened
 
     if resume is not None and folder is not None and folder != resume:
-        raise click.UsageError("--resume goes on in the folder that it names; -o names another")
+        raise click.UsageError("--resume continues in the folder that it names; leave -o out")
     if (given["spec"] is None) == (from_torch is None):
-        raise click.UsageError("what to train is SPEC, or --from-torch MODULE:FUNCTION")
+        raise click.UsageError("give SPEC, or --from-torch MODULE:FUNCTION")
     place = resume or folder or usual_folder(given["spec"], from_torch)
     kept = {name: given.pop(name) for name in KEPT}
     before = about(place) if resume is not None else {}
     settings = settled(kept, before)
     given |= as_compiled(before)
     if not settings["data"]:
-        raise click.UsageError("--data says what to train on")
+        raise click.UsageError("give the training data with --data")
     if settings["epochs"] is None and settings["max_steps"] is None:
         settings["epochs"] = 1
         click.echo(f"note: 1 epoch, into {place} (--epochs, -o choose others)", err=True)

@@ -26,7 +26,7 @@ from xlac.cli.options import spec_options, target_options
     type=click.IntRange(1),
     default=400,
     show_default=True,
-    help="Compile so many times at most.",
+    help="Most compilations to try.",
 )
 @click.option(
     "--output",

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "where a call is long.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of drawn inputs.")
-@click.option("--taps/--no-taps", default=True, help="Judge every group of nodes by itself.")
+@click.option("--taps/--no-taps", default=True, help="Check every group of nodes by itself.")
 @click.option(
     "--each", is_flag=True, help="Check the graph after every single rewrite of the compile."
 )
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     default=None,
     metavar="NAME",
-    help="Where something is wrong, write the smallest spec that shows it: NAME.yaml, NAME.npz.",
+    help="If a value is wrong, write the smallest spec that reproduces it: NAME.yaml, NAME.npz.",
 )
-@click.option("--all", "every", is_flag=True, help="Show every value, also those that are right.")
+@click.option("--all", "every", is_flag=True, help="Show every value, also correct ones.")
 @click.option("--json", "as_json", type=click.Path(path_type=Path), help="Write a report as JSON.")
 @click.option("--junit", type=click.Path(path_type=Path), help="Write a report as JUnit's XML.")
 def command(
@@ -169,7 +169,9 @@ def shrink(program: Any, drawn: dict[str, Any], verification: Verification, name
     inputs = drawn[wrong.draw] if wrong else next(iter(drawn.values()))
     subject = ComparedModel(program.model, inputs, program.target, program.backend)
     if subject.outcome().right:
-        click.echo("note: the whole model's outputs do not show it: nothing was written")
+        click.echo(
+            "note: the outputs of the whole model are within their bounds: nothing was written"
+        )
         return
     for file in written(smallest(subject, 400, say), program.model.precision, name):
         click.echo(f"smallest: {file}")

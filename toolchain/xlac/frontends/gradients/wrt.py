@@ -24,7 +24,7 @@ class WrtArgument(NamedTuple):
 
 
 def wrong(message: str, hint: str = "") -> SourceError:
-    """The error for an argument that cannot be differentiated by."""
+    """The error for an argument that cannot be differentiated with respect to."""
     return SourceError(Diagnostic("XL2041", message, hint=hint))
 
 

@@ -4,7 +4,7 @@ of the state, which consists of PyTorch's own tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,8 +27,6 @@ from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
 LOSS, RATES = "loss", "rates"
 EPSILON = 1e-6  # added to the norm of gradients when clipping, as PyTorch does
-
-Slots = Callable[[torch.Tensor], Mapping[str, torch.Tensor]]
 
 
 @dataclass(frozen=True, eq=False)

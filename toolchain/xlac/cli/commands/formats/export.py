@@ -24,7 +24,7 @@ SUFFIXES = {"onnx": ".onnx", "stablehlo": ".mlir"}
     default=None,
     help="The file; default NAME.onnx or NAME.mlir here.",
 )
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def command(form: str, output: Path | None, force: bool, **options: Any) -> None:
     """Write SPEC as ONNX (ai.onnx, operator set 21) or as StableHLO (text).
 

@@ -20,7 +20,7 @@ from xlac.cli.options import spec_options
     default=None,
     help="The spec; default NAME.yaml here.",
 )
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def command(output: Path | None, force: bool, **options: Any) -> None:
     """Write the model SPEC (.onnx, .mlir, .pt2, or a spec) as readable YAML, with its tensors in a
     .safetensors file.

@@ -27,7 +27,7 @@ from xlac.cli.options import spec_options
     metavar="N",
     help="The most bytes of a computed constant that is larger than what it is made from. K, M, G.",
 )
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def command(output: Path | None, largest: str, force: bool, **options: Any) -> None:
     """Write the ONNX model SPEC with fewer operators, for any runtime.
 
