@@ -62,7 +62,7 @@ def test_doctor_keeps_what_was_steady(
         "samples": [15, 15],
     }
     monkeypatch.setattr(measuring, "sampled", lambda *_: [TimedRun(ns, 100.0, True)] * 60)
-    assert "nothing was steady" in CliRunner().invoke(doctor.command, ["--measure"]).output
+    assert "no measurement was steady" in CliRunner().invoke(doctor.command, ["--measure"]).output
     assert measured_facts.kept() == (("memory_rate", 4.0),)
 
 

@@ -131,7 +131,7 @@ def test_the_command(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     with (tmp_path / "run" / "metrics.csv").open() as file:
         assert [row["step"] for row in csv.DictReader(file)] == ["0", "2", "4"]
     for wrong, said in (
-        (["train", spec, "-o", f"{run}2", "--epochs", "1"], "--data says what to train on"),
+        (["train", spec, "-o", f"{run}2", "--epochs", "1"], "give the training data with --data"),
         (["train", spec, "--data", data, "-o", f"{run}2", "--epochs", "-1"], "XL6337"),
         (["train", spec, "--data", data, "-o", f"{run}2", "--resume", run], "-o names another"),
         (["train", spec, "--data", f"{data}x", "-o", f"{run}2", "--epochs", "1"], "XL3001"),

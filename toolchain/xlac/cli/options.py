@@ -105,9 +105,7 @@ def running(function: Command) -> Command:
         click.option(
             "--copy-weights",
             is_flag=True,
-            help=(
-                "Read files of weights instead of mapping them, if they may change during the run."
-            ),
+            help="Read files of weights instead of mapping them, if they may change meanwhile.",
         ),
     ]
     for decorator in reversed(decorators):
@@ -224,10 +222,7 @@ def target_options(function: Command) -> Command:
         click.option(
             "--checked",
             is_flag=True,
-            help=(
-                "Report indices out of range, the first NaN, integers divided by 0: see "
-                "docs/SPEC.md."
-            ),
+            help="Report indices out of range, the first NaN, integers divided by 0 (docs/SPEC.md).",
         ),
         click.option(
             "--checks",
@@ -277,10 +272,7 @@ def memory_option(function: Command) -> Command:
         "--max-memory",
         default=None,
         metavar="N",
-        help=(
-            "Most memory of a call beside its arrays; values that do not fit are recomputed. "
-            "K, M, G."
-        ),
+        help="Most memory of a call beside its arrays; other values are recomputed. K, M, G.",
     )(function)
 
 
