@@ -222,7 +222,7 @@ def target_options(function: Command) -> Command:
         click.option(
             "--checked",
             is_flag=True,
-            help="Report indices out of range, NaN and integers divided by 0, as docs/SPEC.md says.",
+            help="Report indices out of range, NaN, and integers divided by 0: see docs/SPEC.md.",
         ),
         click.option(
             "--checks",

@@ -47,7 +47,7 @@ def refuse_existing(files: list[Path], force: bool) -> None:
         raise SourceError(
             Diagnostic(
                 "XL3016",
-                f"{names} {'are' if len(there) > 1 else 'is'} there already",
+                f"{names} exist{'' if len(there) > 1 else 's'} already",
                 hint="choose another name with -o, or replace files with --force",
             )
         )
