@@ -125,7 +125,10 @@ def test_what_cannot_be_built_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
         (("--target", "reference"), "target 'reference' cannot write a step that learns"),
         (("--target", "c", "--emit", "c,h,exe"), "cannot be written as 'exe'"),
         (("--target", "cpu", "--emit", "h,exe"), "cannot be written as 'exe'"),
-        (("--target", "cuda", "--arch", "sm_90", "--checked"), "no place for the checks of a step"),
+        (
+            ("--target", "cuda", "--arch", "sm_90", "--checked"),
+            "cannot report the checks of a training step",
+        ),
     ):
         assert status(["build", spec, *options, "-o", str(tmp_path / "out")]) == 3
         said = capsys.readouterr().err

@@ -133,7 +133,7 @@ def test_the_command(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     for wrong, said in (
         (["train", spec, "-o", f"{run}2", "--epochs", "1"], "give the training data with --data"),
         (["train", spec, "--data", data, "-o", f"{run}2", "--epochs", "-1"], "XL6337"),
-        (["train", spec, "--data", data, "-o", f"{run}2", "--resume", run], "-o names another"),
+        (["train", spec, "--data", data, "-o", f"{run}2", "--resume", run], "leave -o out"),
         (["train", spec, "--data", f"{data}x", "-o", f"{run}2", "--epochs", "1"], "XL3001"),
         (
             [
