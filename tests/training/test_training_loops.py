@@ -119,7 +119,11 @@ def test_a_bound_that_is_too_small(target: str, tmp_path: Path) -> None:
 def test_a_loop_without_a_bound(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as told:
         trained(tmp_path, "", "reference")
-    assert "while 'fixed' has a number of steps that depends on data" in str(told.value)
+    where, message = (
+        "m.yaml:8:3: error: ",
+        "while 'fixed' has a number of steps that depends on data",
+    )
+    assert where + message in str(told.value)
     assert "give `max`, the most steps that it takes" in str(told.value) and "XL2042" in str(
         told.value
     )
