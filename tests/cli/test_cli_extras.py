@@ -150,6 +150,8 @@ def test_a_file_of_another_kind_is_called_by_its_name(
     at_home = {
         ".mlirbc": ("StableHLO bytecode",),
         ".pt2": ("a program of torch.export", "a zip archive"),
+        ".keras": ("a zip archive",),
+        ".h5": ("HDF5",),
     }.get(suffix, ())
     assert kind in at_home or kind in str(told.value), str(told.value)
 

@@ -118,13 +118,35 @@ def test_shapes_that_the_file_states_must_be_true(tmp_path: Path) -> None:
 
 
 def test_recursive_sub_graphs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importer, "NODES", 2_000)
+    monkeypatch.setattr(importer, "REPEATED", 2_000)
     call = ("CALL", {"table": "CallOptions", "subgraph": 0}, [0], [1])
     assert "more than 100 deep" in refusal(tmp_path, Graph([x(2), x(2)], [call], [0], [1]))
     twice = [("CALL", {"table": "CallOptions", "subgraph": n + 1}, [0], [1]) for n in range(40)]
     graphs = [Graph([x(2), x(2)], [op, op], [0], [1]) for op in twice]
     message = refusal(tmp_path, *graphs, Graph([x(2), x(2)], [("NEG", {}, [0], [1])], [0], [1]))
     assert "XL7007" in message
+
+
+def test_a_tensor_is_one_input(tmp_path: Path) -> None:
+    graph = Graph([x(2), x(2)], [("NEG", {}, [0], [1])], [0, 0], [1])
+    assert "one tensor as several inputs" in refusal(tmp_path, graph)
+
+
+def test_weights_have_other_names_than_inputs(tmp_path: Path) -> None:
+    large = np.ones((64, 64), np.float32)
+    tensors = [x(64, 64, name="a"), Tensor("f32", (64, 64), large, name="a"), x(64, 64)]
+    graph = Graph(tensors, [("ADD", ADD, [0, 1], [2])], [0], [2])
+    program = xlac.compile(saved(tmp_path, model(graph)))
+    assert np.array_equal(program(large), 2 * large)
+
+
+def test_resized_images_have_a_limit(tmp_path: Path) -> None:
+    sizes = np.array([7, 2**31 - 1], np.int32)
+    for kind in ("f32", "u8"):
+        image = Tensor(kind, (1, 2, 2, 1), scale=0.5 if kind == "u8" else None)
+        tensors = [image, Tensor("i32", (2,), sizes), image]
+        op = ("RESIZE_BILINEAR", {"table": "ResizeBilinearOptions"}, [0, 1], [2])
+        assert "at most 1,048,576" in refusal(tmp_path, Graph(tensors, [op], [0], [2]))
 
 
 def test_open_sizes_are_symbols(tmp_path: Path) -> None:

@@ -42,12 +42,13 @@ class OperatorImporter:
         self.known = Known(self.weights)
         self.problems: list[Diagnostic] = []
         self.needed: set[str] = set()
+        self.reserved: set[str] = set()  # names that weights may not have
 
     def constant(self, name: str, array: Array) -> Node:
         """An array as a constant of the graph or, if it is large, as a weight."""
         if array.nbytes <= INLINE_BYTES:
             return build.constant(array)
-        while name in self.weights:
+        while name in self.weights or name in self.reserved:
             name += "'"
         self.weights[name] = array
         return build.param(name, DType.of(array.dtype), array.shape, kind="weight")

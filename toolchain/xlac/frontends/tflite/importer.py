@@ -24,7 +24,7 @@ from xlac_sdk.support.choices import similar
 from xlac_sdk.support.limits import within
 
 OPERATIONS = 100_000  # xlac nodes that one operator may become, at most
-NODES = 200_000  # operators, counting those of sub-graphs at each use, at most
+REPEATED = 20_000  # operators of sub-graphs used again, counted at each further use, at most
 DEPTH = 100  # nesting of sub-graphs, at most
 
 
@@ -57,7 +57,8 @@ class TFLiteImporter(OperatorImporter):
         # whether all sizes of the model's inputs are static
         self.fixed = not any(graph.tensors[index].open for index in graph.inputs)
         self._depth = 0
-        self._built = 0
+        self._used: set[int] = set()  # sub-graphs that were built at least once
+        self._repeated = 0
         self.scope = TensorScope(graph)
 
     def run(self, graph: SubGraph, inputs: Sequence[Node]) -> list[Node]:
@@ -72,12 +73,14 @@ class TFLiteImporter(OperatorImporter):
             raise ShapeError(f"sub-graphs stand more than {DEPTH} deep in each other")
         before, self.scope = self.scope, TensorScope(graph)
         self._depth += 1
+        again = graph.index in self._used
+        self._used.add(graph.index)
         try:
             self.scope.values |= dict(zip(graph.inputs, inputs, strict=True))
             for number, operator in enumerate(graph.operators):
-                self._built += 1
-                if self._built > NODES:
-                    problem = f"sub-graphs come to more than {NODES:,} operators"
+                self._repeated += again
+                if self._repeated > REPEATED:
+                    problem = f"sub-graphs used again come to more than {REPEATED:,} operators"
                     raise SourceError(Diagnostic("XL7007", problem))
                 self._operator(number, operator)
             return [self.value(index) for index in graph.outputs]

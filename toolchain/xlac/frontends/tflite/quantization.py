@@ -83,7 +83,8 @@ def scaled(
 
 def saturated(x: Node, info: TensorInfo) -> Node:
     """Numbers already divided by their scale, as integers of a quantized tensor's type."""
-    assert info.quantization is not None
+    if info.quantization is None:
+        raise ShapeError(f"tensor '{info.name}' of type {info.kind} has no quantization")
     rounded = build.apply1("round_half_away", x)
     if info.quantization.zeros.any():
         zeros = fitted(info.quantization.zeros, info.quantization, x.type.rank)
@@ -95,7 +96,8 @@ def held(x: Node, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.i
     """Integers clamped to the range of a quantized tensor's type and to the quantized `bounds`, in
     that type.
     """
-    assert info.quantization is not None and info.dtype is not None
+    if info.quantization is None or info.dtype is None:
+        raise ShapeError(f"tensor '{info.name}' of type {info.kind} has no quantization")
     low, high = limits(info)
     if info.quantization.single:
         scale, zero = float(info.quantization.scales[0]), float(info.quantization.zeros[0])
@@ -115,7 +117,8 @@ def alike(a: AffineQuantization | None, b: AffineQuantization | None) -> bool:
 
 def limits(info: TensorInfo) -> tuple[int, int]:
     """The least and the greatest integer of a tensor's type."""
-    assert info.dtype is not None
+    if info.dtype is None:
+        raise ShapeError(f"tensor '{info.name}' is of type {info.kind}, which has no numbers")
     if info.kind in PACKED:
         half = 1 << PACKED[info.kind] - 1
         return (0, 2 * half - 1) if info.kind.startswith("U") else (-half, half - 1)

@@ -71,6 +71,7 @@ class _Reading:
                 )
         inputs = [self._input(names[i], self.graph.tensors[i]) for i in self.graph.inputs]
         importer = self.importer
+        importer.reserved |= set(names.values())
         outputs: dict[int, Node] = {}
         try:
             results = importer.run(self.graph, inputs)
@@ -149,6 +150,9 @@ def _complete(file: ModelFile, signature: Signature) -> Signature:
     SourceError.
     """
     graph = file.graph(signature.graph)
+    if len(set(graph.inputs)) < len(graph.inputs):
+        problem = f"sub-graph '{graph.name}' has one tensor as several inputs"
+        raise SourceError(Diagnostic("XL7501", problem))
     missing = set(graph.inputs) - set(signature.inputs.values())
     strange = set(signature.outputs.values()) - set(graph.outputs)
     if missing or strange or not graph.outputs:

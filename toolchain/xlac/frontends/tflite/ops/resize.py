@@ -11,6 +11,8 @@ from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
+SIDE = 1 << 20  # height or width of a result, at most
+
 
 @operator("RESIZE_BILINEAR", "ResizeBilinearOptions")
 def resize_bilinear(call: TFLiteCall) -> Node:
@@ -27,7 +29,7 @@ ONE = 1 << 10  # integer weights have 10 fractional bits
 def _integers(call: TFLiteCall) -> Node:
     """Integers interpolated with weights of 10 bits; the sum rounds halves away from zero."""
     x = build.cast(call[0], DType.I32)
-    sizes = call.ints(1)
+    sizes = _sizes(call)
     for axis, size in zip((1, 2), sizes, strict=True):
         old = x.shape[axis]
         if not isinstance(old, int) or size < 1 or not old:
@@ -59,8 +61,16 @@ def resize_nearest(call: TFLiteCall) -> Node:
     return _resized(call, call[0], "nearest", rounding)
 
 
+def _sizes(call: TFLiteCall) -> tuple[int, ...]:
+    """The height and width asked for. Raises ShapeError if they are too many pixels to index."""
+    sizes = tuple(call.ints(1))
+    if len(sizes) != 2 or max(sizes) > SIDE:
+        call.fail(f"height and width are two sizes of at most {SIDE:,}: got {list(sizes)}")
+    return sizes
+
+
 def _resized(call: TFLiteCall, x: Node, mode: str, rounding: str) -> Node:
-    height, width = call.ints(1)
+    height, width = _sizes(call)
     if x.type.rank != 4 or not all(isinstance(size, int) for size in x.shape[1:3]):
         call.fail(f"x has rank 4, and its height and width are known: got {x.type}")
     if call.option("align_corners"):

@@ -1,6 +1,6 @@
 """The opencl backend beside cpu, with facts of a processor: calls in turn, the least of bursts.
 
-    POCL_MAX_PTHREAD_COUNT=1 python bench/opencl.py
+    POCL_MAX_PTHREAD_COUNT=1 python bench/opencl/kernels.py
 
 A ratio is cpu's time over opencl's: 1 is as fast, 0.5 takes twice as long.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 import xlac
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HEAD = "xlac: 1\nmodel: bench\nweights: {init: {seed: 0, scheme: kaiming}}\n"
 SPECS = {
     "matmul 512": "inputs:\n  a: f32[512, 512]\n  b: f32[512, 512]\ngraph:\n  y: matmul(a, b)\n",

@@ -1,7 +1,7 @@
 """Whole models on opencl beside cpu: the largest difference of a result, as a part of its largest
 element.
 
-    python bench/opencl_models.py [ARCH] [MODEL ...]
+    python bench/opencl/models.py [ARCH] [MODEL ...]
 
 ARCH (cpu) is whose facts choose the schedules; the models are those of specs/.
 """
@@ -17,7 +17,7 @@ import xlac
 from xlac.driver import specialized
 from xlac.frontends.loader import load
 
-SPECS = Path(__file__).parents[1] / "specs"
+SPECS = Path(__file__).parents[2] / "specs"
 MODELS = ("digits", "lstm_3x60", "mobilenet_v2", "bert_layer", "resnet50")
 
 

@@ -1,7 +1,7 @@
 """What a launch costs on opencl beyond the driver's call: lstm_3x60, whose launches are many and
 short.
 
-    python bench/opencl_launches.py
+    python bench/opencl/launches.py
 
 The SDK's share is that of its loop over the plan, with calls that do nothing; the driver's that of
 the same calls in a bare loop.
@@ -21,7 +21,7 @@ import xlac
 from xlac_opencl.device import OpenCLDevice
 from xlac_sdk.host import plan
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROUNDS = 200
 
 
