@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # what asks for a C compiler, in fixtures too, is skipped by the error that says so
     if shutil.which("cc") is None:
         UnsupportedError.__init__ = _skipping(UnsupportedError.__init__)  # type: ignore[method-assign]
+    config.addinivalue_line("markers", "long: takes many seconds; run with --all alone")
     config.addinivalue_line(
         "markers",
         "sampled(n): one case of n is run, at least one of the test's, drawn by name; with --all, "

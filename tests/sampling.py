@@ -12,14 +12,15 @@ Some = Callable[[Sequence[Any], int], Sequence[Any]]
 
 
 def left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """The cases of tests marked `sampled(n)` that are not drawn: one of n is, at least one of each
-    test, by its name.
+    """The tests marked `long`, and the cases of tests marked `sampled(n)` that are not drawn: one
+    of n is, at least one of each test, by its name.
     """
     cases: dict[str, list[pytest.Item]] = {}
+    long = {item for item in items if item.get_closest_marker("long")}
     for item in items:
-        if item.get_closest_marker("sampled"):
+        if item not in long and item.get_closest_marker("sampled"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return {item for test in cases.values() for item in _not_drawn(test)}
+    return long | {item for test in cases.values() for item in _not_drawn(test)}
 
 
 def _not_drawn(test: list[pytest.Item]) -> list[pytest.Item]:

@@ -50,7 +50,9 @@ SAMPLED = (
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     every = metafunc.config.getoption("--all")
     if "group" in metafunc.fixturenames:
-        metafunc.parametrize("group", sorted({case.group for case in cases(described(ARCH))}))
+        groups = sorted({case.group for case in cases(described(ARCH))})
+        long = [pytest.param(name, marks=pytest.mark.long) for name in groups if name == "grids"]
+        metafunc.parametrize("group", [*long, *(name for name in groups if name != "grids")])
     if "mnemonic" in metafunc.fixturenames:
         names = [m for m, op in sorted(OPS.items()) if op.samples()]
         metafunc.parametrize(

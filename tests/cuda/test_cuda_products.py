@@ -219,7 +219,7 @@ def test_a_program_with_warp_groups_is_an_artefact(tmp_path: Path) -> None:
 
 @compiles
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.sampled(2)
+@pytest.mark.long
 def test_large_products_spill_no_registers(arch: str) -> None:
     """One file with what matters; its threads leave room for each other."""
     outputs = [

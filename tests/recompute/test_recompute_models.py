@@ -76,7 +76,9 @@ def limited_to(lowered: Lowered, share: float) -> int:
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("target", ["cpu", "c", "reference"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", ["mlp", "gpt", "unet", pytest.param("residual", marks=pytest.mark.long)]
+)
 def test_a_part_of_the_arena_and_equal_bits(name: str, target: str, tmp_path: Path) -> None:
     text, draw = MODELS[name]
     batch = len(next(iter(draw(np.random.default_rng(0)).values())))

@@ -29,6 +29,7 @@ def as_in_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "in_less_memory", lambda groups, found, *_: (groups, found))
 
 
+@pytest.mark.long
 def test_a_step_takes_less_memory_and_gives_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_a_step_is_the_same(target: str, steps: int, tmp_path: Path) -> None:
     assert arenas[1] < arenas[0] / 2 or steps < 60, arenas
 
 
+@pytest.mark.long
 def test_a_limit_on_memory_keeps_fewer_carries(tmp_path: Path) -> None:
     """Where recomputing whole kernels does not help: the residuals of a loop are one value."""
     free = made(tmp_path, "", "cpu")
