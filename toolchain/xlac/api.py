@@ -82,9 +82,10 @@ def compile(
 
     (Long because every option is explained here, and passed on by name.)
     """
-    if not isinstance(target, str):
+    if callable(source) and not isinstance(target, str):
         chosen = {"threads": threads, "cpu": cpu, "precision": precision, "checked": checked}
         return cast("Compiled", _function(source, target, chosen))  # it is called as one
+    target = cast("str", target)  # what is no name is refused where backends are looked up
     options = CompileOptions(
         dims=dims or {},
         params=params or {},
