@@ -51,8 +51,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     every = metafunc.config.getoption("--all")
     if "group" in metafunc.fixturenames:
         groups = sorted({case.group for case in cases(described(ARCH))})
-        long = [pytest.param(name, marks=pytest.mark.long) for name in groups if name == "grids"]
-        metafunc.parametrize("group", [*long, *(name for name in groups if name != "grids")])
+        long = pytest.param("grids", marks=pytest.mark.long)
+        metafunc.parametrize("group", [long if name == "grids" else name for name in groups])
     if "mnemonic" in metafunc.fixturenames:
         names = [m for m, op in sorted(OPS.items()) if op.samples()]
         metafunc.parametrize(

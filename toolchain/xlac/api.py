@@ -134,7 +134,7 @@ def compile(
 
 def _function(source: Any, args: Sequence[object], options: Mapping[str, Any]) -> Any:
     """A function of TensorFlow, compiled for example arguments by the module of that door."""
-    if not callable(source) or not isinstance(args, tuple | list):
+    if not isinstance(args, tuple | list):
         raise TypeError("the target is the name of a backend, or a tuple of example arguments")
     return import_module(FUNCTIONS).from_tensorflow(source, *args, **options)
 

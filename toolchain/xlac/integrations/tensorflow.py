@@ -40,14 +40,6 @@ class TensorFlowFunction:
 
         functools.update_wrapper(self, getattr(function, "python_function", function), updated=())
         self.lowered: LoweredTensorFlow = lowered(function, args, variables)
-        self._specs = tf.nest.map_structure(
-            lambda x: (
-                x
-                if isinstance(x, tf.TensorSpec)
-                else tf.TensorSpec.from_tensor(tf.convert_to_tensor(x))
-            ),
-            tuple(args),
-        )
         self._gives = tf.nest.flatten(self.lowered.gives)
         self._types = [
             *(tf.as_dtype(t.dtype) for t in self._gives),
@@ -66,10 +58,12 @@ class TensorFlowFunction:
     def __call__(self, *args: Any) -> Any:
         import tensorflow as tf
 
-        tf.nest.assert_same_structure(self._specs, tuple(args))
+        tf.nest.assert_same_structure(self.lowered.specs, tuple(args))
         given = [
             self._checked(spec, value)
-            for spec, value in zip(tf.nest.flatten(self._specs), tf.nest.flatten(args), strict=True)
+            for spec, value in zip(
+                tf.nest.flatten(self.lowered.specs), tf.nest.flatten(args), strict=True
+            )
         ]
         given += [tf.convert_to_tensor(value) for value in self.lowered.captured]
         results = self._called(*given)

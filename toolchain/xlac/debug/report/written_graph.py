@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -142,10 +141,6 @@ class Strings:
             self.numbers[text] = len(self.texts)
             self.texts.append(text)
         return self.numbers[text]
-
-    def all_of(self, texts: Iterable[str]) -> list[int]:
-        """The numbers of some texts."""
-        return [self.of(text) for text in texts]
 
 
 def _parts(name: str, prefix: str) -> tuple[str, ...]:

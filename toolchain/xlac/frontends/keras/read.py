@@ -7,24 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from xlac.frontends.keras.config import LayerConfig, ends_of, layer_of, layers_of
 from xlac.frontends.keras.file.archive import opened
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
 from xlac.frontends.keras.file.weights import WeightStore
 from xlac.frontends.keras.importer import KerasImporter, MissingResult
 from xlac.frontends.keras.produced import PRODUCED
+from xlac.frontends.model_inputs import ModelInputs
 from xlac.frontends.produced import verified
-from xlac.frontends.sizes import OPT, DimValue, sized
-from xlac.ir.dims import Dim, Symbol, symbol, symbols
+from xlac.frontends.sizes import DimValue, plain
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
 from xlac.model import Model
-from xlac.ops import build
 from xlac_sdk.dtypes import DType
-from xlac_sdk.source import Diagnostic, Origin, SourceError
-from xlac_sdk.support.choices import nearest
+from xlac_sdk.source import Diagnostic, SourceError
 
 DTYPES = {
     "float16": DType.F16, "bfloat16": DType.BF16, "float32": DType.F32, "float64": DType.F64,
@@ -60,10 +56,8 @@ class _KerasReading:
         params: Mapping[str, object],
     ) -> None:
         self.path, self.config, self.store = path, config, store
-        self.given, self.params = dims, params
         self.importer = KerasImporter()
-        self.sizes: dict[str, Dim] = {}
-        self.made: list[Node] = []
+        self.inputs = ModelInputs(dims, params)
 
     def model(self) -> Model:
         """The model."""
@@ -79,12 +73,7 @@ class _KerasReading:
             )
         layers = layers_of(self.config, "the model")
         asked = self._asked({layer.name: layer for layer in layers})
-        for name in self.params:
-            if name not in asked:
-                hint = nearest(name, tuple(asked), f"the model has: {', '.join(asked)}")
-                raise SourceError(
-                    Diagnostic("XL2015", f"there is no input '{name}' to set", hint=hint)
-                )
+        self.inputs.check(tuple(asked))
         inputs = [self._input(name, config) for name, config in asked.items()]
         importer = self.importer
         results: list[Node] = []
@@ -97,11 +86,12 @@ class _KerasReading:
         if importer.problems:
             raise SourceError(*importer.problems)
         graph = Graph(
-            _legal(self.path.stem),
-            tuple(self.made),
+            plain(self.path.stem),
+            tuple(self.inputs.made),
             dict(zip(self._named(len(results)), results, strict=True)),
         )
-        return Model(verified(graph, PRODUCED, "Keras"), importer.weights, dims=self._open())
+        graph = verified(graph, PRODUCED, "Keras")
+        return Model(graph, importer.weights, dims=self.inputs.sizes.open())
 
     def _asked(self, layers: Mapping[str, LayerConfig]) -> dict[str, Mapping[str, Any]]:
         """The inputs by name, each with its configuration."""
@@ -140,24 +130,10 @@ class _KerasReading:
         ):
             raise MalformedKerasFile(f"input '{name}' has no shape, but {wanted!r}")
         shape = tuple(
-            self._size(name, axis) if size is None else size for axis, size in enumerate(wanted)
+            self.inputs.size(name, axis) if size is None else size
+            for axis, size in enumerate(wanted)
         )
-        if name in self.params:
-            return build.constant(np.asarray(self.params[name]), DTYPES[kind])
-        node = build.param(name, DTYPES[kind], shape, origin=Origin(name))
-        self.made.append(node)
-        return node
-
-    def _size(self, input: str, axis: int) -> Dim:
-        """An open size: the first axis of every input is the batch."""
-        name = "batch" if axis == 0 else f"{_legal(input)}_{axis}"
-        if name not in self.sizes:
-            given = self.given.get(name)
-            self.sizes[name] = symbol(name, opt=OPT) if given is None else sized(name, given)
-        return self.sizes[name]
-
-    def _open(self) -> dict[str, Symbol]:
-        return {s.name: s for size in self.sizes.values() for s in symbols(size)}
+        return self.inputs.node(name, DTYPES[kind], shape)
 
     def _named(self, count: int) -> list[str]:
         """The names of the outputs: those of their layers, numbered where a layer gives more."""
@@ -171,9 +147,3 @@ class _KerasReading:
             found.append(name if repeated[name] == 1 else f"{name}.{seen[name]}")
             seen[name] += 1
         return found
-
-
-def _legal(text: str) -> str:
-    """The closest name to the text that is legal in a spec."""
-    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in text).strip("_")[:60]
-    return name if name[:1].isalpha() else f"model_{name}"

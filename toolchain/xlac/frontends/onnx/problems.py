@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from xlac.frontends.model_inputs import no_input
 from xlac.frontends.onnx import registry
 from xlac.frontends.operator_importer import UnsupportedOperator
 from xlac_sdk.source import Diagnostic, SourceError
-from xlac_sdk.support.choices import nearest, similar
+from xlac_sdk.support.choices import similar
 
 
 def place(node: Any) -> str:
@@ -38,8 +39,7 @@ def unknown(given: Iterable[str], inputs: Sequence[str]) -> None:
     """Refuses values for inputs that the model does not have."""
     for name in given:
         if name not in inputs and name.partition(".")[0] not in inputs:
-            hint = nearest(name, inputs, f"the model has: {', '.join(inputs)}")
-            raise SourceError(Diagnostic("XL2015", f"there is no input '{name}' to set", hint=hint))
+            raise no_input(name, inputs)
 
 
 def check_versions(model: Any) -> None:

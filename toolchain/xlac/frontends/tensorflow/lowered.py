@@ -24,12 +24,13 @@ ALIAS = re.compile(r"parameter_number = (\d+) : i64\}, output_index = array<i64(
 class LoweredTensorFlow:
     """A function lowered for arguments of given types.
 
-    `graph` takes the tensors of the arguments and then the captured ones; `captured` are those,
-    variables as variables. `updates` are the variables that a call assigns, each with the number of
-    the result that is its new value; `gives` are the function's own results, a structure of tensor
-    specs.
+    `specs` are the types and shapes of the arguments, in their structure. `graph` takes the tensors
+    of the arguments and then the captured ones; `captured` are those, variables as variables.
+    `updates` are the variables that a call assigns, each with the number of the result that is its
+    new value; `gives` are the function's own results, a structure of tensor specs.
     """
 
+    specs: Any
     graph: Graph
     inputs: int  # of the graph's, how many are the caller's
     captured: tuple[Any, ...]
@@ -52,26 +53,28 @@ class LoweredTensorFlow:
         """The function as a model: captured tensors are its weights, by their names; variables that
         a call assigns are its state, and start as weights do.
         """
-        assigned = {id(variable): number for variable, number in self.updates}
-        outputs = dict(self.graph.outputs)
-        values = list(outputs.values())
+        number_of = {id(variable): number for variable, number in self.updates}
+        results = list(self.graph.outputs)
         weights, state, change = {}, {}, {}
+        assigned: dict[str, str] = {}  # the names of results that are new values of state
         kept = list(self.graph.inputs[: self.inputs])
         for node, value, name in zip(
             self.graph.inputs[self.inputs :], self.captured, self.names, strict=True
         ):
-            kind = "state" if id(value) in assigned else "weight"
+            number = number_of.get(id(value))
+            kind = "weight" if number is None else "state"
             new = build.param(name, node.type.dtype, node.shape, kind, Origin(name))
             change[node] = new
             weights[name] = value.numpy()
-            if kind == "state":
+            if number is not None:
                 kept.append(new)
                 state[name] = f"{name}.next"
-        results = substituted(values, change)
-        named = dict(zip(outputs, results, strict=True))
-        for variable, number in self.updates:
-            name = self.names[[id(v) for v in self.captured].index(id(variable))]
-            named[f"{name}.next"] = named.pop(list(outputs)[number])
+                assigned[results[number]] = state[name]
+        values = substituted(list(self.graph.outputs.values()), change)
+        named = {
+            assigned.get(result, result): value
+            for result, value in zip(results, values, strict=True)
+        }
         graph = Graph(self.graph.name, tuple(kept), named)
         return Model(graph, weights, state=state)
 
@@ -96,13 +99,14 @@ def lowered(function: Any, args: Sequence[Any], variables: Sequence[Any] = ()) -
     specs = tf.nest.map_structure(lambda x: tf.TensorSpec.from_tensor(_tensor(x)), tuple(args))
     try:
         concrete = jitted.get_concrete_function(*specs)
-        text = jitted.experimental_get_compiler_ir(*specs)(stage="stablehlo")
+        lowering = jitted.experimental_get_compiler_ir(*specs)(stage="stablehlo")
     except Exception as error:  # TensorFlow raises what it likes
         said = " ".join(str(error).split())[:400] or type(error).__name__
         raise SourceError(
             Diagnostic("XL7701", f"TensorFlow cannot lower {name}() to StableHLO: {said}")
         ) from error
-    model = load(text if isinstance(text, str) else text.decode())
+    text = lowering if isinstance(lowering, str) else lowering.decode()
+    model = load(text)
     handles = {id(v.handle): v for v in (*variables, *concrete.variables)}
     captured = tuple(handles.get(id(c), c) for c in concrete.captured_inputs)
     count = len(tf.nest.flatten(specs))
@@ -117,7 +121,7 @@ def lowered(function: Any, args: Sequence[Any], variables: Sequence[Any] = ()) -
             )
         )
     return LoweredTensorFlow(
-        graph, count, captured, gives, _updates(text, graph, gives, count, captured, name)
+        specs, graph, count, captured, gives, _updates(text, graph, gives, count, captured, name)
     )
 
 

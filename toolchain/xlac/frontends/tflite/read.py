@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 import xlac.frontends.tflite.ops  # noqa: F401 - registers the operators
+from xlac.frontends.model_inputs import ModelInputs
 from xlac.frontends.operator_importer import MissingValue
 from xlac.frontends.produced import verified
-from xlac.frontends.sizes import DimValue, Symbols, plain
+from xlac.frontends.sizes import DimValue, plain
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
 from xlac.frontends.tflite.file.model_file import ModelFile, Signature
 from xlac.frontends.tflite.file.tensors import COMPLEX, TensorInfo
@@ -21,9 +20,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
 from xlac.model import Interface, Model, Undecided
-from xlac.ops import build
-from xlac_sdk.source import Diagnostic, Origin, SourceError
-from xlac_sdk.support.choices import nearest
+from xlac_sdk.source import Diagnostic, SourceError
 
 DEFAULT = "serving_default"  # the signature that is imported where a model has several
 
@@ -51,24 +48,16 @@ class _Reading:
     def __init__(
         self, file: ModelFile, dims: Mapping[str, DimValue], params: Mapping[str, object]
     ) -> None:
-        self.file, self.params = file, params
+        self.file = file
         self.signature = _signature(file)
         self.graph = file.graph(self.signature.graph)
         self.importer = TFLiteImporter(file, self.graph)
-        self.sizes = Symbols(dims)
-        self.made: list[Node] = []
+        self.inputs = ModelInputs(dims, params)
 
     def model(self) -> Model:
         """The model of the signature."""
         names = {index: name for name, index in self.signature.inputs.items()}
-        for name in self.params:
-            if name not in self.signature.inputs:
-                hint = nearest(
-                    name, tuple(names.values()), f"the model has: {', '.join(names.values())}"
-                )
-                raise SourceError(
-                    Diagnostic("XL2015", f"there is no input '{name}' to set", hint=hint)
-                )
+        self.inputs.check(tuple(names.values()))
         inputs = [self._input(names[i], self.graph.tensors[i]) for i in self.graph.inputs]
         importer = self.importer
         importer.reserved |= set(names.values())
@@ -87,17 +76,20 @@ class _Reading:
         if importer.needed:
             raise Undecided(
                 Interface(
-                    tuple(self.made), tuple(names.values()), named, frozenset(importer.needed)
+                    tuple(self.inputs.made),
+                    tuple(names.values()),
+                    named,
+                    frozenset(importer.needed),
                 )
             )
         by_name = {name: outputs[index] for name, index in self.signature.outputs.items()}
         state = importer.variables.state(by_name)
         held = importer.variables.params
-        graph = Graph(_name_of(self.file), (*self.made, *held), by_name)
+        graph = Graph(_name_of(self.file), (*self.inputs.made, *held), by_name)
         return Model(
             verified(graph, PRODUCED, "TensorFlow Lite"),
             importer.weights,
-            dims=self.sizes.open(),
+            dims=self.inputs.sizes.open(),
             doc=self.file.table["description"] or "",
             state=state,
         )
@@ -108,19 +100,11 @@ class _Reading:
                 Diagnostic("XL7504", f"input '{name}' is of type {info.kind}, which has no numbers")
             )
         shape: tuple[Dim, ...] = tuple(
-            self._size(name, axis) if size == -1 else size
+            self.inputs.size(name, axis) if size == -1 else size
             for axis, size in enumerate(info.signature)
         )
         shape = (*shape, 2) if info.kind == COMPLEX else shape
-        if name in self.params:
-            return build.constant(np.asarray(self.params[name]), info.dtype)
-        node = build.param(name, info.dtype, shape, origin=Origin(name))
-        self.made.append(node)
-        return node
-
-    def _size(self, input: str, axis: int) -> Dim:
-        """An open size. Files do not name them: the first axis of every input is the batch."""
-        return self.sizes["batch" if axis == 0 else f"{plain(input)}_{axis}"]
+        return self.inputs.node(name, info.dtype, shape)
 
 
 def _signature(file: ModelFile) -> Signature:
