@@ -12,7 +12,7 @@ import pytest
 from cpu_programs import kernel_of
 
 from xlac_cpu import BACKEND, backend
-from xlac_cpu.llvm import objects, resident
+from xlac_cpu.llvm import generator, objects, resident
 from xlac_cpu.llvm.host import host
 from xlac_cpu.run import fastcall
 from xlac_sdk.dtypes import Array, DType
@@ -54,7 +54,7 @@ def test_pages_of_llvm_are_given_back_and_come_again() -> None:
 def test_pages_of_optimising_a_long_text_are_given_back_before_code_is_generated(
     length: int, given: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects.code_generator(host())  # gives back when it is made
+    generator.code_generator(host())  # gives back when it is made
     said: list[str] = []
     for module, name in ((objects, "optimise"), (resident, "give_back")):
         monkeypatch.setattr(module, name, told(getattr(module, name), name, said))

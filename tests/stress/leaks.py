@@ -4,7 +4,9 @@ temporary file. `make stress-leaks`.
 Each kind of work runs in a process of its own, for its share of the minutes. After a warm-up that
 fills what is kept on purpose (caches of bounded size, modules), its resources are noted 30 times,
 at even distances. What grows from the first third of the notes to the last is a leak: memory by
-more than 2 MiB and more than 64 bytes a turn, or any count by more than a handful.
+more than 2 MiB and more than 64 bytes a turn, or any count by more than a handful. A turn may leave
+that much because a run of LLVM's passes does: llvmlite frees neither the callback that a run adds
+nor all of a builder, 43 bytes and 1,488 for 128 modules (llvm_leaks.py measures it).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xlac_cpu.hand_written import MARK
+from xlac_cpu.llvm import passes
 from xlac_cpu.machine import Machine
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -20,8 +21,6 @@ def module(text: str, machine: Machine, generator: Any, parse: Callable[[str], A
     """The optimised module, in which only the function that the program calls is external. `parse`
     parses LLVM IR. Raises UnsupportedError for invalid IR, or if the function is missing.
     """
-    import llvmlite.binding as llvm
-
     _, second, source = text.split("\n", 2)
     facts = json.loads(second.removeprefix(MARK))
     file, name = facts["file"], facts["name"]
@@ -50,9 +49,5 @@ def module(text: str, machine: Machine, generator: Any, parse: Callable[[str], A
         one.linkage = "internal"
     defined[name].linkage = "external"
     defined[name].name = facts["symbol"]
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
-    llvm.create_pass_builder(generator, options).getModulePassManager().run(
-        made, llvm.create_pass_builder(generator, options)
-    )
+    passes.optimise_fully(made, machine)
     return made

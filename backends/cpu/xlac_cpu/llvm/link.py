@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from xlac_cpu.llvm.code import Code
+from xlac_cpu.llvm.generator import code_generator
 from xlac_cpu.llvm.host import host
-from xlac_cpu.llvm.objects import code_generator
 from xlac_sdk.programs.program import Program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 

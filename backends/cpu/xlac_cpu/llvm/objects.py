@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from functools import cache, lru_cache
-from itertools import count
 from typing import Any, Self
 
-from xlac_cpu.llvm import hand_written, resident
+from xlac_cpu.llvm import hand_written, passes, resident
+from xlac_cpu.llvm.generator import code_generator
 from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.process import ask
 from xlac_cpu.machine import Machine
@@ -16,8 +15,6 @@ from xlac_sdk.support.limits import limited
 
 # characters of text for which compiling takes so long that another millisecond does not matter
 LONG = 64 << 10
-RUNS = 256  # functions that one builder of passes optimises
-_runs = count()
 
 
 class CodeError(XlacError):
@@ -101,9 +98,6 @@ def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
 def optimise(text: str, machine: Machine, modules: Modules | None = None) -> tuple[Any, Any]:
     """A parsed and optimised module, and its code generator.
 
-    Vectors and unrolling are explicit in the text, so three passes achieve the result of -O3 in a
-    tenth of its time.
-
     modules: those that this one is freed with, and may be linked with; None in a process that ends
     soon.
     """
@@ -121,62 +115,5 @@ def optimise(text: str, machine: Machine, modules: Modules | None = None) -> tup
         raise CodeError(
             Diagnostic("XL9101", f"LLVM refuses the text that the cpu backend wrote: {error}")
         ) from error
-    for one in module.functions:
-        if not one.is_declaration:
-            passes, builder = function_passes(machine)
-            passes.run(one, builder)
+    passes.simplify(module, machine)
     return module, generator
-
-
-def shrink(module: Any, generator: Any) -> None:
-    """Optimises a whole module for size: inlines functions called once, and the like."""
-    import llvmlite.binding as llvm
-
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = llvm.create_pass_builder(generator, options)
-    builder.getModulePassManager().run(module, builder)
-
-
-def function_passes(machine: Machine) -> tuple[Any, Any]:
-    """The passes of `optimise`, and the builder that runs them on one function.
-
-    llvmlite 0.50 never frees 15 KB of a builder, and each run adds callbacks to it that all later
-    runs call: so a builder serves many functions, but not every function of a long process.
-    """
-    return _function_passes(machine, next(_runs) // RUNS)
-
-
-@lru_cache(maxsize=2)
-def _function_passes(machine: Machine, _generation: int) -> tuple[Any, Any]:
-    import llvmlite.binding as llvm
-
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
-    return passes, llvm.create_pass_builder(code_generator(machine), options)
-
-
-@cache
-def code_generator(machine: Machine) -> Any:
-    """LLVM's code generator for a machine: position-independent, so that objects can be cached and
-    moved.
-    """
-    import llvmlite.binding as llvm
-
-    if machine.arch == host().arch:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        llvm.initialize_native_asmparser()
-    else:
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-    kind = llvm.Target.from_triple(machine.triple)
-    reloc = "static" if machine.arch.startswith("wasm") else "pic"
-    made = kind.create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=3, reloc=reloc, codemodel="default"
-    )
-    resident.give_back()
-    return made

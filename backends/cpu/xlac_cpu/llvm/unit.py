@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xlac_cpu.llvm import objects
+from xlac_cpu.llvm import objects, passes
 from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.link import members
 from xlac_cpu.llvm.process import ask
@@ -55,7 +55,7 @@ class Unit:
             if function.name not in self.exports:
                 function.linkage = "external" if function.name in CALLED else "internal"
         if machine.size:
-            objects.shrink(whole, generator)
+            passes.shrink(whole, machine)
         for function in _defined(whole):
             if function.name in CALLED:
                 function.linkage = "internal"

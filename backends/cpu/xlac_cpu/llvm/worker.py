@@ -11,8 +11,9 @@ import sys
 import tempfile
 from typing import Any
 
+from xlac_cpu.llvm.generator import code_generator
 from xlac_cpu.llvm.link import archive
-from xlac_cpu.llvm.objects import assembly_here, code_generator, compile_here, machine_of, optimise
+from xlac_cpu.llvm.objects import assembly_here, compile_here, machine_of, optimise
 from xlac_cpu.llvm.unit import unit_of
 from xlac_cpu.machine import Machine
 
