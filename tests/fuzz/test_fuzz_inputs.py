@@ -4,26 +4,30 @@ goes on from there.
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import IO
 
+import harness.fuzz
+import harness.target
 import numpy as np
 import pytest
 from harness.attempt import attempt, bounded
-from harness.target import FOUND, Target, names, plain, seeds, target
+from harness.target import FOUND, Target, lacking, names, plain, seeds, target
+
+from xlac.support.extras import needed
 
 SEEDS, MUTATIONS = 25, 25
-# what a target's reader asks for
-NEEDS = {"stablehlo_bytecode": "jaxlib", "exported_programs": "torch"}
 
 
 @pytest.mark.parametrize("name", names())
 def test_a_target_takes_its_seeds_and_mutations(name: str) -> None:
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name])
+    if why := lacking(name):
+        pytest.skip(why)
     one, random = target(name), Random(name)
     taken = list(islice(seeds(name), len(list((FOUND / name).glob("*"))) + SEEDS))
     assert len(taken) >= 5
@@ -64,6 +68,50 @@ def test_bounds_end_with_the_input() -> None:
     while time.process_time() - start < 0.02:
         pass
     assert len(np.empty(1 << 29, np.int8)) == 1 << 29
+
+
+@pytest.mark.parametrize("name", [name for name in names() if target(name).needs])
+def test_a_target_without_its_packages_is_not_run_and_fails(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = harness.target.find_spec
+    hidden = target(name).needs
+    monkeypatch.setattr(
+        harness.target, "find_spec", lambda found: None if found in hidden else real(found)
+    )
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--targets", name, "--out", str(tmp_path / "out")])
+    assert harness.fuzz.main() == 1
+    assert capsys.readouterr().out.startswith(f"{name}: not run: it needs {hidden[0]}: pip install")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_reader_that_says_its_package_is_missing_is_a_finding() -> None:
+    def read(data: bytes) -> None:
+        with needed("a file of weights"):
+            raise ModuleNotFoundError("No module named 'h5py'", name="h5py")
+
+    found = attempt(Target(read, list), b"")
+    assert found is not None and "XL7010" in found.key
+
+
+def test_a_target_that_reaches_no_code_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that counts inputs and stays at two edges runs no reader."""
+
+    class Engine:
+        def __init__(self, command: list[str], stdout: IO[str], **_: object) -> None:
+            stdout.write("#2\tINITED cov: 2 ft: 2 corp: 1/1b\n#1002719\tDONE cov: 2 ft: 2\n")
+            stdout.flush()
+
+        def wait(self, seconds: float) -> int:
+            time.sleep(1)
+            return 0
+
+    monkeypatch.setattr(harness.fuzz.subprocess, "Popen", Engine)
+    report = harness.fuzz.fuzz("specs", 1, tmp_path)
+    assert report.executed == 1_002_719
+    assert [*report.findings.values()] == ["it reached 2 edges, so its reader was not run"]
 
 
 def test_each_folder_of_findings_has_its_target() -> None:

@@ -3,7 +3,8 @@ TARGETS=onnx,specs`.
 
 For each it prints how many inputs were tried, how much of the code they reached (edges that
 libFuzzer counts), and a line for each finding. Inputs and tracebacks of findings are in
-out/fuzz/TARGET, the corpus beside them for the next time. Exits with 1 where something was found.
+out/fuzz/TARGET, the corpus beside them for the next time. Exits with 1 where something was found,
+or where a target was not run because a package is missing, which is said first.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.target import HERE, ROOT, names
+from harness.target import HERE, ROOT, lacking, names
 
+LEAST = 100  # edges: a reader that runs at all reaches many more
 GRACE = 600  # seconds for starting, for reading a corpus, and for an input that does not return
 
 
@@ -63,6 +65,10 @@ def fuzz(name: str, seconds: int, folder: Path) -> Report:
                 f"{text.strip().splitlines()[-1] if text.strip() else 'nothing said'}"
             )
             break  # it would do so again
+    if report.coverage < LEAST and not report.findings:
+        report.findings[str(folder / "log")] = (
+            f"it reached {report.coverage} edges, so its reader was not run"
+        )
     for file in sorted(set(folder.iterdir()) - before):
         if file.suffix == ".txt":
             report.findings[str(file)] = file.read_text().partition("\n")[0]
@@ -81,9 +87,17 @@ def main() -> int:
     asked = [name for name in chosen.targets.split(",") if name] or names()
     if unknown := set(asked) - set(names()):
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(names())}")
-    found = 0
+    found, runnable = 0, []
+    for name in asked:
+        if why := lacking(name):
+            print(f"{name}: {why}", flush=True)
+            found += 1
+        else:
+            runnable.append(name)
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        for report in pool.map(lambda name: fuzz(name, chosen.seconds, chosen.out / name), asked):
+        for report in pool.map(
+            lambda name: fuzz(name, chosen.seconds, chosen.out / name), runnable
+        ):
             print(
                 f"{report.name}: {report.executed:,} inputs, {report.coverage:,} edges, "
                 f"{len(report.findings)} findings",

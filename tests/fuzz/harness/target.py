@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from random import Random
+
+from xlac.support.extras import EXTRAS
 
 HERE = Path(__file__).parents[1]
 FOUND = HERE / "found"
@@ -47,7 +50,7 @@ class Target:
     `run` reads them: it ends normally or raises one of our own errors. `seeds` are bytes to begin
     with, the cheapest first. `mutate` makes other bytes that are nearly right, or None where it
     sees none; half of all mutations are plain changes of bytes in any case. `words` are pieces for
-    those.
+    those. `needs` are the packages without which its reader reads nothing, as Python imports them.
     """
 
     run: Callable[[bytes], object]
@@ -57,6 +60,7 @@ class Target:
     longest: int = 1 << 16  # bytes of an input
     seconds: float = 10  # of CPU time that one input may take
     memory: int = 2 << 30  # bytes that one input may take
+    needs: tuple[str, ...] = ()
 
 
 def names() -> list[str]:
@@ -68,6 +72,17 @@ def target(name: str) -> Target:
     found = import_module(f"inputs.{name}").TARGET
     assert isinstance(found, Target)
     return found
+
+
+def lacking(name: str) -> str:
+    """What has to be installed before a target can be run, as a sentence; empty where nothing is
+    missing.
+    """
+    missing = [package for package in target(name).needs if find_spec(package) is None]
+    if not missing:
+        return ""
+    command = " ".join(EXTRAS[package] for package in missing)
+    return f"not run: it needs {', '.join(missing)}: pip install {command}"
 
 
 def seeds(name: str) -> Iterator[bytes]:

@@ -1,6 +1,4 @@
-"""Programs of torch.export: what is read of a .pt2 before PyTorch takes it apart. Without PyTorch
-only archives are tried.
-"""
+"""Programs of torch.export: what is read of a .pt2 before PyTorch takes it apart."""
 
 from __future__ import annotations
 
@@ -46,10 +44,8 @@ def run(data: bytes) -> None:
 
 @cache
 def programs() -> list[bytes]:
-    try:
-        import torch
-    except ImportError:
-        return []
+    import torch
+
     linear, found = torch.nn.Linear(3, 2), []
     batch = torch.export.Dim("batch", min=2, max=64)
     with warnings.catch_warnings():
@@ -128,4 +124,4 @@ def change(held: Any, random: Random) -> None:
         )
 
 
-TARGET = Target(run, seeds, mutate, longest=1 << 16)
+TARGET = Target(run, seeds, mutate, longest=1 << 16, needs=("torch",))

@@ -80,4 +80,6 @@ def _renumbered(data: bytes, random: Random) -> bytes:
     return data[:at] + other.encode() + data[at + 1 :]
 
 
-TARGET = Target(run, seeds, mutate, words=(b"class_name", b"\x89HDF", b"__keras_tensor__"))
+TARGET = Target(
+    run, seeds, mutate, words=(b"class_name", b"\x89HDF", b"__keras_tensor__"), needs=("h5py",)
+)

@@ -173,4 +173,4 @@ def borrow(graph: Any, random: Random) -> None:
 
 
 OPERATORS = [name for _, name in registry.OPERATORS]
-TARGET = Target(run, seeds, mutate, longest=1 << 15)
+TARGET = Target(run, seeds, mutate, longest=1 << 15, needs=("onnx",))

@@ -58,4 +58,4 @@ def mutate(data: bytes, random: Random) -> bytes | None:
     return made
 
 
-TARGET = Target(run, seeds, mutate, longest=LONGEST)
+TARGET = Target(run, seeds, mutate, longest=LONGEST, needs=("jaxlib",))
