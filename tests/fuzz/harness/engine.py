@@ -16,7 +16,9 @@ import atheris
 from harness.attempt import Finding, attempt
 from harness.target import Target, plain, seeds, target
 
-UNANSWERED = 60  # seconds after which libFuzzer ends the process: native code that does not return
+# seconds after which libFuzzer ends the process: native code that does not return. It counts while
+# other processes run, and so says nothing about slow inputs, which `attempt` bounds by CPU time
+UNANSWERED = 300
 
 
 def main() -> None:
@@ -37,6 +39,7 @@ def main() -> None:
     )
     flags = [
         f"-max_total_time={seconds}", f"-max_len={one.longest}", f"-timeout={UNANSWERED}",
+        f"-report_slow_units={UNANSWERED}",
         "-rss_limit_mb=6000", "-malloc_limit_mb=0", f"-artifact_prefix={folder}/",
         *([f"-dict={words}"] if one.words else []), "-print_final_stats=1", "-len_control=20",
         "-close_fd_mask=1", str(corpus),

@@ -1,4 +1,6 @@
-"""Programs of torch.export: what is read of a .pt2 before PyTorch takes it apart."""
+"""Programs of torch.export: what is read of a .pt2 before PyTorch takes it apart, and what is made
+of the program that PyTorch then gives.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from typing import Any
 
 from harness.target import NUMBERS, Target
 
-from xlac.frontends.torch import opened
+from xlac.frontends.torch import load
+from xlac.ir.verify import verify
+from xlac.spec.summary import summarize
 
 TEXTS = (
     "",
@@ -39,21 +43,33 @@ def run(data: bytes) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         file = Path(folder) / "model.pt2"
         file.write_bytes(data)
-        opened(file)
+        model = load(file)
+        verify(model.graph)
+        summarize(model)
 
 
 @cache
 def programs() -> list[bytes]:
     import torch
 
+    class Sizes(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            longer = torch.cat([x, x.flip(0)]).view(-1, 3, 1, 1)
+            y = torch.nn.functional.max_pool2d(longer.expand(-1, -1, 4, 4), 2)
+            return torch.cond(y.sum() > 0, lambda v: v * x.shape[0], lambda v: v.relu(), (y,))
+
     linear, found = torch.nn.Linear(3, 2), []
     batch = torch.export.Dim("batch", min=2, max=64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for sizes in (None, {"input": {0: batch}}):
+        for module, sizes in (
+            (linear, None),
+            (linear, {"input": {0: batch}}),
+            (Sizes(), {"x": {0: batch}}),
+        ):
             file = io.BytesIO()
             torch.export.save(
-                torch.export.export(linear, (torch.ones(4, 3),), dynamic_shapes=sizes), file
+                torch.export.export(module, (torch.ones(4, 3),), dynamic_shapes=sizes), file
             )
             found.append(file.getvalue())
     return found

@@ -52,6 +52,8 @@ def mutate(data: bytes, random: Random) -> bytes | None:
             members = {name: held.read(name) for name in held.namelist()}
     except Exception:  # a mutation of a mutation
         return None
+    if not members:
+        return None
     name = random.choice(sorted(members))
     text = name.endswith("json")
     members[name] = _renumbered(members[name], random) if text else _damaged(members[name], random)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,9 @@ def _archive(path: Path) -> tuple[Any, WeightStore]:
             if len(held.infolist()) > MEMBERS or len(members) < len(held.infolist()):
                 raise MalformedKerasFile("it has too many members, or two of one name")
             parts = [_member(held, members, name, size) for name in (CONFIG, WEIGHTS)]
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except MalformedKerasFile:
+        raise
+    except Exception as error:  # malformed archives raise many kinds in zipfile, zlib and lzma
         raise MalformedKerasFile(f"it is no zip archive that can be read: {error}") from None
     file = Hdf5File(io.BytesIO(parts[1]), len(parts[1]))
     return _json(parts[0]), TreeWeights(file, file.root)
