@@ -67,7 +67,7 @@ def _run(graph: Graph, given: Mapping[Node, Array], float64: bool) -> list[Array
     values: dict[Node, tuple[Array, ...]] = {}
     for node in order:
         if node in given:
-            values[node] = (_up(given[node], float64),)
+            values[node] = (widened(given[node], float64),)
         else:
             values[node] = evaluate(node, [values[i] for i in node.inputs], float64)
         for i in node.inputs:
@@ -87,7 +87,7 @@ def evaluate(
     with np.errstate(all="ignore"):
         returned = _op(node, float64).evaluate(*_down(node, arrays, float64))
     results = returned if isinstance(returned, tuple) else (returned,)
-    return tuple(_up(a, float64) for a in results)
+    return tuple(widened(a, float64) for a in results)
 
 
 def _op(node: Node, float64: bool) -> Op:
@@ -106,7 +106,8 @@ def _down(node: Node, arrays: Sequence[Array], float64: bool) -> Sequence[Array]
     return arrays
 
 
-def _up(array: Array, float64: bool) -> Array:
+def widened(array: Array, float64: bool) -> Array:
+    """An array as it is, or a float one in float64."""
     array = np.asarray(array)
     if float64 and (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
         return array.astype(np.float64, copy=False)

@@ -16,6 +16,7 @@ from xlac.ir.dims import size_hint
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Op, ShapeError
 from xlac.ir.types import Type
+from xlac.ops.collective.group import Collective
 from xlac.ops.control.bounded import BoundedWhile, CountedScan
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.control.custom_op import CustomOp
@@ -119,6 +120,8 @@ def flops(op: Op, inputs: tuple[Type, ...], results: tuple[Type, ...]) -> int:
         case Sort():
             last = first if op.kept is None else op.kept
             return first * max(1, last.bit_length())
+        case Collective():
+            return first if hasattr(op, "combine") else 0  # what it sends is spmd/cost.py's
         case Composite():
             return expansion_flops(op, inputs)
     return 0

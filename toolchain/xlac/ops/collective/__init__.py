@@ -1,0 +1,1 @@
+"""Operations among the ranks of a mesh: docs/DISTRIBUTED.md."""
