@@ -13,7 +13,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import asked, param
 from xlac.support.failures import Check
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.support.choices import chosen
 
 PRECISIONS = ("default", "fast")
@@ -27,6 +27,24 @@ def chosen_precision(precision: str) -> str:
     any other.
     """
     return "" if precision == "" else chosen("precision", precision, PRECISIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class SaidSharding:
+    """How a parameter is divided among ranks, and where that is said."""
+
+    axes: tuple[tuple[str, ...], ...]  # the mesh axes of each axis
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeshSection:
+    """What a model says of ranks: the axes of their mesh (None: a size left open), and by name the
+    parameters that are divided.
+    """
+
+    mesh: Mapping[str, int | None]
+    params: Mapping[str, SaidSharding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +77,8 @@ class Model:
     # for training steps: the graph with loops that keep fewer carries for the backward pass, by a
     # scale of `autodiff.checkpoints.checkpointing`
     checkpointed: Callable[[float], Graph] | None = None
+    # of models that are partitioned among ranks
+    ranks: MeshSection | None = None
 
     def changed(self, change: Callable[[Model], Model]) -> Model:
         """The model after a change of its graph, and of its checkpointed ones."""

@@ -27,6 +27,7 @@ from xlac.spec.kernels.files import read as read_kernels
 from xlac.spec.report import Report
 from xlac.spec.schema.document import Merged, read_document, resolved
 from xlac.spec.schema.settings import DimValue, read_dims, read_params
+from xlac.spec.sharding import read_sharding
 from xlac.spec.training.section import Training, read_training
 from xlac.spec.weights.find import find
 from xlac.spec.weights.stored import Stored
@@ -146,8 +147,9 @@ def _load(
     drawn = merged.train is not None and merged.train.spec.init is not None
     if weights and not report.diagnostics and not drawn:
         arrays = find(context.weights, stored, constants)
-    report.finish()
     graph = Graph(merged.name, tuple(inputs), outputs)
+    ranks = read_sharding(merged, graph, context.weights, report)
+    report.finish()
     model = Model(
         graph,
         arrays,
@@ -157,6 +159,7 @@ def _load(
         state,
         paths(kernels),
         extents,
+        ranks=ranks,
     )
     return model, merged, training
 

@@ -10,8 +10,9 @@ from xlac.exporters.spec.learned import Learned, is_weight
 from xlac.exporters.spec.names import Names, clean, public
 from xlac.exporters.spec.section import Book, Keep, Section
 from xlac.ir.dims import UNBOUNDED, Sym, Symbol, symbols
+from xlac.ir.graph import Node
 from xlac.model import Model
-from xlac.ops.tensor.leaf import param
+from xlac.ops.tensor.leaf import Param, param
 from xlac.passes.specialize import substituted
 from xlac.spec.text.write import flow, scalar, type_text
 
@@ -98,6 +99,26 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
             f"  {scalar(public(name))}: "
             f"{flow([None if count is None else public(count) for count in axes])}"
         )
+    return lines + _ranks(model, names)
+
+
+def _ranks(model: Model, names: Mapping[Node, str]) -> list[str]:
+    """The mesh, and how parameters are divided."""
+    if model.ranks is None:
+        return []
+    lines = ["mesh:"]
+    for axis, size in model.ranks.mesh.items():
+        lines.append(f"  {scalar(axis)}: {'null' if size is None else size}")
+    params = {
+        param(n).name: n
+        for n in (*model.graph.inputs, *model.graph.nodes())
+        if isinstance(n.op, Param)
+    }
+    said = {names[params[n]]: s for n, s in model.ranks.params.items() if n in params}
+    lines += ["shard:"] if said else []
+    for name, sharding in said.items():
+        axes = [None if not a else a[0] if len(a) == 1 else list(a) for a in sharding.axes]
+        lines.append(f"  {scalar(name)}: {flow(axes)}")
     return lines
 
 

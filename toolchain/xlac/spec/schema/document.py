@@ -22,7 +22,9 @@ MAX_FILES = 100
 
 
 T = TypeVar("T")
-_NAMED = tuple("dims params inputs state ops blocks graph extents optimizers rates".split())
+_NAMED = tuple(
+    "dims params inputs state ops blocks graph extents mesh shard optimizers rates".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Merged:
     graph: dict[str, SpecEntry[Any]] = field(default_factory=dict)
     outputs: dict[str, SpecEntry[Any]] = field(default_factory=dict)
     extents: dict[str, SpecEntry[list[str | None]]] = field(default_factory=dict)
+    mesh: dict[str, SpecEntry[int | None]] = field(default_factory=dict)
+    shard: dict[str, SpecEntry[list[Any]]] = field(default_factory=dict)
     weights: SpecEntry[Any] | None = None
     train: SpecEntry[training.TrainSpec] | None = None
     optimizers: dict[str, SpecEntry[training.OptimizerSpec]] = field(default_factory=dict)

@@ -27,6 +27,7 @@ from xlac.spec.schema.fields import (
 )
 from xlac.spec.schema.interface import DimLike, InputLike, StateSpec
 from xlac.spec.schema.kernels import KernelLike, ToleranceLike
+from xlac.spec.schema.sharding import MESH, SHARD, MeshLike, ShardLike
 from xlac.spec.schema.strict import Strict
 from xlac.spec.schema.training import OptimizerSpec, RateSpec, TrainSpec
 from xlac.spec.schema.weights import WeightsLike
@@ -277,6 +278,8 @@ class Document(Strict):
         description="of outputs with sizes that data decides: "
         "for each axis the output that holds the real size, or null",
     )
+    mesh: MeshLike = MESH
+    shard: ShardLike = SHARD
     train: TrainSpec | None = Field(default=None, description="training of the same model")
     optimizers: dict[Name, OptimizerSpec] = Field(default={}, description="optimizers of your own")
     rates: dict[Name, RateSpec] = Field(
@@ -284,16 +287,6 @@ class Document(Strict):
     )
 
 
-for _model in (
-    OpNode,
-    Function,
-    ScanNode,
-    WhileNode,
-    Branch,
-    CondNode,
-    BlockSpec,
-    OpSpec,
-    OptimizerSpec,
-    Document,
-):
+_NESTED = (OpNode, Function, ScanNode, WhileNode, Branch, CondNode, BlockSpec, OpSpec)
+for _model in (*_NESTED, OptimizerSpec, Document):
     _model.model_rebuild()

@@ -1,0 +1,95 @@
+"""A mesh of ranks, and which part of a value each of them holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from xlac.ir.op import Array
+
+AxisNames = tuple[str, ...]
+
+Sharding = tuple[AxisNames, ...]
+"""For each axis of a value the mesh axes among which it is divided, the first outermost; empty
+where every rank has all of it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Named axes with their sizes. Ranks are numbered in row-major order."""
+
+    axes: tuple[tuple[str, int], ...]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The size of each axis, by name."""
+        return dict(self.axes)
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks."""
+        return prod(size for _, size in self.axes)
+
+    def parts(self, names: AxisNames) -> int:
+        """Into how many parts the axes divide something."""
+        sizes = self.sizes
+        return prod(sizes[name] for name in names)
+
+    def place(self, rank: int) -> dict[str, int]:
+        """The coordinates of a rank."""
+        shape = tuple(size for _, size in self.axes)
+        return dict(
+            zip((n for n, _ in self.axes), map(int, np.unravel_index(rank, shape)), strict=True)
+        )
+
+    def number(self, rank: int, names: AxisNames) -> int:
+        """The number of a rank in its group along some axes."""
+        place, sizes, number = self.place(rank), self.sizes, 0
+        for name in names:
+            number = number * sizes[name] + place[name]
+        return number
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={size}" for name, size in self.axes)
+
+
+def slices(mesh: Mesh, rank: int, sharding: Sharding, shape: Sequence[int]) -> tuple[slice, ...]:
+    """Which part of an array of `shape` a rank holds."""
+    found = []
+    for names, size in zip(sharding, shape, strict=True):
+        part = size // mesh.parts(names)
+        start = part * mesh.number(rank, names)
+        found.append(slice(start, start + part))
+    return tuple(found)
+
+
+def distributed(array: Array, mesh: Mesh, sharding: Sharding) -> Array:
+    """The parts of all ranks, with the axes of the mesh first."""
+    shape = tuple(size for _, size in mesh.axes)
+    parts = [array[slices(mesh, rank, sharding, array.shape)] for rank in range(mesh.ranks)]
+    return np.stack(parts).reshape(*shape, *parts[0].shape)
+
+
+def assembled(
+    parts: Mapping[int, Array], mesh: Mesh, sharding: Sharding, shape: Sequence[int]
+) -> Array:
+    """The whole array from the parts of ranks, by number; where ranks hold the same part, that of
+    the first.
+    """
+    whole: Array = np.empty(tuple(shape), next(iter(parts.values())).dtype)
+    for rank in sorted(parts, reverse=True):
+        whole[slices(mesh, rank, sharding, shape)] = parts[rank]
+    return whole
+
+
+def owners(mesh: Mesh, sharding: Sharding) -> Iterator[int]:
+    """The least rank of each part."""
+    used = {name for names in sharding for name in names}
+    for rank in range(mesh.ranks):
+        place = mesh.place(rank)
+        if not any(place[name] for name in place if name not in used):
+            yield rank

@@ -1,0 +1,179 @@
+"""The model of one rank: its graph, and the parts of the weights that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array
+from xlac.ir.types import Type
+from xlac.model import MeshSection, Model
+from xlac.ops.collective.shard import Shard, named
+from xlac.ops.tensor.leaf import Param
+from xlac.passes.expand import ExpandPass
+from xlac.passes.rewrite.context import PassContext
+from xlac.passes.rewrite.trace import Trace
+from xlac.passes.weights import Weights
+from xlac.spmd.mesh import Mesh, Sharding, slices
+from xlac.spmd.partition import Partitioned, partitioned
+from xlac_sdk.source import Diagnostic, SourceError, Span
+from xlac_sdk.support.choices import similar
+from xlac_sdk.target import Target
+
+DATA = "data"
+"""The mesh axis that divides the first axis of inputs, where a model says nothing of it: of the
+first input, and of all others of that size.
+"""
+
+AXES = 8  # of a mesh
+RANKS = 1 << 20
+
+
+def parsed(text: str) -> dict[str, int]:
+    """`data=2,model=2` as sizes by name. Raises SourceError."""
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, size = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not size.isdecimal() or not 1 <= int(size) <= RANKS:
+            problem = f"'{part}' is no axis of a mesh with its size"
+            raise SourceError(Diagnostic("XL7805", problem, hint="--mesh data=2,model=4"))
+        if name in sizes:
+            raise SourceError(Diagnostic("XL7805", f"--mesh names '{name}' twice"))
+        sizes[name] = int(size)
+    if len(sizes) > AXES:
+        raise SourceError(Diagnostic("XL7805", f"a mesh has at most {AXES} axes"))
+    return sizes
+
+
+def mesh_of(section: MeshSection | None, given: Mapping[str, int]) -> Mesh:
+    """The mesh of a model: its axes, with the sizes given before its own. Raises SourceError for a
+    size that neither gives, and for an axis that it lacks.
+    """
+    if section is None:
+        return Mesh(tuple(given.items()))
+    strange = [name for name in given if name not in section.mesh]
+    if strange:
+        close = similar(strange[0], list(section.mesh))
+        hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(section.mesh)}"
+        problem = f"the model's mesh has no axis '{strange[0]}'"
+        raise SourceError(Diagnostic("XL7805", problem, hint=hint))
+    sizes = {name: given.get(name, size) for name, size in section.mesh.items()}
+    unknown = [name for name, size in sizes.items() if size is None]
+    if unknown:
+        problem = f"the model leaves the size of mesh axis '{unknown[0]}' open"
+        hint = "give it: --mesh " + ",".join(f"{name}=…" for name in unknown)
+        raise SourceError(Diagnostic("XL7805", problem, hint=hint))
+    return Mesh(tuple((name, size) for name, size in sizes.items() if size is not None))
+
+
+def of_rank(model: Model, mesh: Mesh, rank: int, target: Target) -> tuple[Model, Partitioned]:
+    """The model of a rank, and how the whole one was partitioned. Its sizes must be fixed. Raises
+    SourceError for what cannot be divided as it is said.
+    """
+    graph = expanded(model.graph, target)
+    given = _said(model, mesh) | _data(model, graph, mesh)
+    _check_nodes(graph, mesh)
+    made = partitioned(graph, mesh, given, tuple(model.state.items()))
+    weights = RankWeights(model.weights, made.weights, mesh, rank)
+    return replace(model, graph=made.graph, weights=weights, checkpointed=None), made
+
+
+def expanded(graph: Graph, target: Target) -> Graph:
+    """The graph of primitives, which have rules, and of what says how values are divided."""
+    context = PassContext(
+        target, Weights({}), "default", lambda node, _: isinstance(node.op, Shard)
+    )
+    return ExpandPass().run(graph, Trace(), context)
+
+
+class RankWeights(Mapping[str, Array]):
+    """The parts of weights that a rank holds, by name; of mapped files only these are read."""
+
+    def __init__(
+        self, given: Mapping[str, Array], shardings: Mapping[str, Sharding], mesh: Mesh, rank: int
+    ) -> None:
+        self._given, self._shardings, self._mesh, self._rank = given, shardings, mesh, rank
+
+    def __getitem__(self, name: str) -> Array:
+        array = self._given[name]
+        sharding = self._shardings.get(name, ())
+        if not any(sharding):
+            return array
+        return array[slices(self._mesh, self._rank, sharding, array.shape)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+
+def _said(model: Model, mesh: Mesh) -> dict[str, Sharding]:
+    """What the model says of its parameters, checked."""
+    if model.ranks is None:
+        return {}
+    params = {n.op.name: n for n in model.graph.nodes() if isinstance(n.op, Param)}
+    params |= {n.op.name: n for n in model.graph.inputs if isinstance(n.op, Param)}
+    found: dict[str, Sharding] = {}
+    for name, said in model.ranks.params.items():
+        if name in params:
+            _check_divides(name, params[name].type, said.axes, mesh, said.span)
+            found[name] = said.axes
+    return found
+
+
+def _data(model: Model, graph: Graph, mesh: Mesh) -> dict[str, Sharding]:
+    """The first axis of every input, along DATA, where nothing else uses that axis of the mesh."""
+    if DATA not in mesh.sizes:
+        return {}
+    if any(DATA in names for names in _used(model, graph)):
+        return {}
+    parts, said = mesh.sizes[DATA], model.ranks.params if model.ranks else {}
+    batches = [n for n in model.inputs if n.type.rank and n.name not in said]
+    size = batches[0].shape[0] if batches else 0
+    if not isinstance(size, int) or not size or size % parts:
+        return {}
+    return {
+        n.op.name: ((DATA,), *((),) * (n.type.rank - 1))
+        for n in batches
+        if isinstance(n.op, Param) and n.shape[0] == size
+    }
+
+
+def _used(model: Model, graph: Graph) -> Iterator[tuple[str, ...]]:
+    for said in (model.ranks.params if model.ranks else {}).values():
+        yield from said.axes
+    for node in graph.nodes():
+        if isinstance(node.op, Shard):
+            yield from map(named, node.op.axes)
+
+
+def _check_nodes(graph: Graph, mesh: Mesh) -> None:
+    """Raises SourceError for a `shard` node of axes that the mesh lacks, or that do not divide."""
+    for node in graph.nodes():
+        if isinstance(node.op, Shard):
+            span = node.origin.span if node.origin else None
+            axes = tuple(map(named, node.op.axes))
+            _check_divides(node.name or "a value", node.type, axes, mesh, span)
+
+
+def _check_divides(name: str, type: Type, axes: Sharding, mesh: Mesh, span: Span | None) -> None:
+    for number, (size, names) in enumerate(zip(type.shape, axes, strict=True)):
+        strange = [axis for axis in names if axis not in mesh.sizes]
+        if strange:
+            problem = f"the mesh {mesh} has no axis '{strange[0]}', which divides '{name}'"
+            raise SourceError(Diagnostic("XL7802", problem, span))
+        parts = mesh.parts(names)
+        if not isinstance(size, int) or size % parts:
+            problem = (
+                f"axis {number} of '{name}', {type}, has no {parts} equal parts for the ranks "
+                f"along {', '.join(names)}"
+            )
+            hint = f"{size} is not a multiple of {parts}; take another mesh, or pad the value"
+            raise SourceError(Diagnostic("XL7804", problem, span, hint))
+
+
+def collectives(made: Partitioned) -> list[tuple[Node, str]]:
+    """The collectives of a rank's program in order, each with why it is there."""
+    return [(node, made.reasons[node]) for node in made.graph.nodes() if node in made.reasons]

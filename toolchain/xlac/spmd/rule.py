@@ -1,0 +1,88 @@
+"""How an operation may be divided among ranks: which axes of operands and results go together.
+
+A factor is a loop of the operation: `dot` has one over rows, one over columns and one over the
+elements that are summed. Axes of operands and results that run over one loop have the same factor:
+divided into parts, it divides all of them alike, and a rank computes its part from operands of its
+part alone. A factor that only operands have is summed over (or combined otherwise), so its parts
+give partial results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Op
+
+Factor = int
+Dims = tuple[Factor | None, ...]
+"""The factor of each axis; None: the axis is needed whole."""
+
+Parts = Callable[[Factor | None], int]
+"""Into how many parts a factor is divided; 1 for None."""
+
+LocalOp = Callable[[Parts], Op]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardingRule:
+    """The factors of one node.
+
+    `sizes`: the numbers of parts of a factor divide its size. `combine`: how partial results are
+    combined, for factors that results lack. `local` makes the operation of one rank.
+    """
+
+    operands: tuple[Dims, ...]
+    results: tuple[Dims, ...]
+    sizes: Mapping[Factor, int]
+    local: LocalOp
+    combine: Mapping[Factor, str] = field(default_factory=dict)
+
+
+class FactorNumbers:
+    """Numbers the factors of a node."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[Factor, int] = {}
+
+    def new(self, size: object) -> Factor | None:
+        """A factor of a size; None where the axis has a single element, or an unknown number."""
+        if not isinstance(size, int) or size <= 1:
+            return None
+        number = len(self.sizes)
+        self.sizes[number] = size
+        return number
+
+    def each(self, shape: Sequence[object]) -> Dims:
+        """A factor for each axis."""
+        return tuple(map(self.new, shape))
+
+    def within(self, factor: Factor | None, size: object) -> Factor | None:
+        """The factor, of which parts must divide `size`, too."""
+        if factor is not None and isinstance(size, int):
+            self.sizes[factor] = gcd(self.sizes[factor], size)
+        return factor
+
+
+def unchanged(node: Node) -> LocalOp:
+    """The same operation on every rank."""
+    op = node.op
+    return lambda parts: op
+
+
+def whole(node: Node) -> ShardingRule:
+    """The rule of an operation that every rank computes whole."""
+    operands = tuple((None,) * t.rank for i in node.inputs for t in i.results[:1])
+    results = tuple((None,) * t.rank for t in node.results)
+    return ShardingRule(operands, results, {}, unchanged(node))
+
+
+def cut(shape: Sequence[object], dims: Dims, parts: Parts) -> tuple[int, ...]:
+    """The shape of one part of a value."""
+    sizes = []
+    for size, factor in zip(shape, dims, strict=True):
+        assert isinstance(size, int)
+        sizes.append(size // parts(factor))
+    return tuple(sizes)
