@@ -23,8 +23,10 @@ def named(entry: AxesLike) -> AxisNames:
 
 @declare
 class Shard(Composite):
-    """x itself, which is divided among ranks: `axes` names for each axis of x the mesh axis along
-    which ranks hold parts of it, several, or null where each has the whole.
+    """x itself, divided among the ranks of a mesh as `axes` says.
+
+    `axes` names, for each axis of x, the mesh axis along which ranks hold parts of it, several such
+    axes, or null where every rank has the whole.
     """
 
     mnemonic = "shard"
