@@ -1,36 +1,26 @@
-"""What importers of models that list operators share: weights, values known at import, and problems
-that are collected operator by operator.
+"""What importers of models that list operators share: constants, values known at import, and how
+problems are reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from xlac.frontends.known import DataDependent, Known, NeedsValue
+from xlac.frontends.model_importer import ModelImporter
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ops import build
-from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
-T = TypeVar("T")
-
 INLINE_BYTES = 1024  # smaller constants become constants of the graph, larger ones weights
-
-
-class MissingValue(Exception):
-    """An operator reads a result of one that could not be imported; only the latter is
-    reported.
-    """
 
 
 class UnsupportedOperator(ShapeError):
     """An operator that no builder is registered for."""
 
 
-class OperatorImporter:
+class OperatorImporter(ModelImporter):
     """State shared by all operators of one model. A kind of file says its diagnostics' codes."""
 
     unsupported_code: str  # the diagnostic of an operator that no builder is registered for
@@ -38,9 +28,8 @@ class OperatorImporter:
     malformed: tuple[type[Exception], ...] = ()  # what means that the whole file is malformed
 
     def __init__(self) -> None:
-        self.weights: dict[str, Array] = {}
+        super().__init__()
         self.known = Known(self.weights)
-        self.problems: list[Diagnostic] = []
         self.needed: set[str] = set()
         self.reserved: set[str] = set()  # names that weights may not have
 
@@ -50,38 +39,25 @@ class OperatorImporter:
             return build.constant(array)
         while name in self.weights or name in self.reserved:
             name += "'"
-        self.weights[name] = array
-        return build.param(name, DType.of(array.dtype), array.shape, kind="weight")
+        return self.weight(name, array)
 
-    def attempt(self, place: Callable[[], str], make: Callable[[], T]) -> T | None:
-        """What `make` gives for the operator at `place`, or None if that failed: a problem is
-        recorded, and so are the model's inputs whose values it needs.
+    def record(self, place: str, error: Exception) -> None:
+        """Adds to the problems what an operator raised, and to `needed` the model's inputs whose
+        values it needs.
 
         Raises SourceError where the whole import ends, LimitError with the place before its
         message.
         """
-        try:
-            return make()
-        except MissingValue:
-            pass
-        except NeedsValue as needs:
-            self.needed |= needs.inputs
-        except LimitError as error:
+        if isinstance(error, NeedsValue):
+            self.needed |= error.inputs
+        elif isinstance(error, LimitError):
             raise LimitError(
-                *(replace(d, message=f"{place()}: {d.message}") for d in error.diagnostics)
+                *(replace(d, message=f"{place}: {d.message}") for d in error.diagnostics)
             ) from None
-        except MemoryError:
-            raise LimitError(
-                Diagnostic("XL4001", f"{place()}: there is not enough memory to import it")
-            ) from None
-        except (SourceError, RecursionError):
-            raise
-        # attributes and inputs may hold anything, so builders may raise anything
-        except Exception as error:
-            if isinstance(error, self.malformed):
-                raise
-            self.problems.append(self._problem(place(), error))
-        return None
+        elif isinstance(error, (SourceError, *self.malformed)):
+            raise error
+        else:
+            self.problems.append(self._problem(place, error))
 
     def _problem(self, place: str, error: Exception) -> Diagnostic:
         hint = getattr(error, "hint", "")

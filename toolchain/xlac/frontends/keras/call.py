@@ -79,51 +79,51 @@ class LayerCall:
 
     def get(self, name: str, default: Any = None) -> Any:
         """A value of the configuration as JSON has it; the default where it is missing or null."""
-        found = self.layer.config.get(name)
-        return default if found is None else found
+        value = self.layer.config.get(name)
+        return default if value is None else value
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A truth value of the configuration."""
-        found = self.get(name, default)
-        if not isinstance(found, bool):
-            self.fail(f"{name} is {found!r}, not true or false")
-        return found
+        value = self.get(name, default)
+        if not isinstance(value, bool):
+            self.fail(f"{name} is {value!r}, not true or false")
+        return value
 
     def integer(self, name: str, default: int | None = None, least: int = 1) -> int:
         """An integer of the configuration."""
-        found = self.get(name, default)
-        if not isinstance(found, int) or isinstance(found, bool) or not least <= found < 1 << 31:
-            self.fail(f"{name} is {found!r}, not an integer from {least} on")
-        return found
+        value = self.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 31:
+            self.fail(f"{name} is {value!r}, not an integer from {least} on")
+        return value
 
     def number(self, name: str, default: float | None = None) -> float:
         """A number of the configuration."""
-        found = self.get(name, default)
-        if isinstance(found, dict):  # an array of one number
-            inner = found.get("config")
-            found = inner.get("value") if isinstance(inner, dict) else found
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            self.fail(f"{name} is {found!r}, not a number")
-        return float(found)
+        value = self.get(name, default)
+        if isinstance(value, dict):  # an array of one number
+            inner = value.get("config")
+            value = inner.get("value") if isinstance(inner, dict) else value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.fail(f"{name} is {value!r}, not a number")
+        return float(value)
 
     def integers(
         self, name: str, count: int, default: int | None = None, least: int = 1
     ) -> tuple[int, ...]:
         """A list of integers, or one number for all."""
-        found = self.get(name, default)
-        listed = list(found) if isinstance(found, list | tuple) else [found] * count
+        value = self.get(name, default)
+        listed = list(value) if isinstance(value, list | tuple) else [value] * count
         if len(listed) != count or not all(
             isinstance(n, int) and not isinstance(n, bool) and least <= n < 1 << 31 for n in listed
         ):
-            self.fail(f"{name} is {found!r}, not {count} integers from {least} on")
+            self.fail(f"{name} is {value!r}, not {count} integers from {least} on")
         return tuple(listed)
 
     def choice(self, name: str, choices: Sequence[str], default: str) -> str:
         """A text that is one of several. Raises UnsupportedLayer for others."""
-        found = self.get(name, default)
-        if found not in choices:
-            self.unsupported(f"{name} {found!r} is not supported", f"one of {', '.join(choices)}")
-        return str(found)
+        value = self.get(name, default)
+        if value not in choices:
+            self.unsupported(f"{name} {value!r} is not supported", f"one of {', '.join(choices)}")
+        return str(value)
 
     @property
     def channels_last(self) -> bool:
@@ -135,11 +135,11 @@ class LayerCall:
 
     def axis(self, name: str, rank: int, default: int) -> int:
         """An axis of the configuration, counted from the start."""
-        found = self.get(name, default)
-        found = found[0] if isinstance(found, list) and len(found) == 1 else found
-        if not isinstance(found, int) or not -rank <= found < rank:
-            self.fail(f"{name} is {found!r}, no axis of {rank}")
-        return found % rank
+        value = self.get(name, default)
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if not isinstance(value, int) or not -rank <= value < rank:
+            self.fail(f"{name} is {value!r}, no axis of {rank}")
+        return value % rank
 
     def activated(self, x: Node, name: str = "activation") -> Node:
         """x after the activation that the configuration names."""
@@ -147,18 +147,18 @@ class LayerCall:
 
     def activation(self, name: str = "activation") -> Callable[[Node], Node]:
         """The activation of the configuration: a name, or a layer."""
-        found = self.get(name, "linear")
-        if isinstance(found, dict):
-            inner, module = found.get("config"), str(found.get("module") or "builtins")
+        named = self.get(name, "linear")
+        if isinstance(named, dict):
+            inner, module = named.get("config"), str(named.get("module") or "builtins")
             if isinstance(inner, str) and module.partition(".")[0] in ("keras", "builtins"):
-                found = inner
+                named = inner
             else:
-                layer = layer_of(found, name)
+                layer = layer_of(named, name)
                 return lambda x: self.importer.one(layer, self.path, self.store, x)
-        if found not in ACTIVATIONS:
-            hint = nearest(str(found), tuple(ACTIVATIONS), "see docs/KERAS.md")
-            self.unsupported(f"the {name} {found!r} is not supported", hint)
-        return ACTIVATIONS[found]
+        if named not in ACTIVATIONS:
+            hint = nearest(str(named), tuple(ACTIVATIONS), "see docs/KERAS.md")
+            self.unsupported(f"the {name} {named!r} is not supported", hint)
+        return ACTIVATIONS[named]
 
     # ---- weights ---------------------------------------------------------------------------------
 
@@ -174,17 +174,17 @@ class LayerCall:
         known = self.importer.held.get(key)
         if known is not None:
             return known
-        found = self.store.array(number, name)
-        if found is None:
+        array = self.store.array(number, name)
+        if array is None:
             self.fail(f"its weight '{name}' is missing")
-        if len(found.shape) != len(shape) or any(
-            want not in (None, size) for want, size in zip(shape, found.shape, strict=True)
+        if len(array.shape) != len(shape) or any(
+            want not in (None, size) for want, size in zip(shape, array.shape, strict=True)
         ):
             wanted = ", ".join("?" if size is None else str(size) for size in shape)
-            self.fail(f"its weight '{name}' has shape {list(found.shape)}, and should [{wanted}]")
-        if found.dtype.kind == "f":
-            found = found.astype(self.dtype.numpy, copy=False)
-        kept = np.ascontiguousarray(found if transform is None else transform(found))
+            self.fail(f"its weight '{name}' has shape {list(array.shape)}, and should [{wanted}]")
+        if array.dtype.kind == "f":
+            array = array.astype(self.dtype.numpy, copy=False)
+        kept = np.ascontiguousarray(array if transform is None else transform(array))
         return self.importer.hold(key, kept)
 
     def skip(self, count: int = 1) -> None:
@@ -231,7 +231,7 @@ class LayerCall:
 
 def listed(value: Any) -> list[int]:
     """A value as a list of integers. Raises ShapeError."""
-    found = list(sequence(value))
-    if not all(isinstance(n, int) and not isinstance(n, bool) for n in found):
+    integers = list(sequence(value))
+    if not all(isinstance(n, int) and not isinstance(n, bool) for n in integers):
         raise ShapeError(f"{value!r} is no list of integers")
-    return found
+    return integers

@@ -29,15 +29,15 @@ class CallConfig:
 
     def refs(self) -> list[TensorRef]:
         """All tensors among the arguments, in order."""
-        found: list[TensorRef] = []
+        refs: list[TensorRef] = []
         rest: list[Any] = [*self.args, *self.kwargs.values()][::-1]
         while rest:
             value = rest.pop()
             if isinstance(value, TensorRef):
-                found.append(value)
+                refs.append(value)
             elif isinstance(value, list | tuple):
                 rest += value[::-1]
-        return found
+        return refs
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ def layer_of(value: Any, place: str) -> LayerConfig:
 
 def layers_of(model: LayerConfig, place: str) -> list[LayerConfig]:
     """The layers of a model, whose names differ. Raises MalformedKerasFile."""
-    found = model.config["layers"]
-    if not isinstance(found, list) or not 0 < len(found) <= LAYERS:
+    listed = model.config["layers"]
+    if not isinstance(listed, list) or not 0 < len(listed) <= LAYERS:
         raise MalformedKerasFile(f"{place} has no list of 1 to {LAYERS} layers")
-    layers = [layer_of(value, f"{place}, layer {n},") for n, value in enumerate(found)]
+    layers = [layer_of(value, f"{place}, layer {n},") for n, value in enumerate(listed)]
     if len({layer.name for layer in layers}) < len(layers):
         raise MalformedKerasFile(f"{place} has two layers of one name")
     return layers
@@ -107,11 +107,11 @@ def layers_of(model: LayerConfig, place: str) -> list[LayerConfig]:
 
 def ends_of(model: LayerConfig, side: str, place: str) -> list[TensorRef]:
     """The `input_layers` or `output_layers` of a model, in order. Raises MalformedKerasFile."""
-    found: list[TensorRef] = []
+    refs: list[TensorRef] = []
 
     def collect(value: Any) -> None:
         if _is_ref(value):
-            found.append(TensorRef(value[0], value[1], value[2]))
+            refs.append(TensorRef(value[0], value[1], value[2]))
         elif isinstance(value, list | dict):
             for part in value.values() if isinstance(value, dict) else value:
                 collect(part)
@@ -119,9 +119,9 @@ def ends_of(model: LayerConfig, side: str, place: str) -> list[TensorRef]:
             raise MalformedKerasFile(f"{place} has invalid {side}")
 
     collect(model.config.get(side))
-    if not found:
+    if not refs:
         raise MalformedKerasFile(f"{place} has no {side}")
-    return found
+    return refs
 
 
 def _is_ref(value: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -16,10 +15,9 @@ from xlac.frontends.keras.file.weights import WeightStore
 from xlac.frontends.keras.refused import reason
 from xlac.frontends.keras.registry import LAYERS, OPERATIONS
 from xlac.frontends.keras.snake_case import snake_case
+from xlac.frontends.model_importer import MissingValue, ModelImporter
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
-from xlac.ops import build
-from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
 from xlac_sdk.support.limits import within
 
@@ -28,31 +26,24 @@ CALLS = 100_000  # the most calls of layers, those inside models counted at each
 DEPTH = 50  # the most models inside one another
 
 
-class MissingResult(Exception):
-    """A layer needs a result of one that could not be imported; only the latter is reported."""
-
-
-@dataclass
-class KerasImporter:
+class KerasImporter(ModelImporter):
     """State shared by all layers: weights, problems, and how deep and how much there was."""
 
-    weights: dict[str, Array] = field(default_factory=dict)
-    held: dict[str, Node] = field(default_factory=dict)
-    problems: list[Diagnostic] = field(default_factory=list)
-    calls: int = 0
-    depth: int = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: dict[str, Node] = {}  # the nodes of weights, which several calls may share
+        self.calls = 0
+        self.depth = 0
 
     def hold(self, name: str, array: Array) -> Node:
-        """A weight as a node of the graph."""
-        self.weights[name] = array
-        dtype = DType.of(array.dtype)
-        self.held[name] = build.param(name, dtype, array.shape, "weight", Origin(name))
+        """A weight as a node of the graph, which later calls of its layer use too."""
+        self.held[name] = self.weight(name, array, Origin(name))
         return self.held[name]
 
     def run(
         self, model: LayerConfig, path: str, store: WeightStore, inputs: Sequence[Node]
     ) -> list[Node]:
-        """The results of a model. Raises MissingResult if one could not be made."""
+        """The results of a model. Raises MissingValue if one could not be made."""
         if self.depth >= DEPTH:
             raise MalformedKerasFile("its models stand too deep in each other")
         self.depth += 1
@@ -75,9 +66,9 @@ class KerasImporter:
         values: list[Node] | None = list(inputs)
         for layer, at in _placed(layers_of(model, place), store):
             if layer.kind != "InputLayer":
-                values = self.attempt(layer, _joined(path, layer.name), at, values, {})
+                values = self.layer_results(layer, _joined(path, layer.name), at, values, {})
         if values is None:
-            raise MissingResult
+            raise MissingValue
         return values
 
     def _graph(
@@ -96,16 +87,18 @@ class KerasImporter:
                 layer, at = layers[name]
                 call = layer.calls[number]
                 args, kwargs = self._arguments(call, values)
-                values[name, number] = self.attempt(layer, _joined(path, name), at, args, kwargs)
+                values[name, number] = self.layer_results(
+                    layer, _joined(path, name), at, args, kwargs
+                )
         ends = ends_of(model, "output_layers", place)
         for ref in ends:
             if (ref.layer, ref.call) not in values:
                 raise MalformedKerasFile(
-                    f"{place} gives a result of '{ref.layer}', which there is not"
+                    f"{place} gives a result of '{ref.layer}', which the model does not have"
                 )
         results = [_value(ref, values) for ref in ends]
         if any(result is None for result in results):
-            raise MissingResult
+            raise MissingValue
         return [result for result in results if result is not None]
 
     def _arguments(
@@ -115,14 +108,16 @@ class KerasImporter:
         if any(_value(ref, values) is None for ref in call.refs()):
             return None, {}
 
-        def made(value: Any) -> Any:
+        def with_nodes(value: Any) -> Any:
             if isinstance(value, TensorRef):
                 return _value(value, values)
-            return [made(part) for part in value] if isinstance(value, list) else value
+            return [with_nodes(part) for part in value] if isinstance(value, list) else value
 
-        return [made(a) for a in call.args], {k: made(a) for k, a in call.kwargs.items()}
+        return [with_nodes(a) for a in call.args], {
+            name: with_nodes(a) for name, a in call.kwargs.items()
+        }
 
-    def attempt(
+    def layer_results(
         self,
         layer: LayerConfig,
         path: str,
@@ -130,42 +125,36 @@ class KerasImporter:
         args: Sequence[Any] | None,
         kwargs: Mapping[str, Any],
     ) -> list[Node] | None:
-        """The results of a call; None, and a problem reported, if it cannot be imported."""
-        if args is None:
-            if layer.custom or not (layer.kind in LAYERS or layer.operation or layer.model):
-                self._report(layer, path, self._unknown(layer))
-            return None
-        try:
-            return list(self.called(layer, path, store, args, kwargs))
-        except MissingResult:
-            return None
-        except LimitError:
-            raise
-        except UnsafeKerasFile as error:
-            self._report(layer, path, error, "XL7604")
-        except (ShapeError, MalformedKerasFile) as error:
-            self._report(layer, path, error)
-        except SourceError as error:
-            self.problems += error.diagnostics
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            IndexError,
-            OverflowError,
-            AttributeError,
-        ) as error:
-            self._report(layer, path, ShapeError(f"its configuration is invalid: {error!r}"[:300]))
-        return None
+        """The results of a call; None, and a problem reported, if it cannot be imported. Where an
+        argument is missing (None), a layer that is not supported is reported all the same.
+        """
 
-    def _report(
-        self, layer: LayerConfig, path: str, error: Exception, code: str = "XL7603"
-    ) -> None:
-        code = "XL7602" if isinstance(error, UnsupportedLayer) else code
-        hint = error.hint if isinstance(error, ShapeError) else ""
-        found = Diagnostic(code, f"layer '{path}' ({layer.kind}): {error}", hint=hint)
-        if found not in self.problems:
-            self.problems.append(found)
+        def build_call() -> list[Node]:
+            if args is not None:
+                return list(self.called(layer, path, store, args, kwargs))
+            raise MissingValue if _is_known(layer) else self._unknown(layer)
+
+        return self.attempt(lambda: f"layer '{path}' ({layer.kind})", build_call)
+
+    def record(self, place: str, error: Exception) -> None:
+        """Adds to the problems what a layer raised. Raises LimitError, which ends the import."""
+        if isinstance(error, LimitError):
+            raise error
+        if isinstance(error, SourceError):
+            self.problems += error.diagnostics
+            return
+        code, hint = "XL7603", ""
+        if isinstance(error, UnsafeKerasFile):
+            code = "XL7604"
+        elif isinstance(error, UnsupportedLayer):
+            code = "XL7602"
+        if isinstance(error, ShapeError):
+            hint = error.hint
+        elif not isinstance(error, MalformedKerasFile):
+            error = ShapeError(f"its configuration is invalid: {error!r}"[:300])
+        problem = Diagnostic(code, f"{place}: {error}", hint=hint)
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def called(
         self,
@@ -179,7 +168,7 @@ class KerasImporter:
         self.calls += 1
         if self.calls > CALLS:
             raise SourceError(Diagnostic("XL7007", f"the model calls more than {CALLS} layers"))
-        if layer.custom or (layer.kind not in LAYERS and not layer.operation and not layer.model):
+        if not _is_known(layer):
             raise self._unknown(layer)
         if layer.model:
             return tuple(self.run(layer, path, store, _flat(args)))
@@ -208,6 +197,11 @@ class KerasImporter:
         )
 
 
+def _is_known(layer: LayerConfig) -> bool:
+    """Whether it is a layer, function or model of Keras that is imported."""
+    return not layer.custom and (layer.kind in LAYERS or layer.operation or layer.model)
+
+
 def _function(layer: LayerConfig) -> Any:
     if layer.kind not in OPERATIONS:
         raise UnsupportedLayer(
@@ -228,20 +222,20 @@ def _results(value: Node | tuple[Node, ...]) -> tuple[Node, ...]:
 
 def _flat(args: Sequence[Any]) -> list[Node]:
     """The tensors among arguments, in order."""
-    found: list[Node] = []
+    tensors: list[Node] = []
     for value in args:
         if isinstance(value, Node):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, list | tuple):
-            found += _flat(value)
-    return found
+            tensors += _flat(value)
+    return tensors
 
 
 def _value(ref: TensorRef, values: Mapping[tuple[str, int], list[Node] | None]) -> Node | None:
-    found = values.get((ref.layer, ref.call))
-    if found is not None and ref.result >= len(found):
+    results = values.get((ref.layer, ref.call))
+    if results is not None and ref.result >= len(results):
         raise MalformedKerasFile(f"layer '{ref.layer}' has no result {ref.result}")
-    return None if found is None else found[ref.result]
+    return None if results is None else results[ref.result]
 
 
 def _joined(path: str, name: str) -> str:
@@ -278,7 +272,7 @@ def _ordered(
             if before not in calls:
                 raise MalformedKerasFile(
                     f"{place}: layer '{key[0]}' takes a result of '{before[0]}', call "
-                    f"{before[1]}, which there is not"
+                    f"{before[1]}, which the model does not have"
                 )
     try:
         return list(TopologicalSorter(after).static_order())

@@ -11,8 +11,9 @@ from xlac.frontends.keras.config import LayerConfig, ends_of, layer_of, layers_o
 from xlac.frontends.keras.file.archive import opened
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
 from xlac.frontends.keras.file.weights import WeightStore
-from xlac.frontends.keras.importer import KerasImporter, MissingResult
+from xlac.frontends.keras.importer import KerasImporter
 from xlac.frontends.keras.produced import PRODUCED
+from xlac.frontends.model_importer import MissingValue
 from xlac.frontends.model_inputs import ModelInputs
 from xlac.frontends.produced import verified
 from xlac.frontends.sizes import DimValue, plain
@@ -79,7 +80,7 @@ class _KerasReading:
         results: list[Node] = []
         try:
             results = importer.run(self.config, "", self.store, inputs)
-        except MissingResult:
+        except MissingValue:
             pass
         except ShapeError as error:
             importer.problems.append(Diagnostic("XL7603", str(error), hint=error.hint))
@@ -142,8 +143,8 @@ class _KerasReading:
         else:
             refs = ends_of(self.config, "output_layers", "the model")
             names = [ref.layer for ref in refs]
-        repeated, seen, found = Counter(names), Counter[str](), []
+        repeated, seen, distinct = Counter(names), Counter[str](), []
         for name in names:
-            found.append(name if repeated[name] == 1 else f"{name}.{seen[name]}")
+            distinct.append(name if repeated[name] == 1 else f"{name}.{seen[name]}")
             seen[name] += 1
-        return found
+        return distinct

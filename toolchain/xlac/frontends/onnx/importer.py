@@ -11,6 +11,7 @@ from typing import Any
 
 from xlac.frontends.known import NeedsValue
 from xlac.frontends.limits import check_size
+from xlac.frontends.model_importer import MissingValue
 from xlac.frontends.onnx import registry
 from xlac.frontends.onnx.file import attributes
 from xlac.frontends.onnx.file.files import Files
@@ -21,7 +22,7 @@ from xlac.frontends.onnx.graph.scope import GraphScope
 from xlac.frontends.onnx.graph.values import Coded, Optional, Ragged, Value
 from xlac.frontends.onnx.problems import check_text, place, unsupported
 from xlac.frontends.onnx.registry import Version
-from xlac.frontends.operator_importer import MissingValue, OperatorImporter
+from xlac.frontends.operator_importer import OperatorImporter
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac_sdk.source import Diagnostic, Origin, SourceError

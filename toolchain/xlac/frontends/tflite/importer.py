@@ -9,7 +9,8 @@ from functools import partial
 
 from xlac.frontends.captures import Captures
 from xlac.frontends.limits import check_size
-from xlac.frontends.operator_importer import MissingValue, OperatorImporter, UnsupportedOperator
+from xlac.frontends.model_importer import MissingValue
+from xlac.frontends.operator_importer import OperatorImporter, UnsupportedOperator
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
 from xlac.frontends.tflite.file.model_file import ModelFile, OperatorEntry, SubGraph

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import xlac.frontends.tflite.ops  # noqa: F401 - registers the operators
+from xlac.frontends.model_importer import MissingValue
 from xlac.frontends.model_inputs import ModelInputs
-from xlac.frontends.operator_importer import MissingValue
 from xlac.frontends.produced import verified
 from xlac.frontends.sizes import DimValue, plain
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer

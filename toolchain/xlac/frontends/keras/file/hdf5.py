@@ -31,47 +31,47 @@ class Hdf5File:
 
     def group(self, at: Any, name: str) -> Any | None:
         """The group that a group has under a name; None if there is nothing."""
-        found = _linked(at, name)
-        if found is not None and not isinstance(found, h5py.Group):
+        group = _linked(at, name)
+        if group is not None and not isinstance(group, h5py.Group):
             raise MalformedKerasFile(f"'{_path(at, name)}' is no group")
-        return found
+        return group
 
     def array(self, at: Any, name: str) -> Array | None:
         """The array that a group has under a name; None if there is nothing."""
-        found = _linked(at, name)
+        dataset = _linked(at, name)
         path = _path(at, name)
-        if found is None:
+        if dataset is None:
             return None
-        if not isinstance(found, h5py.Dataset):
+        if not isinstance(dataset, h5py.Dataset):
             raise MalformedKerasFile(f"'{path}' is no array")
         with _checked(path):
-            return self._read(found, path)
+            return self._read(dataset, path)
 
-    def _read(self, found: Any, path: str) -> Array:
-        if found.external:
-            raise UnsafeKerasFile(f"array '{path}' is in another file, '{found.external[0][0]}'")
-        if found.is_virtual:
+    def _read(self, dataset: Any, path: str) -> Array:
+        if dataset.external:
+            raise UnsafeKerasFile(f"array '{path}' is in another file, '{dataset.external[0][0]}'")
+        if dataset.is_virtual:
             raise UnsafeKerasFile(f"array '{path}' is made of arrays of other files")
-        dtype, shape = found.dtype, found.shape
+        dtype, shape = dataset.dtype, dataset.shape
         if dtype.kind not in KINDS or shape is None:
             raise MalformedKerasFile(f"array '{path}' holds no numbers, but {dtype}")
-        if found.id.get_create_plist().get_nfilters():
+        if dataset.id.get_create_plist().get_nfilters():
             raise UnsafeKerasFile(
                 f"array '{path}' is compressed, which Keras does not do: save the model anew"
             )
         wanted = math.prod(shape) * dtype.itemsize
-        if wanted > min(found.id.get_storage_size(), self.size):
+        if wanted > min(dataset.id.get_storage_size(), self.size):
             raise UnsafeKerasFile(
                 f"array '{path}' of shape {list(shape)} has fewer bytes in the file than its "
                 "elements need"
             )
-        array: Array = np.asarray(found[()])
+        array: Array = np.asarray(dataset[()])
         return array
 
     def text(self, at: Any, name: str) -> str | None:
         """The text of an attribute; None if there is none."""
-        found = self.texts(at, name)
-        return None if found is None else "".join(found)
+        parts = self.texts(at, name)
+        return None if parts is None else "".join(parts)
 
     def texts(self, at: Any, name: str) -> list[str] | None:
         """The texts of an attribute; None if there is none."""
@@ -83,10 +83,10 @@ class Hdf5File:
             count = math.prod(kept.shape or ())
             if count and (count > NAMES or kept.get_storage_size() > self.size):
                 raise UnsafeKerasFile(f"attribute '{path}' is larger than the file")
-            found = np.atleast_1d(np.asarray(at.attrs[name], dtype=object)).reshape(-1).tolist()
-            if any(not isinstance(item, str | bytes) for item in found):
+            items = np.atleast_1d(np.asarray(at.attrs[name], dtype=object)).reshape(-1).tolist()
+            if any(not isinstance(item, str | bytes) for item in items):
                 raise MalformedKerasFile(f"attribute '{path}' is no text")
-            return [i.decode("utf-8") if isinstance(i, bytes) else i for i in found]
+            return [i.decode("utf-8") if isinstance(i, bytes) else i for i in items]
 
 
 def _linked(at: Any, name: str) -> Any | None:

@@ -113,9 +113,9 @@ def _inside(file: Hdf5File, at: Any | None, path: str) -> Any | None:
 
 def _listed(file: Hdf5File, at: Any, name: str) -> list[str]:
     """An attribute of texts, which Keras splits into `name0`, `name1` and so on if it is long."""
-    found = file.texts(at, name)
-    if found is not None:
-        return found
+    whole = file.texts(at, name)
+    if whole is not None:
+        return whole
     parts: list[str] = []
     number = 0
     while (part := file.texts(at, f"{name}{number}")) is not None:

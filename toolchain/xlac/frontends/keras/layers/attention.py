@@ -63,10 +63,10 @@ def _mask(call: LayerCall, query: Node, key: Node) -> Node | None:
     for name in ("query_mask", "value_mask", "key_mask"):
         if call.kwargs.get(name) is not None:
             call.unsupported(f"the argument {name} is not supported", "attention_mask is")
-    found = call.kwargs.get("attention_mask")
+    given = call.kwargs.get("attention_mask")
     mask: Node | None = None
-    if isinstance(found, Node):
-        mask = found if found.type.dtype is DType.BOOL else build.compare(found, "ne", 0)
+    if isinstance(given, Node):
+        mask = given if given.type.dtype is DType.BOOL else build.compare(given, "ne", 0)
         if mask.type.rank == 3:
             mask = build.reshape(mask, (mask.shape[0], 1, *mask.shape[1:]))
     if call.kwargs.get("use_causal_mask"):

@@ -53,8 +53,8 @@ for _name, _mnemonic in {
 
 def _position(name: str, mnemonic: str) -> None:
     def made(x: Node, axis: int | None = None, keepdims: bool = False) -> Node:
-        found = build.apply1(mnemonic, x, axis=axis, keepdims=keepdims)
-        return build.cast(found, DType.I32)
+        positions = build.apply1(mnemonic, x, axis=axis, keepdims=keepdims)
+        return build.cast(positions, DType.I32)
 
     operation(name)(made)
 

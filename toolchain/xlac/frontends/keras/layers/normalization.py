@@ -51,10 +51,10 @@ def layer_normalization(call: LayerCall) -> Node:
     """Less the mean, over the deviation, of the last axes."""
     x = call.floats(call.x)
     rank = x.type.rank
-    found = call.get("axis", -1)
-    axes = sorted(a % rank for a in (found if isinstance(found, list) else [found]))
+    listed = call.get("axis", -1)
+    axes = sorted(a % rank for a in (listed if isinstance(listed, list) else [listed]))
     if axes != list(range(rank - len(axes), rank)):
-        call.unsupported(f"axes {found} are not the last ones")
+        call.unsupported(f"axes {listed} are not the last ones")
     if call.flag("rms_scaling"):
         call.unsupported("rms_scaling is not supported", "RMSNormalization is")
     shape = tuple(_channels(call, x, axis)[0] for axis in axes)
@@ -96,8 +96,8 @@ def group_normalization(call: LayerCall) -> Node:
 def unit_normalization(call: LayerCall) -> Node:
     """Of length 1 along axes."""
     x = call.floats(call.x)
-    found = call.get("axis", -1)
-    axes = sorted(a % x.type.rank for a in (found if isinstance(found, list) else [found]))
+    listed = call.get("axis", -1)
+    axes = sorted(a % x.type.rank for a in (listed if isinstance(listed, list) else [listed]))
     squares = build.reduce(build.mul(x, x), "add", axes, keepdims=True)
     return build.mul(x, build.apply1("rsqrt", build.maximum(squares, 1e-12)))
 

@@ -203,9 +203,9 @@ for _name, _cell in (("SimpleRNN", _simple), ("LSTM", _lstm), ("GRU", _gru)):
 
 def _cells(call: LayerCall) -> list[RecurrentCell]:
     """The cells of an RNN: one, or those of StackedRNNCells."""
-    found = call.get("cell")
-    configs = found if isinstance(found, list) else [found]
-    folder = "cell/cells" if isinstance(found, list) else ""
+    cell = call.get("cell")
+    configs = cell if isinstance(cell, list) else [cell]
+    folder = "cell/cells" if isinstance(cell, list) else ""
     try:
         layers = [layer_of(config, "its cell") for config in configs]
         if len(layers) == 1 and layers[0].kind == "StackedRNNCells":

@@ -21,13 +21,13 @@ def spatial(call: LayerCall, rank: int, last: bool = True) -> range:
 
 def _pairs(call: LayerCall, name: str, rank: int) -> Pairs:
     """The amounts at both ends of each spatial axis: a number, or a number or pair for each."""
-    found = call.get(name, 1)
-    listing = list(found) if isinstance(found, list) else [found] * rank
+    amounts = call.get(name, 1)
+    listing = list(amounts) if isinstance(amounts, list) else [amounts] * rank
     if rank == 1 and len(listing) == 2 and all(isinstance(n, int) for n in listing):
         listing = [listing]
     pairs = [tuple(listed(n)) * (1 if isinstance(n, list) else 2) for n in listing]
     if len(pairs) != rank or any(len(p) != 2 or min(p) < 0 or max(p) >= 1 << 31 for p in pairs):
-        call.fail(f"{name} {found!r} is not {rank} numbers or pairs")
+        call.fail(f"{name} {amounts!r} is not {rank} numbers or pairs")
     return [(p[0], p[1]) for p in pairs]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xlac.frontends.captures import Captures
+from xlac.frontends.model_importer import MissingValue
 from xlac.frontends.onnx.graph.values import Value, mapped, nodes
-from xlac.frontends.operator_importer import MissingValue
 from xlac.ir.op import ShapeError
 
 
