@@ -109,7 +109,7 @@ class MachineFacts:
         """
         for name in facts:
             if name not in LIMITS:
-                raise ValueError(f"{name}: is no fact; they are {', '.join(LIMITS)}")
+                raise ValueError(f"{name}: is not a fact; facts are {', '.join(LIMITS)}")
         return MachineFacts(**facts)
 
 

@@ -93,6 +93,12 @@ class UnsupportedError(XlacError):
     exit_code = 3
 
 
+class UnavailableError(UnsupportedError):
+    """What was asked is supported, but not on this machine: a tool, a driver or a device is
+    missing, or the processor is another one.
+    """
+
+
 class LimitError(XlacError):
     """A resource limit (memory, size, time) would be exceeded."""
 

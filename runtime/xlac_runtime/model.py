@@ -87,7 +87,7 @@ def load(folder: str | Path, *, copy_weights: bool = False) -> Model:
     """The artefact in a folder, callable. With `copy_weights` a weights file is read into memory
     instead of mapped.
 
-    Raises SourceError for a folder that is no artefact or whose files were changed, and
+    Raises SourceError for a folder that is not an artefact or whose files were changed, and
     UnsupportedError for one that cannot run here.
     """
     place = Path(folder)

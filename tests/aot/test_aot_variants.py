@@ -198,14 +198,14 @@ def test_nothing_is_written_beyond_the_arrays(target: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--variant", "batch=1"], "'batch' is no open size"),
-        (["--dim", "batch=4", "--variant", "batch=4"], "'batch' is no open size"),
+        (["--variant", "batch=1"], "'batch' is not an open size"),
+        (["--dim", "batch=4", "--variant", "batch=4"], "'batch' is not an open size"),
         (["--dim", "batch", "--variant", "batch=0"], "batch = 0 is not 1 to 512"),
         (["--dim", "batch=2..8", "--variant", "batch=1"], "batch = 1 is not 2 to 8"),
         (["--dim", "batch", "--variant", "batch=many"], "is no size"),
         (["--dim", "batch", "--variant", "batch=-1"], "no call has it"),
         (["--dim", "batch", "--variant", "batch=1..8"], "is no size"),
-        (["--dim", "batch", "--variant", "rows=1"], "'rows' is no open size"),
+        (["--dim", "batch", "--variant", "rows=1"], "'rows' is not an open size"),
         (["--dim", "batch", "--variant", "batch=1", "--variant", "batch=1"], "asked for twice"),
     ],
 )

@@ -122,7 +122,7 @@ def test_what_is_refused_changes_nothing(learner: Learner, batches: Any) -> None
 def test_what_cannot_be_built_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = str(SPECS / "digits_train.yaml")
     for options, told in (
-        (("--target", "reference"), "target 'reference' cannot write a step that learns"),
+        (("--target", "reference"), "target 'reference' cannot write a training step"),
         (("--target", "c", "--emit", "c,h,exe"), "cannot be written as 'exe'"),
         (("--target", "cpu", "--emit", "h,exe"), "cannot be written as 'exe'"),
         (

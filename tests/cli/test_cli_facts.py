@@ -100,7 +100,7 @@ def test_wrong_facts_are_pointed_at(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as error:
         facts_given(str(file))
     first, second = error.value.diagnostics
-    assert "facts.yaml:2:1" in str(error.value) and "'l2_size' is no fact" in first.message
+    assert "facts.yaml:2:1" in str(error.value) and "'l2_size' is not a fact" in first.message
     assert "l2_sharers" in first.hint or "l2_" in first.hint
     assert "facts.yaml:3:10" in str(error.value)
     assert second.message == "l2_part must be a number from 0.05 to 1, not 2.0"

@@ -150,7 +150,7 @@ def test_models_too_deep_in_each_other(tmp_path: Path) -> None:
             "has fewer bytes in the file than its elements need",
         ),
         (lambda at: at.__setitem__("0", "text"), "holds no numbers"),
-        (lambda at: at.create_group("0"), "is no array"),
+        (lambda at: at.create_group("0"), "is not an array"),
     ],
 )
 def test_weights_that_reach_out_or_are_too_large(

@@ -175,7 +175,7 @@ def test_a_pipeline_that_expands_nothing_says_so(
     command = ["build", str(spec), "--target", target, "-o", str(tmp_path / "out"), "--passes"]
     assert status([*command, "simplify,cse"]) == 2
     told = capsys.readouterr().err
-    assert "3:12: error: nothing computes softmax whole, and no pass expands it [XL4104]" in told
+    assert "3:12: error: no kernel computes softmax, and no pass expands it [XL4104]" in told
     assert "hint: add `expand` to the passes" in told
 
 

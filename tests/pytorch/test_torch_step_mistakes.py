@@ -62,7 +62,7 @@ def test_mistakes() -> None:
     assert "float64[6], and must be a scalar" in said(lambda p, t: p[:, 0] - t)
     assert "must be a tensor, not tuple" in said(lambda p, t: (p, t))
     assert "torch.nn.Module, not str" in said(model="net", optimizer=sgd(parameters))
-    assert "is none of the model's" in said(optimizer=sgd(mlp().parameters()))
+    assert "is not one of the model's" in said(optimizer=sgd(mlp().parameters()))
     assert "depends on no parameter" in said(lambda p, t: p.detach().sum())
     assert "requires a gradient" in said(args=(x.clone().requires_grad_(), y))
     assert "only Adam and AdamW" in said(

@@ -96,7 +96,7 @@ def test_what_is_said_of_alignment_must_be_so(at: int, mask: bool | None, faulty
         return
     with pytest.raises(
         KernelFault,
-        match="kernel wide: buffer 'x' is accessed at index 6, which is no multiple of 4",
+        match="kernel wide: buffer 'x' is accessed at index 6, which is not a multiple of 4",
     ):
         run_kernel(kernel, arrays)
 

@@ -27,7 +27,9 @@ def test_facts_are_json_and_back() -> None:
     facts = MachineFacts(processor="a", l2_bytes=1 << 20, l2_rate=48.5)
     assert MachineFacts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
     assert MachineFacts.from_json({"l2_rate": 48.5}) == MachineFacts(l2_rate=48.5)
-    with pytest.raises(ValueError, match=r"^l2_speed: is no fact; they are processor, l1_bytes"):
+    with pytest.raises(
+        ValueError, match=r"^l2_speed: is not a fact; facts are processor, l1_bytes"
+    ):
         MachineFacts.from_json({"l2_speed": 1})
 
 

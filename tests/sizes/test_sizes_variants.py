@@ -113,7 +113,7 @@ def test_kernels_of_equal_groups_are_shared() -> None:
     ("variants", "told"),
     [
         ([{"batch": 1}, {"batch": 1}], "batch=1 is asked for twice"),
-        ([{"bach": 1}], "'bach' is no open size"),
+        ([{"bach": 1}], "'bach' is not an open size"),
         ([{"batch": 0}], "batch = 0 is not 1 to 512"),
         ([{"batch": 513}], "batch = 513 is not 1 to 512"),
         ([{"batch": -(10**30)}], "no call has it"),
@@ -124,7 +124,7 @@ def test_kernels_of_equal_groups_are_shared() -> None:
         ([{}], "names sizes"),
         (["batch"], "names sizes"),
         ([1], "names sizes"),
-        ([{"x" * 10_000: 1}], "is no open size"),
+        ([{"x" * 10_000: 1}], "is not an open size"),
         ([{"batch": n} for n in range(1, 66)], "at most 64"),
     ],
 )

@@ -180,12 +180,12 @@ def pickled() -> bytes:
         (
             "data.pkl",
             pickle.dumps({"a": Runs()}, 2),
-            "system, which is no tensor: save the state dict alone",
+            "system, which is not a tensor: save the state dict alone",
         ),
         (
             "data.pkl",
             pickle.dumps({"a": Runs()}, 5),
-            "system, which is no tensor: save the state dict alone",
+            "system, which is not a tensor: save the state dict alone",
         ),
         (
             "data.pkl",

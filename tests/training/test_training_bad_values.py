@@ -182,7 +182,7 @@ OF_SEVERAL = {
     ("{right: ", "{generator: "): ("XL1021", 28, "reported anyway"),
     ("{right: ", "{finite: "): ("XL1021", 28, "reported anyway"),
     ("{right: ", "{seconds: "): ("XL1021", 28, "reported anyway"),
-    ("    discriminator:", "    step:"): ("XL1021", 18, "'step' is reported anyway"),
+    ("    discriminator:", "    step:"): ("XL1021", 18, "'step' is always reported"),
 }
 
 
@@ -206,7 +206,7 @@ def test_mistakes_of_several_losses_as_a_whole(tmp_path: Path) -> None:
     told = refused(tmp_path, plain.replace("batch: batch\n", "batch: batch\n  order: in_turn\n"))
     assert "missing key 'loss' in 'train'" in told
     assert "missing key 'optimizer' in 'train'" in told
-    assert "order is of several losses" in told
+    assert "order is for several losses" in told
 
 
 def refused(folder: Path, text: str) -> str:

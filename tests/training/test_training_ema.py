@@ -227,7 +227,7 @@ def test_mistakes(more: str, code: str, told: str, tmp_path: Path) -> None:
 def test_a_metric_of_the_name_of_one_that_averages_give(tmp_path: Path) -> None:
     file = written(tmp_path, "ema: {}")
     file.write_text(file.read_text().replace("{accuracy:", "{ema_loss: mean(out), accuracy:"))
-    with pytest.raises(SourceError, match=r"m\.yaml:14:.*'ema_loss' is reported anyway"):
+    with pytest.raises(SourceError, match=r"m\.yaml:14:.*'ema_loss' is always reported"):
         load_training(file)
 
 

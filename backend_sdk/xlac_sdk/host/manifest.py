@@ -97,7 +97,7 @@ def _consistent(manifest: Manifest, folder: Path) -> None:
             )
     for case in manifest.variants:
         if not case.keys() <= {size.name for size in manifest.sizes}:
-            raise ValueError("variants: a variant has a size that the model has not")
+            raise ValueError("variants: a variant has a size that the model does not have")
     if manifest.entries is not None:
         if manifest.format < FORMAT:
             raise ValueError(f"entries: format {manifest.format} has none")
@@ -153,7 +153,7 @@ def read(folder: Path) -> Manifest:
     if not file.is_file():
         hint = "an artefact is a folder that xlac build made" if folder.exists() else ""
         raise SourceError(
-            Diagnostic("XL3012", f"'{folder}' is no artefact: it has no {NAME}", hint=hint)
+            Diagnostic("XL3012", f"'{folder}' is not an artefact: it has no {NAME}", hint=hint)
         )
     manifest = _parsed(file)
     for name, wanted in manifest.files.items():

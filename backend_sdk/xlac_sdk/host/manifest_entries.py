@@ -134,12 +134,12 @@ class EntriesFacts:
             if known[one.name].nbytes != one.bytes:
                 raise ValueError(f"entries: '{one.name}' has other bytes than its shape says")
             if one.offset % one.dtype.nbytes or one.offset + one.bytes > state_bytes:
-                raise ValueError(f"entries: '{one.name}' is no place of the state")
+                raise ValueError(f"entries: '{one.name}' is not a place of the state")
         scalars = {one.name for one in self.state if one.dtype.is_float and not one.shape}
         needed = [one.needs for one in self.functions if one.needs]
         for name in (*needed, *(s.tensor for one in self.settings for s in one.stores)):
             if name not in scalars:
-                raise ValueError(f"entries: '{name}' is no number of the state")
+                raise ValueError(f"entries: '{name}' is not a number of the state")
         for function in self.functions:
             names = [t.name for t in (*function.inputs, *function.outputs)]
             if len(set(names)) < len(names):

@@ -107,7 +107,9 @@ def forms(backend: Backend, text: str) -> tuple[str, ...]:
         if name in FORMS:
             problem = f"target '{backend.name}' cannot emit '{name}' ({FORMS[name]})"
             raise UnsupportedError(Diagnostic("XL5011", problem, hint=offered(backend)))
-        raise unknown_word(f"'{name:.80}' is no form of an artefact", name, backend.forms, "XL5011")
+        raise unknown_word(
+            f"'{name:.80}' is not a form of an artefact", name, backend.forms, "XL5011"
+        )
     return names
 
 

@@ -55,7 +55,7 @@ def find(name: str) -> Backend:
         raise SourceError(
             Diagnostic(
                 "XL5001",
-                f"'{number:.80}' is no number of a device",
+                f"'{number:.80}' is not the number of a device",
                 hint=f"write {name}:0, or {name} alone",
             )
         )

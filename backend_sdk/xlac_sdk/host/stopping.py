@@ -144,7 +144,7 @@ def late() -> DeadlineError:
     """The error for an exceeded time limit."""
     limit = _current.get()
     given = "" if limit is None or limit.seconds is None else f" of {limit.seconds:g} s"
-    return DeadlineError(Diagnostic("XL4041", f"the time-out{given} is over, and the call was not"))
+    return DeadlineError(Diagnostic("XL4041", f"the call took longer than the time-out{given}"))
 
 
 def asked() -> LimitError:

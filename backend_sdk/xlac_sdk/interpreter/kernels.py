@@ -164,7 +164,9 @@ def _lockstep(threads: list[Generator[Any, Any, None]]) -> None:
         while waiting := [i for i, (_, one) in enumerate(asked) if callable(one)]:
             ready = [i for i in waiting if asked[i][1]()]
             if not ready:
-                raise KernelFault("some threads of a block await what the others never make true")
+                raise KernelFault(
+                    "some threads of a block wait for a condition that the others never make true"
+                )
             for i in ready:
                 asked[i] = _asked(threads[i], None)
         if not any(going for going, _ in asked):

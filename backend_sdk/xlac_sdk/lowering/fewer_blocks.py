@@ -23,6 +23,7 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import roots, walk
 from xlac_sdk.kernel_ir.sums import INDEX
+from xlac_sdk.support.unused_names import unused_name
 
 
 def fewer_blocks(kernel: Kernel, most: int) -> Kernel:
@@ -36,7 +37,7 @@ def fewer_blocks(kernel: Kernel, most: int) -> Kernel:
     high = bounds(form.blocks)[1]
     if high is not None and high <= most:
         return kernel
-    first = Var(_fresh("first", names(kernel)), INDEX, low=0, high=most - 1)
+    first = Var(unused_name("first", names(kernel)), INDEX, low=0, high=most - 1)
     body = form.thread.body
     if _shares(form):  # the next iteration overwrites what other threads may still read
         body = (*body, Barrier())
@@ -55,11 +56,3 @@ def _shares(form: Grid) -> bool:
         isinstance(stmt, Barrier) or any(isinstance(e, Exchange) for e in walk(roots(stmt)))
         for stmt in statements(body)
     )
-
-
-def _fresh(hint: str, taken: set[str]) -> str:
-    number, name = 1, hint
-    while name in taken:
-        number += 1
-        name = f"{hint}_{number}"
-    return name

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from xlac_sdk.host import tool
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, UnavailableError, UnsupportedError
 
 NAMES = ("cc", "gcc", "clang")
 # products must not be contracted into sums: see legalize
@@ -30,7 +30,7 @@ def compiled(file: Path, made: Path, *flags: str) -> Path:
     compiler = next(filter(None, map(shutil.which, NAMES)), None)
     if compiler is None:
         problem = "running C code needs a C compiler, and none of cc, gcc and clang is on the path"
-        raise UnsupportedError(
+        raise UnavailableError(
             Diagnostic("XL5004", problem, hint="install one, or use --target cpu, which needs none")
         )
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder:

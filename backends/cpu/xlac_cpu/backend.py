@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.backend import CORE_FLOPS, Backend, Executable
 from xlac_sdk.programs.program import Program
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, UnavailableError
 from xlac_sdk.target import Request, Target
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class CpuBackend(Backend):
         machine = Machine.of(target)
         if machine.arch != host().arch:
             problem = f"a program for {machine.triple} cannot run on {host().triple}"
-            raise UnsupportedError(Diagnostic("XL5109", problem))
+            raise UnavailableError(Diagnostic("XL5109", problem))
         if sum(slot.nbytes for slot in layout.fixed(program)) < LARGE:
             return CpuExecutable(link.loaded(artifact, program), program, target)
         resident.give_back()

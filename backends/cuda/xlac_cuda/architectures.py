@@ -80,7 +80,7 @@ def known(name: str) -> Architecture:
         hint = nearest(name, NAMES, f"one of {', '.join(NAMES)}")
         raise SourceError(
             Diagnostic(
-                "XL5202", f"'{name}' is no architecture that xlac writes code for", hint=hint
+                "XL5202", f"'{name}' is not an architecture that xlac writes code for", hint=hint
             )
         )
     return KNOWN[int(match[1])]

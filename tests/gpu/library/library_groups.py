@@ -98,7 +98,7 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     ),
     "integers": (
         lambda: build.dot(x(8, 6, dtype=I8), x(6, 10, dtype=I8, name="w"), ((1,), (0,))),
-        "is not asked for",
+        "is not used for",
     ),
     "two batches": (
         lambda: build.apply1(

@@ -129,7 +129,10 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
         ),
         "neither one number",
     ),
-    "a scale": (lambda: build.mul(conv(1, 4, 5, 5, bias=False), 0.3), "scales no convolution"),
+    "a scale": (
+        lambda: build.mul(conv(1, 4, 5, 5, bias=False), 0.3),
+        "cannot scale the result of a convolution",
+    ),
     "two residuals": (lambda: residual(residual(conv(1, 4, 5, 5)), "d"), "one matrix and one row"),
     "relu, channels first": (
         lambda: relu(conv(1, 4, 5, 5, bias=False)),
@@ -149,7 +152,7 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
         lambda: conv(1, 5, 5, 4, channels_last=True, of=param("whole", (1, 5, 9, 4))),
         "a slice of a buffer",
     ),
-    "integers": (lambda: primitive(DType.I8), "is not asked for"),
+    "integers": (lambda: primitive(DType.I8), "is not used for"),
 }
 
 

@@ -214,7 +214,7 @@ train:
 
 def test_a_scale_that_spoils_a_later_loss_becomes_smaller(tmp_path: Path) -> None:
     """Losses in turn: the second is computed with weights that infinite gradients of the first have
-    changed, so that it is no number says nothing; a batch with NaN still ends the run.
+    changed, so that it is not a number says nothing; a batch with NaN still ends the run.
     """
     trainer = made(tmp_path, PAIR.replace("1e9", "{init: 1.0e+9, interval: 2}"))
     first, given, skipped = trainer.state(), {"x": batch()["x"]}, 0

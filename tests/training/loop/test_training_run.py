@@ -160,7 +160,7 @@ def least(rows: int, multiple: int = 1) -> LogisticSteps:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "how long": ({"epochs": None}, r"how long to train is not said \[XL6337\]"),
+    "how long": ({"epochs": None}, r"the length of the training is not given \[XL6337\]"),
     "epochs": ({"epochs": -1}, r"epochs is -1, and at least 0 \[XL6337\]"),
     "keep": ({"keep": 0}, "XL6337"),
     "metric": (
@@ -174,7 +174,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         r"the last batch of 50 rows has 2, and the size 'batch' is 4 or more \[XL6309\]",
     ),
     "multiple": ({"made": least(1, 4), "batch": 16}, "XL6309"),
-    "no batch": ({"batch": 64, "drop_last": True}, r"50 rows are no batch of 64 \[XL6309\]"),
+    "no batch": ({"batch": 64, "drop_last": True}, r"50 rows are not a batch of 64 \[XL6309\]"),
     "fixed": (
         {"made": fixed(10), "batch": 10},
         r"the inputs have 10 rows, and no size to choose \[XL6309\]",

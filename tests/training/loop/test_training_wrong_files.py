@@ -105,7 +105,7 @@ WRONG = {
     "no npz": (text("d.npz", b"PK\x03\x04 no"), "XL6301"),
     "no npy": (
         text("image.npy", b"\x80\x04no"),
-        r"image.npy: it is no .npy file of numbers \[XL6301\]",
+        r"image.npy: it is not a .npy file of numbers \[XL6301\]",
     ),
     "no safetensors": (text("d.safetensors", struct.pack("<Q", 1 << 40) + b"{"), "XL6301"),
     "no parquet": (text("d.parquet", b"PAR1 no"), "XL6301|XL7010"),
@@ -114,7 +114,7 @@ WRONG = {
     "cell": (
         text("d.csv", HEAD + ROW * 5000 + "1,2,x,4,5,6,7,8,0\n"),
         (
-            r"d.csv:5002:5: error: 'x' is no number, "
+            r"d.csv:5002:5: error: 'x' is not a number, "
             r"and input 'image' takes a number \(f32\) \[XL6308\]"
         ),
     ),

@@ -37,7 +37,7 @@ def load(folder: str | Path, *, copy_weights: bool = False) -> Loaded:
     """The artefact in a folder, as a callable. Nothing is compiled. With `copy_weights` no file is
     mapped.
 
-    Raises SourceError for a folder that is no artefact or whose files were changed, and
+    Raises SourceError for a folder that is not an artefact or whose files were changed, and
     UnsupportedError for one that cannot run here.
     """
     return Loaded(Path(folder), read(Path(folder)), copy_weights)

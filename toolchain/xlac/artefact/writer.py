@@ -73,7 +73,9 @@ def write(
             problem = "the model's weights changed while it was being built"
             raise SourceError(
                 Diagnostic(
-                    "XL3015", problem, hint="build it again when nobody writes to their file"
+                    "XL3015",
+                    problem,
+                    hint="build it again when nobody writes to the file of weights",
                 )
             )
         facts = describe(variants, backend, wanted, package, source, made)

@@ -62,7 +62,7 @@ def _value(tree: ast.expr, names: Mapping[str, Value]) -> Value:
             return build.select(*(_value(each, names) for each in (condition, x, y)))
         case ast.Call(func=ast.Name(id=name), args=args):
             return build.apply1(name, *(_value(each, names) for each in args))
-    raise AssertionError(f"a derivative cannot say {ast.unparse(tree)}")
+    raise AssertionError(f"a derivative cannot contain {ast.unparse(tree)}")
 
 
 def _binary(operator: ast.operator, left: Value, right: Value) -> Value:

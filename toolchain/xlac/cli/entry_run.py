@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
 MEASURED_LENGTH = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What is run once: the user's inputs (texts by name, an .npz), the seed of the others, and the
+    outputs that are named on the command line.
+    """
+
+    arrays: dict[str, str]
+    archive: Path | None
+    seed: int
+    outputs: tuple[str, ...]
+    copy_weights: bool
+
+
 def learned(made: dict[str, Any]) -> dict[str, Any]:
     """The results of a step or an evaluation, without the flag that something was learned. Raises
     SourceError where that is false.
@@ -32,13 +46,7 @@ def learned(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def spec_entry(
-    numbers: tuple[str, ...],
-    given: dict[str, str],
-    archive: Path | None,
-    seed: int,
-    named: Sequence[str],
-    copy: bool,
-    options: dict[str, Any],
+    numbers: tuple[str, ...], request: RunRequest, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any], str, int]:
     """Compiles a step or an evaluation of a spec that trains, with its first weights."""
     from xlac.api import compile
@@ -46,12 +54,12 @@ def spec_entry(
     from xlac.support.dependencies import copying
 
     choice = chosen(**options)
-    with copying(copy):
+    with copying(request.copy_weights):
         model, graphs = opened(choice)
-        check_outputs(named, model.graph.outputs)
-        inputs = gather(model, given, archive, seed)
-        request = ("threads", "cpu", "triple", "arch", "checked", "schedules", "passes")
-        asked = {name: getattr(choice.options, name) for name in request}
+        check_outputs(request.outputs, model.graph.outputs)
+        inputs = gather(model, request.arrays, request.archive, request.seed)
+        names = ("threads", "cpu", "triple", "arch", "checked", "schedules", "passes")
+        asked = {name: getattr(choice.options, name) for name in names}
         program = compile(model, choice.target, verify_each=choice.options.verify_each, **asked)
     assert graphs is not None  # `opened` rejects specs without them
     begin(program, graphs, pairs(numbers, "--number"), choice.entry)
@@ -59,13 +67,7 @@ def spec_entry(
 
 
 def artefact_entry(
-    numbers: tuple[str, ...],
-    given: dict[str, str],
-    archive: Path | None,
-    seed: int,
-    named: Sequence[str],
-    copy: bool,
-    options: dict[str, Any],
+    numbers: tuple[str, ...], request: RunRequest, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any], str, int]:
     """Loads an artefact for one of its entries, without importing the compiler."""
     from xlac.artefact.loader import load
@@ -73,12 +75,12 @@ def artefact_entry(
     from xlac_sdk.host.entry_calls import asked
 
     entry = options["entry"]
-    whole = load(artefact(options["spec"]), copy_weights=copy)
+    whole = load(artefact(options["spec"]), copy_weights=request.copy_weights)
     program = asked(whole.entries, entry)
-    check_outputs(named, program.outputs)
+    check_outputs(request.outputs, program.outputs)
     for name, text in pairs(numbers, "--number").items():
         whole.state.set_number(name, number_of(name, text))
-    inputs = drawn(program.program, given, archive, seed)
+    inputs = drawn(program.program, request.arrays, request.archive, request.seed)
     return program, inputs, whole.manifest.target, 1
 
 

@@ -50,7 +50,7 @@ def facts_given(text: str) -> Facts:
         if limit is None:
             hint = nearest(str(name), list(limits), f"they are {', '.join(limits)}")
             span = source.key_span((name,))
-            problems.append(Diagnostic("XL5042", f"'{name}' is no fact", span, hint))
+            problems.append(Diagnostic("XL5042", f"'{name}' is not a fact", span, hint))
         elif not limit.holds(value):
             problem = f"{name} must be {limit.wanted}, not {value!r}"
             problems.append(Diagnostic("XL5042", problem, source.span((name,))))

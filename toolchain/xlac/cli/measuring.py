@@ -19,6 +19,7 @@ from xlac.cli.options import (
     spec_options,
     target_options,
 )
+from xlac.debug.run_comparison import TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,7 @@ def baseline_options(function: Command) -> Command:
         click.option(
             "--tolerance",
             type=click.FloatRange(min=0),
-            default=0.02,
+            default=TOLERANCE,
             show_default=True,
             help="With --baseline: changes within this share are no difference.",
         ),
@@ -87,7 +88,7 @@ def baseline_result(file: Path | None) -> dict[str, Any] | None:
     except ValueError as error:  # of JSON and of UTF-8
         raise not_a_baseline(file, str(error)) from None
     if not isinstance(result, dict):
-        raise not_a_baseline(file, "it is no object")
+        raise not_a_baseline(file, "it is not a JSON object")
     return {**result, "file": file}
 
 
@@ -95,7 +96,7 @@ def not_a_baseline(file: Path, why: str) -> SourceError:
     """The error for a file that --baseline cannot take."""
     from xlac_sdk.source import Diagnostic, SourceError
 
-    problem = f"{file} is no baseline of this run: {why}"
+    problem = f"{file} is not a baseline of this run: {why}"
     hint = "xlac bench MODEL --json > FILE writes one"
     return SourceError(Diagnostic("XL6009", problem, hint=hint))
 

@@ -37,7 +37,7 @@ def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) 
 
     span = spec.diagnostics[0].span
     if not backend.entry_forms:
-        problem = f"target '{backend.name}' cannot write a step that learns"
+        problem = f"target '{backend.name}' cannot write a training step"
         able = ", ".join(_with_entries())
         hint = f"targets that can: {able}; `xlac train` and xlac.trainer train on every target"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))

@@ -50,7 +50,9 @@ def scan(
     def step(tensors: list[Tensor]) -> Any:
         results = f(carry.of(tensors[:count]), unflatten(row, tensors[count:]))
         if not isinstance(results, tuple) or len(results) != 2:
-            raise wrong("scan(): a step gives no pair", "return carry, value; None for no value")
+            raise wrong(
+                "scan(): a step must return a pair", "return carry, value; None for no value"
+            )
         return results
 
     body = carry.settle(step, slices, pair=True)
@@ -69,7 +71,7 @@ def _steps(rows: Sequence[Tensor], length: Dim | None) -> Dim:
         raise wrong("scan(): xs has a number, which has no slices")
     sizes: list[Dim] = [x.shape[0] for x in rows] + ([] if length is None else [length])
     if not sizes:
-        raise wrong("scan(): nothing says how many steps there are", "give xs, or length")
+        raise wrong("scan(): the number of steps is not given", "give xs, or length")
     if any(size != sizes[0] for size in sizes):
         raise wrong(f"scan(): {' and '.join(map(str, dict.fromkeys(sizes)))} steps at once")
     return sizes[0]

@@ -79,8 +79,8 @@ def _refused(kernel: KernelFile, node: Node, target: Target, model: Model) -> Di
             f"({kernel.file}, {kernel.place}), which is code and would be run"
         )
         hint = (
-            "--allow-kernels compiles it (allow_kernels=True), --no-kernels computes what the "
-            "spec says it means"
+            "--allow-kernels compiles it (allow_kernels=True), --no-kernels computes the "
+            "operation by its definition in the spec"
         )
         return Diagnostic("XL3032", problem, span, hint)
     if kernel.language not in target.languages:

@@ -146,7 +146,7 @@ class JaxFunction:
 
     def _program(self, split: _Split, leaves: Sequence[Any], tree: Any) -> _JaxProgram:
         """The program for a call's static values, pytree and types of leaves. Raises SourceError
-        for an argument that is no array or number.
+        for an argument that is not an array or number.
         """
         config = required().config
         if self._open:

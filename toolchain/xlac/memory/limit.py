@@ -52,7 +52,7 @@ def parse(text: str) -> int:
     match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?)([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if match is None:
         hint = "bytes, or K, M or G of them: 65536, 64K, 1.5M"
-        raise SourceError(Diagnostic("XL4020", f"'{text}' is no amount of memory", hint=hint))
+        raise SourceError(Diagnostic("XL4020", f"'{text}' is not an amount of memory", hint=hint))
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 

@@ -94,7 +94,7 @@ def check_expanded(graph: Graph, target: Target, is_kept: IsKept) -> None:
     """Raises SourceError for a remaining composite, in bodies too, that nothing takes whole."""
     for node in graph.nodes():
         if is_expanded(node.op) and not is_kept(node, target):
-            problem = f"nothing computes {node.op.mnemonic} whole, and no pass expands it"
+            problem = f"no kernel computes {node.op.mnemonic}, and no pass expands it"
             span = node.origin.span if node.origin else None
             raise SourceError(Diagnostic("XL4104", problem, span, "add `expand` to the passes"))
         for body in node.op.bodies():

@@ -53,10 +53,10 @@ def _value(name: str, value: Any, dims: Mapping[str, Symbol]) -> int:
     if name not in dims:
         known = ", ".join(dims)
         hint = f"open sizes: {known}" if known else f"leave it open: --dim {name}"
-        raise _wrong(f"'{name:.80}' is no open size", hint)
+        raise _wrong(f"'{name:.80}' is not an open size", hint)
     symbol = dims[name]
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise _wrong(f"{name} = {value!r:.80} is no size", f"write {name}={symbol.opt}")
+        raise _wrong(f"{name} = {value!r:.80} is not a size", f"write {name}={symbol.opt}")
     size = int(value.__index__())
     if not symbol.min <= size <= symbol.max or size % symbol.multiple_of:
         by = f" and a multiple of {symbol.multiple_of}" if symbol.multiple_of > 1 else ""

@@ -61,7 +61,7 @@ class DeclaredOps:
         try:
             text = json.dumps({"xlac": 1, "ops": section}, indent=1)
         except (TypeError, ValueError) as error:
-            problem = f"this is no section `ops` of mappings, texts and numbers: {error}"
+            problem = f"this is not a section `ops` of mappings, texts and numbers: {error}"
             raise SourceError(Diagnostic("XL1012", problem)) from None
         report = Report()
         merged = merged_with(compose(folder / "ops", text), report)

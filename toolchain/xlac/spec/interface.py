@@ -121,7 +121,7 @@ def read_extents(
         if len(entry.spec) != node.type.rank:
             report.add(
                 "XL2009",
-                f"{name!r} has {node.type.rank} axes, and {len(entry.spec)} are told",
+                f"{name!r} has {node.type.rank} axes, and {len(entry.spec)} are listed",
                 entry.place.span,
             )
         extents[name] = {axis: count for axis, count in enumerate(entry.spec) if count is not None}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xlac.spec.text.synonyms import SYNONYMS
@@ -23,6 +24,30 @@ class Fault(Exception):
 
 class Poisoned(Exception):
     """A value depends on one whose mistake was already reported."""
+
+
+class Attempts:
+    """Elaborates several parts of a value, so that the mistakes of all of them are reported."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.failed = False
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Reports the mistake that ends the elaboration of one part."""
+        try:
+            yield
+        except Fault as fault:
+            self.report.fault(fault)
+            self.failed = True
+        except Poisoned:
+            self.failed = True
+
+    def finish(self) -> None:
+        """Raises Poisoned if a part failed."""
+        if self.failed:
+            raise Poisoned
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,8 +112,8 @@ def steady() -> Iterator[list[MappedFile]]:
             Diagnostic(
                 "XL3015",
                 problem,
-                hint="compile again when nobody writes to it; a new file that is renamed over the "
-                "old one disturbs nobody",
+                hint="compile again when nobody writes to it; writers should rename a new file "
+                "over the old one",
             )
         )
 

@@ -30,8 +30,7 @@ def missing(error: ImportError, what: str = "this") -> SourceError | None:
     problem = f"{what} needs the package {package}, which is not installed"
     if not isinstance(error, ModuleNotFoundError) or error.name != package:
         problem = (
-            f"{what} needs the package {package}, and the one that is installed does not serve: "
-            f"{error}"
+            f"{what} needs the package {package}, and the installed one cannot be used: {error}"
         )
     return SourceError(Diagnostic("XL7010", problem, hint=f"pip install {EXTRAS[package]}"))
 

@@ -8,11 +8,11 @@ import json
 import os
 from collections.abc import Mapping
 from functools import cache
-from itertools import takewhile
 from typing import Any
 
 from xlac.settings import settings
 from xlac.support.digest import digest
+from xlac_sdk.machine.processor_info import processor_info
 from xlac_sdk.machine.system_facts import system_facts
 from xlac_sdk.machine_facts import LIMITS, MEASURED
 
@@ -29,16 +29,9 @@ def machine() -> str:
     """
     import sys
 
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            # one processor of many, each of which takes time to read
-            first = list(takewhile(str.strip, file))
-        facts = [
-            line
-            for line in first
-            if line.split("\t")[0].strip() in ("model name", "flags", "Features", "CPU part")
-        ]
-    except OSError:
+    info = processor_info()
+    facts = [info[name] for name in ("model name", "flags", "Features", "CPU part") if name in info]
+    if not info:
         import platform
 
         facts = [platform.machine(), platform.processor()]

@@ -262,7 +262,7 @@ def _check_divisible(training: Training) -> None:
     place = training.place.at("accumulate")
     if not training.batch:
         raise Fault(
-            "XL2056", "which size counts the examples is not said", place.span, "batch: batch"
+            "XL2056", "it is not given which size counts the examples", place.span, "batch: batch"
         )
     for node in training.graph.inputs:
         for size in node.shape:

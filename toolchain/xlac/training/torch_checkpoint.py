@@ -119,7 +119,7 @@ class TorchCheckpoint:
         if key is None and len(self.kept) != 1:
             known = ", ".join(map(repr, self.kept)) or "none"
             raise self.fault(
-                f"which optimizer is meant is not said: {known}",
+                f"it is not given which optimizer is meant: {known}",
                 "optimizer=KEY, or {LOSS: KEY} of several losses",
             )
         return next(iter(self.kept)) if key is None else key
@@ -141,7 +141,7 @@ class TorchCheckpoint:
         if not given and len(groups) > 1:
             raise self.fault(
                 f"its parameters have no names, and are in {len(groups)} groups",
-                "names=[…] says them in their order; PyTorch keeps names that an "
+                "names=[…] gives them in order; PyTorch keeps names that an "
                 "optimizer is given: Adam(model.named_parameters())",
             )
         given = given or list(order)
@@ -149,7 +149,7 @@ class TorchCheckpoint:
             raise self.fault(
                 f"its optimizer has {len(numbered)} parameters, "
                 f"and there are names of {len(given)}",
-                "names=[…] says them in the order in which the optimizer was given them",
+                "names=[…] gives them in the order in which the optimizer was given them",
             )
         return dict(zip(given, numbered, strict=True))
 
@@ -191,7 +191,7 @@ def objective_state(
             _compare(file, optimizer, keys[name], name, one.params)
         own = kept.get(keys[name], {})
         if kept and not own and one.slots(types[name]):
-            raise file.fault(f"its optimizer keeps nothing for {name}, and does for others")
+            raise file.fault(f"its optimizer has no state for {name}, but for others")
         for slot in one.slots(types[name]) if kept else ():
             if known[slot] not in own:
                 raise file.fault(
@@ -219,7 +219,7 @@ def _compare(
             before, now = group.get(option), params.get(option)
             before = list(before) if isinstance(before, tuple) else before
             if before is not None and now is not None and before != now:
-                hint = "say the same in the spec; changed=True goes on with the spec's"
+                hint = "say the same in the spec; changed=True continues with those of the spec"
                 raise file.fault(f"{option} of {name} was {before}, and the spec says {now}", hint)
 
 

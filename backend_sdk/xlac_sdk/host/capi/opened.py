@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from xlac_sdk.host.capi.library import Library, weights_of
 from xlac_sdk.host.package import Artefact
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.machine.processor_info import processor_info
+from xlac_sdk.source import Diagnostic, UnavailableError, UnsupportedError
 
 ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 # The processor features, as named by Linux, that code with vectors of this many bytes needs on
@@ -42,7 +42,7 @@ def check(machines: tuple[Mapping[str, Any], ...]) -> None:
         linux = platform.system() == "Linux"
         if ALIASES.get(arch, arch) != here or ("linux" in triple) != linux:
             problem = f"the artefact is for {triple}, and this is {here} with {platform.system()}"
-            raise UnsupportedError(
+            raise UnavailableError(
                 Diagnostic("XL5109", problem, hint="build it for this machine: leave --triple out")
             )
     have = features()
@@ -51,7 +51,7 @@ def check(machines: tuple[Mapping[str, Any], ...]) -> None:
         cpu = str(machines[0].get("cpu"))[:80]
         problem = f"the artefact is for '{cpu}', and this processor lacks {lacking}"
         hint = "build it here, or with --cpu x86-64-v2,x86-64-v3,x86-64-v4 for all"
-        raise UnsupportedError(Diagnostic("XL5109", problem, hint=hint))
+        raise UnavailableError(Diagnostic("XL5109", problem, hint=hint))
 
 
 def needed(facts: Mapping[str, Any]) -> set[str]:
@@ -69,9 +69,4 @@ def needed(facts: Mapping[str, Any]) -> set[str]:
 
 def features() -> set[str]:
     """The features of this processor, as far as the system reports them."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return set()
-    line = next((line for line in text.splitlines() if line.startswith("flags")), "")
-    return set(line.partition(":")[2].split())
+    return set(processor_info().get("flags", "").split())

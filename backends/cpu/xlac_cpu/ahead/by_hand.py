@@ -15,7 +15,7 @@ from xlac_cpu.hand_written import HEAD
 from xlac_cpu.llvm.host import host
 from xlac_cpu.machine import Machine
 from xlac_sdk.host import tool
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, UnavailableError, UnsupportedError
 
 FLAGS = ("-std=c99", "-O3", "-fPIC", "-ffp-contract=off", "-fno-asynchronous-unwind-tables")
 
@@ -89,7 +89,7 @@ def _compiler(machine: Machine) -> list[str]:
     except UnsupportedError:
         problem = f"a hand-written kernel in C for {machine.triple} needs a C compiler"
         hint = "install one, as gcc; or give the kernel as LLVM IR (.ll), or --no-kernels"
-        raise UnsupportedError(Diagnostic("XL5004", problem, hint=hint)) from None
+        raise UnavailableError(Diagnostic("XL5004", problem, hint=hint)) from None
 
 
 def _run(command: list[str], folder: Path) -> None:

@@ -18,7 +18,7 @@ from xlac_cpu.ahead.elf.objects import LinkError
 from xlac_cpu.llvm.host import host
 from xlac_cpu.machine import Machine
 from xlac_sdk.host import tool
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, UnavailableError, UnsupportedError
 
 # The prefixes of GNU tools in distributions, by architecture and the rest of the triple.
 GNU = (
@@ -218,7 +218,7 @@ def tool_of(machine: Machine) -> Linker:
     names = candidates(machine)
     if not names:
         problem = f"xlac does not link for {machine.triple}"
-        raise UnsupportedError(
+        raise UnavailableError(
             Diagnostic("XL5011", problem, hint="--emit o,h or a,h: your own linker takes those")
         )
     for name in names:
@@ -230,7 +230,7 @@ def tool_of(machine: Machine) -> Linker:
         "path"
     )
     hint = "install lld or binutils, or leave linking to others: --emit a,h"
-    raise UnsupportedError(Diagnostic("XL5004", problem, hint=hint))
+    raise UnavailableError(Diagnostic("XL5004", problem, hint=hint))
 
 
 def candidates(machine: Machine) -> tuple[str, ...]:

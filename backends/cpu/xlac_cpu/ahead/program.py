@@ -16,7 +16,7 @@ from xlac_cpu.machine import Machine
 from xlac_sdk.host import tool
 from xlac_sdk.host.capi import Api, header
 from xlac_sdk.host.capi.render import npy_program
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, UnavailableError, UnsupportedError
 
 PLAIN = ("-Os", "-std=gnu11", "-fno-asynchronous-unwind-tables")
 ALONE = (*PLAIN, "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-pic", "-fno-pie")
@@ -94,7 +94,7 @@ def compiler(machine: Machine) -> list[str]:
         f"a program for {machine.triple} needs a C compiler, and none of {', '.join(names)} is on "
         "the path"
     )
-    raise UnsupportedError(Diagnostic("XL5004", problem, hint="install one, or --emit o,h"))
+    raise UnavailableError(Diagnostic("XL5004", problem, hint="install one, or --emit o,h"))
 
 
 def run(command: list[str], folder: Path, machine: Machine) -> None:

@@ -138,7 +138,7 @@ class KernelWriter(LlvmExpressions):
                 assert isinstance(buffer.size, int)
                 self.stack_bytes += buffer.size * buffer.dtype.nbytes
                 if self.stack_bytes > STACK:
-                    problem = f"a kernel wants {self.stack_bytes} bytes of stack, more than {STACK}"
+                    problem = f"a kernel needs {self.stack_bytes} bytes of stack, more than {STACK}"
                     raise LimitError(Diagnostic("XL4101", problem))
                 cell = w.stack(f"[{max(1, buffer.size)} x {memory(buffer.dtype)}]", buffer.align)
                 self.buffers[buffer] = (cell, buffer.align)

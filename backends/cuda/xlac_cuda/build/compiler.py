@@ -14,7 +14,7 @@ from pathlib import Path
 
 from xlac_cuda.build import nvrtc
 from xlac_cuda.emit.module import arch_in
-from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.source import Diagnostic, SourceError, UnavailableError, UnsupportedError
 from xlac_sdk.support import limits
 
 # Products are not contracted: expansions compute rounding errors. Where contraction is allowed,
@@ -59,7 +59,7 @@ def compiled(text: str, name: str = "program.cu") -> DeviceCode:
     if tool is None:
         problem = "compiling CUDA C++ needs NVRTC or nvcc, and neither is installed"
         hint = "pip install nvidia-cuda-nvrtc, or --emit cu, which needs none"
-        raise UnsupportedError(Diagnostic("XL5004", problem, hint=hint))
+        raise UnavailableError(Diagnostic("XL5004", problem, hint=hint))
     return _nvcc(tool, text, flags)
 
 

@@ -68,7 +68,7 @@ class DeviceArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("an array on a GPU is copied to be read by NumPy")
+            raise ValueError("NumPy can read an array on a GPU only by a copy")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype)
 

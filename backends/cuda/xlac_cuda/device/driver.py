@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from xlac_cuda.device.errors import failure
-from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.source import Diagnostic, UnavailableError
 
 LIBRARY = "libcuda.so.1"
 OLDEST = 12000  # the minimal version of the driver API: CUDA 12.0
@@ -148,7 +148,7 @@ def driver() -> Driver:
     except OSError:
         problem = f"there is no CUDA driver on this machine ({LIBRARY})"
         hint = "programs for GPUs are written and compiled without one, and run where there is one"
-        raise UnsupportedError(Diagnostic("XL5210", problem, hint=hint)) from None
+        raise UnavailableError(Diagnostic("XL5210", problem, hint=hint)) from None
     made = Driver(library)
     made("cuInit", 0)
     version = made.version = made.number("cuDriverGetVersion")
@@ -157,7 +157,7 @@ def driver() -> Driver:
             "the GPU's driver is too old: it supports CUDA "
             f"{version // 1000}.{version % 1000 // 10}"
         )
-        raise UnsupportedError(
+        raise UnavailableError(
             Diagnostic("XL5212", problem, hint=f"xlac needs CUDA {OLDEST // 1000} or later")
         )
     return made

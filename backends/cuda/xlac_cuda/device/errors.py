@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError, XlacError
+from xlac_sdk.source import Diagnostic, LimitError, UnavailableError, XlacError
 
 if TYPE_CHECKING:
     from xlac_sdk.programs.program import Call, Launch
@@ -75,11 +75,11 @@ def failure(call: str, code: int, name: str, text: str) -> XlacError:
         "cuDevicePrimaryCtxRetain",
     ):
         hint = "nvidia-smi shows the GPUs; CUDA_VISIBLE_DEVICES may hide them"
-        return UnsupportedError(
+        return UnavailableError(
             Diagnostic("XL5211", f"there is no GPU that can be used ({detail})", hint=hint)
         )
     if code in OLD:
-        return UnsupportedError(
+        return UnavailableError(
             Diagnostic(
                 "XL5212",
                 f"the GPU's driver is too old ({call}: {detail})",
@@ -90,7 +90,7 @@ def failure(call: str, code: int, name: str, text: str) -> XlacError:
         problem = (
             f"the program was compiled for another GPU, or its code is damaged ({call}: {detail})"
         )
-        return UnsupportedError(
+        return UnavailableError(
             Diagnostic(
                 "XL5213",
                 problem,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from xlac.cli.options import (
 if TYPE_CHECKING:
     from xlac.cache.compilations import CompilationEntry
     from xlac.cli.choice import Chosen
+    from xlac.cli.entry_run import RunRequest
     from xlac.model import Model
     from xlac.runtime.compiled import Compiled
 
@@ -89,14 +89,13 @@ def command(
     """
     import numpy as np
 
+    from xlac.cli import entry_run
     from xlac.cli.choice import is_artefact
     from xlac.cli.progress import current
 
     arrays = pairs(given, "--input")
     run: Any = artefact_run if is_artefact(options["spec"]) else spec_run
     if options["entry"] not in (None, "run"):
-        from xlac.cli import entry_run
-
         of_artefact = is_artefact(options["spec"])
         of_one = entry_run.artefact_entry if of_artefact else entry_run.spec_entry
         run = partial(of_one, numbers)
@@ -105,7 +104,7 @@ def command(
     files = pairs(wanted, "--output")
     compared = [name for name, equals, _ in (text.rpartition("=") for text in expected) if equals]
     program, inputs, target, threads = run(
-        arrays, archive, seed, (*files, *compared), copy_weights, options
+        entry_run.RunRequest(arrays, archive, seed, (*files, *compared), copy_weights), options
     )
     current().stage("running")
     with calling(program.program, target, threads, timeout, allow_long):
@@ -125,14 +124,7 @@ def command(
     return 0 if compare(outputs, expected, rtol, atol) else 1
 
 
-def spec_run(
-    given: dict[str, str],
-    archive: Path | None,
-    seed: int,
-    named: Sequence[str],
-    copy: bool,
-    options: dict[str, Any],
-) -> Ready:
+def spec_run(request: RunRequest, options: dict[str, Any]) -> Ready:
     """Compiles a spec, or loads it from the cache."""
     from xlac.api import load
     from xlac.cache.compilations import entry
@@ -144,39 +136,36 @@ def spec_run(
         not choice.allow_outside and not choice.options.verify_each
     ):  # cached programs may not have been verified
         place = entry(choice.spec, choice.target, choice.options)
-    program = load(place, copy)
+    program = load(place, request.copy_weights)
     if program is None:
-        program, inputs = _compiled(choice, place, given, archive, seed, named, copy)
+        program, inputs = _compiled(choice, place, request)
     else:
-        check_outputs(named, program.outputs)
+        check_outputs(request.outputs, program.outputs)
         slots = program.program.inputs
-        arrays = brought([slot.name for slot in slots], given, archive)
+        arrays = brought([slot.name for slot in slots], request.arrays, request.archive)
         inputs = filled(
-            arrays, {slot.name: (slot.dtype, slot.extents({})) for slot in slots}, given, seed
+            arrays,
+            {slot.name: (slot.dtype, slot.extents({})) for slot in slots},
+            request.arrays,
+            request.seed,
         )
     click.echo(f"{program.program.name} on {choice.target}: {peak(program.program)}", err=True)
     return program, inputs, choice.target, choice.threads
 
 
 def _compiled(
-    choice: Chosen,
-    place: CompilationEntry | None,
-    given: dict[str, str],
-    archive: Path | None,
-    seed: int,
-    named: Sequence[str],
-    copy: bool,
+    choice: Chosen, place: CompilationEntry | None, request: RunRequest
 ) -> tuple[Compiled, dict[str, Any]]:
     """A spec's program for the user's inputs, and all inputs; stored in `place`, if given."""
     from xlac.api import compile, keep
     from xlac.runtime.specialization import Specializing
     from xlac.support.dependencies import copying, note, noted, steady
 
-    with noted() as files, copying(copy), steady():
+    with noted() as files, copying(request.copy_weights), steady():
         note(choice.spec)
-        model, decided = opened(choice, given, archive)
-        check_outputs(named, model.graph.outputs)
-        inputs = gather(model, given, archive, seed, decided)
+        model, decided = opened(choice, request.arrays, request.archive)
+        check_outputs(request.outputs, model.graph.outputs)
+        inputs = gather(model, request.arrays, request.archive, request.seed, decided)
         program = compile(
             model,
             choice.target,
@@ -197,23 +186,16 @@ def _compiled(
     return program, inputs
 
 
-def artefact_run(
-    given: dict[str, str],
-    archive: Path | None,
-    seed: int,
-    named: Sequence[str],
-    copy: bool,
-    options: dict[str, Any],
-) -> Ready:
+def artefact_run(request: RunRequest, options: dict[str, Any]) -> Ready:
     """Loads an artefact, without importing the compiler."""
     from xlac.artefact.loader import load
     from xlac.cli.amounts import memory
     from xlac.cli.choice import artefact
 
-    program = load(artefact(options["spec"]), copy_weights=copy)
-    check_outputs(named, program.outputs)
+    program = load(artefact(options["spec"]), copy_weights=request.copy_weights)
+    check_outputs(request.outputs, program.outputs)
     needs = program.manifest.memory
-    inputs = drawn(program.program, given, archive, seed)
+    inputs = drawn(program.program, request.arrays, request.archive, request.seed)
     memory_text = memory(needs.arena, needs.weights, needs.state)
     click.echo(f"{program.manifest.name} on {program.manifest.target}: {memory_text}", err=True)
     return program, inputs, program.manifest.target, 1

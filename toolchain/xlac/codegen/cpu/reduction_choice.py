@@ -226,7 +226,9 @@ def _check_kept(schedule: RowReductionSchedule, rows: Rows, by_row: bool) -> Non
     able = {rows.group.nodes.index(n): one for one in rows.plan.passes for n in one.keep}
     for number, one in enumerate(schedule.kept):
         if not by_row or one.value not in able or one.value in seen:
-            raise Misfit(("kept", number, "value"), f"what can be kept are {sorted(able)}, once")
+            raise Misfit(
+                ("kept", number, "value"), f"values that can be kept: {sorted(able)}, each once"
+            )
         seen.add(one.value)
         node = rows.group.nodes[one.value]
         if one.output is None:
@@ -242,7 +244,9 @@ def _check_kept(schedule: RowReductionSchedule, rows: Rows, by_row: bool) -> Non
 
 def _check_split(schedule: SplitReductionSchedule, rows: Rows, loops: Sequence[Run]) -> None:
     if not splits(rows):
-        raise Misfit(("template",), "it is not one pass, in any order, of reductions alone")
+        raise Misfit(
+            ("template",), "the kernel is more than one pass of reductions whose order is free"
+        )
     if schedule.cut >= len(loops) or loops[schedule.cut].axes[0] not in rows.space.reduced:
         raise Misfit(("cut",), "it must be the number of a loop that is reduced")
     if schedule.stretch > loops[schedule.cut].usual:

@@ -101,7 +101,8 @@ def _check(
         raise LibraryRefused("the number of keys may be 0")
     if op.causal and bounds(length - time)[0] < 0:
         raise LibraryRefused(
-            f"some queries see no key: they get the mean of all values, and nothing from {name}"
+            "some queries see no key: the operation defines the mean of all values for them, "
+            f"and {name} does not"
         )
 
 
@@ -127,10 +128,11 @@ def _mask(
     """An additive mask, and its view."""
     node, name = anchor.inputs[3], library.library
     if node.type.dtype is DType.BOOL:
-        raise LibraryRefused(f"{name} adds masks, and this one chooses")
+        raise LibraryRefused(f"{name} only adds masks to scores, and this mask is boolean")
     if not fast:
         raise LibraryRefused(
-            f"only precision: fast lets {name} add a mask: rows of nothing but infinity are its own"
+            f"only precision: fast lets {name} add a mask: it gives other results for rows that are "
+            "masked throughout"
         )
     view = operands.resolve(node, group)
     if view is None or node.shape[-1:] != scores[-1:] or view.strides[-1] != 1:

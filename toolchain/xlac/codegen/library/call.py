@@ -34,7 +34,7 @@ def of_type(anchor: Node, libraries: Iterable[Facts], what: str) -> Facts:
     able = next((library for library in libraries if types == [library.operands]), None)
     if able is None:
         name = next(iter(libraries)).library
-        raise LibraryRefused(f"{name} is not asked for {what} of {' and '.join(map(str, types))}")
+        raise LibraryRefused(f"{name} is not used for {what} of {' and '.join(map(str, types))}")
     return able
 
 
@@ -44,7 +44,9 @@ def epilogue_of(group: Group, library: str) -> Epilogue:
     """
     after = epilogue.of(group, group.anchor)
     if after is None or len(group.outputs) > 1:
-        raise LibraryRefused(f"{library} has one result, and no epilogue that gives all of these")
+        raise LibraryRefused(
+            f"{library} has one result, and its epilogue cannot compute the others"
+        )
     return after
 
 

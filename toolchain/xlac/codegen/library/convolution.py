@@ -49,7 +49,7 @@ def called(group: Group, target: Target) -> LoweredGroup:
         raise LibraryRefused("the layout of an operand cannot be expressed by strides")
     epilogue = parts(after, library, target.fast, frozenset({op.layout[2].index("C")}))
     if epilogue.scale != 1:
-        raise LibraryRefused(f"{library.library} scales no convolution")
+        raise LibraryRefused(f"{library.library} cannot scale the result of a convolution")
     return _call(after, x, kernel, epilogue, library, target.fast)
 
 
@@ -67,7 +67,7 @@ def _check(anchor: Node, op: Conv, library: Products) -> None:
     if op.batch_groups > 1 or any(step != 1 for step in op.lhs_dilation):
         raise LibraryRefused(f"{name} supports neither dilated inputs nor batch groups")
     if min((*op.low, *op.high), default=0) < 0:
-        raise LibraryRefused(f"{name} has no padding that crops")
+        raise LibraryRefused(f"{name} has no negative padding")
     if not 1 <= len(op.spatial) <= DEEPEST:
         raise LibraryRefused(f"{name} convolves along 1 to {DEEPEST} axes")
     channels, filters = size_hint(kernel["I"]), size_hint(kernel["O"]) // op.feature_groups

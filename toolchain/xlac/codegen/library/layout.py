@@ -110,7 +110,7 @@ def _arranged(
     if columns.steps[RESULT] != 1:
         rows, columns, sides, views = columns, rows, (RIGHT, LEFT), views[::-1]
     if max(upper_bound(axis.extent) for axis in (count, rows, columns, depth)) > LARGEST:
-        raise LibraryRefused(f"{library.library} counts up to {LARGEST:,}")
+        raise LibraryRefused(f"a size is larger than {library.library} supports, {LARGEST:,}")
 
     def matrices(which: int, down: _ProductAxis, across: _ProductAxis, offset: Dim = 0) -> Matrices:
         steps = down.steps[which], across.steps[which]

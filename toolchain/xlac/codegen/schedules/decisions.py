@@ -63,7 +63,9 @@ class Decisions:
                 if not isinstance(asked, able):
                     words = ", ".join(dict.fromkeys(each.template for each in able))
                     raise Misfit(
-                        ("template",), f"{asked.template} cannot compute this", f"able are {words}"
+                        ("template",),
+                        f"{asked.template} cannot compute this kernel",
+                        f"templates that can: {words}",
                     )
                 check(asked)  # type: ignore[arg-type]
             except Misfit as misfit:

@@ -23,6 +23,7 @@ from xlac.ir.op import Array
 from xlac.runtime.compiled import Compiled
 from xlac_sdk.backend import Backend
 from xlac_sdk.kernel_ir.text import show
+from xlac_sdk.machine.processor_info import processor_info
 from xlac_sdk.programs.program import Launch, walk
 from xlac_sdk.source import Origin
 
@@ -120,9 +121,5 @@ def _machine() -> str:
 
 
 def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
-            named = (line.partition(":")[2] for line in lines if line.startswith("model name"))
-            return next(named, "").strip()
-    except OSError:
-        return platform.processor()
+    info = processor_info()
+    return info.get("model name", "") if info else platform.processor()

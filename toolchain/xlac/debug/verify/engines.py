@@ -35,7 +35,7 @@ def onnxruntime(model: Model, source: Path | None, inputs: Mapping[str, Array]) 
         try:
             data = exported.proto(model).SerializeToString()
         except XlacError as error:
-            raise EngineUnavailable(f"ONNX cannot say it: {_first(error)}") from None
+            raise EngineUnavailable(f"ONNX cannot express it: {_first(error)}") from None
     options = ort.SessionOptions()
     options.log_severity_level = 4
     try:
@@ -64,7 +64,7 @@ def jax(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outpu
     try:
         module = text(model)
     except XlacError as error:
-        raise EngineUnavailable(f"StableHLO cannot say it: {_first(error)}") from None
+        raise EngineUnavailable(f"StableHLO cannot express it: {_first(error)}") from None
     arrays = [inputs[param(node).name] for node in model.graph.inputs]
     try:
         with library.enable_x64(True):

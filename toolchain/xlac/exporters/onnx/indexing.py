@@ -59,6 +59,15 @@ def batching(shape: Ints, batch: Ints, own: Ints, others: Ints, vector: int) -> 
     return total
 
 
+def first_element(w: OnnxWriter, places: str, shape: Ints, axes: Ints, starts: Array) -> str:
+    """The position in the flattened tensor of the first element that each index vector names:
+    `places` along `axes`, after the offsets `starts` of the batching axes.
+    """
+    steps = w.constant(np.array([strides(shape)[a] for a in axes], np.int64))
+    position = w.op("ReduceSum", w.op("Mul", places, steps), w.constant([1]), keepdims=0)
+    return w.op("Add", position, w.constant(starts))
+
+
 def window(shape: Ints, sizes: Ints, kept: Ints) -> Array:
     """The offset of each element of a slice from its first, along the axes that are kept."""
     offsets = np.zeros(tuple(sizes[a] for a in kept), np.int64)
@@ -93,21 +102,10 @@ def gather(w: OnnxWriter, node: Node, x: str, indices: str) -> str:
     places, batch = vectors(w, indices, node.inputs[1], op.index_vector_dim, op.start_index_map)
     last = np.array([shape[a] - sizes[a] for a in op.start_index_map], np.int64)
     places = w.least(w.most(places, w.constant(0)), w.constant(last))
-    steps = np.array([strides(shape)[a] for a in op.start_index_map], np.int64)
-    place = w.op("ReduceSum", w.op("Mul", places, w.constant(steps)), w.constant([1]), keepdims=0)
-    place = w.op(
-        "Add",
-        place,
-        w.constant(
-            batching(
-                shape,
-                batch,
-                op.operand_batching_dims,
-                op.start_indices_batching_dims,
-                op.index_vector_dim,
-            )
-        ),
+    starts = batching(
+        shape, batch, op.operand_batching_dims, op.start_indices_batching_dims, op.index_vector_dim
     )
+    place = first_element(w, places, shape, op.start_index_map, starts)
     kept = tuple(
         a
         for a in range(len(shape))
@@ -197,22 +195,11 @@ def scatter(w: OnnxWriter, node: Node, *operands: str) -> str | list[str]:
         else np.zeros((1,), np.int64)
     )
     inside = _inside(w, places, shape, sizes, kept, mapped, batch)
-    steps = np.array([strides(shape)[a] for a in mapped], np.int64)
     bounded = w.least(w.most(places, w.constant(-total - 1)), w.constant(total + 1))
-    place = w.op("ReduceSum", w.op("Mul", bounded, w.constant(steps)), w.constant([1]), keepdims=0)
-    place = w.op(
-        "Add",
-        place,
-        w.constant(
-            batching(
-                shape,
-                batch,
-                op.input_batching_dims,
-                op.scatter_indices_batching_dims,
-                op.index_vector_dim,
-            )
-        ),
+    starts = batching(
+        shape, batch, op.input_batching_dims, op.scatter_indices_batching_dims, op.index_vector_dim
     )
+    place = first_element(w, bounded, shape, mapped, starts)
     flat = w.op(
         "Add", w.reshape(place, (int(np.prod(batch)), 1)), w.constant(offset.reshape(1, -1))
     )

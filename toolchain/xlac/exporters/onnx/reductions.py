@@ -32,6 +32,13 @@ def kind_of(dtype: DType, combine: str) -> dict[DType, DType]:
     return HALVES | (ORDERED if combine in ("max", "min") else WRAPPING)
 
 
+def combined_type(dtype: DType, combine: str) -> DType:
+    """The type in which an operator of ONNX combines elements of a type."""
+    if combine in COMBINE:
+        return kind_of(dtype, combine).get(dtype, dtype)
+    return DType.I32 if dtype is DType.BOOL else dtype
+
+
 @rule("reduce")
 def reduce(w: OnnxWriter, node: Node, *xs: str) -> str | list[str]:
     """ReduceSum, …; bits and booleans by other operators, with NaN handled where runtimes
@@ -154,13 +161,7 @@ def window(w: OnnxWriter, node: Node, *xs: str) -> str:
     shape, result = node.inputs[0].shape, node.shape
     if not shape:
         return w.op("Identity", x)
-    kind = (
-        kind_of(dtype, op.combine).get(dtype, dtype)
-        if op.combine in COMBINE
-        else DType.I32
-        if dtype is DType.BOOL
-        else dtype
-    )
+    kind = combined_type(dtype, op.combine)
     if kind is not dtype:
         x = w.cast(x, kind)
     filler = numeric.identity(
@@ -247,13 +248,7 @@ def cumulative(w: OnnxWriter, node: Node, x: str) -> str:
     op: Any = node.op
     dtype = node.type.dtype
     shape = node.shape
-    kind = (
-        kind_of(dtype, op.combine).get(dtype, dtype)
-        if op.combine in COMBINE
-        else DType.I32
-        if dtype is DType.BOOL
-        else dtype
-    )
+    kind = combined_type(dtype, op.combine)
     x = w.cast(x, kind) if kind is not dtype else x
     if op.combine == "add":
         made = w.op(

@@ -22,6 +22,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import Const, param
 from xlac_sdk.dtypes import DType
+from xlac_sdk.support.unused_names import unused_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,12 +95,7 @@ class OnnxWriter(GraphWriter[str]):
 
     def fresh(self, wanted: str) -> str:
         """An unused name, as close to the wanted one as possible."""
-        name, number = wanted, 1
-        while name in self._taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._taken.add(name)
-        return name
+        return unused_name(wanted, self._taken)
 
     def constant(self, value: Any, dtype: DType = DType.I64, name: str = "") -> str:
         """A constant, written once in the outermost graph."""

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Collection, Iterable
 
 from xlac.spec.schema.fields import MAX_NAME
+from xlac_sdk.support.unused_names import unused_name
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.(?:[0-9]+|[A-Za-z_][A-Za-z0-9_]*))*")
 _WORDS = frozenset({*keyword.kwlist, "true", "false", "inf", "nan"})
@@ -69,12 +70,7 @@ class Names:
 
     def plain(self, wanted: str) -> str:
         """An unused name for a node without one: numbered when it is used."""
-        name, number = wanted, 1
-        while name in self.taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        self.taken.add(name)
-        return name
+        return unused_name(wanted, self.taken)
 
     def _clash(self, name: str, members: Collection[str]) -> bool:
         return name in self.taken or any(f"{name}.{member}" in self.taken for member in members)

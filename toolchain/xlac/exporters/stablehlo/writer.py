@@ -19,6 +19,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import Const, param
 from xlac_sdk.dtypes import DType
+from xlac_sdk.support.unused_names import unused_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,7 @@ class StableHloWriter(GraphWriter[SsaValue]):
 
     def fresh(self, wanted: str) -> str:
         """An unused name, as close to the wanted one as possible."""
-        wanted = clean(wanted or "v")
-        name, number = wanted, 1
-        while name in self._taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._taken.add(name)
-        return f"%{name}"
+        return f"%{unused_name(clean(wanted or 'v'), self._taken)}"
 
     def op(
         self, name: str, operands: Sequence[SsaValue], type: Type, attributes: str = ""

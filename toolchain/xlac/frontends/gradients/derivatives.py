@@ -55,7 +55,9 @@ def split_aux(function: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return inlined(result), None
     if not isinstance(result, tuple) or len(result) != 2:
-        problem = f"{function}() gives no pair of a value and something else, as has_aux=True says"
+        problem = (
+            f"{function}() must return a pair with has_aux=True: a value and an auxiliary result"
+        )
         raise SourceError(Diagnostic("XL2040", problem, hint="return value, aux"))
     value, aux = result
     return inlined(value), inlined(aux)
@@ -88,11 +90,11 @@ def _scalar(function: str, value: Any, has_aux: bool) -> Tensor:
     if not isinstance(value, Tensor):
         given = f"a {type(value).__name__}"
         pair = isinstance(value, tuple) and len(value) == 2 and not has_aux
-        hint = "has_aux=True takes the second of two for something beside the value" if pair else ""
-        raise _no_scalar(function, given, hint or "return one tensor of no axes")
+        hint = "has_aux=True if the second result is auxiliary" if pair else ""
+        raise _no_scalar(function, given, hint or "return one scalar tensor")
     if not is_float(value):
         given = "an integer" if isinstance(value, Number) else f"{value.node.type}"
-        raise _no_scalar(function, given, "a gradient is that of one float: cast it, astype('f32')")
+        raise _no_scalar(function, given, "only floats have gradients: cast it, astype('f32')")
     if not isinstance(value, Number) and value.shape:
         hint = "sum or mean it; xlac.vjp takes a cotangent for each element"
         raise _no_scalar(function, str(value.node.type), hint)
@@ -100,7 +102,7 @@ def _scalar(function: str, value: Any, has_aux: bool) -> Tensor:
 
 
 def _no_scalar(function: str, given: str, hint: str) -> SourceError:
-    problem = f"{function}() gives {given}, and a gradient is that of a scalar float"
+    problem = f"{function}() returns {given}, and only a scalar float has a gradient"
     return SourceError(Diagnostic("XL2040", problem, hint=hint))
 
 

@@ -32,7 +32,7 @@ def checked(function: str, arguments: Arguments, wrt: Wrt) -> None:
     """Raises SourceError for a `wrt` that no call of the function could satisfy."""
     for one in _listed(wrt):
         if isinstance(one, bool) or not isinstance(one, int | str):
-            raise wrong(f"wrt holds {one!r}: it names arguments, or numbers their places")
+            raise wrong(f"wrt holds {one!r}: it names arguments, or gives their positions")
         if isinstance(one, str) and one not in arguments.names and not arguments.more:
             raise wrong(
                 f"wrt names {one!r}, but {function}() has no such argument",
@@ -40,9 +40,9 @@ def checked(function: str, arguments: Arguments, wrt: Wrt) -> None:
             )
         count = len(arguments.positional)
         if isinstance(one, int) and not arguments.rest and not -count <= one < count:
-            raise wrong(f"wrt says {one}, but {function}() has {count} arguments by position")
+            raise wrong(f"wrt is {one}, but {function}() has {count} arguments by position")
     if not _listed(wrt):
-        raise wrong("wrt is empty: it names the arguments to differentiate by")
+        raise wrong("wrt is empty: it names the arguments to differentiate with respect to")
 
 
 def chosen(
@@ -55,7 +55,7 @@ def chosen(
     for one in _listed(wrt):
         one_of = _argument(function, arguments, one, args, named)
         if one_of in selected:
-            raise wrong(f"wrt means the argument {one_of.name!r} of {function}() twice")
+            raise wrong(f"wrt names the argument {one_of.name!r} of {function}() twice")
         selected.append(one_of)
     return selected
 
@@ -88,7 +88,7 @@ def _listed(wrt: Wrt) -> Sequence[int | str]:
     if isinstance(wrt, int | str):
         return (wrt,)
     if not isinstance(wrt, tuple | list):
-        raise wrong(f"wrt is {wrt!r}: it names arguments, or numbers their places")
+        raise wrong(f"wrt is {wrt!r}: it names arguments, or gives their positions")
     return wrt
 
 

@@ -67,5 +67,5 @@ def _read(file: Path) -> Any:
     except Exception as error:  # in reading its flatbuffers, or their content
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SourceError(
-            Diagnostic("XL7215", f"{file} is no program of jax.export: {said}")
+            Diagnostic("XL7215", f"{file} is not a program of jax.export: {said}")
         ) from None

@@ -60,7 +60,7 @@ class LayerCall:
             inner = policy.get("config")
             policy = inner.get("name") if isinstance(inner, dict) else None
         if policy not in FLOATS:
-            self.unsupported(f"the type policy {policy!r} is not supported")
+            self.unsupported(f"the dtype policy {policy!r} is not supported")
         return FLOATS[policy]
 
     def floats(self, x: Node) -> Node:
@@ -138,7 +138,7 @@ class LayerCall:
         value = self.get(name, default)
         value = value[0] if isinstance(value, list) and len(value) == 1 else value
         if not isinstance(value, int) or not -rank <= value < rank:
-            self.fail(f"{name} is {value!r}, no axis of {rank}")
+            self.fail(f"{name} is {value!r}, and x has {rank} axes")
         return value % rank
 
     def activated(self, x: Node, name: str = "activation") -> Node:
@@ -233,5 +233,5 @@ def listed(value: Any) -> list[int]:
     """A value as a list of integers. Raises ShapeError."""
     integers = list(sequence(value))
     if not all(isinstance(n, int) and not isinstance(n, bool) for n in integers):
-        raise ShapeError(f"{value!r} is no list of integers")
+        raise ShapeError(f"{value!r} is not a list of integers")
     return integers

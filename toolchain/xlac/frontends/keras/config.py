@@ -73,7 +73,7 @@ class LayerConfig:
 def layer_of(value: Any, place: str) -> LayerConfig:
     """A layer or model from JSON. Raises MalformedKerasFile; `place` says where it is."""
     if not isinstance(value, dict) or not isinstance(value.get("class_name"), str):
-        raise MalformedKerasFile(f"{place} is no layer")
+        raise MalformedKerasFile(f"{place} is not a layer")
     config = value.get("config")
     if value["class_name"] == "Sequential" and isinstance(config, list):  # of Keras 2
         config = {"name": "sequential", "layers": config}
@@ -82,7 +82,7 @@ def layer_of(value: Any, place: str) -> LayerConfig:
     name = value.get("name") or config.get("name") or value["class_name"].lower()
     inbound = value.get("inbound_nodes") or []
     if not isinstance(name, str) or not isinstance(inbound, list) or len(inbound) > LAYERS:
-        raise MalformedKerasFile(f"{place} has no name, or calls that are no list")
+        raise MalformedKerasFile(f"{place} has no name, or calls that are not a list")
     module, registered = value.get("module") or "", value.get("registered_name") or ""
     return LayerConfig(
         value["class_name"],
@@ -101,7 +101,7 @@ def layers_of(model: LayerConfig, place: str) -> list[LayerConfig]:
         raise MalformedKerasFile(f"{place} has no list of 1 to {LAYERS} layers")
     layers = [layer_of(value, f"{place}, layer {n},") for n, value in enumerate(listed)]
     if len({layer.name for layer in layers}) < len(layers):
-        raise MalformedKerasFile(f"{place} has two layers of one name")
+        raise MalformedKerasFile(f"{place} has two layers with the same name")
     return layers
 
 
@@ -145,7 +145,7 @@ def _call(value: Any, place: str) -> CallConfig:
     # of Keras 2: a list of [layer, call, result, other arguments], or one of them
     listed = [value] if _is_ref(value) else value
     if not isinstance(listed, list) or not all(map(_is_ref, listed)):
-        raise MalformedKerasFile(f"{place} has a call that is no list of tensors")
+        raise MalformedKerasFile(f"{place} has a call that is not a list of tensors")
     refs = [TensorRef(*ref[:3]) for ref in listed]
     others = [ref[3] for ref in listed if len(ref) == 4 and isinstance(ref[3], dict)]
     kwargs = {

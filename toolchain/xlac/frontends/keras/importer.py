@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import xlac.frontends.keras.layers  # noqa: F401 - registers the builders
+from xlac.frontends.importing.model_importer import MissingValue, ModelImporter
 from xlac.frontends.keras.call import LayerCall, UnsupportedLayer
 from xlac.frontends.keras.config import CallConfig, LayerConfig, TensorRef, ends_of, layers_of
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
@@ -15,7 +16,6 @@ from xlac.frontends.keras.file.weights import WeightStore
 from xlac.frontends.keras.refused import reason
 from xlac.frontends.keras.registry import LAYERS, OPERATIONS
 from xlac.frontends.keras.snake_case import snake_case
-from xlac.frontends.model_importer import MissingValue, ModelImporter
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
@@ -45,7 +45,7 @@ class KerasImporter(ModelImporter):
     ) -> list[Node]:
         """The results of a model. Raises MissingValue if one could not be made."""
         if self.depth >= DEPTH:
-            raise MalformedKerasFile("its models stand too deep in each other")
+            raise MalformedKerasFile("its models are nested too deeply")
         self.depth += 1
         try:
             if model.kind == "Sequential":

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from xlac.frontends.importing.model_importer import MissingValue
+from xlac.frontends.importing.model_inputs import ModelInputs
 from xlac.frontends.keras.config import LayerConfig, ends_of, layer_of, layers_of
 from xlac.frontends.keras.file.archive import opened
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
 from xlac.frontends.keras.file.weights import WeightStore
 from xlac.frontends.keras.importer import KerasImporter
 from xlac.frontends.keras.produced import PRODUCED
-from xlac.frontends.model_importer import MissingValue
-from xlac.frontends.model_inputs import ModelInputs
 from xlac.frontends.produced import verified
 from xlac.frontends.sizes import DimValue, plain
 from xlac.ir.graph import Graph, Node
@@ -38,7 +38,7 @@ def read(path: Path, dims: Mapping[str, DimValue], params: Mapping[str, object])
     except UnsafeKerasFile as error:
         raise SourceError(Diagnostic("XL7604", f"{path}: {error}")) from None
     except MalformedKerasFile as error:
-        raise SourceError(Diagnostic("XL7601", f"{path} is no Keras model: {error}")) from None
+        raise SourceError(Diagnostic("XL7601", f"{path} is not a Keras model: {error}")) from None
     except RecursionError:
         raise SourceError(
             Diagnostic("XL7007", "the model's configuration is nested too deep")

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from xlac.frontends.importing.model_importer import MissingValue
+from xlac.frontends.importing.operator_importer import OperatorImporter
 from xlac.frontends.known import NeedsValue
 from xlac.frontends.limits import check_size
-from xlac.frontends.model_importer import MissingValue
 from xlac.frontends.onnx import registry
 from xlac.frontends.onnx.file import attributes
 from xlac.frontends.onnx.file.files import Files
@@ -22,7 +23,6 @@ from xlac.frontends.onnx.graph.scope import GraphScope
 from xlac.frontends.onnx.graph.values import Coded, Optional, Ragged, Value
 from xlac.frontends.onnx.problems import check_text, place, unsupported
 from xlac.frontends.onnx.registry import Version
-from xlac.frontends.operator_importer import OperatorImporter
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac_sdk.source import Diagnostic, Origin, SourceError
@@ -163,7 +163,7 @@ class OnnxImporter(OperatorImporter):
     ) -> tuple[Value, ...]:
         """The values that names have in a scope after `fill` has built its nodes."""
         if self.depth >= DEPTH:
-            raise ShapeError(f"functions or bodies stand more than {DEPTH} deep in each other")
+            raise ShapeError(f"functions or bodies are nested more than {DEPTH} deep")
         before, self.scope = self.scope, scope
         self.depth += 1
         try:

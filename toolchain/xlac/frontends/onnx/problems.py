@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xlac.frontends.model_inputs import no_input
+from xlac.frontends.importing.model_inputs import no_input
+from xlac.frontends.importing.operator_importer import UnsupportedOperator
 from xlac.frontends.onnx import registry
-from xlac.frontends.operator_importer import UnsupportedOperator
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import similar
 

@@ -41,7 +41,7 @@ def read(
         return _read(proto, files, dims, params)
     except RecursionError:
         raise SourceError(
-            Diagnostic("XL7007", "the model's graphs and functions stand too deep in each other")
+            Diagnostic("XL7007", "the model's graphs and functions are nested too deeply")
         ) from None
 
 

@@ -49,7 +49,7 @@ def load(
         except Unequal as found:
             united(equal, found, read, main)
     raise SourceError(
-        Diagnostic("XL7212", "its sizes depend on each other without end", read.span(main.at))
+        Diagnostic("XL7212", "its sizes depend on each other in a cycle", read.span(main.at))
     )
 
 
@@ -69,7 +69,7 @@ def opened(source: Path | str | bytes) -> MlirSource:
     except UnicodeDecodeError as error:
         raise SourceError(
             Diagnostic(
-                "XL7201", f"{file} is neither text nor bytecode: byte {error.start} is no UTF-8"
+                "XL7201", f"{file} is neither text nor bytecode: byte {error.start} is not UTF-8"
             )
         ) from None
 

@@ -48,7 +48,7 @@ class OperationSite:
             self.fail(f"there is no operand {number}")
         operand = self.operands[number]
         if not isinstance(operand, TypedTensor):
-            self.fail(f"operand {number} is no tensor")
+            self.fail(f"operand {number} is not a tensor")
         return operand
 
     def tensors(self, start: int = 0, stop: int | None = None) -> list[TypedTensor]:
@@ -185,7 +185,7 @@ class OperationSite:
         """An attribute that is an axis of a tensor of the given rank."""
         axis = self.integer(name)
         if not 0 <= axis < rank:
-            self.fail(f"attribute '{name}' {axis} is no axis of rank {rank}")
+            self.fail(f"attribute '{name}' {axis} is not an axis of a tensor of rank {rank}")
         return axis
 
     # ---- regions

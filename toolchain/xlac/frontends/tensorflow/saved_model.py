@@ -35,7 +35,7 @@ def signature_of(
     except Exception as error:  # TensorFlow raises what it likes
         said = " ".join(str(error).split())[:300] or type(error).__name__
         raise SourceError(
-            Diagnostic("XL7702", f"{os.fspath(folder)} is no SavedModel: {said}")
+            Diagnostic("XL7702", f"{os.fspath(folder)} is not a SavedModel: {said}")
         ) from error
     known = dict(loaded.signatures)
     if name not in known:

@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from xlac.frontends.captures import Captures
+from xlac.frontends.importing.captures import Captures
+from xlac.frontends.importing.model_importer import MissingValue
+from xlac.frontends.importing.operator_importer import OperatorImporter, UnsupportedOperator
 from xlac.frontends.limits import check_size
-from xlac.frontends.model_importer import MissingValue
-from xlac.frontends.operator_importer import OperatorImporter, UnsupportedOperator
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
 from xlac.frontends.tflite.file.model_file import ModelFile, OperatorEntry, SubGraph
@@ -71,7 +71,7 @@ class TFLiteImporter(OperatorImporter):
                 f"sub-graph '{graph.name}' takes {len(graph.inputs)} inputs, and gets {len(inputs)}"
             )
         if self._depth >= DEPTH:
-            raise ShapeError(f"sub-graphs stand more than {DEPTH} deep in each other")
+            raise ShapeError(f"sub-graphs are nested more than {DEPTH} deep")
         before, self.scope = self.scope, TensorScope(graph)
         self._depth += 1
         again = graph.index in self._used

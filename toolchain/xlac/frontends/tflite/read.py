@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import xlac.frontends.tflite.ops  # noqa: F401 - registers the operators
-from xlac.frontends.model_importer import MissingValue
-from xlac.frontends.model_inputs import ModelInputs
+from xlac.frontends.importing.model_importer import MissingValue
+from xlac.frontends.importing.model_inputs import ModelInputs
 from xlac.frontends.produced import verified
 from xlac.frontends.sizes import DimValue, plain
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
@@ -34,11 +34,11 @@ def read(path: Path, dims: Mapping[str, DimValue], params: Mapping[str, object])
         return _Reading(file, dims, params).model()
     except MalformedFlatBuffer as error:
         raise SourceError(
-            Diagnostic("XL7501", f"{path} is no TensorFlow Lite model: {error}")
+            Diagnostic("XL7501", f"{path} is not a TensorFlow Lite model: {error}")
         ) from None
     except RecursionError:
         raise SourceError(
-            Diagnostic("XL7007", "the model's sub-graphs stand too deep in each other")
+            Diagnostic("XL7007", "the model's sub-graphs are nested too deeply")
         ) from None
 
 

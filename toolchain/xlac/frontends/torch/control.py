@@ -42,7 +42,7 @@ class HigherOrder:
         """The argument `number`, a graph. Raises NotExpressible."""
         module = self.args[number]
         if not isinstance(module, GraphModule):
-            raise NotExpressible("its graph is not at hand")
+            raise NotExpressible("its graph is missing")
         return module
 
     def operands(self, *numbers: int) -> list[Any]:
@@ -79,7 +79,7 @@ def cond(op: HigherOrder) -> list[Any]:
     if isinstance(choice, bool):
         return op.bodies.inner(op.graph(1 if choice else 2), given)
     if not isinstance(choice, Node):
-        raise NotExpressible("its condition is no tensor")
+        raise NotExpressible("its condition is not a tensor")
     tensors = nodes(given)
     kept = [number for number, type in enumerate(op.types) if type is not None]
     if not kept:
@@ -153,7 +153,7 @@ def steps(
     step as well.
     """
     if not slices:
-        raise NotExpressible("it goes along no tensor")
+        raise NotExpressible("it scans no tensor")
     rows = [tensor(x) for x in slices]
     length: Dim = rows[0].shape[0]
     begin = [tensor(x) for x in carried]
@@ -184,7 +184,7 @@ def nodes(values: Sequence[Any]) -> list[Node]:
 def tensor(value: Any) -> Node:
     """An operand that must be a tensor. Raises NotExpressible."""
     if not isinstance(value, Node):
-        raise NotExpressible("an operand that changes from step to step is no tensor")
+        raise NotExpressible("an operand that changes from step to step is not a tensor")
     return value
 
 

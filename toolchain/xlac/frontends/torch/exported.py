@@ -54,7 +54,7 @@ def imported(
         # decomposition retraces the program, and may raise any exception
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SourceError(
-            Diagnostic("XL7306", f"PyTorch cannot take {name} apart into ATen operations: {said}")
+            Diagnostic("XL7306", f"PyTorch cannot decompose {name} into ATen operations: {said}")
         ) from error
     return _Import(taken_apart, name, names).result()
 

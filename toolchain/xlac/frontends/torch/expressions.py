@@ -157,7 +157,7 @@ def _parts(tree: ast.AST) -> tuple[str, int]:
             func=ast.Name(id="Float"), args=[ast.Constant(value=str() as real)], keywords=given
         ):
             if not FLOAT.fullmatch(real):
-                raise ValueError(f"{real!r} is no number")
+                raise ValueError(f"{real!r} is not a number")
             return f"Float({', '.join([repr(real), *map(_precision, given)])})", 1100
         case ast.Call(func=ast.Name(id=name), args=[base, exponent], keywords=[]) if name in POWERS:
             return _power(name + "({}, {})", base, exponent)
@@ -171,7 +171,7 @@ def _parts(tree: ast.AST) -> tuple[str, int]:
                 else max((b for _, b in read), default=0) + len(read)
             )
             return f"{name}({', '.join(t for t, _ in read)})", bits
-    raise ValueError(f"'{ast.unparse(tree)[:80]}' is no part of a size")
+    raise ValueError(f"'{ast.unparse(tree)[:80]}' cannot be part of a size")
 
 
 def _joined(left: ast.AST, operator: str, right: ast.AST) -> tuple[str, int]:
@@ -198,7 +198,7 @@ def _power(form: str, base: ast.AST, exponent: ast.AST) -> tuple[str, int]:
         ):
             number = 1  # an exponent of one half, a square root
         case _:
-            raise ValueError(f"the exponent '{ast.unparse(exponent)[:80]}' is no whole number")
+            raise ValueError(f"the exponent '{ast.unparse(exponent)[:80]}' is not a whole number")
     text, bits = _read(base)
     shift = form.startswith(("LShift", "RShift"))
     return form.format(text, _read(exponent)[0]), bits + number if shift else max(1, bits) * max(

@@ -145,7 +145,7 @@ class FxImporter:
             if user.target is operator.getitem and user.users:
                 number = user.args[1]
                 if parts[number] is None and results[number] is not None:
-                    raise NotExpressible(f"its result {number}, which is used, is PyTorch's own")
+                    raise NotExpressible(f"xlac cannot compute its result {number}, which is used")
         fitted = [
             self._fitted(node, part, wanted) for part, wanted in zip(parts, results, strict=True)
         ]
@@ -170,7 +170,7 @@ class FxImporter:
         """Higher-order operations: those that only change PyTorch's modes are inlined."""
         if "rng_state" in operation:
             raise NotExpressible(
-                "random numbers that a checkpoint draws a second time are PyTorch's own"
+                "only PyTorch can draw the random numbers of a checkpoint a second time"
             )
         if operation == "wrap_with_set_grad_enabled":
             return self.inner(args[1], args[2:])
@@ -191,7 +191,7 @@ class FxImporter:
         NotExpressible where some are unsupported.
         """
         if not isinstance(module, GraphModule):
-            raise NotExpressible("its graph is not at hand")
+            raise NotExpressible("its graph is missing")
         before = len(self.unsupported)
         outputs = self._graph(module, dict(zip(inputs_of(module.graph), values, strict=True)))
         if len(self.unsupported) > before:

@@ -65,7 +65,7 @@ def _composite(op: RegisteredOp, suffix: str, attributes: dict[str, Any], backwa
     def computed(*operands: Any, **_: Any) -> Any:
         types = [(_dtype(x), tuple(x.shape)) for x in operands]
         if not all(isinstance(size, int) for _, shape in types for size in shape):
-            problem = f"{op.domain}.{op.name}: JAX's calls back need known sizes"
+            problem = f"{op.domain}.{op.name}: JAX callbacks need known sizes"
             hint = "give examples of fixed shapes, or declare the whole model in a spec"
             raise SourceError(Diagnostic("XL7212", problem, hint=hint))
         if backward:

@@ -213,7 +213,7 @@ def register_op(
     Raises SourceError for an invalid spec, and for a name that is already registered.
     """
     if DOMAIN.fullmatch(domain) is None:
-        problem = f"{domain!r} is no domain: words of letters, digits and _ with points between"
+        problem = f"{domain!r} is not a domain: words of letters, digits and _ with points between"
         raise SourceError(Diagnostic("XL6007", problem))
     declared = (
         DeclaredOps.of(spec, Path(folder)) if isinstance(spec, Mapping) else DeclaredOps.read(spec)

@@ -76,7 +76,7 @@ def simplify(
         raise SourceError(
             Diagnostic(
                 "XL3001",
-                f"{source} is no ONNX model: only .onnx files are simplified",
+                f"{source} is not an ONNX model: only .onnx files are simplified",
                 hint="`xlac export MODEL --to onnx` makes one of other models",
             )
         )

@@ -13,6 +13,7 @@ from xlac.integrations.simplify.protos import reads, renamed
 from xlac.integrations.simplify.values import ValueFacts
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
+from xlac_sdk.support.unused_names import unused_name
 
 
 class Rebuilt:
@@ -40,12 +41,7 @@ class Rebuilt:
 
     def fresh(self, wanted: str) -> str:
         """A name that is not used yet."""
-        name, number = wanted, 1
-        while name in self.taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        self.taken.add(name)
-        return name
+        return unused_name(wanted, self.taken)
 
     def name(self, name: str) -> str:
         """The name of the value that replaces a value."""

@@ -63,7 +63,7 @@ def refuse_hooks(module: torch.nn.Module) -> None:
     for name, part in module.named_modules():
         if any(getattr(part, kind, None) for kind in _HOOKS):
             raise refuse(
-                f"module '{_own(name)}' has a hook on its backward pass, which a step has none of"
+                f"module '{_own(name)}' has a hook on its backward pass, which a step does not call"
             )
     for name, p in module.named_parameters():
         if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):

@@ -258,7 +258,7 @@ def torch_step(
     """
     chosen("precision", precision, PRECISIONS)
     if targets < 0 or (clip_norm is not None and not 0 < clip_norm < float("inf")):
-        raise refuse("clip_norm is a positive number, and targets a number of arguments")
+        raise refuse("clip_norm must be a positive number, and targets a number of arguments")
     chosen("compute", compute, ("f32", "bf16"))
     if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
         raise refuse("accumulate is a number of calls")

@@ -41,7 +41,7 @@ def check_parameters(
         for at, p in enumerate(group["params"]):
             which = f"parameter {at} of group {n} of the optimizer"
             if id(p) not in own:
-                problem = f"{which}, {list(p.shape)}, is none of the model's"
+                problem = f"{which}, {list(p.shape)}, is not one of the model's"
                 raise refuse(
                     problem,
                     "make the optimizer of model.parameters(), after the model is where it stays",

@@ -142,8 +142,9 @@ class TorchTrainer(SavedState):
         encoded = LoaderState.of(rest)
         if encoded.arrays:
             raise refuse(
-                "options of the optimizer or the schedule are tensors, which a checkpoint has not",
-                "numbers in their place",
+                "options of the optimizer or the schedule are tensors, which a checkpoint cannot "
+                "store",
+                "use Python numbers",
             )
         arrays |= {name: np.array(array_of(t)) for name, t in tensors.items()}
         return {**arrays, REST: np.frombuffer(encoded.text.encode(), np.uint8)}
@@ -155,7 +156,7 @@ class TorchTrainer(SavedState):
             plain, groups, bits = dict(rest["plain"]), rest["groups"], rest["random"]
             steps, schedule = int(rest["steps"]), rest["schedule"]
         except (KeyError, ValueError, TypeError) as error:
-            raise _other_model(f"it has no place of a run: {error}") from None
+            raise _other_model(f"it lacks the position of a run: {error}") from None
         own = self._tensors()
         for name, kept in own.items():
             if name not in state or (state[name].shape, state[name].dtype) != (
@@ -216,7 +217,7 @@ def _inference(model: torch.nn.Module) -> Iterator[None]:
 
 def _input_types(inputs: Mapping[str, torch.Tensor]) -> dict[str, Type]:
     """The types of the inputs from examples, with the open size BATCH as their first axis. Raises
-    SourceError for an example that is no tensor with a first axis.
+    SourceError for an example that is not a tensor with a first axis.
     """
     types: dict[str, Type] = {}
     for name, example in inputs.items():
@@ -262,7 +263,7 @@ def torch_trainer(
     ]
     if wrong:
         raise refuse(
-            f"{wrong[0]!r} is no metric",
+            f"{wrong[0]!r} is not a metric",
             "metrics={'accuracy': lambda made, label: …}, of other names than loss, "
             "epoch, step and seconds",
         )

@@ -44,7 +44,7 @@ class CustomCall(Op):
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
         function = FUNCTIONS.get(self.name)
         if function is None:
-            raise LookupError(f"nothing here knows the custom call {self.name!r}")
+            raise LookupError(f"there is no implementation of the custom call {self.name!r}")
         returned = function(*arrays, **dict(self.attributes))
         return (
             tuple(np.asarray(a) for a in returned)

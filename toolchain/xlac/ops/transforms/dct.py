@@ -37,7 +37,7 @@ class Dct(Transform):
         (x,) = types
         size = self.along(x)
         if self.form not in (2, 3):
-            raise ShapeError(f"dct has the forms 2 and 3, not {self.form}", attribute="form")
+            raise ShapeError(f"dct has types 2 and 3, not {self.form}", attribute="form")
         if not size:
             raise ShapeError(f"dct needs at least one element, got {x}", operand=0)
         self.counted(size, x)

@@ -13,7 +13,7 @@ from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.operations import fields
 from xlac.spec.elaborate.references import reads, split_names
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, in_order
-from xlac.spec.report import Fault, Place, Poisoned
+from xlac.spec.report import Attempts, Fault, Place, Poisoned
 from xlac.spec.schema.document import BROKEN, SpecEntry
 from xlac_sdk.source import Origin
 from xlac_sdk.support.limits import made
@@ -48,20 +48,17 @@ def elaborate(context: Elaboration, scope: Scope, section: Mapping[str, SpecEntr
         for key in cycle:
             for name in split_names(key):
                 scope.values.setdefault(name, None)
+    attempts = Attempts(context.report)
     for key in order:
         made()
         names = split_names(key)
         if any(name in scope.values for name in names):
             continue
         entry = section[key]
-        try:
+        with attempts.part():
             value = make(context, scope, key, entry.spec, entry.place)
             bind(scope, names, value, entry.place)
             call_by_origin(scope, names, entry)
-        except Fault as fault:
-            context.report.fault(fault)
-        except Poisoned:
-            pass
         for name in names:
             scope.values.setdefault(name, None)
 

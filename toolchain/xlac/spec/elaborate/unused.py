@@ -10,7 +10,7 @@ from typing import Any
 from xlac.spec.elaborate.arithmetic import parsed
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.operations import LITERALS, find
-from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.report import Attempts, Fault, Place, nearest
 from xlac.spec.schema import schema
 
 
@@ -26,13 +26,10 @@ def check_unused(context: Elaboration) -> None:
 
 
 def _section(context: Elaboration, section: Mapping[str, Any], place: Place) -> None:
+    attempts = Attempts(context.report)
     for key, spec in section.items():
-        try:
+        with attempts.part():
             _entry(context, spec, place.at(key))
-        except Fault as fault:
-            context.report.fault(fault)
-        except Poisoned:
-            pass
 
 
 def _entry(context: Elaboration, spec: Any, place: Place) -> None:

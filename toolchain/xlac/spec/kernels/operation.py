@@ -131,7 +131,7 @@ def _kernel(
     function = str(spec.function or name)
     if NAME.fullmatch(function) is None or not function.isascii():
         at = place.at("function").span if spec.function else place.span
-        problem = f"{function!r} is no name of a function"
+        problem = f"{function!r} is not the name of a function"
         raise Fault("XL3031", problem, at, "say `function:` beside `file:`")
     split = str(spec.split or "")
     if split and split not in dict(sizes):

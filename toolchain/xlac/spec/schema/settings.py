@@ -109,7 +109,9 @@ def narrowed(name: str, declared: int | Symbol, given: DimValue, place: Place) -
     elif ends := ranges.read(str(given), *_ends(declared)):
         low, high = ends
     else:
-        raise Fault("XL2014", f"{given!r} is no size for {name!r}", place.key, "write 8, or 1..8")
+        raise Fault(
+            "XL2014", f"{given!r} is not a size for {name!r}", place.key, "write 8, or 1..8"
+        )
     if isinstance(declared, int):
         if low == high:
             return low

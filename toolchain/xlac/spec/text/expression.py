@@ -104,7 +104,8 @@ def parse(text: str) -> Parsed:
         raise Malformed("an expression is empty")
     if control := _CONTROL.search(text):
         raise Malformed(
-            f"the character U+{ord(control[0]):04X} is no part of an expression", control.start()
+            f"the character U+{ord(control[0]):04X} is not allowed in an expression",
+            control.start(),
         )
     replaced = _replaced(text)
     try:
@@ -159,7 +160,7 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
     ):
         width = error.end_offset - (error.offset or 0)
     message = (error.msg or "").split("(")[0].strip() or "invalid syntax"
-    message = message.split(". ")[0].replace("invalid syntax", "this is no expression")
+    message = message.split(". ")[0].replace("invalid syntax", "this is not an expression")
     hint = ""
     if words := re.findall(
         r"\b(?:in|is|lambda|def|class|for|while|import|from|with|as|pass|del|try|yield)\b", text
@@ -181,7 +182,7 @@ def _syntax(text: str, replaced: str, error: SyntaxError) -> Malformed:
         )
     column = max(0, min(column, max(0, len(text) - 1)))
     if message == "'" or not message:
-        message = "this is no expression"
+        message = "this is not an expression"
     return Malformed(message, column, min(width, len(text) - column), hint)
 
 

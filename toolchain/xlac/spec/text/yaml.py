@@ -32,7 +32,7 @@ def read(file: Path) -> Source:
     except FileNotFoundError:
         raise spec_error("XL3001", f"no such file: {file}", None) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no path"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a path"
         raise spec_error("XL3001", f"cannot read {file}: {reason}", None) from None
     return compose(file, _decode(file, raw))
 

@@ -150,8 +150,8 @@ def _factors(weight: Node, spec: LoraSpec, uses: Sequence[Node], at: Place) -> L
         len(shape) == 2 or (kernel and len(shape) > 2)
     ):
         problem = (
-            f"{weight.name} is {weight.type}: low rank is of matrices, "
-            "and of kernels of convolutions"
+            f"{weight.name} is {weight.type}: only matrices and kernels of convolutions have "
+            "low-rank factors"
         )
         raise Fault(
             "XL2059", problem, at.key, "a pattern that fits these only; wrt lets others learn"

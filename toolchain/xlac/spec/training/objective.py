@@ -91,7 +91,7 @@ def losses(
         if "order" in given:
             report.add(
                 "XL2005",
-                "order is of several losses",
+                "order is for several losses",
                 place.at("order").key,
                 "losses: {NAME: {loss: …, optimizer: …}}",
             )
@@ -122,7 +122,7 @@ def check_names(spec: TrainSpec, place: Place, report: Report) -> None:
     at = [(name, place.at("losses", name)) for name in spec.losses or {} if name in taken]
     at += [(n, place.at("metrics", n)) for n in spec.metrics if n in taken or n in losses]
     for name, where in at:
-        report.add("XL1021", f"{name!r} is reported anyway", where.key)
+        report.add("XL1021", f"{name!r} is always reported", where.key)
 
 
 def learning(

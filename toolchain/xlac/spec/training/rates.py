@@ -119,7 +119,7 @@ def filled(
                 "XL1012", f"{key!r} of {owner} is {kind}, found {value!r}", place.at(key).span
             )
         if not finite(value):
-            problem = f"{key!r} of {owner} is {value!r}, which is no finite number of f32"
+            problem = f"{key!r} of {owner} is {value!r}, which is not a finite number of f32"
             raise Fault("XL1012", problem, place.at(key).span)
         params[key] = value
     return params

@@ -144,7 +144,7 @@ def _check_batch(
     place: Place,
     report: Report,
 ) -> None:
-    """Reports a batch that is no open size, and none that the caller has fixed."""
+    """Reports a batch that is not an open size, and none that the caller has fixed."""
     if (
         spec.batch is not None
         and spec.batch not in symbols

@@ -73,7 +73,7 @@ class NpzFile:
             )
             shape, column_major, dtype = read(head)
         except Exception as error:
-            raise BadFile(f"its member {member[:80]!r} is no array: {error}") from None
+            raise BadFile(f"its member {member[:80]!r} is not an array: {error}") from None
         name, start, size = (
             member.removesuffix(".npy"),
             head.tell(),

@@ -185,9 +185,7 @@ def check_declared(
     for name, text in spec.tensors.items():
         at = place.at("tensors", name)
         if name not in wanted:
-            report.add(
-                "XL3005", f"the model learns no tensor {name!r}", at.key, nearest(name, wanted)
-            )
+            report.add("XL3005", f"the model has no weight {name!r}", at.key, nearest(name, wanted))
             continue
         try:
             declared = type_text.type_value(text, constants, at)

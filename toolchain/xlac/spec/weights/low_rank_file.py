@@ -123,7 +123,7 @@ def _transposed(
     say.
     """
     if any(not isinstance(t.dtype, DType) or not t.dtype.is_float for t in (weight, a, b)):
-        raise BadFile(f"{name!r} and its factors are no floats")
+        raise BadFile(f"{name!r} and its factors are not floats")
     product = (*b.shape[:1], prod(a.shape[1:]))
     fits = [
         way

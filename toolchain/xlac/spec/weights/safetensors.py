@@ -50,8 +50,8 @@ class SafetensorsFile(Mapping[str, Array]):
             (length,) = struct.unpack_from("<Q", head)
             if length > MAX_HEADER and head[8:9] != b"{":
                 raise BadFile(
-                    "it is no safetensors file: that begins with the length of its header, and a "
-                    "'{'"
+                    "it is not a safetensors file: that begins with the length of its header, "
+                    "and a '{'"
                 )
             if length > MAX_HEADER:
                 raise BadFile(

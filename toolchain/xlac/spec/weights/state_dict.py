@@ -148,7 +148,7 @@ def _unpickled(data: bytes) -> Any:
         for count, (instruction, argument, _) in enumerate(pickletools.genops(data)):
             if instruction.name not in INSTRUCTIONS:
                 raise BadFile(
-                    f"its pickle has the instruction {instruction.name}, which state dicts have not"
+                    f"its pickle has the instruction {instruction.name}, which a state dict lacks"
                 )
             if instruction.name == "LONG_BINPUT" and (argument or 0) > count:
                 raise BadFile("its pickle numbers its parts at random")
@@ -165,7 +165,7 @@ class _Unpickler(pickle.Unpickler):
             return _StorageType(STORAGES.get(name, name))
         if (module, name) not in CALLED:
             raise BadFile(
-                f"it holds a {module}.{name}, which is no tensor: save the state dict alone, "
+                f"it holds a {module}.{name}, which is not a tensor: save the state dict alone, "
                 "torch.save(model.state_dict(), file)"
             )
         return CALLED[module, name]
@@ -177,7 +177,7 @@ class _Unpickler(pickle.Unpickler):
             or record[0] != "storage"
             or not isinstance(record[1], _StorageType)
         ):
-            raise BadFile("it refers to something that is no storage")
+            raise BadFile("it refers to something that is not a storage")
         _, kind, key, _, count = record
         if not isinstance(key, str) or type(count) is not int or count < 0:
             raise BadFile("a storage of it has no name or size")

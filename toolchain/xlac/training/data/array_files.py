@@ -76,7 +76,7 @@ def npy(path: Path, name: str) -> ArrayTable:
     except Exception as error:  # malformed files raise many kinds of errors in NumPy
         problem = f"{path}: {error}"
         if "pickle" in problem:
-            problem = f"{path}: it is no .npy file of numbers"
+            problem = f"{path}: it is not a .npy file of numbers"
         raise fault("XL6301", problem) from None
     if not isinstance(array, np.ndarray):
         raise fault("XL6301", f"{path}: it is an archive of several arrays", "name it .npz")

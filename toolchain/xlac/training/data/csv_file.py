@@ -57,7 +57,7 @@ class CsvTable:
 
     def columns(self, asked: Asked) -> dict[str, Column]:
         """The inputs' columns, read in one pass. Raises SourceError, with line and column of a
-        value that is no number.
+        value that is not a number.
         """
         fields = {name: (self._parsed(one), len(names)) for name, (one, names) in asked.items()}
         used = [self.names.index(name) for _, names in asked.values() for name in names]
@@ -106,7 +106,7 @@ class CsvTable:
         return np.dtype(np.uint64) if dtype is DType.U64 else np.dtype(np.int64)
 
     def _bad_cell(self, asked: Asked) -> SourceError | None:
-        """The error for the first value that is no number of its input's type, at its place."""
+        """The error for the first value that is not a number of its input's type, at its place."""
         with self._opened() as file:
             lines = _CountedLines(file, self.path)
             reader = csv.reader(lines, delimiter=self.delimiter)

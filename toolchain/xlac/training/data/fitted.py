@@ -38,7 +38,7 @@ def training_inputs(
         whole = all(_is_symbol(type.shape[axis]) for axis in axes)
         if len(axes) > 1 or not whole:
             problem = (
-                f"input '{name}' is {type}: the size '{batch}' has to be one axis of it, as it is"
+                f"input '{name}' is {type}: the size '{batch}' must be one of its axes, unchanged"
             )
             raise fault("XL6309", problem)
         axis = axes[0] if axes else None if batch else 0

@@ -80,7 +80,7 @@ class ParquetTable:
             return inner.reshape(len(values), int(counts[0]), *inner.shape[1:])
         array: Array = values.to_numpy(zero_copy_only=False)
         if array.dtype.kind not in KINDS:
-            problem = f"{self.path}: '{name}' holds {kind}, which is no number"
+            problem = f"{self.path}: '{name}' holds {kind}, which is not a number"
             raise fault("XL6303", problem)
         return array
 

@@ -38,7 +38,7 @@ class BatchData:
     ) -> None:
         if isinstance(batches, Iterator):
             problem = (
-                f"{type(batches).__name__} gives its batches only once, and each epoch wants them"
+                f"{type(batches).__name__} gives its batches only once, and each epoch needs them"
             )
             raise fault("XL6310", problem, "give a list, or a function that makes an iterator")
         self._batches, self._inputs = batches, inputs

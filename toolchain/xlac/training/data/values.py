@@ -26,7 +26,7 @@ def named(item: Any, inputs: Mapping[str, TrainingInput], place: str) -> dict[st
     if len(inputs) == 1:
         return dict.fromkeys(inputs, item)
     wanted = ", ".join(inputs)
-    problem = f"{place}: {type(item).__name__} is no mapping with {wanted}, and no tuple of these"
+    problem = f"{place}: {type(item).__name__} is not a mapping with {wanted}, or a tuple of these"
     raise fault("XL6310", problem)
 
 
@@ -42,7 +42,7 @@ def array_of(value: Any, one: TrainingInput, place: str) -> Array:
         else:
             array = np.asarray(value)
     except Exception as error:  # conversions of foreign types may raise anything
-        raise fault("XL6304", f"{place}: input '{one.name}' is no array: {error}") from None
+        raise fault("XL6304", f"{place}: input '{one.name}' is not an array: {error}") from None
     try:
         DType.of(array.dtype)
     except KeyError:

@@ -117,7 +117,7 @@ def read(path: Path) -> Checkpoint:
         file = SafetensorsFile(path)
         metadata = file.metadata
         if metadata.get("format") != FORMAT:
-            raise BadCheckpoint("it is no checkpoint of xlac")
+            raise BadCheckpoint("it is not a checkpoint of xlac")
         if metadata.get("version") != VERSION:
             version = metadata.get("version")
             problem = f"{path} is a checkpoint of version {version!r}, and {VERSION} is read"

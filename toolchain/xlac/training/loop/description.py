@@ -98,7 +98,7 @@ def described(file: Path) -> dict[str, Any]:
         return RunDescription.model_validate(document).model_dump(exclude_unset=True, by_alias=True)
     except json.JSONDecodeError as error:
         span = Span(file, error.lineno, error.colno)
-        raise SourceError(Diagnostic("XL6339", f"this is no JSON: {error.msg}", span)) from None
+        raise SourceError(Diagnostic("XL6339", f"this is not JSON: {error.msg}", span)) from None
     except ValidationError as error:
         raise SourceError(
             *(_diagnostic(file, one) for one in error.errors(include_url=False)[:20])
@@ -109,7 +109,7 @@ def described(file: Path) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _diagnostic(file: Path, wrong: Any) -> Diagnostic:

@@ -46,7 +46,9 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.epochs is None and self.max_steps is None:
-            raise fault("XL6337", "how long to train is not said", "--epochs N, or --max-steps N")
+            raise fault(
+                "XL6337", "the length of the training is not given", "--epochs N, or --max-steps N"
+            )
         for name in (
             "epochs",
             "batch",
@@ -96,7 +98,7 @@ def best_metric(
     if not text and len(losses) > 1:
         if options.patience is not None:
             hint = f"--best {losses[0]}:min"
-            raise fault("XL6337", "which of the losses is to be patient about is not said", hint)
+            raise fault("XL6337", "it is not given which of the losses --patience watches", hint)
         return None
     match = re.fullmatch(
         r"(.+?)(?::(min|max))?", text or f"{VALIDATE * validates}{losses[0]}:min", re.DOTALL
@@ -108,7 +110,7 @@ def best_metric(
         raise fault("XL6337", f"there is no metric '{name}'", hint)
     if way is None:
         if name.removeprefix(AVERAGED).removeprefix(VALIDATE) not in losses:
-            problem = f"whether '{name}' is to be small or large is not said"
+            problem = f"it is not given whether '{name}' should be small or large"
             raise fault("XL6337", problem, f"{name}:max or {name}:min")
         way = "min"
     return BestMetric(name, way == "min")
@@ -163,7 +165,7 @@ def _check_last_batch(
     if rows is None:
         return
     if order.drop_last and rows < order.batch:
-        raise fault("XL6309", f"{rows} rows are no batch of {order.batch}", "a smaller --batch")
+        raise fault("XL6309", f"{rows} rows are not a batch of {order.batch}", "a smaller --batch")
     rest = rows % order.batch
     if rest and not order.drop_last and (rest < least or rest % multiple):
         problem = f"the last batch of {rows:,} rows has {rest}, and {requirement}"

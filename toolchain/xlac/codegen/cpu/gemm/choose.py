@@ -166,7 +166,10 @@ def _check_gemm(
 ) -> None:
     if isinstance(schedule, BytesGemmSchedule):
         if not byte_words.able(c, target):
-            raise Misfit(("template",), "it is not of bytes that this target multiplies by fours")
+            raise Misfit(
+                ("template",),
+                "its operands are not bytes that this target multiplies four at a time",
+            )
         c = byte_words.in_words(c)
     tile = schedule.tile
     _check_tile(tile, c, target)
@@ -175,17 +178,23 @@ def _check_gemm(
     cache_blocking.check(schedule.blocking, axes, tile, target)
     if schedule.threads.loops > 1:
         raise Misfit(
-            ("threads", "loops"), "all loops around tiles are fused into one: there is 1 to share"
+            ("threads", "loops"),
+            "threads can share only one loop: all loops around tiles are fused",
         )
     if schedule.prefetch and (schedule.right == "direct" or not target.vector_bytes):
-        raise Misfit(("prefetch",), "only packed panels are read in consecutive order")
+        raise Misfit(
+            ("prefetch",), "only packed panels are prefetched: they are read in consecutive order"
+        )
     known = isinstance(c.columns.extent, int)
     if schedule.transposed_store and not (known and register_transpose.able(after, c, tile)):
         raise Misfit(
             ("transposed_store",), "results are not contiguous along rows, or tiles have one row"
         )
     if schedule.backward and not (c.right.constant and streams(axes, tile, schedule.blocking)):
-        raise Misfit(("backward",), "only a constant that one row of tiles reads once can be")
+        raise Misfit(
+            ("backward",),
+            "only a constant that is read once, by one row of tiles, can be read backward",
+        )
 
 
 def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:
@@ -207,7 +216,7 @@ def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, targ
     if schedule.right == "direct" and not _readable(c, schedule.tile, view, target):
         raise Misfit(("right",), "its columns are not contiguous, or not whole vectors of the tile")
     if schedule.right == "direct" and c.word:
-        raise Misfit(("right",), "words of its bytes are packed")
+        raise Misfit(("right",), "bytes that are multiplied four at a time must be packed")
     if schedule.right == "constant" and not c.right.constant:
         raise Misfit(("right",), "it is known only when the program runs")
     if schedule.right == "running" and c.right.constant:

@@ -112,7 +112,9 @@ def _check_split(
     schedule: GpuSplitReductionSchedule, values: ReductionValues, rows: RowSpace
 ) -> None:
     if not splits(values):
-        raise Misfit(("template",), "it is not one pass, in any order, of reductions alone")
+        raise Misfit(
+            ("template",), "the kernel is more than one pass of reductions whose order is free"
+        )
     if schedule.length >= size_hint(rows.vectors):
         most = size_hint(rows.vectors)
         raise Misfit(("length",), f"a result has {most} vectors, and there is more than one piece")
@@ -140,6 +142,6 @@ def _check_kept(
     size = upper_bound(rows.vectors) * rows.lanes * (schedule.threads // schedule.width)
     for place, number in enumerate(schedule.kept):
         if number not in numbers or number in schedule.kept[:place]:
-            raise Misfit(("kept", place), f"what can be kept are {numbers}, each once")
+            raise Misfit(("kept", place), f"values that can be kept: {numbers}, each once")
         used += _aligned(size * every[number].type.dtype.compute.nbytes)
         check_shared(used, values.target, ("kept", place))

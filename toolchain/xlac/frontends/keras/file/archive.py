@@ -32,12 +32,12 @@ def _archive(path: Path) -> tuple[Any, WeightStore]:
         with zipfile.ZipFile(path) as held:
             members = {info.filename: info for info in held.infolist()}
             if len(held.infolist()) > MEMBERS or len(members) < len(held.infolist()):
-                raise MalformedKerasFile("it has too many members, or two of one name")
+                raise MalformedKerasFile("it has too many members, or two with the same name")
             parts = [_member(held, members, name, size) for name in (CONFIG, WEIGHTS)]
     except MalformedKerasFile:
         raise
     except Exception as error:  # malformed archives raise many kinds in zipfile, zlib and lzma
-        raise MalformedKerasFile(f"it is no zip archive that can be read: {error}") from None
+        raise MalformedKerasFile(f"it is not a zip archive that can be read: {error}") from None
     file = Hdf5File(io.BytesIO(parts[1]), len(parts[1]))
     return _json(parts[0]), TreeWeights(file, file.root)
 
@@ -70,4 +70,4 @@ def _json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise MalformedKerasFile(f"its configuration is no JSON: {error}") from None
+        raise MalformedKerasFile(f"its configuration is not JSON: {error}") from None

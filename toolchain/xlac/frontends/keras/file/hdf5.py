@@ -33,7 +33,7 @@ class Hdf5File:
         """The group that a group has under a name; None if there is nothing."""
         group = _linked(at, name)
         if group is not None and not isinstance(group, h5py.Group):
-            raise MalformedKerasFile(f"'{_path(at, name)}' is no group")
+            raise MalformedKerasFile(f"'{_path(at, name)}' is not a group")
         return group
 
     def array(self, at: Any, name: str) -> Array | None:
@@ -43,7 +43,7 @@ class Hdf5File:
         if dataset is None:
             return None
         if not isinstance(dataset, h5py.Dataset):
-            raise MalformedKerasFile(f"'{path}' is no array")
+            raise MalformedKerasFile(f"'{path}' is not an array")
         with _checked(path):
             return self._read(dataset, path)
 
@@ -85,7 +85,7 @@ class Hdf5File:
                 raise UnsafeKerasFile(f"attribute '{path}' is larger than the file")
             items = np.atleast_1d(np.asarray(at.attrs[name], dtype=object)).reshape(-1).tolist()
             if any(not isinstance(item, str | bytes) for item in items):
-                raise MalformedKerasFile(f"attribute '{path}' is no text")
+                raise MalformedKerasFile(f"attribute '{path}' is not text")
             return [i.decode("utf-8") if isinstance(i, bytes) else i for i in items]
 
 

@@ -30,7 +30,7 @@ def einsum_dense(call: LayerCall) -> Node:
     """x and a kernel by Einstein's summation."""
     equation = call.get("equation")
     if not isinstance(equation, str) or equation.count(",") != 1 or "->" not in equation:
-        call.fail(f"equation {equation!r} is none of two operands and a result")
+        call.fail(f"equation {equation!r} does not have the form 'a,b->c'")
     letters = equation.partition(",")[2].partition("->")[0]
     if call.get("lora_rank") is not None or call.get("quantization_mode") is not None:
         call.unsupported("low-rank or quantized kernels are not supported")

@@ -34,7 +34,7 @@ class Files:
             proto = messages().ModelProto.FromString(without_data(self._map(self.path), self.own))
         except (MalformedProtobuf, DecodeError) as error:
             raise SourceError(
-                Diagnostic("XL7001", f"{self.path} is no ONNX model: {error}")
+                Diagnostic("XL7001", f"{self.path} is not an ONNX model: {error}")
             ) from None
         except OSError as error:
             raise SourceError(
@@ -42,7 +42,7 @@ class Files:
             ) from None
         if not proto.HasField("graph"):
             raise SourceError(
-                Diagnostic("XL7001", f"{self.path} is no ONNX model: it has no graph")
+                Diagnostic("XL7001", f"{self.path} is not an ONNX model: it has no graph")
             )
         return proto
 

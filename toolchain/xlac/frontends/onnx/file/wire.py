@@ -46,7 +46,7 @@ def _message(
 ) -> list[bytes | memoryview]:
     """The chunks of bytes of the rewritten message."""
     if depth > DEPTH:
-        raise MalformedProtobuf(f"messages stand more than {DEPTH} deep in each other")
+        raise MalformedProtobuf(f"messages are nested more than {DEPTH} deep")
     parts: list[bytes | memoryview] = []
     placed = b""
     kept = start

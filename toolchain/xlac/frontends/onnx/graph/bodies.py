@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xlac.frontends.captures import Captures
+from xlac.frontends.importing.captures import Captures
 from xlac.frontends.onnx.graph.scope import GraphScope
 from xlac.frontends.onnx.graph.values import Value, mapped, nodes
 from xlac.ir.graph import Node

@@ -37,14 +37,14 @@ def _again(result: Node, inputs: Sequence[Value | None]) -> Value:
         for axis, count in value.counts:
             spot = result.type.rank - value.node.type.rank + axis
             if spot < 0:
-                raise DataDependent("the result lacks an axis whose size data decides")
+                raise DataDependent("the result has no axis with the data-dependent size")
             if counts.setdefault(spot, count) is not count:
-                raise DataDependent(f"two sizes that data decides meet at axis {spot}")
+                raise DataDependent(f"two data-dependent sizes are combined along axis {spot}")
     for value in inputs:
         shape = value.shape if isinstance(value, Node) else ()
         for axis, size in enumerate(shape, result.type.rank - len(shape)):
             if axis in counts and size != 1:
-                raise DataDependent(f"axis {axis} meets {size}, but data decides its size")
+                raise DataDependent(f"axis {axis} meets {size}, and its size is data-dependent")
     return Ragged(result, tuple(sorted(counts.items(), key=lambda entry: entry[0])))
 
 
@@ -70,7 +70,7 @@ def carried(value: Ragged, make: Callable[[Node], Node], row_major: bool) -> Rag
     try:
         seen = make(build.param("probe", value.node.type.dtype, tuple(shape))).shape
     except (ShapeError, ValueError) as error:
-        raise DataDependent(f"the view needs a size that data decides: {error}") from None
+        raise DataDependent(f"the view needs a data-dependent size: {error}") from None
     counts = []
     for axis, count in value.counts:
         own = symbols(marks[axis])
@@ -80,6 +80,6 @@ def carried(value: Ragged, make: Callable[[Node], Node], row_major: bool) -> Rag
             or seen[places[0]] != marks[axis]
             or (row_major and volume(seen[: places[0]]) != volume(tuple(shape[:axis])))
         ):
-            raise DataDependent(f"axis {axis}, whose size data decides, does not stay as it is")
+            raise DataDependent(f"axis {axis}, whose size is data-dependent, is changed")
         counts.append((places[0], count))
     return Ragged(make(value.node), tuple(sorted(counts, key=lambda entry: entry[0])))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xlac.frontends.captures import Captures
-from xlac.frontends.model_importer import MissingValue
+from xlac.frontends.importing.captures import Captures
+from xlac.frontends.importing.model_importer import MissingValue
 from xlac.frontends.onnx.graph.values import Value, mapped, nodes
 from xlac.ir.op import ShapeError
 

@@ -92,7 +92,7 @@ class Decoder:
             fail(file, f"decoding it takes more than {_seconds(data)} s of processor time")
         fail(
             file,
-            "it ends jaxlib's decoder "
+            "jaxlib's decoder crashes on it "
             f"({signal.Signals(-code).name if code < 0 else f'code {code}'})",
         )
 

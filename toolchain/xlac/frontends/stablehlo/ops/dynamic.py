@@ -29,7 +29,7 @@ def known(site: OperationSite, number: int) -> tuple[Dim, ...]:
         return site.importer.known.dims(node)
     except NeedsValue as error:
         site.fail(
-            f"the value of {error} decides a size", "fix it: params={name: value}", code="XL7212"
+            f"a size depends on the value of {error}", "fix it: params={name: value}", code="XL7212"
         )
     except DataDependent as error:
         site.fail(f"a size depends on data: {error}", code="XL7212")

@@ -91,7 +91,7 @@ class ModelFile:
             _ = self.signatures
         except (MalformedFlatBuffer, ShapeError) as error:
             raise SourceError(
-                Diagnostic("XL7501", f"{name} is no TensorFlow Lite model: {error}")
+                Diagnostic("XL7501", f"{name} is not a TensorFlow Lite model: {error}")
             ) from None
         except OSError as error:
             raise SourceError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlac.frontends.captures import Captures
+from xlac.frontends.importing.captures import Captures
 from xlac.frontends.known import DataDependent
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.registry import operator
@@ -126,7 +126,7 @@ def _handle(call: TFLiteCall) -> str:
     handles = call.importer.scope.handles
     index = call.info(0).index
     if index not in handles:
-        call.fail(f"'{call.info(0).name}' is no handle of a variable here")
+        call.fail(f"'{call.info(0).name}' is not the handle of a variable here")
     if call.importer.inside:
         call.fail("a variable inside a loop or branch is not supported")
     return handles[index]

@@ -31,7 +31,7 @@ def fake_quant(call: TFLiteCall) -> Node:
     x = call.real(0)
     low, high, bits = call.option("min"), call.option("max"), call.option("num_bits")
     if not 2 <= bits <= 16 or not low < high:
-        call.fail(f"a grid of {bits} bits from {low} to {high}: 2 to 16 bits, min below max")
+        call.fail(f"quantization to {bits} bits from {low} to {high}: 2 to 16 bits, min below max")
     first, last = float(call.option("narrow_range")), float((1 << bits) - 1)
     scale = np.float32((high - low) / (last - first))
     zero = float(np.clip(np.round(first - low / scale), first, last))

@@ -22,7 +22,7 @@ def _state(call: TFLiteCall, number: int) -> Node:
         call.fail("a state inside a loop or branch is not supported")
     if not info.variable or info.dtype is None or not info.dtype.is_float:
         call.fail(
-            f"state '{info.name}' is no variable of floats", "quantized states are not supported"
+            f"state '{info.name}' is not a variable of floats", "quantized states are not supported"
         )
     return call.importer.variables.read(info.name, call.type_of(info))
 

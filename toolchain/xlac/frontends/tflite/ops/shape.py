@@ -44,7 +44,7 @@ def transpose(call: TFLiteCall) -> Node:
     """Axes in the order that the second input gives."""
     order = call.ints(1)
     if sorted(order) != list(range(call[0].type.rank)):
-        call.fail(f"{order} is no order of the axes of {call[0].type}")
+        call.fail(f"{order} is not an order of the axes of {call[0].type}")
     return build.transpose(call[0], order)
 
 

@@ -132,8 +132,8 @@ class Pt2Archive:
         held = bytearray(self.bytes(name))
         if len(held) % dtype.itemsize:
             raise Refused(
-                f"its member '{name}' has {len(held)} bytes, no multiple of the {dtype.itemsize} "
-                "of an element"
+                f"its member '{name}' has {len(held)} bytes, not a multiple of an "
+                f"element's {dtype.itemsize}"
             )
         return torch.frombuffer(held, dtype=dtype) if held else torch.empty(0, dtype=dtype)
 

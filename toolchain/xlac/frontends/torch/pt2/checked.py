@@ -41,7 +41,7 @@ INTEGERS = range(-(1 << 63), 1 << 64)
 def name(text: str) -> str:
     """A value's name, which PyTorch writes into code. Raises ValueError."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,511}", text, re.ASCII) or keyword.iskeyword(text):
-        raise ValueError(f"'{text[:80]}' is no name")
+        raise ValueError(f"'{text[:80]}' is not a name")
     return text
 
 
@@ -59,7 +59,7 @@ def path(text: str) -> str:
         or set(text) & set("\"'\\()[]{}")
         or any(p.startswith("__") or not p for p in parts)
     ):
-        raise ValueError(f"'{text[:80]}' is no path of a parameter")
+        raise ValueError(f"'{text[:80]}' is not the path of a parameter")
     return text
 
 

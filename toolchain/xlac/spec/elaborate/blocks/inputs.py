@@ -8,7 +8,7 @@ from xlac.ir.graph import Node
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.scope import Copies, Scope, Value
-from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.report import Attempts, Fault, Place, nearest
 from xlac.spec.schema import schema
 from xlac.spec.schema.document import SpecEntry
 from xlac.spec.text.spans import NodeSpans
@@ -57,20 +57,14 @@ def arguments(
             NodeSpans(place, spec).whole(),
         )
     values: dict[str, Value] = {}
-    failed = False
+    attempts = Attempts(context.report)
     for key, (item, spot) in items.items():
-        try:
+        with attempts.part():
             value = expression(context, scope, item, path, spot)
             if not isinstance(value, Copies) or key not in spec.index:
                 value = as_node(context, value, item, path, spot)
             values[key] = value
-        except Fault as fault:
-            context.report.fault(fault)
-            failed = True
-        except Poisoned:
-            failed = True
-    if failed:
-        raise Poisoned
+    attempts.finish()
     return values
 
 

@@ -13,7 +13,7 @@ from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.node_keys import whole
 from xlac.spec.elaborate.operations import same
 from xlac.spec.elaborate.scope import Copies, Scope, Value
-from xlac.spec.report import Fault, Place, Poisoned, nearest
+from xlac.spec.report import Attempts, Fault, Place, nearest
 from xlac.spec.schema import schema
 from xlac_sdk.source import Origin
 
@@ -28,19 +28,13 @@ class Carried:
     ) -> None:
         self.inits: dict[str, list[Node]] = {}
         self.copied: set[str] = set()
-        poisoned = False
+        attempts = Attempts(context.report)
         for name, carry in spec.carry.items():
-            try:
+            with attempts.part():
                 self.inits[name] = self._init(
                     context, scope, name, carry, f"{path}.{name}", place.at("carry", name)
                 )
-            except Fault as fault:
-                context.report.fault(fault)
-                poisoned = True
-            except Poisoned:
-                poisoned = True
-        if poisoned:
-            raise Poisoned
+        attempts.finish()
         context.add(len(self.flat()), place.key)  # each is an input of the body
 
     def _init(
@@ -119,24 +113,18 @@ class Carried:
                     nearest(name, self.inits),
                 )
         nodes: list[Node] = []
-        failed = False
+        attempts = Attempts(context.report)
         for name, inits in self.inits.items():
             if name not in spec.next:
                 context.report.add(
                     "XL1011", f"next does not say what {name!r} becomes", place.at("next").key
                 )
-                failed = True
+                attempts.failed = True
                 continue
             text, at = spec.next[name], place.at("next", name)
-            try:
+            with attempts.part():
                 nodes += self._after(context, inner, name, inits, text, f"{path}.{name}", at)
-            except Fault as fault:
-                context.report.fault(fault)
-                failed = True
-            except Poisoned:
-                failed = True
-        if failed:
-            raise Poisoned
+        attempts.finish()
         return nodes
 
     def _after(

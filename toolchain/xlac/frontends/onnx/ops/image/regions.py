@@ -68,7 +68,7 @@ def _roi_align(call: OperatorCall, default: str) -> Node:
     if mode == "max":
         if ratio < 1:
             call.fail(
-                "the largest of samples whose number the boxes decide is not supported",
+                "mode max with a number of samples that depends on the boxes is not supported",
                 hint="give a sampling_ratio",
             )
         return build.cast(

@@ -73,7 +73,7 @@ class Forest:
         ends = list(range(count, count + leaves))
         yes, no = (np.asarray([*side, *ends], np.int64) for side in children)
         if any(((side < 0) | (side >= count + leaves)).any() for side in (yes, no)):
-            raise ShapeError("a child of a tree's node is no node")
+            raise ShapeError("a child of a tree's node is not a node")
         if any(not 0 <= m < len(MODES) for m in modes):
             raise ShapeError("a tree's node has an unknown mode")
         fill = [0] * leaves
@@ -114,7 +114,7 @@ def _depth(yes: Array, no: Array, roots: Sequence[int]) -> int:
     """The greatest depth of a leaf. Raises ShapeError for nodes that form a cycle."""
     at = np.unique(np.asarray(roots, np.int64))
     if at.size == 0 or at.min() < 0 or at.max() >= yes.size:
-        raise ShapeError("a root of a tree is no node")
+        raise ShapeError("a root of a tree is not a node")
     for depth in range(yes.size + 1):
         inner = at[(yes[at] != at) | (no[at] != at)]
         if inner.size == 0:

@@ -65,7 +65,7 @@ def gather_nd(call: OperatorCall) -> Value:
     slices = _vectors(call, x, indices.node if isinstance(indices, Ragged) else call[1])
     if isinstance(indices, Ragged) and not isinstance(value, Coded):
         if any(axis >= indices.node.type.rank - 1 for axis, _ in indices.counts):
-            raise DataDependent("data decides how long the vectors of positions are")
+            raise DataDependent("the number of positions is data-dependent")
         return Ragged(slices, indices.counts)
     return Coded(slices, value.format) if isinstance(value, Coded) else slices
 

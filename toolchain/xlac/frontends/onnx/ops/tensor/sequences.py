@@ -21,7 +21,7 @@ def sequence(call: OperatorCall, number: int) -> Sequence:
     if isinstance(value, Optional) and isinstance(value.held, Sequence):
         value = value.held
     if not isinstance(value, Sequence):
-        call.fail(f"input {number} is no sequence")
+        call.fail(f"input {number} is not a sequence")
     return value
 
 
@@ -30,7 +30,7 @@ def tensors(call: OperatorCall, number: int) -> list[Node]:
     items = sequence(call, number).items
     plain = [item for item in items if isinstance(item, Node)]
     if len(plain) < len(items):
-        call.fail(f"the sequence of input {number} has items that are no plain tensors")
+        call.fail(f"the sequence of input {number} has items that are not plain tensors")
     return plain
 
 

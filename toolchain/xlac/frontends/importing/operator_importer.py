@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from xlac.frontends.importing.model_importer import ModelImporter
 from xlac.frontends.known import DataDependent, Known, NeedsValue
-from xlac.frontends.model_importer import ModelImporter
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ops import build

@@ -1,0 +1,3 @@
+"""What importers of model files share, whatever their format: inputs, weights, problems, captured
+values of bodies.
+"""
