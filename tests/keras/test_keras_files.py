@@ -125,7 +125,7 @@ def test_models_too_deep_in_each_other(tmp_path: Path) -> None:
     write(tmp_path / "model.keras", json.dumps(config), hdf5(lambda file: None))
     assert "too deep" in refusal(tmp_path / "model.keras")
     write(tmp_path / "model.keras", "[" * 100_000, hdf5(lambda file: None))
-    assert "no JSON" in refusal(tmp_path / "model.keras")
+    assert "not JSON" in refusal(tmp_path / "model.keras")
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_threads_await_what_others_do() -> None:
     y = np.empty(8, "f4")
     run_kernel(relay(0), {"y": y})
     assert y.tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
-    with pytest.raises(KernelFault, match="await what the others never make true"):
+    with pytest.raises(KernelFault, match="wait for a condition that the others never make true"):
         run_kernel(relay(1), {"y": y})
 
 

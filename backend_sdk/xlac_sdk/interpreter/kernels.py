@@ -130,7 +130,7 @@ class _Accesses:
         if index % step and np.any(mask):
             raise KernelFault(
                 f"kernel {self.kernel.name}: buffer '{name}' is accessed at index {index}, which "
-                f"is no multiple of {step}"
+                f"is not a multiple of {step}"
             )
         return index
 

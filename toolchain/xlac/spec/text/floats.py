@@ -45,10 +45,11 @@ def check_numbers(
     attributes in f32, or f64. Raises Fault.
     """
     types = {
-        type.dtype
+        # not called `type`, which CPython 3.12.0 and 3.12.1 would not find below
+        result.dtype
         for node in (*operands, *results)
         if isinstance(node, Node)
-        for type in node.results
+        for result in node.results
     }
     for name, value in attributes.items():
         check_room(value, DType.F64 if DType.F64 in types else DType.F32, spans.attribute(name))
