@@ -170,7 +170,7 @@ def test_two_models_link_into_one_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("emit", "code", "told"),
     [
-        ("objct", 2, "'objct' is no form"),
+        ("objct", 2, "'objct' is not a form"),
         ("sso", 2, "did you mean 'so'"),
         ("c", 3, "target 'cpu' cannot emit 'c' (one C99 file)"),
         ("wasm", 3, "there is no form 'wasm' for x86_64"),

@@ -93,4 +93,4 @@ def test_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status([*bench, "--baseline", str(other)]) == 2
     assert "XL6009" in capsys.readouterr().err
     assert status([*bench, "--baseline", str(SPECS / "softmax.yaml")]) == 2
-    assert "no baseline of this run" in capsys.readouterr().err
+    assert "not a baseline of this run" in capsys.readouterr().err

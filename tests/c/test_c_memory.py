@@ -31,7 +31,7 @@ def test_amounts(text: str, nbytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "K", "-1", "1e9", "6x", "1 K", "1.K", "9" * 30])
 def test_what_is_no_amount(text: str) -> None:
-    with pytest.raises(SourceError, match="no amount of memory"):
+    with pytest.raises(SourceError, match="not an amount of memory"):
         parse(text)
 
 

@@ -177,7 +177,7 @@ def test_weights_of_another_kind_are_called_by_their_name(
             for word in (
                 kind,
                 "not safetensors",
-                "no safetensors",
+                "not a safetensors",
                 "is not",
                 "state dict",
                 "pickle",

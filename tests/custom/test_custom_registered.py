@@ -117,7 +117,7 @@ def test_what_it_does_not_take_is_told(
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        (SECTION, {"domain": "a b"}, "is no domain.*XL6007"),
+        (SECTION, {"domain": "a b"}, "is not a domain.*XL6007"),
         ({"twice": {"inputs": {}, "outputs": {"y": "f32"}, "expr": {"y": "1 +"}}}, {}, "XL1016"),
         ({}, {}, "declares no operations.*XL2002"),
         ({"f": {1}}, {}, "XL1012"),

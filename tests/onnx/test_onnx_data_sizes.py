@@ -87,7 +87,7 @@ def test_views_that_mix_what_is_not_there_are_refused() -> None:
 def test_others_say_that_they_do_not() -> None:
     nodes = [node("NonZero", ["x"], ["n"]), node("MatMul", ["n", "n"], ["z"], name="product")]
     proto = model(nodes, [value("x", [7])], [value("z", None)])
-    with pytest.raises(SourceError, match=r"product.*size data decides.*XL7003"):
+    with pytest.raises(SourceError, match=r"product.*data-dependent size.*XL7003"):
         load(proto)
 
 

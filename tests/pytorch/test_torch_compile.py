@@ -187,7 +187,7 @@ def test_a_checkpoint_with_dropout() -> None:
     dropped = y.detach() == 0
     assert 100 < int(dropped.sum()) < 300 and torch.equal(x.grad == 0, dropped)
     text = "".join(str(one.message) for one in told if one.category is FallbackWarning)
-    assert "draws a second time" in text and "bug" not in text
+    assert "of a checkpoint a second time" in text and "bug" not in text
 
 
 def test_without_fallback_it_is_an_error() -> None:

@@ -69,7 +69,7 @@ def test_mistakes() -> None:
         optimizer=torch.optim.RAdam(parameters, decoupled_weight_decay=True)
     )
     assert "Rounded is an autograd.Function" in said(model=Straight())
-    assert "clip_norm is a positive number" in said(clip_norm=-1.0)
+    assert "clip_norm must be a positive number" in said(clip_norm=-1.0)
     assert "takes 3 of the arguments" in said(targets=3)
     twin = mlp()
     twin[2].bias.register_hook(lambda g: g)  # type: ignore[union-attr]

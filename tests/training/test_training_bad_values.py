@@ -179,9 +179,9 @@ OF_SEVERAL = {
     ("{norm: 0.5}", "{}"): ("XL1012", 22, "norm or value"),
     ("{sgd: {lr: 0.05, momentum: 0.9}}", "{sgd: {momentum: 0.9}}"): ("XL2007", 26, "needs 'lr'"),
     ('      wrt: ["first.*"', '      wrd: ["first.*"'): ("XL1010", 20, "did you mean 'wrt'?"),
-    ("{right: ", "{generator: "): ("XL1021", 28, "reported anyway"),
-    ("{right: ", "{finite: "): ("XL1021", 28, "reported anyway"),
-    ("{right: ", "{seconds: "): ("XL1021", 28, "reported anyway"),
+    ("{right: ", "{generator: "): ("XL1021", 28, "always reported"),
+    ("{right: ", "{finite: "): ("XL1021", 28, "always reported"),
+    ("{right: ", "{seconds: "): ("XL1021", 28, "always reported"),
     ("    discriminator:", "    step:"): ("XL1021", 18, "'step' is always reported"),
 }
 

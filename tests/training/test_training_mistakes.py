@@ -31,8 +31,8 @@ WRONG = {
     "batch: size": ("XL2004", "no open size"),
     "clip: {}": ("XL1012", "norm or value"),
     "clip: {norm: 0}": ("XL1012", "more than 0"),
-    "metrics: {loss: mean(x)}": ("XL1021", "reported anyway"),
-    "metrics: {validate_loss: mean(x)}": ("XL1021", "reported anyway"),
+    "metrics: {loss: mean(x)}": ("XL1021", "always reported"),
+    "metrics: {validate_loss: mean(x)}": ("XL1021", "always reported"),
 }
 
 

@@ -71,7 +71,7 @@ def launched(kernel: Kernel, sizes: tuple[int, ...]) -> tuple[int, int]:
     each.
     """
     form = grid(kernel)
-    assert form is not None, f"kernel {kernel.name} is no grid"
+    assert form is not None, f"kernel {kernel.name} is not a grid"
     names = {var.name: size for var, size in zip(kernel.sizes, sizes, strict=True)}
     return form.count(names), form.threads
 

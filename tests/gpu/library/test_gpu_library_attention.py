@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
     "a few queries": (lambda: attention(time=8, keys=40), "8 queries share keys"),
     "a mask that chooses": (
         lambda: attention(mask=(LONG, LONG), kind=DType.BOOL),
-        "this one chooses",
+        "this mask is boolean",
     ),
     "queries that see nothing": (lambda: attention(keys=20, causal=True), "see no key"),
     "wide": (lambda: attention(width=40), "multiple of 8, up to 32"),

@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_refused() -> None:
         Irfft(12).infer(y, y)
     with pytest.raises(ShapeError, match="at least one element"):
         Rfft().infer(Type(DType.F32, (3, 0)))
-    with pytest.raises(ShapeError, match="forms 2 and 3"):
+    with pytest.raises(ShapeError, match="types 2 and 3"):
         Dct(form=4).infer(x)
     with pytest.raises(ShapeError, match="rfft takes"):
         Rfft().infer(Type(DType.I32, (8,)))

@@ -219,7 +219,7 @@ def test_axes_of_rows_and_whole_inputs(tmp_path: Path) -> None:
 def test_a_size_that_is_no_axis() -> None:
     wrong = LogisticSteps()
     wrong.inputs = {"image": Type(DType.F32, (2 * symbol("batch", 1, 8), 8))}
-    with pytest.raises(SourceError, match=r"the size 'batch' has to be one axis.*XL6309"):
+    with pytest.raises(SourceError, match=r"the size 'batch' must be one of its axes.*XL6309"):
         opened(wrong, DATA)
     wrong.inputs, wrong.batch = {"x": Type(DType.F32, (2,)), "y": Type(DType.F32, (3,))}, ""
     with pytest.raises(SourceError, match=r"no size of the inputs counts the rows.*XL6309"):

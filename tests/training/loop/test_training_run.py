@@ -167,7 +167,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"best": "validate_acuracy:max"},
         r"there is no metric 'validate_acuracy' \[XL6337\]",
     ),
-    "direction": ({"best": "accuracy"}, r"whether 'accuracy' is to be small or large.*XL6337"),
+    "direction": ({"best": "accuracy"}, r"whether 'accuracy' should be small or large.*XL6337"),
     "batch": ({"batch": 513}, r"513 rows in a batch: the size 'batch' is 1..512 \[XL6309\]"),
     "last": (
         {"made": least(4), "batch": 16},

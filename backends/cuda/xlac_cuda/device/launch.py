@@ -28,7 +28,7 @@ class KernelEntry:
     @cached_property
     def _grid(self) -> Grid:
         launched = grid(spread(self.kernel))
-        assert launched is not None, f"kernel {self.kernel.name} is no grid"
+        assert launched is not None, f"kernel {self.kernel.name} is not a grid"
         return launched
 
     @property

@@ -74,7 +74,7 @@ class _Described:
 
 def _described(kernel: Kernel, text: CFunction) -> _Described:
     form = grid(kernel)
-    assert form is not None, f"kernel {kernel.name} is no grid"
+    assert form is not None, f"kernel {kernel.name} is not a grid"
     about = tuple(line for line in (text.note, *_quoted(kernel.origins)) if line)
     # blocks of threads in one function
     alone = any("_registers<" in line for line in text.lines)

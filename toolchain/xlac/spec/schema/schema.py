@@ -275,7 +275,7 @@ class Document(Strict):
     outputs: Outputs | None = Field(default=None, description="the results")
     extents: dict[Name, list[Name | None]] = Field(
         default={},
-        description="of outputs with sizes that data decides: "
+        description="of outputs with data-dependent sizes: "
         "for each axis the output that holds the real size, or null",
     )
     mesh: MeshLike = MESH

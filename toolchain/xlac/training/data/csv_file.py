@@ -131,7 +131,7 @@ class CsvTable:
             problem = f"there are {len(record)} values, and the first line names {len(self.names)}"
             return SourceError(Diagnostic("XL6308", problem, Span(self.path, line, 1)))
         kind = "a number" if one.type.dtype.is_float else "an integer"
-        shown = f"'{record[at][:40]}' is no {kind.split()[-1]}" if record[at] else "nothing is here"
+        shown = f"'{record[at][:40]}' is not {kind}" if record[at] else "nothing is here"
         problem = f"{shown}, and input '{one.name}' takes {kind} ({one.type.dtype})"
         span = Span(self.path, line, column, max(1, len(record[at])))
         return SourceError(Diagnostic("XL6308", problem, span))

@@ -56,7 +56,7 @@ def described(value: Value) -> str:
         case Coded():
             return f"a tensor of {value.format}"
         case Ragged():
-            return "a tensor whose size data decides"
+            return "a tensor of data-dependent size"
         case Sequence():
             return "a sequence"
         case Optional():
