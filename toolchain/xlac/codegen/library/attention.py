@@ -131,8 +131,8 @@ def _mask(
         raise LibraryRefused(f"{name} only adds masks to scores, and this mask is boolean")
     if not fast:
         raise LibraryRefused(
-            f"only precision: fast lets {name} add a mask: it gives other results for rows that are "
-            "masked throughout"
+            f"only precision: fast lets {name} add a mask: it gives other results for rows "
+            "that are masked throughout"
         )
     view = operands.resolve(node, group)
     if view is None or node.shape[-1:] != scores[-1:] or view.strides[-1] != 1:
