@@ -1,5 +1,5 @@
-"""What a call of a tiny model costs by each way in, in nanoseconds: `python bench/calls.py`.
-CALLS.md has what it said, and what was decided by it.
+"""What a call of a tiny model costs through each interface, in nanoseconds: `python bench/calls.py`.
+CALLS.md has the figures, and what was decided by them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ graph:
   y: x + z
 outputs: [y]
 """
-# what a function without assumptions about arrays would ask of each: its buffer, and to be done
-# with it
+# a function without assumptions about arrays would request the buffer of each, and release it
 BUFFER = """
 declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
 declare void @PyBuffer_Release(ptr)

@@ -15,7 +15,7 @@ from harness.roofline import Ceilings
 OURS = "xlac"
 XLA = frozenset({"jax", "jax_const"})
 INDUCTOR = frozenset({"torch_inductor"})
-NOT_PEERS = frozenset({OURS, "xlac_fast"})  # ours in another setting is told, but is nobody's peer
+NOT_PEERS = frozenset({OURS, "xlac_fast"})  # xlac in another setting is reported, but is no peer
 
 
 class Recorded:

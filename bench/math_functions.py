@@ -37,7 +37,7 @@ TWO = {P.POW: np.power, P.ATAN2: np.arctan2, P.REM: np.fmod}
 
 
 def distance(primitive: P, kind: Any, exact: Any, backend: Backend, cpu: str) -> float:
-    """The greatest, in ulps."""
+    """The greatest error, in ulps."""
     data = list(pairs(kind)) if primitive in TWO else [points(kind)]
     data = [a[: len(a) // 16 * 16] for a in data]
     function = executable(backend, primitive, [DType.of(a.dtype) for a in data], len(data[0]), cpu)

@@ -1,4 +1,4 @@
-"""What no peer is asked: fresh processes of xlac, cold and warm, memory against its bound, and a
+"""Measurements without a peer: fresh processes of xlac, cold and warm, memory against its bound, and a
 call from C.
 
     python bench/own.py MODELS_DIR OUT.json

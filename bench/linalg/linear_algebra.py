@@ -2,7 +2,7 @@
 
     python bench/linalg/linear_algebra.py [OPERATION …] [--sizes 32,128]
 
-Contenders take turns in bursts of 20 ms; the best of nine counts. RESULTS.md has what it said.
+Contenders take turns in bursts of 20 ms; the best of nine counts. RESULTS.md has the figures.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ ROUNDS = 200
 
 
 def seconds(call: Any) -> float:
-    """Of one call."""
+    """Seconds of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start

@@ -1,6 +1,6 @@
 """The first k of lines beside PyTorch, ONNX Runtime and JAX, on one core: `python
 bench/order/selection.py`. Contenders take turns in bursts of 20 ms; the best of nine counts.
-RESULTS.md has what it said.
+RESULTS.md has the figures.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def quickest(call: Callable[[], Any], seconds: float) -> float:
 
 
 def timed(layer: Layer, wrt: str, turns: int, peak: Callable[[], float]) -> dict[str, Any]:
-    """What is told of a gradient, after its result was compared."""
+    """The figures of a gradient, after its result was compared."""
     import numpy as np
     from kernels import compared
 

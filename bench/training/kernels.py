@@ -100,7 +100,7 @@ def measured(calls: dict[str, Callable[[], Any]], seconds: float) -> list[Burst]
 
 
 def summary(row: Any, turns: list[Burst]) -> dict[str, Any]:
-    """What is told of a row: best times, rates in 1e9 of operations, and ratios of bursts."""
+    """The figures of a row: best times, rates in 1e9 of operations, and ratios of bursts."""
     best = {name: min(turn[name] for turn in turns) for name in turns[0]}
     ratios = {
         name: median(turn["xlac"] / turn[name] for turn in turns)

@@ -1,6 +1,6 @@
 """The networks of models/, as a user of PyTorch or JAX writes them: functions of their weights.
 
-Both are told once: `ops` is what a framework calls its layers (frameworks.py), arrays index, add
+Both share one definition: `ops` has a framework's layers (frameworks.py), arrays index, add
 and multiply alike in both, and weights have the names of xlac's specs. Each gives the loss.
 """
 

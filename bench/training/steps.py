@@ -95,7 +95,7 @@ def written(row: StepRow, folder: Path) -> None:
 
 
 def measured(name: str, asked: argparse.Namespace) -> dict[str, Any]:
-    """All that is told of a row."""
+    """All figures of a row."""
     with tempfile.TemporaryDirectory() as folder:
         written(ROWS[name], Path(folder))
         sessions = [Session(one, name, asked.threads, folder) for one in asked.contenders]

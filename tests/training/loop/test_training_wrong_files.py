@@ -121,7 +121,7 @@ WRONG = {
     "label of csv": (
         text("d.csv", HEAD + ROW + "1,2,3,4,5,6,7,8,1.5\n"),
         (
-            r"d.csv:3:17: error: '1.5' is no integer, "
+            r"d.csv:3:17: error: '1.5' is not an integer, "
             r"and input 'label' takes an integer \(i32\) \[XL6308\]"
         ),
     ),

@@ -1,4 +1,4 @@
-"""The code of each kernel, cut out of what a backend writes and what its compiler makes of that."""
+"""The code of each kernel, cut out of the source that a backend writes and of its compiler's assembly."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ENDS = ("\t.size", ".Lfunc_end", "\t.section", "\t.globl")
 
 def functions(text: str, names: Collection[str]) -> dict[str, str]:
     """The functions of some kernels in a text of code with braces, as C has, or
-    in Python; of one kernel may be several, whose names are its own with a suffix behind a dot.
+    in Python; a kernel may have several, whose names are its own with a suffix after a dot.
     """
     return _joined(_functions(text.splitlines(), names))
 
 
 def labels(text: str, names: Collection[str]) -> dict[str, str]:
-    """The same of a text of assembly with labels."""
+    """The same in assembly, by its labels."""
     return _joined(_labels(text.splitlines(), names))
 
 

@@ -15,7 +15,7 @@ LONG = 60  # characters of an attribute that are shown
 
 
 def types_of(node: Node) -> str:
-    """The type of a node's results, as people write it."""
+    """The type of a node's results, as in a spec."""
     return ", ".join(map(str, node.results))
 
 

@@ -1,4 +1,4 @@
-"""What each pass changed: the nodes that it took away and those that it made, by the path that the
+"""What each pass changed: the nodes that it removed and those that it added, by the path that the
 user gave them.
 """
 

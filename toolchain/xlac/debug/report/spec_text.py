@@ -8,7 +8,7 @@ from typing import Any
 from xlac_sdk.source import Origin
 
 LARGE = 2_000_000
-"""Bytes of a file from which on it is not put into a report."""
+"""Files of more bytes are not put into a report."""
 
 
 class SpecText:

@@ -12,7 +12,7 @@ from xlac_sdk.support.limits import telling
 
 PASS = "pass "
 PASSES = "passes"
-"""The stage of the report that has the passes inside."""
+"""The stage that contains the passes."""
 
 
 @dataclass
@@ -24,12 +24,12 @@ class StageTimes:
     begun: float = 0.0
 
     def begin(self, stage: str) -> None:
-        """Ends the stage before, and begins one."""
+        """Ends the current stage and begins another."""
         self.end()
         self.current, self.begun = stage, time.perf_counter()
 
     def end(self) -> None:
-        """Ends the stage that runs, if one does."""
+        """Ends the current stage, if there is one."""
         if self.current:
             self.entries.append((self.current, time.perf_counter() - self.begun))
         self.current = ""

@@ -11,7 +11,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops.tensor import leaf
 
 CROWD = 160
-"""Children of a block from which on they are shown in parts, each with at most so many."""
+"""A block with more children than this is shown in parts of at most this many."""
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class GraphBlock:
 
     name: str
     parent: int
-    node: int = -1  # the loop or branch that it is the inside of
+    node: int = -1  # the loop or branch whose body it is
     blocks: list[int] = field(default_factory=list)
     nodes: list[int] = field(default_factory=list)
 
@@ -35,7 +35,6 @@ class GraphTree:
         self.homes: list[int] = []
         self.index: dict[Node, int] = {}
         self._graph(graph, 0, "")
-        self.crowded = [False] * len(self.blocks)
         for number in range(len(self.blocks)):
             self._parted(number)
 
@@ -49,9 +48,9 @@ class GraphTree:
                 counts[path[:end]] = counts.get(path[:end], 0) + 1
         made: dict[tuple[str, ...], int] = {(): home}
         for node, path, drawn in zip(graph.order, parts, shown, strict=True):
-            # what shares its path with others is inside a block of that path
+            # nodes with a common path are inside a block of that path
             depth = len(path) if drawn and counts.get(path, 0) > 1 else len(path) - 1
-            if not drawn:  # weights are shown with what reads them
+            if not drawn:  # weights are shown with the nodes that read them
                 depth = 0
             self._node(node, self._block(path[: max(depth, 0)], made))
 

@@ -1,4 +1,4 @@
-"""The configuration of a model as JSON, checked and taken apart into layers and their calls."""
+"""The configuration of a model: JSON is checked, and becomes layers and their calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAYERS = 20_000  # the most layers of one model
 
 @dataclass(frozen=True, slots=True)
 class TensorRef:
-    """A result of a layer: of its call with a number, the number of the result."""
+    """One result of one call of a layer: the layer's name, the numbers of the call and the result."""
 
     layer: str
     call: int

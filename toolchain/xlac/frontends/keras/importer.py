@@ -23,11 +23,11 @@ from xlac_sdk.support.limits import within
 
 OPERATIONS_OF_ONE = 100_000  # the most xlac nodes that one layer may become
 CALLS = 100_000  # the most calls of layers, those inside models counted at each use
-DEPTH = 50  # the most models inside one another
+DEPTH = 50  # the deepest nesting of models
 
 
 class KerasImporter(ModelImporter):
-    """State shared by all layers: weights, problems, and how deep and how much there was."""
+    """State shared by all layers: weights, problems, and how deep models are nested and how many calls were made."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,7 +245,7 @@ def _joined(path: str, name: str) -> str:
 def _placed(
     layers: Sequence[LayerConfig], store: WeightStore
 ) -> Iterator[tuple[LayerConfig, WeightStore]]:
-    """Each layer with its weights: files count the layers of a kind."""
+    """Each layer with its weights, which files find by a number among layers of one class."""
     seen: Counter[str] = Counter()
     for layer in layers:
         if layer.operation and not layer.model:
@@ -261,7 +261,7 @@ def _ordered(
     layers: Sequence[LayerConfig], entries: set[tuple[str, int]], place: str
 ) -> list[tuple[str, int]]:
     """The calls of all layers, each after those whose results it takes; `entries` are the inputs.
-    Raises MalformedKerasFile for calls that there are not.
+    Raises MalformedKerasFile for references to calls that do not exist.
     """
     calls = {(layer.name, n): call for layer in layers for n, call in enumerate(layer.calls)}
     after: dict[tuple[str, int], list[tuple[str, int]]] = {}

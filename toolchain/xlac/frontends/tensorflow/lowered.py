@@ -32,7 +32,7 @@ class LoweredTensorFlow:
 
     specs: Any
     graph: Graph
-    inputs: int  # of the graph's, how many are the caller's
+    inputs: int  # how many of the graph's inputs are the caller's arguments
     captured: tuple[Any, ...]
     gives: Any
     updates: tuple[tuple[Any, int], ...]
@@ -86,7 +86,7 @@ def is_variable(value: Any) -> bool:
 
 def lowered(function: Any, args: Sequence[Any], variables: Sequence[Any] = ()) -> LoweredTensorFlow:
     """Lowers a function for arguments that are tensors, arrays and structures of them; `variables`
-    are those that it captures without TensorFlow's knowing.
+    are those that it captures without TensorFlow knowing of them.
 
     Raises SourceError with what TensorFlow says where it cannot lower it (operations on text, sizes
     that depend on data), and with what the importer refuses.
@@ -100,7 +100,7 @@ def lowered(function: Any, args: Sequence[Any], variables: Sequence[Any] = ()) -
     try:
         concrete = jitted.get_concrete_function(*specs)
         lowering = jitted.experimental_get_compiler_ir(*specs)(stage="stablehlo")
-    except Exception as error:  # TensorFlow raises what it likes
+    except Exception as error:  # TensorFlow may raise anything
         said = " ".join(str(error).split())[:400] or type(error).__name__
         raise SourceError(
             Diagnostic("XL7701", f"TensorFlow cannot lower {name}() to StableHLO: {said}")

@@ -32,7 +32,7 @@ def signature_of(
 
     try:
         loaded = tf.saved_model.load(os.fspath(folder))
-    except Exception as error:  # TensorFlow raises what it likes
+    except Exception as error:  # TensorFlow may raise anything
         said = " ".join(str(error).split())[:300] or type(error).__name__
         raise SourceError(
             Diagnostic("XL7702", f"{os.fspath(folder)} is not a SavedModel: {said}")

@@ -16,9 +16,9 @@ from xlac.frontends.keras.file.weights import FlatWeights, TreeWeights, WeightSt
 
 CONFIG, WEIGHTS = "config.json", "model.weights.h5"
 MEMBERS = 100_000  # the most members of an archive
-TEXT_BYTES = 1 << 27  # of the configuration
+TEXT_BYTES = 1 << 27  # the most of the configuration
 EXPANSION, FREE_BYTES = 16, 1 << 26
-"""Members may take as many times the bytes of the archive, and as many more."""
+"""A member may unpack to EXPANSION times the archive's bytes, plus FREE_BYTES."""
 
 
 def opened(path: Path) -> tuple[Any, WeightStore]:

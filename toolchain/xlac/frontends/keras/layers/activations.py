@@ -107,13 +107,13 @@ def threshold(x: Node) -> Node:
 
 @layer("Activation")
 def activation_layer(call: LayerCall) -> Node:
-    """The activation that it names."""
+    """The layer Activation, which names an activation."""
     return call.activated(call.x)
 
 
 @layer("ReLU")
 def relu(call: LayerCall) -> Node:
-    """0 to `threshold`, x beyond, at most `max_value`; below the threshold a slope."""
+    """x above `threshold`, at most `max_value`; below the threshold a slope times x."""
     slope, start = call.number("negative_slope", 0.0), call.number("threshold", 0.0)
     x, most = call.x, call.get("max_value")
     if slope == 0 and start == 0:

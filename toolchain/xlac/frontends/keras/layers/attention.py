@@ -26,7 +26,7 @@ def _projected(call: LayerCall, x: Node, side: str, heads: int, width: int, bias
 
 
 def _mark(call: LayerCall) -> str:
-    """What stands before the names of the projections."""
+    """The prefix of the names of the projections."""
     return "_" if call.layer.kind == "GroupQueryAttention" else ""
 
 
@@ -59,7 +59,7 @@ def _arguments(call: LayerCall) -> tuple[Node, Node, Node]:
 
 
 def _mask(call: LayerCall, query: Node, key: Node) -> Node | None:
-    """Where queries may look: (batch, 1, queries, keys)."""
+    """Which keys each query may attend to: (batch, 1, queries, keys)."""
     for name in ("query_mask", "value_mask", "key_mask"):
         if call.kwargs.get(name) is not None:
             call.unsupported(f"the argument {name} is not supported", "attention_mask is")
@@ -127,7 +127,7 @@ def grouped(call: LayerCall) -> Node:
 
 
 def _weighed(call: LayerCall, scores: Node, value: Node, query: Node, key: Node) -> Node:
-    """Values weighed by softmax of scores (batch, queries, keys)."""
+    """The mean of values, weighted by softmax of scores (batch, queries, keys)."""
     if call.kwargs.get("return_attention_scores"):
         call.unsupported("return_attention_scores is not supported")
     if call.kwargs.get("use_causal_mask"):
@@ -171,7 +171,7 @@ def _sums(query: Node, key: Node) -> Node:
 
 @layer("AdditiveAttention")
 def additive(call: LayerCall) -> Node:
-    """Values weighed by the sums of tanh(query + key), scaled by feature."""
+    """Attention whose scores are the sums of tanh(query + key), scaled by feature."""
     query, value, key = _arguments(replace(call, kwargs={}))
     parts = build.apply1("tanh", _sums(query, key))
     if call.flag("use_scale", True):

@@ -43,7 +43,7 @@ def rescaling(call: LayerCall) -> Node:
 
 @layer("Normalization")
 def normalization(call: LayerCall) -> Node:
-    """x less a mean, over a deviation, which the layer was given or adapted to."""
+    """(x - mean) / standard deviation, which were given to the layer or adapted from data."""
     x = call.floats(call.x)
     axes = call.get("axis", -1)
     listing = [] if axes is None else axes if isinstance(axes, list) else [axes]
@@ -104,7 +104,7 @@ def center_crop(call: LayerCall) -> Node:
 
 @layer("Discretization")
 def discretization(call: LayerCall) -> Node:
-    """The number of the bin that an element is in."""
+    """The number of the bin that contains each element."""
     if call.get("output_mode", "int") != "int":
         call.unsupported("only output_mode 'int' is supported")
     bounds = call.get("bin_boundaries")

@@ -1,4 +1,4 @@
-"""Normalization by known or by own statistics."""
+"""Normalization by learned statistics, or by those of the tensor itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _channels(call: LayerCall, x: Node, axis: int) -> tuple[int]:
 
 @layer("BatchNormalization")
 def batch_normalization(call: LayerCall) -> Node:
-    """Each channel by its known mean and variance."""
+    """Each channel normalized by the mean and variance that were learned."""
     x = call.floats(call.x)
     axis = call.axis("axis", x.type.rank, -1)
     if call.flag("renorm"):
@@ -48,7 +48,7 @@ def batch_normalization(call: LayerCall) -> Node:
 
 @layer("LayerNormalization")
 def layer_normalization(call: LayerCall) -> Node:
-    """Less the mean, over the deviation, of the last axes."""
+    """(x - mean) / standard deviation over the last axes."""
     x = call.floats(call.x)
     rank = x.type.rank
     listed = call.get("axis", -1)
@@ -65,7 +65,7 @@ def layer_normalization(call: LayerCall) -> Node:
 
 @layer("RMSNormalization")
 def rms_normalization(call: LayerCall) -> Node:
-    """Over the root of the mean square of the last axis, times a learned scale."""
+    """x / root mean square of the last axis, times a learned scale."""
     x = call.floats(call.x)
     if call.axis("axis", x.type.rank, -1) != x.type.rank - 1:
         call.unsupported("axes other than the last are not supported")
@@ -75,7 +75,7 @@ def rms_normalization(call: LayerCall) -> Node:
 
 @layer("GroupNormalization")
 def group_normalization(call: LayerCall) -> Node:
-    """Less the mean, over the deviation, of groups of channels."""
+    """(x - mean) / standard deviation over groups of channels."""
     x = call.floats(call.x)
     rank = x.type.rank
     axis = call.axis("axis", rank, -1)
@@ -94,7 +94,7 @@ def group_normalization(call: LayerCall) -> Node:
 
 @layer("UnitNormalization")
 def unit_normalization(call: LayerCall) -> Node:
-    """Of length 1 along axes."""
+    """x scaled to a norm of 1 along axes."""
     x = call.floats(call.x)
     listed = call.get("axis", -1)
     axes = sorted(a % x.type.rank for a in (listed if isinstance(listed, list) else [listed]))

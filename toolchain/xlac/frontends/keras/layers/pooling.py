@@ -1,4 +1,4 @@
-"""Pooling over windows, over everything and to a given size."""
+"""Pooling over windows, over all positions, and to a given size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xlac.ops.reduction.window import Window
 
 
 def _spread(axes: range, rank: int, values: tuple[int, ...], rest: int) -> tuple[int, ...]:
-    """Values at some axes, another number at the others."""
+    """Given values at some axes, one number at all others."""
     held = dict(zip(axes, values, strict=True))
     return tuple(held.get(axis, rest) for axis in range(rank))
 

@@ -34,7 +34,7 @@ def _product(x: Node, kernel: Node) -> Node:
 
 
 def _before(x: Node, learned: Sequence[Node]) -> Node:
-    """What steps take from an input (…, features), by a kernel and a bias."""
+    """The product of an input (…, features) with a kernel, plus a bias."""
     product = _product(x, learned[0])
     return build.add(product, learned[1]) if len(learned) > 1 else product
 
@@ -115,7 +115,7 @@ CELLS = {"SimpleRNNCell": _simple, "LSTMCell": _lstm, "GRUCell": _gru}
 
 
 def _activation(call: LayerCall, name: str, default: str) -> Callable[[Node], Node]:
-    """Of a layer whose configuration may leave it out."""
+    """The activation of a layer; its default where the configuration leaves it out."""
     if name in call.layer.config:
         return call.activation(name)
     config = {**call.layer.config, name: default}

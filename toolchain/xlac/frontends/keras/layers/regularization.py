@@ -1,4 +1,4 @@
-"""Layers that do something in training alone."""
+"""Layers that have an effect in training alone."""
 
 from __future__ import annotations
 

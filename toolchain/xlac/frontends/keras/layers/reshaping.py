@@ -1,4 +1,4 @@
-"""Other shapes, borders and order of elements."""
+"""Layers that reshape, pad, crop, permute and repeat."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def halves(site: OperationSite) -> tuple[list[TypedTensor], list[TypedTensor]]:
 
 
 def joined(x: Node, init: Node, combine: str) -> Node:
-    """A reduction that started from the identity, combined with the initial value."""
+    """A reduction that started from the identity element, combined with the initial value."""
     return x if is_identity(init, combine) else build.apply1(combine, x, init)
 
 
