@@ -1,4 +1,4 @@
-"""What a call of a tiny model costs through each interface, in nanoseconds: `python bench/calls.py`.
+"""What a call of a tiny model costs through each interface, in ns: `python bench/calls.py`.
 CALLS.md has the figures, and what was decided by them.
 """
 

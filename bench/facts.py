@@ -68,7 +68,7 @@ def programs(model: Model) -> tuple[dict[str, str], dict[str, Callable[..., Any]
     """By choice, the choice whose program it shares; and the different programs."""
     base, shared = BACKEND.target(Request()), {}
     texts: dict[str, str] = {}
-    made: dict[str, Callable[..., Any]] = {}
+    functions: dict[str, Callable[..., Any]] = {}
     for name, facts in CHOICES.items():
         hardware = replace(base.hardware, **facts)
         target: Target = replace(base, hardware=hardware, unmeasured=base.hardware)
@@ -76,19 +76,19 @@ def programs(model: Model) -> tuple[dict[str, str], dict[str, Callable[..., Any]
         text = repr(BACKEND.emit(lowered.program, target))
         shared[name] = texts.setdefault(text, name)
         if shared[name] == name:
-            made[name] = executable(lowered, BACKEND)
-    return shared, made
+            functions[name] = executable(lowered, BACKEND)
+    return shared, functions
 
 
 def least(
-    made: dict[str, Callable[..., Any]], given: list[Any], flops: int, seconds: float
+    functions: dict[str, Callable[..., Any]], given: list[Any], flops: int, seconds: float
 ) -> dict[str, float]:
     """The least seconds of a call of each program."""
     many = max(1, int(0.004 * 30e9 / flops))
-    seconds_by_name = {name: float("inf") for name in made}
+    seconds_by_name = {name: float("inf") for name in functions}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
-        for name, call in made.items():
+        for name, call in functions.items():
             begin = time.perf_counter()
             for _ in range(many):
                 call(*given)
@@ -104,9 +104,9 @@ def main(seconds: float) -> None:
     print(f"| product | GF | {' | '.join(CHOICES)} |\n|{'---|' * (2 + len(CHOICES))}")
     for rows, depth, columns, kind in cases:
         model, given = product(rows, depth, columns, kind)
-        shared, made = programs(model)
+        shared, functions = programs(model)
         flops = 2 * rows * depth * columns
-        took = least(made, given, flops, seconds)
+        took = least(functions, given, flops, seconds)
         best = min(took.values())
         for name in CHOICES:
             regret[name].append(took[shared[name]] / best)

@@ -1,5 +1,5 @@
-"""Measurements without a peer: fresh processes of xlac, cold and warm, memory against its bound, and a
-call from C.
+"""Measurements without a peer: fresh processes of xlac, cold and warm, memory against its bound,
+and a call from C.
 
     python bench/own.py MODELS_DIR OUT.json
 
@@ -97,14 +97,14 @@ def starts(model: Path) -> dict[str, Any]:
 
 def called_from_c(model: Path) -> float:
     """Seconds of a call of mlp_small as a shared library, from C."""
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as folder:
         xlac = Path(sys.executable).with_name("xlac")
         subprocess.run(
-            [xlac, "build", model / "model.onnx", "--emit", "h,so", "-o", f"{made}/built"],
+            [xlac, "build", model / "model.onnx", "--emit", "h,so", "-o", f"{folder}/built"],
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        source = Path(made, "timer.c")
+        source = Path(folder, "timer.c")
         source.write_text(TIMER, encoding="utf-8")
         command: list[str | Path] = [
             "cc",
@@ -112,15 +112,15 @@ def called_from_c(model: Path) -> float:
             f"-DCALLS={CALLS}",
             source,
             "-o",
-            f"{made}/timer",
-            f"-I{made}/built",
-            f"-L{made}/built",
+            f"{folder}/timer",
+            f"-I{folder}/built",
+            f"-L{folder}/built",
             "-lmlp_small",
-            f"-Wl,-rpath,{made}/built",
+            f"-Wl,-rpath,{folder}/built",
         ]
         subprocess.run(command, check=True)
         return float(
-            subprocess.run([f"{made}/timer"], check=True, capture_output=True, text=True).stdout
+            subprocess.run([f"{folder}/timer"], check=True, capture_output=True, text=True).stdout
         )
 
 

@@ -25,17 +25,17 @@ def peer(file: Path) -> tuple[Callable[[], Any], list[np.ndarray], Callable[[], 
     """A call of LiteRT's interpreter, its inputs, and its first result."""
     from ai_edge_litert import interpreter
 
-    made = interpreter.Interpreter(model_path=str(file), num_threads=1)
-    made.allocate_tensors()
+    loaded = interpreter.Interpreter(model_path=str(file), num_threads=1)
+    loaded.allocate_tensors()
     random = np.random.default_rng(0)
     inputs = []
-    for info in made.get_input_details():
+    for info in loaded.get_input_details():
         drawn = random.standard_normal(info["shape"])
         whole = np.issubdtype(info["dtype"], np.integer)
         inputs.append((drawn * 40 if whole else drawn).astype(info["dtype"]))
-        made.set_tensor(info["index"], inputs[-1])
-    made.invoke()
-    return made.invoke, inputs, lambda: made.get_tensor(made.get_output_details()[0]["index"])
+        loaded.set_tensor(info["index"], inputs[-1])
+    loaded.invoke()
+    return loaded.invoke, inputs, lambda: loaded.get_tensor(loaded.get_output_details()[0]["index"])
 
 
 def row(file: Path) -> tuple[float, str]:

@@ -104,10 +104,10 @@ def variants(chosen: Chosen) -> Iterator[Chosen]:
     template = parts["main"]["template"]
     axes = {path: values for path, values in AXES[template].items() if _has(parts["main"], path)}
     for values in itertools.product(*axes.values()):
-        made = deepcopy(parts)
+        changed = deepcopy(parts)
         for path, value in zip(axes, values, strict=True):
-            _set(made["main"], path, value)
-        yield {group: made}
+            _set(changed["main"], path, value)
+        yield {group: changed}
 
 
 def _has(entry: Any, path: str) -> bool:
@@ -158,8 +158,8 @@ class Kernel:
         fit.
         """
         options = replace(self.options, facts=(), schedules={"schedules": chosen})
-        made = compiled(str(self.spec), self.target, options)
-        return lambda: made(*self.given)
+        executable = compiled(str(self.spec), self.target, options)
+        return lambda: executable(*self.given)
 
 
 def quick(call: Any) -> float:
@@ -202,15 +202,15 @@ def main(target: str = "opencl", arch: str = "cpu", seconds: str = "60") -> None
     """Tunes, and prints the rows and the geometric means."""
     options = CompileOptions(arch=arch)
     backend = find(target)
-    made = tune(backend, backend.target(replace(options, facts=()).request))
-    print(", ".join(f"{name} {value}" for name, value in sorted(made.facts.items())))
+    result = tune(backend, backend.target(replace(options, facts=()).request))
+    print(", ".join(f"{name} {value}" for name, value in sorted(result.facts.items())))
     print("| kernel | schedules | best, µs | by the port's facts | by tuned facts |")
     print("|---|---|---|---|---|", flush=True)
     parts: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in KERNELS:
             kernel = Kernel(name, target, options, Path(folder))
-            (own, tuned, best), count = compare(kernel, made.facts, float(seconds))
+            (own, tuned, best), count = compare(kernel, result.facts, float(seconds))
             parts.append((best / own, best / tuned))
             cells = f"{best * 1e6:.0f} | {best / own:.0%} | {best / tuned:.0%}"
             print(f"| {name} | {count} | {cells} |", flush=True)

@@ -81,24 +81,24 @@ class DType(Enum):
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype; bf16's is from the package ml_dtypes."""
-        made = _MADE.get(self)
-        if made is None:
+        known = _MADE.get(self)
+        if known is None:
             if self is DType.BF16:
                 import ml_dtypes
 
-                made = np.dtype(ml_dtypes.bfloat16)
+                known = np.dtype(ml_dtypes.bfloat16)
             else:
-                made = np.dtype(_NUMPY[self])
-            _MADE[self] = made
-        return made
+                known = np.dtype(_NUMPY[self])
+            _MADE[self] = known
+        return known
 
     @staticmethod
     def of(dtype: Any) -> DType:
         """The element type of a NumPy dtype. Raises KeyError if xlac has none."""
-        made = np.dtype(dtype)
-        known = _KNOWN.get(made)
+        numpy_type = np.dtype(dtype)
+        known = _KNOWN.get(numpy_type)
         if known is None:  # looking up a dtype's name is slow
-            known = _KNOWN[made] = _BY_NUMPY[made.name]
+            known = _KNOWN[numpy_type] = _BY_NUMPY[numpy_type.name]
         return known
 
 

@@ -54,8 +54,8 @@ def stub(headers: Path, folder: Path) -> None:
 def build(target: Path) -> None:
     """Leaves the wheel in a folder."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    with tempfile.TemporaryDirectory(prefix="xlac-pycuda-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="xlac-pycuda-") as build_folder:
+        folder = Path(build_folder)
         subprocess.run(
             [
                 *pip,
@@ -65,7 +65,7 @@ def build(target: Path) -> None:
                 "--no-binary",
                 "pycuda",
                 "-d",
-                made,
+                build_folder,
                 f"pycuda=={VERSION}",
             ],
             check=True,
@@ -79,7 +79,7 @@ def build(target: Path) -> None:
         settings = {
             "CUDA_ROOT": str(root),
             "CUDA_ENABLE_CURAND": False,
-            "CUDADRV_LIB_DIR": [made],
+            "CUDADRV_LIB_DIR": [build_folder],
             "CXXFLAGS": ["-g0", "-w"],
             "LDFLAGS": ["-s", "-Wl,--no-as-needed"],
         }

@@ -39,11 +39,11 @@ class Workload:
     def arrays(self) -> Arrays:
         """Operands as float32, already rounded to their type; the same for every contender."""
         rng = np.random.default_rng([ord(c) for c in self.name])
-        made = {}
+        arrays_made = {}
         for name, (shape, dtype, scale) in self.operands.items():
             array = rng.standard_normal(shape, np.float32) * np.float32(scale)
-            made[name] = rounded(array, dtype)
-        return made
+            arrays_made[name] = rounded(array, dtype)
+        return arrays_made
 
     @property
     def least_bytes(self) -> int:

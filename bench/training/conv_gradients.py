@@ -159,12 +159,12 @@ def torch_calls(
 
 def peak_loop(folder: str) -> Callable[[], float]:
     """The peak of f32 arithmetic at this moment, in operations a second; the best of three."""
-    source, made = Path(folder, "peak.c"), Path(folder, "peak.so")
+    source, library = Path(folder, "peak.c"), Path(folder, "peak.so")
     source.write_text(LOOP)
     beside = Path(__file__).parents[1] / "peers" / "machine"
     flags = ["-O2", "-march=native", "-shared", "-fPIC", f"-I{beside}"]
-    subprocess.run(["gcc", *flags, str(source), "-o", str(made)], check=True)
-    call = ctypes.CDLL(str(made)).peak
+    subprocess.run(["gcc", *flags, str(source), "-o", str(library)], check=True)
+    call = ctypes.CDLL(str(library)).peak
     call.restype, call.argtypes = ctypes.c_double, (ctypes.c_long,)
     return lambda: max(float(call(20_000)) for _ in range(3))
 

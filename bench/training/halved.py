@@ -97,15 +97,15 @@ def table_row(row: str, share: float, bursts: int, seconds: float) -> str:
     limit = needed(free, True) - int(arena * (1 - share))
     first = f"| {row} | {arena / 1e6:.1f} | {arena * share / 1e6:.1f}"
     try:
-        made = step_program(row, limit)
+        program = step_program(row, limit)
     except LimitError as error:
         (said, *_) = error.diagnostics
         least = int(said.message.split(" bytes")[0].rpartition(" ")[2].replace(",", ""))
         saved = arena - (needed(free, True) - least)
         where = said.message.partition("while '")[2].partition("'")[0]
         return f"{first} | {saved / arena:.2f} at least | | | {where} |"
-    part = made.arena_bytes / arena
-    factor = made.facts.get("recomputed", {"factor": 1.0})["factor"]
+    part = program.arena_bytes / arena
+    factor = program.facts.get("recomputed", {"factor": 1.0})["factor"]
     return f"{first} | {part:.2f} | {factor:.2f} | {turns(row, limit, bursts, seconds):.2f} | |"
 
 

@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """A function of arrays in three forms (xlac, PyTorch, JAX), and the inputs to differentiate it by.
+    """A function of arrays in three forms (xlac, PyTorch, JAX), with its differentiable inputs.
 
     `wrt` names the inputs whose gradients are asked for. A `whole` row computes the function's
     value too, in the same call: what its gradient needs of it is kept. Inputs named in

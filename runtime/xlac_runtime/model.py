@@ -51,12 +51,12 @@ class Model:
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         given = as_inputs(self._program.inputs, by_name(self._parameters, arrays, named))
         sizes = of_call(self._program, given)
-        made = {
+        results = {
             s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self._program.outputs
         }
         self._sizes.check(sizes)
-        self._executable.run(given, made)
-        return made if len(made) > 1 else made[self.outputs[0]]
+        self._executable.run(given, results)
+        return results if len(results) > 1 else results[self.outputs[0]]
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
         """Computes into arrays that the caller owns, each C-contiguous, writable, and of the exact

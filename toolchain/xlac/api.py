@@ -119,17 +119,17 @@ def compile(
 
         if place and isinstance(source, str | os.PathLike):
             note(Path(source))
-        made = compile_now(source, target, options)
-    if isinstance(made, Compiled):
-        keep(place, made, files)
-        return made
+        compiled = compile_now(source, target, options)
+    if isinstance(compiled, Compiled):
+        keep(place, compiled, files)
+        return compiled
 
     def entry_for(sizes: Mapping[str, Any]) -> CompilationEntry | None:
         if not place or not isinstance(source, str | os.PathLike):
             return None
         return entry(source, target, _specialized(options, sizes))
 
-    return keeping(made, files, entry_for, maps, copy_weights)
+    return keeping(compiled, files, entry_for, maps, copy_weights)
 
 
 def _function(source: Any, args: Sequence[object], options: Mapping[str, Any]) -> Any:
@@ -155,21 +155,21 @@ def load(place: CompilationEntry | None, copy: bool = False) -> Compiled | None:
     return None if kept is None else Compiled(*kept)
 
 
-def keep(place: CompilationEntry | None, made: Compiled, files: Files) -> None:
+def keep(place: CompilationEntry | None, compiled: Compiled, files: Files) -> None:
     """Stores a compilation, made from `files`, in a cache entry, if there is one."""
     if place:
-        place.keep(made.whole, made.target, made.artifact, files)
+        place.keep(compiled.whole, compiled.target, compiled.artifact, files)
 
 
 def keeping(
-    made: Specializing,
+    compiled: Specializing,
     files: Files,
     entry_for: Callable[[Mapping[str, Any]], CompilationEntry | None],
     maps: Sequence[MappedFile],
     copy: bool,
 ) -> Specializing:
-    """`made`, with a cache: each of its programs is loaded from the entry that `entry_for` gives
-    for its sizes, or compiled and stored there.
+    """`compiled`, with a cache: each of its programs is loaded from the entry that `entry_for`
+    gives for its sizes, or compiled and stored there.
 
     Not cached: programs specialized to values of inputs, and any program once `files` differ from
     what the model was read from. Raises SourceError where a file in `maps` (weights that the model
@@ -181,10 +181,10 @@ def keeping(
         program = load(place, copy)
         if program is None:
             with noted() as more, copying(copy), steady():
-                program = made.compile_for(sizes, values)
+                program = compiled.compile_for(sizes, values)
             for file in maps:
                 file.check()
             keep(place, program, {**more, **files})
         return program
 
-    return type(made)(made.interface, compile_for, grows=made.grows)
+    return type(compiled)(compiled.interface, compile_for, grows=compiled.grows)

@@ -95,7 +95,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         asked = options.allow_kernels
         return model if asked is None else replace(model, allow_kernels=asked)
 
-    def made(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
+    def compile_for(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
             again = partly_open(read(sizes, values) if model is None else model, sizes)
             again = watched(unfixed(again) if again.dims else again, checks)
@@ -111,9 +111,11 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         except Undecided as undecided:
             if options.variants:
                 raise
-            return Specializing(undecided.interface, made)
+            return Specializing(undecided.interface, compile_for)
         if model.dims and options.sizes == "specialize":
-            return Specializing(model.interface, made, grows=facts.device == "cpu" and model.grows)
+            return Specializing(
+                model.interface, compile_for, grows=facts.device == "cpu" and model.grows
+            )
         closed = watched(unfixed(model), checks)
         return executable(lowered(closed, variants=options.variants), backend)
 
@@ -160,12 +162,14 @@ def lower(
     every_pass, loops = verify_each or settings().verify_each, fuse and loop_kernels
     stages = _Stages(schedules, pipeline, every_pass, fuse, int8, memory, loops)
     lowered = stages.run(model, observers, trace)
-    made = [Variant(sizes, stages.run(fixed(model, sizes)).program) for sizes in chosen]
+    programs_of_sizes = [
+        Variant(sizes, stages.run(fixed(model, sizes)).program) for sizes in chosen
+    ]
     if every:
         schedules.check_asked()
-    if not made:
+    if not programs_of_sizes:
         return lowered
-    program = merged(lowered.program, made)
+    program = merged(lowered.program, programs_of_sizes)
     check_addressable(program)
     return replace(lowered, program=program)
 
@@ -188,10 +192,16 @@ class _Stages:
         self, model: Model, observers: Sequence[Observer] = (), trace: Trace | None = None
     ) -> Lowered:
         """Lowers one model, with fewer loop carries kept where the memory limit asks for that."""
-        made, scale = with_fewer_carries(model, lambda one: self.made(one, observers, trace))
-        return replace(made, program=explained(made.program, model, scale)) if scale else made
+        lowered, scale = with_fewer_carries(
+            model, lambda one: self.lower_once(one, observers, trace)
+        )
+        return (
+            replace(lowered, program=explained(lowered.program, model, scale)) if scale else lowered
+        )
 
-    def made(self, model: Model, observers: Sequence[Observer], trace: Trace | None) -> Lowered:
+    def lower_once(
+        self, model: Model, observers: Sequence[Observer], trace: Trace | None
+    ) -> Lowered:
         """Lowers one model to a program."""
         target, weights = self.schedules.target, Weights.over(model.weights)
         with paused(), known_sizes():
@@ -284,17 +294,17 @@ def _executable(lowered: Lowered, backend: Backend) -> Compiled:
             return Compiled(program, target, backend.load(Path(path), program, target), Path(path))
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
         checkpoint("building the code")
-        made = Path(folder)
-        artifact = backend.build(sources, made)
+        built = Path(folder)
+        artifact = backend.build(sources, built)
         checkpoint("loading the code")
         code = backend.load(artifact, program, target)
         checkpoint("keeping the code")
-        write = partial(_copied, artifact, made)
+        write = partial(_copied, artifact, built)
         place = cache.keep(key, program.name, backend, write) if cache else None
     return Compiled(program, target, code, None if place is None else Path(place))
 
 
-def _copied(artifact: Path, made: Path, room: Path) -> Path:
+def _copied(artifact: Path, built: Path, room: Path) -> Path:
     """A copy of the artifact and of all files built with it."""
-    shutil.copytree(made, room, dirs_exist_ok=True)
-    return room / artifact.relative_to(made)
+    shutil.copytree(built, room, dirs_exist_ok=True)
+    return room / artifact.relative_to(built)

@@ -82,14 +82,14 @@ class Model:
 
     def changed(self, change: Callable[[Model], Model]) -> Model:
         """The model after a change of its graph, and of its checkpointed ones."""
-        again, made = self.checkpointed, change(self)
+        again, changed_model = self.checkpointed, change(self)
         if again is None:
-            return made
+            return changed_model
 
         def alike(scale: float) -> Graph:
             return change(replace(self, graph=again(scale), checkpointed=None)).graph
 
-        return replace(made, checkpointed=alike)
+        return replace(changed_model, checkpointed=alike)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

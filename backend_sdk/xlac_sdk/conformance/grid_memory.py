@@ -104,10 +104,10 @@ def _atomic(primitive: Primitive, dtype: DType, space: Space, threads: int) -> C
         b.store(y, place, value, atomic=primitive)
     name = f"atomic {primitive.value} of {dtype}, {space.value}"
     kernel = b.kernel(f"k_atomic_{primitive.value}_{dtype}", x, y)
-    made = grid_case(name, kernel)
+    case = grid_case(name, kernel)
     given = _meeting(primitive, dtype, BLOCKS * threads)
     if shared:
-        return ConformanceCase(name, "grids", made.program, {"x": given})
+        return ConformanceCase(name, "grids", case.program, {"x": given})
     return _begun(name, kernel, given)
 
 

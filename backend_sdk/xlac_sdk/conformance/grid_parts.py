@@ -44,9 +44,9 @@ class GridBody(build.Builder):
 
     def shared(self, name: str, dtype: DType, size: int) -> Buffer:
         """A buffer in shared memory."""
-        made = Buffer(name, dtype, size, Space.SHARED)
-        self.allocated.append(Allocate(made))
-        return made
+        buffer = Buffer(name, dtype, size, Space.SHARED)
+        self.allocated.append(Allocate(buffer))
+        return buffer
 
     def kernel(self, name: str, *parameters: Buffer, sizes: tuple[Var, ...] = ()) -> Kernel:
         """The kernel of these threads."""

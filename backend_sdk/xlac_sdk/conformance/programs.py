@@ -30,9 +30,9 @@ def single(
     names: tuple[str, str] = ("x", "y"),
 ) -> ConformanceCase:
     """A program of one kernel with one input and one output."""
-    made = result or dtype
+    result_type = result or dtype
     x = Buffer(names[0], dtype, size, align=1)
-    y = Buffer(names[1], made, size if out is None else out, access=access, align=1)
+    y = Buffer(names[1], result_type, size if out is None else out, access=access, align=1)
     builder = build.Builder()
     body(builder, x, y)
     identifier = "k_" + "".join(c if c.isalnum() else "_" for c in name)

@@ -85,9 +85,9 @@ def run(
             for outcome in check(case, backend, target):
                 outcomes.append(outcome)
                 yield outcome
-        for number, (name, made) in enumerate(operations, len(chosen)):
+        for number, (name, outcomes_of_one) in enumerate(operations, len(chosen)):
             progress(name, number, whole)
-            for outcome in made:
+            for outcome in outcomes_of_one:
                 taken.setdefault(name, []).append(outcome)
                 yield outcome
 

@@ -227,7 +227,7 @@ def folds(target: Target) -> Iterator[ConformanceCase]:
             ) -> None:
                 b.store(y, 0, build.fold(primitive, build.load(x, build.ramp(0, 1, lanes))))
 
-            made = single(
+            case = single(
                 f"fold {primitive.value} of {dtype}",
                 body,
                 size=lanes,
@@ -236,4 +236,4 @@ def folds(target: Target) -> Iterator[ConformanceCase]:
                 group="folds",
             )
             values = np.resize(np.array([1, 2, 1, 1]), lanes).astype(dtype.numpy)
-            yield ConformanceCase(made.name, made.group, made.program, {"x": values})
+            yield ConformanceCase(case.name, case.group, case.program, {"x": values})

@@ -28,15 +28,15 @@ def cases(target: Target) -> Iterator[ConformanceCase]:
             continue
         given = operand_dtypes(primitive, dtype)
         signature = (*given, result_dtype(primitive, given))
-        made = case_of(primitive, [(signature, 1)], False)
-        inputs = _allowed(made.inputs, stated)
+        case = case_of(primitive, [(signature, 1)], False)
+        inputs = _allowed(case.inputs, stated)
         name = f"{primitive.value} of {dtype} as stated"
         yield replace(
-            made,
+            case,
             name=name,
             group=GROUP,
             inputs=inputs,
-            tolerance=Tolerance(max(stated.ulp, made.tolerance.ulp)),
+            tolerance=Tolerance(max(stated.ulp, case.tolerance.ulp)),
             unrepaired=True,
         )
 

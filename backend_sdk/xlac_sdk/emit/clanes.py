@@ -51,7 +51,7 @@ class LaneLoops(NativeVectors):
 
         They may read a single lane of a vector that none of them computes.
         """
-        made: set[str] = set()
+        declared: set[str] = set()
         count = lanes = 0
         if self.dialect.native:
             return 0  # whole vectors need no loop
@@ -62,13 +62,13 @@ class LaneLoops(NativeVectors):
                 or lanes not in (0, stmt.value.lanes)
             ):
                 break
-            if not all(self._by_lane(expr, made) for expr in walk(roots(stmt))):
+            if not all(self._by_lane(expr, declared) for expr in walk(roots(stmt))):
                 break
             count, lanes = count + 1, stmt.value.lanes
-            made.add(stmt.var.name)
+            declared.add(stmt.var.name)
         return count
 
-    def _by_lane(self, expr: Expr, made: set[str]) -> bool:
+    def _by_lane(self, expr: Expr, declared: set[str]) -> bool:
         match expr:
             case Fold() | Exchange():
                 return False
@@ -77,7 +77,7 @@ class LaneLoops(NativeVectors):
             case Load() if expr.lanes > 1:
                 return not self.takes(expr)
             case Shuffle(values=(Var(name=name),), picks=(_,)):
-                return name not in made
+                return name not in declared
             case Shuffle():
                 return False
         return True

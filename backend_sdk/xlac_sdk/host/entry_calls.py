@@ -42,11 +42,11 @@ class EntryCall:
         slots = self.program.inputs
         given = as_inputs(slots, by_name(self._parameters, arrays, named))
         sizes = of_call(self.program, given)
-        made = {
+        results = {
             s.name: np.empty(output_shape(s, sizes), s.dtype.numpy) for s in self.program.outputs
         }
-        self._executable.enter(self.name, given, made)
-        return {name: array if array.shape else array[()] for name, array in made.items()}
+        self._executable.enter(self.name, given, results)
+        return {name: array if array.shape else array[()] for name, array in results.items()}
 
     def __repr__(self) -> str:
         return f"<{self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}>"

@@ -131,8 +131,8 @@ def facts(rate: Mapping[str, float]) -> dict[str, float]:
         if PARTS.keys() <= rate.keys():
             holds = (part for name, part in PARTS.items() if rate[name] >= FULL * rate["l2"])
             facts["l2_part"] = next(holds, 0.5)
-    made = {name: rounded(value) for name, value in facts.items()}
-    return {name: value for name, value in made.items() if LIMITS[name].holds(value)}
+    rounded_facts = {name: rounded(value) for name, value in facts.items()}
+    return {name: value for name, value in rounded_facts.items() if LIMITS[name].holds(value)}
 
 
 def rounded(value: float) -> float:

@@ -79,10 +79,10 @@ def read(folder: Path) -> tuple[Program, Target]:
     """
     try:
         document = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        made: list[Any] = []
+        objects: list[Any] = []
         for name, values in document["objects"]:
-            made.append(_object(name, [_value(v, made) for v in values]))
-        program, machine = _value(document["root"], made)
+            objects.append(_object(name, [_value(v, objects) for v in values]))
+        program, machine = _value(document["root"], objects)
         if not isinstance(program, Program) or not isinstance(machine, Target):
             raise TypeError("no program")
         data = np.frombuffer(file_bytes(folder / CONSTANTS), np.uint8)
@@ -135,16 +135,16 @@ class _ObjectNumbers:
         return {"is": self.numbers[id(value)]}
 
 
-def _value(data: Any, made: list[Any]) -> Any:
+def _value(data: Any, objects: list[Any]) -> Any:
     match data:
         case {"is": int(number)}:
-            return made[number]
+            return objects[number]
         case {"tuple": list(values)}:
-            return tuple(_value(v, made) for v in values)
+            return tuple(_value(v, objects) for v in values)
         case {"set": list(values)}:
-            return frozenset(_value(v, made) for v in values)
+            return frozenset(_value(v, objects) for v in values)
         case {"map": list(pairs)}:
-            return {_value(k, made): _value(v, made) for k, v in pairs}
+            return {_value(k, objects): _value(v, objects) for k, v in pairs}
         case {"enum": [str(name), value]}:
             return CLASSES[name](value)
         case dict() | list():
@@ -153,5 +153,5 @@ def _value(data: Any, made: list[Any]) -> Any:
 
 
 def _object(name: str, values: list[Any]) -> Any:
-    made = CLASSES[name]
-    return made(**dict(zip((f.name for f in fields(made)), values, strict=True)))
+    kind = CLASSES[name]
+    return kind(**dict(zip((f.name for f in fields(kind)), values, strict=True)))

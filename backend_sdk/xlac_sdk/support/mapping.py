@@ -55,13 +55,13 @@ def region_of(descriptor: int, size: int) -> Any:
 @cache
 def _system() -> ctypes.CDLL:
     """The C library, with its functions' argument types declared."""
-    made = ctypes.CDLL(None, use_errno=True)
+    library = ctypes.CDLL(None, use_errno=True)
     numbers = [ctypes.c_int] * 3  # protection, flags and descriptor
-    made.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *numbers, ctypes.c_long]
-    made.mmap.restype = ctypes.c_void_p
-    made.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    made.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return made
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *numbers, ctypes.c_long]
+    library.mmap.restype = ctypes.c_void_p
+    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    library.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return library
 
 
 def owner_of(array: np.ndarray[Any, Any]) -> object:

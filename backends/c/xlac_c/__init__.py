@@ -46,9 +46,9 @@ class CBackend(Backend):
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
-        made = lowering.lowered(program, target, dialect=self.dialect)
-        api = api_of(made.program, _placed(program))
-        return {f"{api.prefix}.c": c_file(made, api), f"{api.prefix}.h": header(api)}
+        lowered = lowering.lowered(program, target, dialect=self.dialect)
+        api = api_of(lowered.program, _placed(program))
+        return {f"{api.prefix}.c": c_file(lowered, api), f"{api.prefix}.h": header(api)}
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         """Compiles with the system's C compiler. Raises UnsupportedError if there is none."""

@@ -20,7 +20,7 @@ def shared(file: Path, *flags: str) -> Path:
     return compiled(file, file.with_suffix(".so"), *SHARED, *flags)
 
 
-def compiled(file: Path, made: Path, *flags: str) -> Path:
+def compiled(file: Path, output: Path, *flags: str) -> Path:
     """Compiles and links a C file. Raises UnsupportedError if there is no compiler, or it rejects
     the file.
 
@@ -34,7 +34,7 @@ def compiled(file: Path, made: Path, *flags: str) -> Path:
             Diagnostic("XL5004", problem, hint="install one, or use --target cpu, which needs none")
         )
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
-        linked = Path(folder) / made.name
+        linked = Path(folder) / output.name
         errors = tool.run(
             [compiler, *FLAGS, *flags, file.name, "-lm", "-o", str(linked)], file.parent
         )
@@ -42,5 +42,5 @@ def compiled(file: Path, made: Path, *flags: str) -> Path:
             raise UnsupportedError(
                 Diagnostic("XL5023", f"{compiler} cannot compile {file.name}:\n{errors[:4000]}")
             )
-        shutil.copy(linked, made)
-    return made
+        shutil.copy(linked, output)
+    return output

@@ -30,17 +30,17 @@ def package(
         problem = "the c backend writes portable C, which is not chosen by processor"
         raise SourceError(Diagnostic("XL5022", problem, hint="give one --cpu or none"))
     (variant,) = variants
-    made = lowered(variant.program, variant.target, wanted.libm, dialect)
-    api = api_of(made.program, wanted.weights)
+    lowered_program = lowered(variant.program, variant.target, wanted.libm, dialect)
+    api = api_of(lowered_program.program, wanted.weights)
     name, flags = api.prefix, list[str]()
-    text = c_file(made, api)
+    text = c_file(lowered_program, api)
     if variant.unchecked is not None and not api.weight_bytes:
         other = lowered(variant.unchecked, variant.target, wanted.libm, dialect)
         plain = api_of(other.program, wanted.weights)
         api = replace(
             api, tears=api.tears or plain.tears, arena_ends=(*api.arena_ends, *plain.arena_ends)
         )
-        text, flags = both_files(other, made, api), [f"-D{api.upper}_CHECKED"]
+        text, flags = both_files(other, lowered_program, api), [f"-D{api.upper}_CHECKED"]
     texts = {f"{name}.c": text, f"{name}.h": capi.header(api)}
     if "hpp" in wanted.forms:
         texts[f"{name}.hpp"] = capi.cpp_header(api)
@@ -55,7 +55,7 @@ def package(
     weights = f"{name}.weights" if api.weight_bytes else ""
     if weights:
         with (folder / weights).open("wb") as out:
-            out.writelines(capi.weights_file(made.program))
+            out.writelines(capi.weights_file(lowered_program.program))
     library = f"{name}.c"
     if "so" in wanted.forms:
         library = compiler.shared(folder / library, *flags).name
@@ -78,10 +78,10 @@ def opened(artefact: Artefact) -> Executable:
     )
     if library.suffix == ".so":
         return Library(library, artefact.program, weights)
-    with tempfile.TemporaryDirectory(prefix="xlac-") as made:
+    with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
         # has no effect on a program without stop checks
         chosen = f"-D{library.stem.upper()}_CHECKED"
         built = compiler.compiled(
-            library, Path(made) / f"{library.stem}.so", *compiler.SHARED, chosen
+            library, Path(folder) / f"{library.stem}.so", *compiler.SHARED, chosen
         )
         return Library(built, artefact.program, weights)

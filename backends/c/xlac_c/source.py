@@ -75,12 +75,12 @@ def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
 
 
 def c_file(
-    made: LoweredForC, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
+    lowered: LoweredForC, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
 ) -> str:
     """`NAME.c`, without the constants in `apart`; `checked`: whether it reads the record of a
     checked program.
     """
-    program, dialect = made.program, made.dialect
+    program, dialect = lowered.program, lowered.dialect
     each = of_entries(program)
     bodies = functions(program.kernels, dialect, each[0])
     outside = bool(api.weight_bytes)
@@ -103,10 +103,10 @@ def c_file(
             extents.text(end, {s.symbol.name: f"sizes->{s.name}" for s in api.sizes})
             for end in api.ends
         ],
-        libm=made.libm,
+        libm=lowered.libm,
         incbin=outside and api.weights is capi.WeightsOrigin.INCBIN,
         vectors=declarations((v for f in bodies.texts for v in f.vectors), dialect),
-        functions=needed(body, made.functions),
+        functions=needed(body, lowered.functions),
         constants=[]
         if outside
         else [c for c in constants(program, touched(program.every_step)) if c.symbol not in apart],

@@ -51,14 +51,14 @@ class CpuBackend(Backend):
         """
         from xlac_cpu.llvm import link
 
-        made = folder / f"program-{_digest(sources)}.a"
-        if not made.exists():
+        archive = folder / f"program-{_digest(sources)}.a"
+        if not archive.exists():
             library = link.archive([_object(text) for text in sources.values()])
             folder.mkdir(parents=True, exist_ok=True)
-            part = made.with_suffix(f".{os.getpid()}.part")
+            part = archive.with_suffix(f".{os.getpid()}.part")
             part.write_bytes(library)
-            part.replace(made)
-        return made
+            part.replace(archive)
+        return archive
 
     def summary(self, program: Program) -> Mapping[str, Any]:
         from xlac_cpu import duration

@@ -57,16 +57,16 @@ def target(request: Request, gpu: int = 0) -> Target:
     hint = "--arch sm_90a names a GPU's architecture"
     request.refuse("cuda", "cpu", "triple", "features", hint=hint)
     name, *features = (request.arch or _here(gpu)).split("+")
-    made, capability = (
+    facts, capability = (
         described(name, size=request.size),
         int(name.removeprefix("sm_").rstrip("af")),
     )
     if name == "sm_90a" and GROUPS in features:
         features.remove(GROUPS)
-        made = replace(made, instructions=made.instructions.union(HOPPER))
+        facts = replace(facts, instructions=facts.instructions.union(HOPPER))
     claimed = claims.claims(features, capability, at_once=not request.arch and not request.ahead)
     return replace(
-        made,
+        facts,
         products=claimed.products,
         convolutions=claimed.convolutions,
         attentions=claimed.attentions,

@@ -40,13 +40,13 @@ def package(variants: Sequence[ProcessorVariant], wanted: Packaging, folder: Pat
         raise UnsupportedError(Diagnostic("XL5011", problem))
     (variant,) = variants
     ((name, text),) = module.emit(variant.program, variant.target).items()
-    made = {"cu": text.encode()}
+    files = {"cu": text.encode()}
     if {"ptx", "cubin"} & set(wanted.forms):
         code = compiler.compiled(text, name)
-        made |= {"ptx": code.ptx.encode(), "cubin": code.cubin}
+        files |= {"ptx": code.ptx.encode(), "cubin": code.cubin}
     stem = name.removesuffix(".cu")
     for form in wanted.forms:
-        (folder / f"{stem}.{form}").write_bytes(made[form])
+        (folder / f"{stem}.{form}").write_bytes(files[form])
     portable.write(folder, variant.program, variant.target)
     return Package(
         f"{stem}.{next(form for form in LOADED if form in wanted.forms)}",
@@ -64,6 +64,6 @@ def opened(artefact: Artefact) -> Executable:
     library = artefact.folder / artefact.package.library
     if library.suffix != ".cu":
         return loaded(library, program, target)
-    with tempfile.TemporaryDirectory(prefix="xlac-") as made:
-        built = compiler.build({library.name: library.read_text(encoding="utf-8")}, Path(made))
+    with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
+        built = compiler.build({library.name: library.read_text(encoding="utf-8")}, Path(folder))
         return loaded(built, program, target)

@@ -53,19 +53,19 @@ class OpenCLDevice(Device):
         self.shared = bool(device.host_unified_memory)
         self.queue = pyopencl.CommandQueue(self.context)
         try:
-            made = pyopencl.Program(self.context, text.read_text(encoding="utf-8"))
-            self.program = made.build([OPTIONS, EXACT])
+            program = pyopencl.Program(self.context, text.read_text(encoding="utf-8"))
+            self.program = program.build([OPTIONS, EXACT])
         except pyopencl.RuntimeError as error:
             problem = f"the driver of {device.name} refuses {text.name}: {error}"
             raise UnsupportedError(Diagnostic("XL5023", problem[:4000])) from None
 
     def alloc(self, nbytes: int) -> Any:
         try:
-            made = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
+            buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
         except self.cl.Error:
             problem = f"the device has no {nbytes} bytes left"
             raise LimitError(Diagnostic("XL4001", problem)) from None
-        return made
+        return buffer
 
     def copy(self, target: End, source: End, nbytes: int) -> None:
         ends = {}

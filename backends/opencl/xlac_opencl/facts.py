@@ -38,7 +38,7 @@ def target(request: Request, number: int) -> Target:
     dtypes = set(DType) - {DType.F16, DType.BF16}
     if not device.double_fp_config:
         dtypes.remove(DType.F64)
-    made = Target(
+    described = Target(
         "opencl",
         device=kind,
         warp=32 if kind == "gpu" else 0,
@@ -53,8 +53,8 @@ def target(request: Request, number: int) -> Target:
     units, most = device.max_compute_units, device.max_work_group_size
     if kind == "cpu":  # vectors, and groups of one work-item
         width = 4 * device.preferred_vector_width_float
-        return replace(made, threads=units, vector_bytes=width)
-    many = replace(made, block_threads=min(256, most), processors=units)
+        return replace(described, threads=units, vector_bytes=width)
+    many = replace(described, block_threads=min(256, most), processors=units)
     return replace(many, shared_bytes=device.local_mem_size, access_bytes=16)
 
 

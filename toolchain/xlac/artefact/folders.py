@@ -34,20 +34,20 @@ def replacing(folder: Path) -> Iterator[Path]:
     folder = folder.resolve()  # a link to a folder stays a link
     written(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        yield made
-        made.chmod(0o755)
+        yield temporary
+        temporary.chmod(0o755)
         if not folder.exists():
-            made.rename(folder)
+            temporary.rename(folder)
             return
         ours = written(folder)
-        shutil.copymode(folder, made)
-        theirs = _bring(folder, made, ours)
-        old = _exchange(made, folder)
+        shutil.copymode(folder, temporary)
+        theirs = _bring(folder, temporary, ours)
+        old = _exchange(temporary, folder)
     except BaseException:
         # our files, and hard links to files that remain in the folder
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
     _discard(old, folder, {*ours, *theirs})
 
@@ -82,7 +82,7 @@ def _is(file: Path, digest: str) -> bool:
     return not file.is_symlink() and file.is_file() and manifest.file_hash(file) == digest
 
 
-def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
+def _bring(folder: Path, temporary: Path, ours: set[str]) -> list[str]:
     """Links files that no build wrote into the new folder; both folders have them until one is
     deleted. Returns their names.
     """
@@ -94,7 +94,7 @@ def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
             inside = file.relative_to(folder)
             if inside.as_posix() in ours:
                 continue
-            if os.path.lexists(made / inside):
+            if os.path.lexists(temporary / inside):
                 problem = (
                     f"'{file}' is not as xlac build wrote it, or not from xlac build at all, and "
                     "would be overwritten"
@@ -104,12 +104,12 @@ def _bring(folder: Path, made: Path, ours: set[str]) -> list[str]:
                         "XL3010", problem, hint="move it away, or choose another folder with -o"
                     )
                 )
-            _room(folder, made, inside.parent)
-            _link(file, made / inside)
+            _room(folder, temporary, inside.parent)
+            _link(file, temporary / inside)
             theirs.append(inside.as_posix())
         inside = Path(place).relative_to(folder)
         if not files and not folders:
-            _room(folder, made, inside)
+            _room(folder, temporary, inside)
     return theirs
 
 
@@ -118,18 +118,18 @@ def _refuse(error: OSError) -> None:
     raise error
 
 
-def _room(folder: Path, made: Path, inside: Path) -> None:
+def _room(folder: Path, temporary: Path, inside: Path) -> None:
     """Creates the parent folders of a file, as in the old folder."""
     for part in (*reversed(inside.parents), inside):
-        if (made / part).is_dir():
+        if (temporary / part).is_dir():
             continue
-        if os.path.lexists(made / part):
+        if os.path.lexists(temporary / part):
             problem = f"'{folder / part}' is not from xlac build, and would be overwritten"
             raise SourceError(
                 Diagnostic("XL3010", problem, hint="move it away, or choose another folder with -o")
             )
-        (made / part).mkdir()
-        shutil.copystat(folder / part, made / part)
+        (temporary / part).mkdir()
+        shutil.copystat(folder / part, temporary / part)
 
 
 def _link(file: Path, place: Path) -> None:
@@ -149,16 +149,16 @@ def _link(file: Path, place: Path) -> None:
         shutil.copy2(file, place, follow_symlinks=False)
 
 
-def _exchange(made: Path, folder: Path) -> Path:
+def _exchange(temporary: Path, folder: Path) -> Path:
     """Puts the new folder in the place of the old one: atomically where the system can, else by two
     renames. Returns the path of the old one.
     """
-    if _swapped(made, folder):
-        return made
-    aside = made.with_name(f"{made.name}-old")
+    if _swapped(temporary, folder):
+        return temporary
+    aside = temporary.with_name(f"{temporary.name}-old")
     folder.rename(aside)
     try:
-        made.rename(folder)
+        temporary.rename(folder)
     except OSError:
         aside.rename(folder)
         raise

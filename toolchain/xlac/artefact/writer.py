@@ -61,14 +61,14 @@ def write(
     (`folders.py`). Raises SourceError for a folder with other content, and for weights that changed
     since `source` was made.
     """
-    with replacing(folder) as made:
+    with replacing(folder) as temporary:
         if wanted.forms:
             variants, plain = recorded(variants, unchecked) if backend.records else (variants, None)
             package = backend.package(
-                [ProcessorVariant(v.program, v.target, plain) for v in variants], wanted, made
+                [ProcessorVariant(v.program, v.target, plain) for v in variants], wanted, temporary
             )
         else:
-            package = _plain(variants[0], backend, made)
+            package = _plain(variants[0], backend, temporary)
         if weights_hash(source.model.weights) != source.weights:
             problem = "the model's weights changed while it was being built"
             raise SourceError(
@@ -78,9 +78,9 @@ def write(
                     hint="build it again when nobody writes to the file of weights",
                 )
             )
-        facts = describe(variants, backend, wanted, package, source, made)
-        (made / manifest.NAME).write_text(facts.text(), encoding="utf-8")
-        names = sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
+        facts = describe(variants, backend, wanted, package, source, temporary)
+        (temporary / manifest.NAME).write_text(facts.text(), encoding="utf-8")
+        names = sorted(p.relative_to(temporary) for p in temporary.rglob("*") if p.is_file())
     return [folder / name for name in names]
 
 
@@ -111,18 +111,22 @@ def _with_arena(lowered: Lowered, least: int) -> Lowered:
     return replace(lowered, program=replace(program, arena_bytes=max(program.arena_bytes, least)))
 
 
-def _plain(lowered: Lowered, backend: Backend, made: Path) -> Package:
+def _plain(lowered: Lowered, backend: Backend, temporary: Path) -> Package:
     """The sources, the backend's build of them, and the program description to load it with: for a
     backend without package formats.
     """
     with paused():
         sources = backend.emit(lowered.program, lowered.target)
-    library = "" if backend.text_only else backend.build(sources, made).relative_to(made).as_posix()
+    library = (
+        ""
+        if backend.text_only
+        else backend.build(sources, temporary).relative_to(temporary).as_posix()
+    )
     for name, text in sources.items():
-        if not (made / name).exists():
-            (made / name).write_text(text, encoding="utf-8")
+        if not (temporary / name).exists():
+            (temporary / name).write_text(text, encoding="utf-8")
     if library:
-        portable.write(made, lowered.program, lowered.target)
+        portable.write(temporary, lowered.program, lowered.target)
     return Package(library)
 
 
@@ -132,9 +136,9 @@ def describe(
     wanted: Packaging,
     package: Package,
     source: BuildSource,
-    made: Path,
+    temporary: Path,
 ) -> Manifest:
-    """The manifest of what is in the folder `made`."""
+    """The manifest of what is in the folder `temporary`."""
     programs = [v.program for v in variants]
     first = programs[0]
     entries = EntriesFacts.of(first)
@@ -169,8 +173,8 @@ def describe(
             options=dict(source.options),
         ),
         files={
-            p.relative_to(made).as_posix(): manifest.file_hash(p)
-            for p in sorted(made.rglob("*"))
+            p.relative_to(temporary).as_posix(): manifest.file_hash(p)
+            for p in sorted(temporary.rglob("*"))
             if p.is_file()
         },
     )

@@ -82,12 +82,12 @@ def checkpointed_scan(node: Node) -> Sequence[Node] | None:
     inner = build.results(Node.of(steps, *inputs, origin=node.origin))
     body = closed(op.body.name, [*carry, *slices, *others], inner)
     outer = Scan(body, chunks, op.carries, len(slices), op.reverse, checkpoint_every=1)
-    made = build.results(Node.of(outer, *first, *counts, *rows, *rest, origin=node.origin))
+    results = build.results(Node.of(outer, *first, *counts, *rows, *rest, origin=node.origin))
     stacked = [
         build.cut(build.reshape(y, (chunks * every, *y.shape[2:])), 0, 0, op.length)
-        for y in made[op.carries :]
+        for y in results[op.carries :]
     ]
-    return [*made[: op.carries], *stacked]
+    return [*results[: op.carries], *stacked]
 
 
 def _chunked(x: Node, chunks: Dim, every: int) -> Node:

@@ -166,5 +166,5 @@ def _scattered_in_order(node: Node, op: Scatter, body: Graph) -> Values:
         for c, n in zip(carry, new, strict=True)
     ]
     step = closed("scatter", [*carry, place, *own], after)
-    made = build.results(Node.of(Scan(step, steps, len(line), len(rows)), *line, *rows))
-    return [build.reshape(m, shape) for m in made]
+    results = build.results(Node.of(Scan(step, steps, len(line), len(rows)), *line, *rows))
+    return [build.reshape(m, shape) for m in results]

@@ -76,8 +76,8 @@ def _masked_outputs(body: Body, mapped: Sequence[Node], runs: Node, size: Dim) -
     """
     gives = [each.spread(size) for each in body.gives]
     given = _active_values(mapped, runs, size)
-    made = substituted(gives, dict(zip(mapped, given, strict=True)))
-    return [old if old in body.params else new for old, new in zip(gives, made, strict=True)]
+    outputs = substituted(gives, dict(zip(mapped, given, strict=True)))
+    return [old if old in body.params else new for old, new in zip(gives, outputs, strict=True)]
 
 
 def batched_while(op: While, now: Sequence[Along], size: Dim, walk: type[Walk]) -> list[Along]:
@@ -114,8 +114,11 @@ def batched_bounded(
         closed(body.name, [*body.params, taken], [*masked.carry, after, *masked.yields]),
         op.max,
     )
-    made = results(Node.of(new, *first, zeros(taken.type)))
-    kept = [*made[: count + 1], *made[count + 2 :]]  # without the number of steps of all
+    loop_results = results(Node.of(new, *first, zeros(taken.type)))
+    kept = [
+        *loop_results[: count + 1],
+        *loop_results[count + 2 :],
+    ]  # without the number of steps of all
     return _stacked_results(kept, [True] * len(kept), count + 1)
 
 

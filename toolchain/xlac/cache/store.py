@@ -95,17 +95,17 @@ class Cache:
             room = self._room(key)
             if room is None:
                 return None
-            made = room / "entry"
-            made.mkdir(mode=0o700)
-            artifact = write(made).relative_to(made).as_posix()
+            entry = room / "entry"
+            entry.mkdir(mode=0o700)
+            artifact = write(entry).relative_to(entry).as_posix()
             files = {
-                p.relative_to(made).as_posix(): seal(str(p))
-                for p in sorted(made.rglob("*"))
+                p.relative_to(entry).as_posix(): seal(str(p))
+                for p in sorted(entry.rglob("*"))
                 if p.is_file()
             }
             about = {"program": program, "backend": backend.name, "artifact": artifact}
-            (made / ENTRY).write_text(signed({**about, "files": files}), encoding="utf-8")
-            self._publish(str(made), self._place(key), anew)
+            (entry / ENTRY).write_text(signed({**about, "files": files}), encoding="utf-8")
+            self._publish(str(entry), self._place(key), anew)
         except OSError:
             return None
         finally:
@@ -240,12 +240,12 @@ class Cache:
         mine = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
         return mine and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
-    def _publish(self, made: str, place: str, anew: bool) -> None:
+    def _publish(self, entry: str, place: str, anew: bool) -> None:
         """Renames an entry to its place, unless another process was first. Raises OSError."""
         if anew:
             self._remove(place)
         try:
-            os.rename(made, place)
+            os.rename(entry, place)
         except OSError:
             if not os.path.isdir(place):
                 raise

@@ -174,13 +174,13 @@ def _of_spec(
     """The operations of a spec that have a kernel for the target, with their outcomes."""
     from xlac.debug.kernel_cases import kernel_outcomes
 
-    for name, made in kernel_outcomes(spec, backend, request):
+    for name, outcomes in kernel_outcomes(spec, backend, request):
         if only in name and chosen(OPERATION + name, ""):
-            yield name, _in_group(OPERATION + name, made)
+            yield name, _in_group(OPERATION + name, outcomes)
 
 
-def _in_group(group: str, made: Iterator[Outcome]) -> Iterator[Outcome]:
-    for outcome in made:
+def _in_group(group: str, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    for outcome in outcomes:
         yield replace(outcome, group=group)
 
 

@@ -40,13 +40,13 @@ def tune(name: str, arch: str, file: Path | None, forget: bool) -> int:
     if forget:
         click.echo(f"forgotten, in {_keep(target, {})}")
         return 0
-    made = tuned(backend, target, click.echo)
+    facts = tuned(backend, target, click.echo)
     if file is None:
-        click.echo(f"kept in {_keep(target, made.facts)}")
+        click.echo(f"kept in {_keep(target, facts.facts)}")
         return 0
     lines = [f"# {target.identity}, by `xlac backend tune {name}`"]
-    lines += [f"# {what}: {value}" for what, value in made.measured.items()]
-    lines += [f"{fact}: {value}" for fact, value in sorted(made.facts.items())]
+    lines += [f"# {what}: {value}" for what, value in facts.measured.items()]
+    lines += [f"{fact}: {value}" for fact, value in sorted(facts.facts.items())]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     click.echo(f"written to {file}: --facts takes it")
     return 0

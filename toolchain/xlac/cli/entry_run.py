@@ -33,16 +33,16 @@ class RunRequest:
     copy_weights: bool
 
 
-def learned(made: dict[str, Any]) -> dict[str, Any]:
+def learned(results: dict[str, Any]) -> dict[str, Any]:
     """The results of a step or an evaluation, without the flag that something was learned. Raises
     SourceError where that is false.
     """
     from xlac.training.step import FINITE
     from xlac_sdk.host.entry_calls import not_finite
 
-    if not made.get(FINITE, True):
+    if not results.get(FINITE, True):
         raise not_finite()
-    return {name: array for name, array in made.items() if name != FINITE}
+    return {name: array for name, array in results.items() if name != FINITE}
 
 
 def spec_entry(

@@ -52,27 +52,28 @@ def torch_trainer(text: str, options: Mapping[str, Any], given: Mapping[str, Any
             if callable(one) and not name.startswith("_")
         ]
         raise _wrong(f"{module} has no function '{called}'", nearest(called, names))
-    made = _run(text, function)
-    return _trainer(text, made, options)
+    returned = _run(text, function)
+    return _trainer(text, returned, options)
 
 
-def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
+def _trainer(text: str, returned: Any, options: Mapping[str, Any]) -> TorchTrainer:
     from xlac.integrations.torch.trainer import torch_trainer as trainer_of
 
     hint = (
         "return {'model': …, 'loss': …, 'optimizer': …, 'inputs': {'image': torch.zeros(32, "
         "64), 'label': torch.zeros(32, dtype=torch.long)}}, as xlac.torch_trainer takes them"
     )
-    if not isinstance(made, Mapping):
+    if not isinstance(returned, Mapping):
         raise _wrong(
-            f"{text} gives {type(made).__name__}, not a mapping with a model, loss and optimizer",
+            f"{text} returns {type(returned).__name__}, not a mapping with a model, loss and "
+            "optimizer",
             hint,
         )
-    missing = [name for name in ("model", "loss", "optimizer", "inputs") if name not in made]
+    missing = [name for name in ("model", "loss", "optimizer", "inputs") if name not in returned]
     if missing:
         raise _wrong(f"{text} gives no {missing[0]!r}", hint)
     known = (*"model loss optimizer inputs targets metrics schedule".split(), *OF_A_STEP)
-    unknown = [name for name in made if name not in known]
+    unknown = [name for name in returned if name not in known]
     if unknown:
         from xlac_sdk.support.choices import nearest
 
@@ -80,7 +81,7 @@ def _trainer(text: str, made: Any, options: Mapping[str, Any]) -> TorchTrainer:
             f"{text} gives {unknown[0]!r}, which xlac.torch_trainer does not take",
             nearest(str(unknown[0]), known),
         )
-    return trainer_of(**{**made, **options})
+    return trainer_of(**{**returned, **options})
 
 
 def _imported(module: str) -> ModuleType:
@@ -93,11 +94,11 @@ def _imported(module: str) -> ModuleType:
         raise FileNotFoundError(2, "No such file", module)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
+    imported_module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))
-    sys.modules[path.stem] = made
-    spec.loader.exec_module(made)
-    return made
+    sys.modules[path.stem] = imported_module
+    spec.loader.exec_module(imported_module)
+    return imported_module
 
 
 def _run(text: str, function: Callable[[], Any]) -> Any:

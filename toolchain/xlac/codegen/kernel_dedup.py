@@ -51,15 +51,15 @@ class LoweringCache:
         it, in the order in which they run. Aliases, control operations and claimed operations have
         none: they are host steps.
         """
-        made: dict[Group, LoweredGroup] = {}
+        lowered_groups: dict[Group, LoweredGroup] = {}
         for group in partition.groups:
             went()
             if group.kind is Kind.CONTROL:
                 for body in group.anchor.op.bodies():
-                    made |= self.lowered(partition.inner[body])
+                    lowered_groups |= self.lowered(partition.inner[body])
             elif group.kind is not Kind.CLAIMED and not is_alias(group):
-                made[group] = self(group)
-        return made
+                lowered_groups[group] = self(group)
+        return lowered_groups
 
     def _schedule(self, group: Group) -> LoweredGroup:
         key = structure(group)
@@ -98,8 +98,10 @@ class LoweringCache:
         """The schedules of every group that has kernels, by the name of its structure, with an
         example of such a group.
         """
-        made = self._of_structure.values()
-        return {digest(g): (g, lowered.schedules) for g, lowered in made if lowered.schedules}
+        lowered_groups = self._of_structure.values()
+        return {
+            digest(g): (g, lowered.schedules) for g, lowered in lowered_groups if lowered.schedules
+        }
 
 
 def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGroup:
@@ -108,7 +110,7 @@ def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGrou
     Every field is traversed, so that anything that refers to nodes is either rewritten or kept.
     """
     nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
-    made: dict[Scratch | PackedConstant, Scratch | PackedConstant] = {}
+    translated_kernels: dict[Scratch | PackedConstant, Scratch | PackedConstant] = {}
 
     def of_other(value: Any) -> Any:
         match value:
@@ -117,9 +119,9 @@ def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGrou
             case tuple():
                 return tuple(map(of_other, value))
             case Scratch() | PackedConstant():
-                if value not in made:
-                    made[value] = again(value)
-                return made[value]
+                if value not in translated_kernels:
+                    translated_kernels[value] = again(value)
+                return translated_kernels[value]
             case LoweredGroup() | KernelLaunch() | LibraryCall() | BufferCopy():
                 return again(value)
         return value

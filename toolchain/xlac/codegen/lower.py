@@ -108,10 +108,10 @@ def _seamless(
         return lowered
     if wanted is None:
         decisions.settle(part, schedule, partial(seams.check, target=target))
-    made = tuple(
+    launches_now = tuple(
         replace(old, kernel=new) for new, old in zip(launches, lowered.launches, strict=True)
     )
-    return replace(lowered, launches=made)
+    return replace(lowered, launches=launches_now)
 
 
 def module_of(group: Group, target: Target) -> str:

@@ -222,7 +222,7 @@ def _alone(
     outputs = tuple(new[n] for n in group.outputs)
     graph = Graph("alone", params, {f"out{i}": n for i, n in enumerate(outputs)})
     inputs = tuple(new.get(i, i) for i in group.inputs)
-    made = Group(
+    group_alone = Group(
         group.kind,
         new[group.anchor],
         tuple(new[n] for n in group.nodes),
@@ -230,7 +230,7 @@ def _alone(
         outputs,
         group.reason,
     )
-    return Partition(graph, (made,)), given
+    return Partition(graph, (group_alone,)), given
 
 
 def _entered(

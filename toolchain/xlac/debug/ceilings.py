@@ -48,17 +48,17 @@ def probes(backend: Backend, target: Target) -> Iterator[tuple[Probe, Probe]]:
     milliseconds.
     """
     with TemporaryDirectory(prefix="xlac-") as folder:
-        made = []
+        probes_of_kernels = []
         arithmetic, reading = _arithmetic(target), _reading(target)
         for kernel, amount, inputs in (
             (arithmetic, arithmetic.work.flops, {}),
             (reading, reading.work.bytes, {"x": np.zeros(BYTES // 4, np.float32)}),
         ):
-            made.append(
+            probes_of_kernels.append(
                 Probe(amount, _runner(backend, target, kernel, inputs, Path(folder) / kernel.name))
             )
-            made[-1].run()
-        yield made[0], made[1]
+            probes_of_kernels[-1].run()
+        yield probes_of_kernels[0], probes_of_kernels[1]
 
 
 def _arithmetic(target: Target) -> Kernel:
@@ -126,11 +126,11 @@ def _runner(
         for b in kernel.parameters
     )
     given = tuple(s for s in slots if s.role is Role.INPUT)
-    made = tuple(s for s in slots if s.role is Role.OUTPUT)
+    output_slots = tuple(s for s in slots if s.role is Role.OUTPUT)
     program = Program(
-        kernel.name, given, made, slots, (Launch(kernel, tuple(map(Argument, slots))),), {}
+        kernel.name, given, output_slots, slots, (Launch(kernel, tuple(map(Argument, slots))),), {}
     )
-    outputs = {s.name: np.empty(s.size, s.dtype.numpy) for s in made}
+    outputs = {s.name: np.empty(s.size, s.dtype.numpy) for s in output_slots}
     folder.mkdir()
     executable: Executable = backend.load(
         backend.build(backend.emit(program, target), folder), program, target

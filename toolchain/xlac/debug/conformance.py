@@ -64,18 +64,23 @@ class OperationOutcome:
 def cases(op: type[Op]) -> Iterator[OperationCase]:
     """Every sample of an operation with values."""
     for number, sample in enumerate(op.samples()):
-        made = op(**sample.attributes)
+        operation = op(**sample.attributes)
         types = ", ".join(map(str, sample.inputs))
         attributes = "".join(
             f", {k}={v}" for k, v in sample.attributes.items() if not isinstance(v, Graph)
         )
         inputs = draw(sample)
         with np.errstate(all="ignore"):
-            result = made.evaluate(*inputs)
+            result = operation.evaluate(*inputs)
         expected = result if isinstance(result, tuple) else (result,)
         name = f"{op.mnemonic}-{number}: {op.mnemonic}({types}{attributes}) {'/'.join(sample.draw)}"
         yield OperationCase(
-            name, made, sample, inputs, tuple(map(np.asarray, expected)), bound_of(made, inputs)
+            name,
+            operation,
+            sample,
+            inputs,
+            tuple(map(np.asarray, expected)),
+            bound_of(operation, inputs),
         )
 
 
@@ -117,8 +122,8 @@ def _of_transform(op: Transform, inputs: tuple[Array, ...]) -> Array:
     promise, whichever element it is.
     """
     with np.errstate(all="ignore"):
-        made = op.evaluate(*(a.astype(np.float64) for a in inputs))
-    results = made if isinstance(made, tuple) else (made,)
+        result = op.evaluate(*(a.astype(np.float64) for a in inputs))
+    results = result if isinstance(result, tuple) else (result,)
     size = max(a.shape[op.axis] for a in (*inputs, *results))
     largest = max(float(np.abs(a).max(initial=0.0)) for a in results)
     eps = float(np.finfo(inputs[0].dtype).eps)
@@ -198,7 +203,7 @@ def _run(chosen: Sequence[OperationCase], backend: Backend, target: Any) -> list
     compiled = executable(lower(model, target), backend)
     returned = compiled(**given)
     results = returned if isinstance(returned, dict) else {compiled.outputs[0]: returned}
-    made = []
+    outcomes = []
     for number, case in enumerate(chosen):
         wrong = [
             difference(np.asarray(results[name]), expected[name], case.bound)
@@ -206,8 +211,8 @@ def _run(chosen: Sequence[OperationCase], backend: Backend, target: Any) -> list
             if name.startswith(f"out{number}_")
         ]
         detail = "; ".join(w for w in wrong if w)
-        made.append(OperationOutcome(case.name, "failed" if detail else "passed", detail))
-    return made
+        outcomes.append(OperationOutcome(case.name, "failed" if detail else "passed", detail))
+    return outcomes
 
 
 def difference(got: Array, want: Array, bound: Array | None = None) -> str:

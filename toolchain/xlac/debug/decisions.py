@@ -54,11 +54,11 @@ def fused(lowered: Lowered) -> str:
     lines = []
     for number, (depth, group) in enumerate(groups(lowered.partition)):
         pad = "  " * depth
-        made, call = kernels_of(lowered, group), call_of(lowered, group)
-        work = call.work if call else work_of(made)
+        kernels, call = kernels_of(lowered, group), call_of(lowered, group)
+        work = call.work if call else work_of(kernels)
         # the library that is called, or the reason why none is
-        note = lowered.schedules(group).note if made or call else ""
-        names = ", ".join(k.name for k in made) or (
+        note = lowered.schedules(group).note if kernels or call else ""
+        names = ", ".join(k.name for k in kernels) or (
             "alias" if is_alias(group) else note if call else "host step"
         )
         lines.append(f"{pad}{number}. {group.kind.value}: {names}")
@@ -70,9 +70,9 @@ def fused(lowered: Lowered) -> str:
             lines.append(f"{pad}   fuses {', '.join(inner)}")
         if group.reason:
             lines.append(f"{pad}   because {group.reason}")
-        if made and note:
+        if kernels and note:
             lines.append(f"{pad}   {note}")
-        if made or call:
+        if kernels or call:
             lines.append(f"{pad}   {work.flops:,} flops, {work.bytes:,} bytes moved")
     return "\n".join(lines)
 
@@ -85,9 +85,9 @@ def schedules(lowered: Lowered) -> str:
         f" computes {', '.join(map(label, group.outputs))}"
         for name, (group, _) in table.items()
     }
-    made = {name: parts for name, (_, parts) in table.items()}
+    parts_by_group = {name: parts for name, (_, parts) in table.items()}
     head = f"Schedules of {lowered.model.name} for {lowered.target.name}: docs/SCHEDULES.md"
-    return write(made, titles, head)
+    return write(parts_by_group, titles, head)
 
 
 def kernels(program: Program) -> str:

@@ -62,8 +62,8 @@ class LastFailed:
         if self.file is None or left == self.failed:
             return
         # a cache that cannot be written is no error
-        with suppress(OSError), replacing(self.file) as made:
-            made.write_text(json.dumps(sorted(left)), encoding="utf-8")
+        with suppress(OSError), replacing(self.file) as temporary:
+            temporary.write_text(json.dumps(sorted(left)), encoding="utf-8")
 
     def chosen(self, again: bool) -> Callable[[str, str], bool]:
         """Whether to run a case of a group, or any case of the group for ""; with `again`, failed

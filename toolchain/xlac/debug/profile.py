@@ -113,14 +113,14 @@ def instrumented(program: Program, threads: int = 1) -> tuple[Program, tuple[Tim
     steps = (Stamp(Argument(log), 0, parts), *with_steps(program.steps, visit))
     # failed checks are ignored while measuring
     facts = {name: fact for name, fact in program.facts.items() if name != FACT}
-    made = replace(
+    stamped = replace(
         program,
         steps=steps,
         outputs=(*program.outputs, log),
         slots=(*program.slots, log),
         facts=facts,
     )
-    return made, tuple(timed)
+    return stamped, tuple(timed)
 
 
 def measure(

@@ -44,8 +44,8 @@ def without_state(graph: Graph) -> Graph:
             return replace(node, op=replace(node.op, kind="input"))
         return node
 
-    made = graph.rewrite(changed)
-    return Graph(made.name, tuple(map(changed, made.inputs)), made.outputs)
+    stateless = graph.rewrite(changed)
+    return Graph(stateless.name, tuple(map(changed, stateless.inputs)), stateless.outputs)
 
 
 def text_of(case: FailingCase, precision: str) -> str:

@@ -129,11 +129,11 @@ def _is_view(node: Node) -> bool:
 
 
 def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]) -> Iterator[str]:
-    made, call = kernels_of(lowered, group), call_of(lowered, group)
+    kernels, call = kernels_of(lowered, group), call_of(lowered, group)
     if is_alias(group):
         yield "no kernel: the same memory under another shape"
         return
-    if not made and not call:
+    if not kernels and not call:
         mnemonic = group.anchor.op.mnemonic
         inside = ", its kernels are told inside" if group.kind is Kind.CONTROL else ""
         yield f"{control.get(mnemonic, 'steps of the host')}: {mnemonic}{inside}"
@@ -147,8 +147,8 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
         if other != path and (not all(map(_is_view, nodes)) or not other)
     ]
     names = (
-        f"{'kernels' if len(made) > 1 else 'kernel'} {', '.join(k.name for k in made)}"
-        if made
+        f"{'kernels' if len(kernels) > 1 else 'kernel'} {', '.join(k.name for k in kernels)}"
+        if kernels
         else lowered.schedules(group).note
     )
     yield f"{names} ({_words(by_path.get(path, ()))})" + (
@@ -158,10 +158,10 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
     reasons = [TOGETHER[group.kind]] if group.kind in TOGETHER and count(group.nodes) > 1 else []
     if reasons or notes:
         yield f"  why: {'; '.join([*reasons, *notes])}"
-    if made and (note := lowered.schedules(group).note):
+    if kernels and (note := lowered.schedules(group).note):
         yield f"  {note}"
     yield from _memory(group)
-    work = call.work if call else work_of(made)
+    work = call.work if call else work_of(kernels)
     yield f"  {work.flops:,} flops, {work.bytes:,} bytes moved"
 
 
@@ -169,10 +169,10 @@ def _schedules(lowered: Lowered, group: Group) -> Iterator[str]:
     """The schedules of a group's kernels, part by part, under the name of its structure."""
     if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
         return
-    made = lowered.schedules(group).schedules
-    if made:
+    schedules = lowered.schedules(group).schedules
+    if schedules:
         yield f"schedules of {digest(group)}:"
-    for part, one in made.items():
+    for part, one in schedules.items():
         yield f"  {part}:"
         yield from (f"    {line}" for line in fields_of(one))
 

@@ -102,9 +102,9 @@ class Known:
         if op.mnemonic in SYMBOLIC:
             return np.asarray(SYMBOLIC[op.mnemonic](op, *arrays), object)
         if isinstance(op, Composite):
-            made = op.expand(*node.inputs)
-            if isinstance(made, Node):
-                return self.array(made)
+            expanded = op.expand(*node.inputs)
+            if isinstance(expanded, Node):
+                return self.array(expanded)
         raise DataDependent(f"{op.mnemonic} of symbolic sizes")
 
     def _parameter(self, node: Node, op: Param) -> Array:

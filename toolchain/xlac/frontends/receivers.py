@@ -125,14 +125,14 @@ class _Rebuilding:
         held = attributes(value)
         if held is None:
             return value
-        made = self._keep(value, object.__new__(type(value)))
+        receiver = self._keep(value, object.__new__(type(value)))
         for name, part in held.items():
-            object.__setattr__(made, name, self.of(part))
-        return made
+            object.__setattr__(receiver, name, self.of(part))
+        return receiver
 
-    def _keep(self, value: Any, made: Any) -> Any:
-        self._made[id(value)] = made
-        return made
+    def _keep(self, value: Any, receiver: Any) -> Any:
+        self._made[id(value)] = receiver
+        return receiver
 
 
 def is_array(value: Any) -> bool:

@@ -56,12 +56,21 @@ def scan(
         return results
 
     body = carry.settle(step, slices, pair=True)
-    made = body.nodes([*(t.dtype for t in carry.types()), *[None] * (len(body.results) - count)])
-    others = around((body.params, made))
-    op = Scan(graph("step", body, others, made), steps, count, len(rows), reverse, checkpoint_every)
+    output_nodes = body.nodes(
+        [*(t.dtype for t in carry.types()), *[None] * (len(body.results) - count)]
+    )
+    others = around((body.params, output_nodes))
+    op = Scan(
+        graph("step", body, others, output_nodes),
+        steps,
+        count,
+        len(rows),
+        reverse,
+        checkpoint_every,
+    )
     given = [*(leaf.node for leaf in carry.leaves), *(x.node for x in rows), *others]
     tensors_of_results = (
-        [Tensor(node) for node in build.results(Node.of(op, *given))] if made else []
+        [Tensor(node) for node in build.results(Node.of(op, *given))] if output_nodes else []
     )
     return unflatten(body.tree, tensors_of_results)
 
@@ -90,7 +99,7 @@ def while_loop(
     carry = CarriedNest("while_loop", init)
     step = carry.settle(lambda tensors: body(carry.of(tensors)), [])
     test = traced(lambda tensors: cond(carry.of(tensors)), carry.types())
-    made = step.nodes([t.dtype for t in carry.types()])
+    output_nodes = step.nodes([t.dtype for t in carry.types()])
     goes_on = test.nodes()
     if [node.type for node in goes_on] != [Type(DType.BOOL)]:
         raise wrong("while_loop(): the condition gives no bool scalar")
@@ -100,13 +109,13 @@ def while_loop(
             "every step"
         )
         raise SourceError(Diagnostic("XL2018", problem, hint="max=… ends the loop"))
-    others = around((step.params, made), (test.params, goes_on))
-    turn = graph("step", step, others, [*made, *others])
+    others = around((step.params, output_nodes), (test.params, goes_on))
+    turn = graph("step", step, others, [*output_nodes, *others])
     question = graph("goes_on", test, others, goes_on)
     op = While(question, turn) if max is None else BoundedWhile(question, turn, max)
     given = [*(leaf.node for leaf in carry.leaves), *others]
     results = build.results(Node.of(op, *given))
-    return carry.of([Tensor(node) for node in results[: len(made)]])
+    return carry.of([Tensor(node) for node in results[: len(output_nodes)]])
 
 
 def cond(
@@ -166,19 +175,21 @@ def _branched(
     if any(body.tree != first.tree for body in rest):
         raise wrong(f"{function}(): branches give nests that differ")
     wanted = [_type(function, each) for each in zip(*(b.results for b in bodies), strict=True)]
-    made = [body.nodes(wanted) for body in bodies]
-    for number, gives in enumerate(zip(*([n.type for n in each] for each in made), strict=True)):
+    output_nodes = [body.nodes(wanted) for body in bodies]
+    for number, gives in enumerate(
+        zip(*([n.type for n in each] for each in output_nodes), strict=True)
+    ):
         if len(set(gives)) > 1:
             listed = " and ".join(map(str, dict.fromkeys(gives)))
             raise wrong(
                 f"{function}(): branches give {listed} as result {number}", "cast or reshape one"
             )
-    reached = set(walk(node for each in made for node in each))
+    reached = set(walk(node for each in output_nodes for node in each))
     known = [node for node in held if node in reached]
-    others = around(*(([*b.params, *known], m) for b, m in zip(bodies, made, strict=True)))
+    others = around(*(([*b.params, *known], m) for b, m in zip(bodies, output_nodes, strict=True)))
     graphs = tuple(
         graph(f"branch{n}", b, [*known, *others], m)
-        for n, (b, m) in enumerate(zip(bodies, made, strict=True))
+        for n, (b, m) in enumerate(zip(bodies, output_nodes, strict=True))
     )
     values = [*(t.node for t in given), *known, *others]
     results = build.results(Node.of(Cond(graphs), which, *values)) if first.results else ()

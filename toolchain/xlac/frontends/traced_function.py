@@ -52,10 +52,10 @@ def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Lea
     SourceError for a function that recurses without end.
     """
     inputs = [Input(name, f"arg{number}", leaf) for number, leaf in enumerate(leaves)]
-    made: list[Any] = []
+    traced_body: list[Any] = []
     token = _tracing.set(True)
     try:
-        result = flatten(traced([one.tensor for one in inputs]), made)
+        result = flatten(traced([one.tensor for one in inputs]), traced_body)
     except RecursionError:
         problem = (
             f"{name}() recurses without end, or deeper than Python's {sys.getrecursionlimit()} "
@@ -64,7 +64,7 @@ def trace(name: str, traced: Callable[[list[Tensor]], Any], leaves: Sequence[Lea
         raise SourceError(Diagnostic("XL2033", problem)) from None
     finally:
         _tracing.reset(token)
-    outputs = {f"out{i}": node_of(leaf) for i, leaf in enumerate(made)}
+    outputs = {f"out{i}": node_of(leaf) for i, leaf in enumerate(traced_body)}
     if not outputs:
         raise SourceError(Diagnostic("XL2032", f"{name}() returned no tensor"))
     params = [

@@ -40,8 +40,8 @@ def join_readers(
         went()
         if cluster.kind is not Kind.ELEMENTWISE or _only_reshapes(cluster):
             continue
-        made = {i: maker[i] for i in _reads(cluster) if i in maker}
-        first = max(made.values(), key=place.__getitem__, default=None)
+        makers = {i: maker[i] for i in _reads(cluster) if i in maker}
+        first = max(makers.values(), key=place.__getitem__, default=None)
         if first is None or not _continues(cluster, first, number):
             continue
         first.members.update(cluster.members)

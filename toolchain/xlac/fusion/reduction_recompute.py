@@ -51,10 +51,10 @@ class Recompute:
         """Whether a streaming cluster moves fewer bytes by recomputing a node of another
         cluster.
         """
-        made = self._made_of(node)
-        if made is None or reader.kind not in READERS:
+        recomputed = self._made_of(node)
+        if recomputed is None or reader.kind not in READERS:
             return False
-        sources, operations = made
+        sources, operations = recomputed
         others = self._at_hand(reader, node)
         more = sum(map(cost.nbytes, sources - others))
         again = more + cost.recomputing(self.target, operations, cost.elements(node))
@@ -68,11 +68,11 @@ class Recompute:
         for one in self._inputs(reader):
             if one is node:
                 continue
-            made = self._made_of(one)
-            if made is None:
+            recomputed = self._made_of(one)
+            if recomputed is None:
                 available.add(one)
-            elif sum(map(cost.nbytes, made[0])) < 2 * cost.nbytes(one):
-                available |= made[0]
+            elif sum(map(cost.nbytes, recomputed[0])) < 2 * cost.nbytes(one):
+                available |= recomputed[0]
         return available
 
     def _inputs(self, reader: Cluster) -> set[Node]:

@@ -75,8 +75,8 @@ def applications(partition: Partition, target: Target) -> Iterator[Application]:
         open_ = {s.name: s for i in node.inputs for size in i.shape for s in symbols(size)}
         for sizes in ({n: s.opt for n, s in open_.items()}, {n: s.min for n, s in open_.items()}):
             params = tuple(Node.of(Param(f"x{n}", i.type)) for n, i in enumerate(node.inputs))
-            made = Node.of(node.op, *params)
-            graph = substituted(Graph("k", params, _outputs(made)), sizes)
+            call = Node.of(node.op, *params)
+            graph = substituted(Graph("k", params, _outputs(call)), sizes)
             (own,) = {n for n in graph.nodes() if isinstance(n.op, CustomOp)}
             assert isinstance(own.op, CustomOp)
             kernel = own.op.kernel(target.name)

@@ -151,7 +151,7 @@ class JaxFunction:
         config = required().config
         if self._open:
             examples = self._split(*(self._examples or ((), {})))
-            made = self._programs.get(
+            program = self._programs.get(
                 split.key, lambda: self._compile(split, examples.args, examples.named)
             )
         else:
@@ -159,12 +159,12 @@ class JaxFunction:
             known = [leaf_type(leaf, name) for leaf, name in zip(leaves, names, strict=True)]
             key = split.key, tree, tuple(type for _, type in known), config.jax_enable_x64
             args, named = tree.unflatten([leaf for leaf, _ in known])
-            made = self._programs.get(key, lambda: self._compile(split, args, named))
+            program = self._programs.get(key, lambda: self._compile(split, args, named))
         if len(self._recent) >= PROGRAMS and split.key not in self._recent:
             self._recent.clear()
-        self._recent[split.key] = made
-        self._first = self._first or made
-        return made
+        self._recent[split.key] = program
+        self._first = self._first or program
+        return program
 
     def _split(self, args: Sequence[Any], named: Mapping[str, Any]) -> _Split:
         """Separates the static arguments of a call from the traced ones. Raises SourceError for a

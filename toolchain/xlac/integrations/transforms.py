@@ -155,10 +155,10 @@ them, since the key contains its `id`, which could otherwise be reused.
 
 def _cached(transformed: TransformedFunction, has_aux: bool, transformation: Transformation) -> Any:
     key = transformed.transform, transformed.key, has_aux
-    made = _COMPILED.get(
+    entry = _COMPILED.get(
         key, lambda: (transformed, transformed.compiled(transformation, same_arguments=False))
     )
-    return transformed.bound(made[1])
+    return transformed.bound(entry[1])
 
 
 def jvp(

@@ -59,8 +59,8 @@ def unnamed(graph: Graph) -> Graph:
     """The graph without origins, bodies included, so that equal computations have equal texts."""
     new: dict[Node, Node] = {}
     for node in (*graph.inputs, *graph.order):
-        made = map_bodies(node, unnamed)
+        bodies_unnamed = map_bodies(node, unnamed)
         inputs = tuple(new[given] for given in node.inputs)
-        new[node] = Node(made.op, inputs, node.types)
+        new[node] = Node(bodies_unnamed.op, inputs, node.types)
     outputs = {name: new[node] for name, node in graph.outputs.items()}
     return Graph("", tuple(new[node] for node in graph.inputs), outputs)

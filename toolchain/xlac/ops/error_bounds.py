@@ -168,8 +168,8 @@ def written(text: str) -> str:
         if begin not in text or end not in text:
             raise ValueError(f"the chapter has no place for {name} bounds: {begin} … {end}")
         pattern = f"{re.escape(begin)}.*?{re.escape(end)}"
-        made = f"{begin}\n{table}{end}"
-        text = re.sub(pattern, lambda _, made=made: made, text, flags=re.DOTALL)  # type: ignore[misc]
+        chapter = f"{begin}\n{table}{end}"
+        text = re.sub(pattern, lambda _, chapter=chapter: chapter, text, flags=re.DOTALL)  # type: ignore[misc]
     return text
 
 

@@ -262,6 +262,6 @@ def sort(
 def graph(name: str, types: Sequence[Type], body: Callable[..., Node | Sequence[Node]]) -> Graph:
     """A closed graph from a Python function of its inputs."""
     inputs = tuple(Node.of(leaf.Param(f"x{n}", t)) for n, t in enumerate(types))
-    made = body(*inputs)
-    outputs = (made,) if isinstance(made, Node) else tuple(made)
+    results = body(*inputs)
+    outputs = (results,) if isinstance(results, Node) else tuple(results)
     return Graph(name, inputs, {f"y{n}": node for n, node in enumerate(outputs)})

@@ -190,10 +190,10 @@ def learned(op: type[Op]) -> Mapping[str, Type]:
     sample = first(op)
     if sample is None:
         return {}
-    made = op(**sample.attributes)
+    operation = op(**sample.attributes)
     for count in range(len(sample.inputs), 0, -1):
         try:
-            tensors = made.parameters(*sample.inputs[:count])
+            tensors = operation.parameters(*sample.inputs[:count])
         except (ValueError, TypeError, IndexError):
             continue
         if len(tensors) + count == len(sample.inputs):

@@ -49,7 +49,7 @@ P = TypeVar("P", bound=Pass)
 def register(name: str) -> Callable[[type[P]], type[P]]:
     """Makes the class a frozen dataclass, and registers it as the pass of that name."""
 
-    def made(cls: type[P]) -> type[P]:
+    def register_pass(cls: type[P]) -> type[P]:
         frozen = dataclass(frozen=True)(cls)
         assert name not in PASSES, f"two passes are called {name}"
         assert all(f.default is not MISSING for f in fields(frozen)), f"{name}: options default"
@@ -57,7 +57,7 @@ def register(name: str) -> Callable[[type[P]], type[P]]:
         PASSES[name] = frozen
         return frozen
 
-    return made
+    return register_pass
 
 
 def at_least(least: int, default: int) -> Any:

@@ -103,13 +103,15 @@ def fitted(
     target, searched = limit, False
     largest = max(map(problem.least, range(problem.required)), default=0)
     for _ in range(ATTEMPTS):
-        made = rebuilt(partition, ordered, plan.sequence)
-        program = planner(made).placed()
+        partition_now = rebuilt(partition, ordered, plan.sequence)
+        program = planner(partition_now).placed()
         used = usage(problem, plan.sequence)
         if best is None or program.arena_bytes < best.program.arena_bytes:
             facts = {**program.facts, "recomputed": facts_of(ordered, plan)}
             peak = groups[plan.sequence[used.index(max(used))]]
-            best = Fitted(made, replace(program, facts=facts), program.arena_bytes <= limit, peak)
+            best = Fitted(
+                partition_now, replace(program, facts=facts), program.arena_bytes <= limit, peak
+            )
         if best.fits:
             break
         # the arena against the peak of live values: more by fragmentation, less where counted twice

@@ -80,15 +80,15 @@ class _Measuring:
         tasks = [self.task(group, self.scratch[numbers[group]]) for group in groups]
         parts = [(at, part) for at, group in enumerate(groups) for part in self.parts(group)]
         tasks += [self.task(part, 0, at) for at, part in parts]
-        made = {output: at for at, group in enumerate(groups) for output in group.outputs}
+        producers = {output: at for at, group in enumerate(groups) for output in group.outputs}
         updates = []
         for name, node in following.items():
-            if node in made and node not in given:
+            if node in producers and node not in given:
                 own = any(
                     o is node and isinstance(i.op, Param) and i.op.name == name
-                    for o, i in self.in_place(groups[made[node]])
+                    for o, i in self.in_place(groups[producers[node]])
                 )
-                update = StateUpdate(self.number(name), made[node], _nbytes(node), own)
+                update = StateUpdate(self.number(name), producers[node], _nbytes(node), own)
                 updates.append(update)
         problem = Problem(tuple(tasks), len(groups), tuple(self.nbytes), tuple(updates))
         buffers = sorted(self.buffer, key=self.buffer.__getitem__)
@@ -141,10 +141,10 @@ class _Measuring:
         if group.kind in (Kind.CONTROL, Kind.CLAIMED):
             done = work.cost(group.anchor)
             return done.flops * rate + done.read + done.written + launch
-        if not lowered or (made := self.lowerings[group]).call is not None:
+        if not lowered or (lowered_group := self.lowerings[group]).call is not None:
             whole = cost.work(group)
             return whole.flops * rate + whole.bytes + launch
-        works = [each.kernel.work for each in made.launches]
+        works = [each.kernel.work for each in lowered_group.launches]
         return sum(one.flops * rate + one.bytes + launch for one in works)
 
     # ---- parts of groups ---------------------------------------------------------------------

@@ -50,12 +50,12 @@ class _Rescheduled:
         given = {i: self.value(i, self.last) for i in group.inputs}
         again = number in self.done or number >= self.measured.problem.required
         self.done.add(number)
-        made = self.add(group, given, again)
+        replacements = self.add(group, given, again)
         for old in group.outputs:
             if not again:
-                self.first[old] = made[old]
+                self.first[old] = replacements[old]
             if not again or old not in self.elsewhere:
-                self.last[old] = made[old]
+                self.last[old] = replacements[old]
 
     def value(self, node: Node, values: Mapping[Node, Node]) -> Node:
         """The new node of an old value. An alias is rebuilt when it is read, for the newest
@@ -73,27 +73,29 @@ class _Rescheduled:
 
     def add(self, group: Group, given: Mapping[Node, Node], again: bool) -> dict[Node, Node]:
         """Adds a group with the nodes `given` for its inputs; returns the new nodes by the old."""
-        made: dict[Node, Node] = dict(given)
+        replacements: dict[Node, Node] = dict(given)
         for node in group.nodes:
-            inputs = tuple(made.get(i, i) for i in node.inputs)
+            inputs = tuple(replacements.get(i, i) for i in node.inputs)
             same = inputs == node.inputs and not (again and (inputs or node in group.outputs))
-            made[node] = node if same else node.with_inputs(inputs)
-        if not again and all(old is new for old, new in made.items()):
+            replacements[node] = node if same else node.with_inputs(inputs)
+        if not again and all(old is new for old, new in replacements.items()):
             self.groups.append(group)
-            return made
+            return replacements
         reason = f"{group.reason}; {AGAIN}" if again and group.reason else group.reason
         self.groups.append(
             replace(
                 group,
-                anchor=made[group.anchor],
-                nodes=tuple(made[node] for node in group.nodes),
+                anchor=replacements[group.anchor],
+                nodes=tuple(replacements[node] for node in group.nodes),
                 inputs=tuple(given[i] for i in group.inputs),
-                outputs=tuple(made[node] for node in group.outputs),
+                outputs=tuple(replacements[node] for node in group.outputs),
                 reason=reason,
-                barriers={made.get(node, node): why for node, why in group.barriers.items()},
+                barriers={
+                    replacements.get(node, node): why for node, why in group.barriers.items()
+                },
             )
         )
-        return made
+        return replacements
 
     def output(self, node: Node) -> Node:
         """The node of a graph output: the first computation of the value."""

@@ -42,12 +42,12 @@ def in_less_memory(
     problem = ordered.problem
     if most - max(usage(problem, range(problem.required))) <= WORTH * most:
         return partition, given
-    made = rebuilt(partition, ordered, range(problem.required))
-    reordered = planner(made)
+    new_partition = rebuilt(partition, ordered, range(problem.required))
+    reordered = planner(new_partition)
     # the memory plan includes copies that the problem ignores
     if given.live_bytes - reordered.live_bytes <= WORTH * given.live_bytes:
         return partition, given
-    return made, reordered
+    return new_partition, reordered
 
 
 def in_order(whole: Measured, order: Sequence[int]) -> Measured:

@@ -125,7 +125,7 @@ class Compiled:
         from xlac.support.signature import shown, sizes_of, text_of
 
         extents = {} if self._shaped is None else self._shaped.extents
-        made = {
+        outputs = {
             s.name: text_of(s.dtype, s.shape, extents.get(s.name, ())) for s in self.program.outputs
         }
         given = {s.name: text_of(s.dtype, s.shape) for s in self.program.inputs}
@@ -134,7 +134,7 @@ class Compiled:
             type(self).__name__,
             self.program.name,
             given,
-            {n: made.get(n, "") for n in self._results},
+            {n: outputs.get(n, "") for n in self._results},
             sizes,
             self.target.name,
         )

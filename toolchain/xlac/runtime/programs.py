@@ -65,12 +65,12 @@ class Programs(Generic[Program]):
                 )
             maker[1].wait()
         try:
-            made = make()
+            program = make()
             with self._lock:
-                self._kept[key] = made
+                self._kept[key] = program
                 while len(self._kept) > PROGRAMS:
                     self._kept.popitem(last=False)
-            return made
+            return program
         finally:
             with self._lock:
                 del self._making[key]

@@ -72,13 +72,13 @@ class Specializing:
     def __repr__(self) -> str:
         from xlac.support.signature import shown, sizes_of, text_of
 
-        types, made = self._types, self.interface.types
+        types, outputs = self._types, self.interface.types
         given = {
             name: text_of(types[name].dtype, types[name].shape) if name in types else ""
             for name in self.inputs
         }
         gives = {
-            name: text_of(made[name].dtype, made[name].shape) if name in made else ""
+            name: text_of(outputs[name].dtype, outputs[name].shape) if name in outputs else ""
             for name in self.outputs
         }
         sizes = sizes_of(type.shape for type in types.values())

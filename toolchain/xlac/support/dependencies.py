@@ -77,11 +77,11 @@ def mapped(file: Path) -> memoryview:
                 raise OSError(errno.EIO, "it became shorter while it was read")
             room.flags.writeable = False
             return room.data
-    made = watched_bytes(file)
-    maps, whose = _mapped.get(), file_of(made)
+    data = watched_bytes(file)
+    maps, whose = _mapped.get(), file_of(data)
     if maps is not None and whose is not None:
         maps.append(whose)
-    return made
+    return data
 
 
 @contextmanager

@@ -11,12 +11,12 @@ BYTES = 32
 
 def digest(*parts: bytes | str) -> str:
     """The hash of some parts, each with its length: ("ab", "c") and ("a", "bc") differ."""
-    made = blake2b(digest_size=BYTES)
+    hasher = blake2b(digest_size=BYTES)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        made.update(b"%d " % len(data))
-        made.update(data)
-    return made.hexdigest()
+        hasher.update(b"%d " % len(data))
+        hasher.update(data)
+    return hasher.hexdigest()
 
 
 def file_digest(file: str) -> str:

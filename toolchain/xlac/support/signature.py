@@ -16,8 +16,8 @@ def shown(kind: str, name: str, inputs: Named, outputs: Named, *details: str) ->
     the semicolon.
     """
     given = ", ".join(_one(n, text) for n, text in inputs.items())
-    made = ", ".join(_one(n, text) for n, text in outputs.items())
-    return f"<{'; '.join([f'{kind} {name}({given}) -> {made}', *filter(None, details)])}>"
+    results = ", ".join(_one(n, text) for n, text in outputs.items())
+    return f"<{'; '.join([f'{kind} {name}({given}) -> {results}', *filter(None, details)])}>"
 
 
 def _one(name: str, text: str) -> str:

@@ -28,18 +28,18 @@ def together(*files: Path, synced: bool = False) -> Iterator[list[Path]]:
     When one cannot be replaced, those already replaced are restored.
     """
     places = [file.resolve() for file in files]  # a link to a file stays a link
-    made: list[Path] = []
+    temporaries: list[Path] = []
     before: dict[Path, Path | None] = {}  # a replaced file -> its old content
     try:
         for place in places:
             place.parent.mkdir(parents=True, exist_ok=True)
-            made.append(_beside(place))
-        yield made
-        for new, place in zip(made, places, strict=True):
+            temporaries.append(_beside(place))
+        yield temporaries
+        for new, place in zip(temporaries, places, strict=True):
             new.chmod(place.stat().st_mode if place.exists() else 0o644)
             if synced:
                 _sync(new, os.O_RDWR | getattr(os, "O_BINARY", 0))
-        for new, place in zip(made, places, strict=True):
+        for new, place in zip(temporaries, places, strict=True):
             before[place] = _kept(place) if len(files) > 1 and place.exists() else None
             new.replace(place)
             if synced:
@@ -48,11 +48,11 @@ def together(*files: Path, synced: bool = False) -> Iterator[list[Path]]:
         for place, old in before.items():
             if old is not None:
                 old.replace(place)
-            elif len(files) > 1 and not made[places.index(place)].exists():
+            elif len(files) > 1 and not temporaries[places.index(place)].exists():
                 place.unlink()
         raise
     finally:
-        for path in (*made, *filter(None, before.values())):
+        for path in (*temporaries, *filter(None, before.values())):
             path.unlink(missing_ok=True)
 
 

@@ -95,7 +95,7 @@ def _scan(node: Node, op: Scan, stream: Node, run: Run) -> ControlInTraining | N
         ),
     )
     iterations = build.cast(build.iota((op.length,), 0), DType.I64)
-    made = Node.of(
+    scan = Node.of(
         new,
         *(outer[p] for p in (*carry, *measured, *xs)),
         iterations,
@@ -103,7 +103,7 @@ def _scan(node: Node, op: Scan, stream: Node, run: Run) -> ControlInTraining | N
         stream,
         origin=node.origin,
     )
-    results = [pick(made, n) for n in range(len(made.results))]
+    results = [pick(scan, n) for n in range(len(scan.results))]
     end = count + len(measured)
     after = dict(zip((outer[p] for p in measured), results[count:end], strict=True))
     return ControlInTraining([*results[:count], *results[end:]], after)
@@ -131,8 +131,8 @@ def _while(
     gives = [*outputs[:count], build.add(iteration, 1), counter, *outputs[count:]]
     new = replace(op, cond=test, body=closed(body.name, [*body.inputs, iteration, counter], gives))
     zero = build.constant(0, DType.I64)
-    made = Node.of(new, *node.inputs, zero, stream, origin=node.origin)
-    results = [pick(made, n) for n in range(len(made.results))]
+    loop = Node.of(new, *node.inputs, zero, stream, origin=node.origin)
+    results = [pick(loop, n) for n in range(len(loop.results))]
     after = {node.inputs[n]: results[n] for n in places.values()}
     return ControlInTraining([*results[:count], *results[count + 2 :]], after)
 
@@ -163,7 +163,7 @@ def _branches(
         for body, (outputs, statistics) in zip(bodies, runs, strict=True)
     ]
     op = Cond(tuple(new)) if first else Call(new[0])
-    made = Node.of(op, *first, *args, stream, origin=node.origin)
-    results = [pick(made, n) for n in range(len(made.results))]
+    branches = Node.of(op, *first, *args, stream, origin=node.origin)
+    results = [pick(branches, n) for n in range(len(branches.results))]
     after = {args[n]: results[count + k] for k, n in enumerate(places)}
     return ControlInTraining(results[:count], after)

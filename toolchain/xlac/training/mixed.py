@@ -123,8 +123,8 @@ def _cast(node: Node, dtype: DType) -> Node:
     """The node in another float type; `build.cast` undoes a cast from that type."""
     if node.type.dtype is dtype:
         return node
-    made = build.cast(node, dtype)
-    return replace(made, origin=node.origin) if made.origin is None else made
+    cast = build.cast(node, dtype)
+    return replace(cast, origin=node.origin) if cast.origin is None else cast
 
 
 def _floats(node: Node) -> set[DType]:

@@ -89,12 +89,12 @@ def training_program(
     see it. All entries share the state, by name, and constants of equal data; their temporaries
     share one arena.
     """
-    made = lowered(graphs.step, True)
+    lowered_step = lowered(graphs.step, True)
     others = {"evaluate": graphs.evaluate, **graphs.averaged, **graphs.accumulate}
     programs = {kind: lowered(model, False).program for kind, model in others.items()}
     run = lowered(graphs.run, False).program
-    merged = _EntryMerger(run, graphs).merged(name, {"step": made.program, **programs})
-    return replace(made, program=merged)
+    merged = _EntryMerger(run, graphs).merged(name, {"step": lowered_step.program, **programs})
+    return replace(lowered_step, program=merged)
 
 
 class _EntryMerger:
@@ -219,11 +219,11 @@ def _with_results_inside(program: Program, record: Slot | None) -> tuple[Program
         changed[flag] = replace(flag, role=Role.TEMPORARY)
     if record is not None:
         changed[record] = replace(record, role=Role.TEMPORARY, offset=ALIGN, name="")
-    made = replace(
+    inner = replace(
         program,
         outputs=tuple(slot for slot in program.outputs if slot not in (flag, record)),
         slots=tuple(changed.get(slot, slot) for slot in program.slots),
         steps=with_slots(program.steps, changed),
         arena_bytes=program.arena_bytes + room,
     )
-    return made, None if flag is None else changed[flag]
+    return inner, None if flag is None else changed[flag]

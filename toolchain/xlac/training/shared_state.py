@@ -62,11 +62,11 @@ class TrainingPrograms:
         sizes = entry.sizes(given)
         key = (kind, *sizes.values())
         if key not in self._compiled:
-            made = compile(specialized(entry.model, sizes), **self._options)
-            assert isinstance(made, Compiled)
+            compiled = compile(specialized(entry.model, sizes), **self._options)
+            assert isinstance(compiled, Compiled)
             if not any(one[0] == kind for one in self._compiled):
-                self._tell_memory(kind, made)
-            self._compiled[key] = made
+                self._tell_memory(kind, compiled)
+            self._compiled[key] = compiled
         known = {name for one in self.entries.values() for name in one.inputs}
         given |= {name: arrays[name] for name in arrays.keys() - known}  # the program refuses them
         program = self._compiled[key]
@@ -74,9 +74,9 @@ class TrainingPrograms:
         returned = program(**given)
         return (returned if isinstance(returned, dict) else {program.outputs[0]: returned}), sizes
 
-    def _tell_memory(self, kind: str, made: Compiled) -> None:
+    def _tell_memory(self, kind: str, compiled: Compiled) -> None:
         if self._tell is not None and self._limit is not None and kind not in WITHOUT_STEPS:
-            self._tell(within(made.program, self._limit))
+            self._tell(within(compiled.program, self._limit))
 
     def begin(self, state: dict[str, Array]) -> None:
         """Sets the whole state, arrays by tensor; tensors that it does not name become zero."""

@@ -51,16 +51,16 @@ def gradients(
         problem = "the derivative of the loss by every weight that learns is 0"
         hint = "argmax, comparisons, round and stop_gradient let no gradient through"
         raise Fault("XL2045", problem, place.at("loss").span, hint)
-    made: list[dict[str, Node]] = []
+    gradients_by_loss: list[dict[str, Node]] = []
     for number in range(1, len(values)) if apart and mean.parts else (0,):
         seed = build.constant(1.0, mean.value.type.dtype)
         if scale is not None:
             seed = build.cast(scale, mean.value.type.dtype)
         cotangents = [seed if n == number else None for n in range(len(values))]
-        made.append(dict(zip(weights, linear.transposed(cotangents), strict=True)))
+        gradients_by_loss.append(dict(zip(weights, linear.transposed(cotangents), strict=True)))
     value, *more = linear.values
     parts = (replace(p, value=v) for p, v in zip(mean.parts, more, strict=True))
-    return replace(mean, value=value, parts=tuple(parts)), made
+    return replace(mean, value=value, parts=tuple(parts)), gradients_by_loss
 
 
 def clipped_gradients(
@@ -69,13 +69,13 @@ def clipped_gradients(
     """Gradients clipped by value and by global norm; and, where the norm was computed, a flag that
     they are finite.
     """
-    made, finite = dict(gradients), None
+    clipped, finite = dict(gradients), None
     if clip.value is not None:
-        made = {name: _between(g, clip.value) for name, g in made.items()}
+        clipped = {name: _between(g, clip.value) for name, g in clipped.items()}
     if clip.norm is not None:
-        wide = DType.F64 if any(g.type.dtype is DType.F64 for g in made.values()) else DType.F32
-        made, finite = _clipped_by_norm(made, clip.norm, wide)
-    return made, finite
+        wide = DType.F64 if any(g.type.dtype is DType.F64 for g in clipped.values()) else DType.F32
+        clipped, finite = _clipped_by_norm(clipped, clip.norm, wide)
+    return clipped, finite
 
 
 class LossUpdate:
@@ -124,25 +124,25 @@ class LossUpdate:
         mean = objective.loss.over(iter(scalars))
         is_summed = part is not None and objective in part.learned
         if part is not None and is_summed:
-            total, made, counted = part.summed(objective, mean)
+            total, clipped, counted = part.summed(objective, mean)
         else:
             name, apart = objective.name, part is not None
             place = self.training.place.at(*(["losses", name] if name else []))
             mean, parts = gradients(mean, self.weights, counters.scale, apart, place)
-            total, made = mean.value, parts[0]
+            total, clipped = mean.value, parts[0]
             counted = any_of([_some(one.count) for one in mean.means])
             if part is not None:
-                total, made, counted = part.accumulated(objective, mean, parts)
+                total, clipped, counted = part.accumulated(objective, mean, parts)
         if part is not None and not part.last and objective in part.learning:
             return self._added(mean, part)
         flags = [all_finite([total])]
         if counters.scale is not None:
-            made = unscaled(made, counters.scale)
+            clipped = unscaled(clipped, counters.scale)
         if counters.scale is not None or self.training.finite:
-            flags.append(all_finite(list(made.values())))
-        made, finite = self._clip(made)
+            flags.append(all_finite(list(clipped.values())))
+        clipped, finite = self._clip(clipped)
         next_: dict[str, Node] = {}
-        for name, gradient in made.items():
+        for name, gradient in clipped.items():
             optimizer, kept = objective.learns[name], slots[objective, name]
             rate = counters.rates[optimizer.rate]
             new = optimizer.update(
@@ -185,10 +185,14 @@ class LossUpdate:
 
     def _clip(self, given: dict[str, Node]) -> tuple[dict[str, Node], Node | None]:
         """`clipped_gradients`, its nodes with the place of the section's `clip` as origin."""
-        made, finite = clipped_gradients(given, self.objective.clip)
+        clipped_by_norm, finite = clipped_gradients(given, self.objective.clip)
         origin = Origin("train.clip", self.training.place.at("clip").span)
-        *clipped, finite = with_origin([*made.values(), finite], origin, set(given.values()))
-        return {name: one for name, one in zip(made, clipped, strict=True) if one}, finite
+        *clipped, finite = with_origin(
+            [*clipped_by_norm.values(), finite], origin, set(given.values())
+        )
+        return {
+            name: one for name, one in zip(clipped_by_norm, clipped, strict=True) if one
+        }, finite
 
 
 def mean_outputs(name: str, mean: BatchMean, nodes: Sequence[Node]) -> dict[str, Node]:

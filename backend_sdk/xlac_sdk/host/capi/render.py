@@ -47,7 +47,7 @@ def npy_program(api: Api) -> str:
                 solved[solution[0].name] = called[solution[0].name], place, solution[1], solution[2]
             if not isinstance(dim, int):
                 checked.append((number, axis, extents.text(dim, names)))
-    made = [
+    dynamic_axes = [
         (number, axis, extents.text(dim, names))
         for number, array in enumerate(api.outputs)
         for axis, dim in enumerate(array.slot.shape)
@@ -58,7 +58,7 @@ def npy_program(api: Api) -> str:
         api,
         solved=list(solved.values()),
         checked=checked,
-        made=made,
+        made=dynamic_axes,
         extents=_extents,
         rank=max((len(a.slot.shape) for a in api.arrays), default=0) or 1,
     )

@@ -70,7 +70,7 @@ def merged(image: bytes, texts: Sequence[str], machine: Machine) -> bytes:
         return (folder / "all.o").read_bytes()
 
 
-def shared(image: bytes, name: str, exports: Sequence[str], machine: Machine, made: Path) -> None:
+def shared(image: bytes, name: str, exports: Sequence[str], machine: Machine, output: Path) -> None:
     """Links an object into a shared library, with the C library."""
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder_name:
         folder = Path(folder_name)
@@ -80,7 +80,7 @@ def shared(image: bytes, name: str, exports: Sequence[str], machine: Machine, ma
         flags = ["-shared", "-s", f"-Wl,-soname,{name}", "-Wl,--version-script=exports.map"]
         flags += ["-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,noexecstack"]
         _run([*_compiler(machine), *flags, "model.o", "-lm", "-o", "library.so"], folder)
-        shutil.copy(folder / "library.so", made)
+        shutil.copy(folder / "library.so", output)
 
 
 def _compiler(machine: Machine) -> list[str]:

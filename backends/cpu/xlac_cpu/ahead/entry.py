@@ -116,10 +116,10 @@ class Needs:
 
     def _quotient(self, atom: Quotient) -> str:
         lift = max(0, -(bounds(atom.dividend)[0] // atom.divisor))  # sdiv rounds towards zero
-        made = self._line(
+        quotient = self._line(
             f"sdiv i64 {self._value(atom.dividend + lift * atom.divisor)}, {atom.divisor}"
         )
-        return self._line(f"sub i64 {made}, {lift}")
+        return self._line(f"sub i64 {quotient}, {lift}")
 
     def _line(self, text: str) -> str:
         self.lines.append(f"%n{len(self.lines)} = {text}")

@@ -59,39 +59,39 @@ class OwnLinker:
     machine: Machine
 
     def shared(
-        self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path
+        self, objects: Sequence[bytes], name: str, exports: Sequence[str], output: Path
     ) -> None:
         """A shared library without dependencies, with its name as soname."""
         self._write(
-            made,
+            output,
             lambda: linking.shared(objects, name, exports),
-            lambda tool: tool.shared(objects, name, exports, made),
+            lambda tool: tool.shared(objects, name, exports, output),
         )
 
-    def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
+    def open(self, objects: Sequence[bytes], name: str, output: Path) -> None:
         """A shared library that exports all symbols, and resolves undefined ones in the loading
         process.
         """
         self._write(
-            made,
+            output,
             lambda: linking.shared(objects, name, open=True),
-            lambda tool: tool.open(objects, name, made),
+            lambda tool: tool.open(objects, name, output),
         )
 
-    def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
+    def program(self, objects: Sequence[bytes], start: str, output: Path) -> None:
         """A static executable that starts at `start`."""
         self._write(
-            made,
+            output,
             lambda: linking.program(objects, start),
-            lambda tool: tool.program(objects, start, made),
+            lambda tool: tool.program(objects, start, output),
         )
 
-    def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
+    def wasm(self, objects: Sequence[bytes], exports: Sequence[str], output: Path) -> None:
         """Raises UnsupportedError: these machines have no WebAssembly modules."""
-        tool_of(self.machine).wasm(objects, exports, made)
+        tool_of(self.machine).wasm(objects, exports, output)
 
     def _write(
-        self, made: Path, link: Callable[[], Iterable[Bytes]], other: Callable[[Linker], None]
+        self, output: Path, link: Callable[[], Iterable[Bytes]], other: Callable[[Linker], None]
     ) -> None:
         """Writes the result of the built-in linker, or else of the machine's linker.
 
@@ -111,7 +111,7 @@ class OwnLinker:
                 ) from None
             other(tool)
         else:
-            with made.open("wb") as file:
+            with output.open("wb") as file:
                 file.writelines(pieces)
 
 
@@ -123,35 +123,35 @@ class Linker:
     command: str
 
     def shared(
-        self, objects: Sequence[bytes], name: str, exports: Sequence[str], made: Path
+        self, objects: Sequence[bytes], name: str, exports: Sequence[str], output: Path
     ) -> None:
         """A shared library without dependencies, with its name as soname."""
         flags = ("-shared", "-soname", name, "--hash-style=gnu", "-z", "defs", *QUIET)
         with tempfile.NamedTemporaryFile("w", suffix=".map") as script:
             script.write(f"{{ global: {' '.join(f'{name};' for name in exports)} local: *; }};\n")
             script.flush()
-            self.link(objects, (*flags, f"--version-script={script.name}"), made)
+            self.link(objects, (*flags, f"--version-script={script.name}"), output)
 
-    def open(self, objects: Sequence[bytes], name: str, made: Path) -> None:
+    def open(self, objects: Sequence[bytes], name: str, output: Path) -> None:
         """A shared library that exports all symbols, and resolves undefined ones in the loading
         process.
         """
-        self.link(objects, (*OPEN, "-soname", name), made)
+        self.link(objects, (*OPEN, "-soname", name), output)
 
-    def program(self, objects: Sequence[bytes], start: str, made: Path) -> None:
+    def program(self, objects: Sequence[bytes], start: str, output: Path) -> None:
         """A static executable that starts at `start`."""
-        self.link(objects, ("-static", "-e", start, "--gc-sections", *QUIET), made)
+        self.link(objects, ("-static", "-e", start, "--gc-sections", *QUIET), output)
 
-    def wasm(self, objects: Sequence[bytes], exports: Sequence[str], made: Path) -> None:
+    def wasm(self, objects: Sequence[bytes], exports: Sequence[str], output: Path) -> None:
         """A WebAssembly module with its memory, whose heap starts at `__heap_base`."""
         flags = [
             "--no-entry",
             "--strip-all",
             *(f"--export={name}" for name in (*exports, "__heap_base")),
         ]
-        self.link(objects, flags, made)
+        self.link(objects, flags, output)
 
-    def link(self, objects: Sequence[bytes], flags: Sequence[str], made: Path) -> None:
+    def link(self, objects: Sequence[bytes], flags: Sequence[str], output: Path) -> None:
         """Runs the linker, again with the compiler's runtime library if its functions are missing.
 
         The output goes to a temporary folder, as LLVM's linker crashes on a full disk.
@@ -168,7 +168,7 @@ class Linker:
                     if not complaint:
                         break
             if not complaint:
-                shutil.copy(linked, made)
+                shutil.copy(linked, output)
         if complaint:
             text = "\n".join(line for line in complaint.splitlines() if line.strip())[:2000]
             text = text.replace(folder, "")
@@ -177,9 +177,9 @@ class Linker:
                 Diagnostic("XL5111", problem, hint="--emit a,h leaves linking to you")
             )
 
-    def _run(self, arguments: Sequence[str], made: Path) -> str:
+    def _run(self, arguments: Sequence[str], output: Path) -> str:
         """The linker's error text; empty if it made the file."""
-        return tool.run([self.command, *arguments, "-o", str(made)])
+        return tool.run([self.command, *arguments, "-o", str(output)])
 
     def _builtins(self) -> Iterator[str]:
         """Runtime libraries with the functions that compilers call for operations that a processor

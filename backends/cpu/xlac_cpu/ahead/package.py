@@ -104,8 +104,8 @@ class Making:
             return layout.places_ahead(program, constants, self.api.arena_start)
 
         for variant, machine in zip(self.variants, self.machines, strict=True):
-            made = module.emit(variant.program, variant.target, machine, places)
-            texts.append(tuple(text for text in made.values() if not is_c(text)))
+            unit_text = module.emit(variant.program, variant.target, machine, places)
+            texts.append(tuple(text for text in unit_text.values() if not is_c(text)))
         watched = [of_entries(variant.program)[0].long for variant in self.variants]
         return unit.Unit(
             entry(self.api, self.machines, len(self.data), self.mark, texts, watched),
@@ -177,24 +177,24 @@ class Making:
     def write_so(self) -> None:
         """The shared library."""
         self.refuse("so", self.machines[0].arch.startswith("wasm"), "wasm")
-        made, exports = self.folder / self.shared, self.api.functions
+        library, exports = self.folder / self.shared, self.api.functions
         if self.by_hand:  # they may call the C library
-            by_hand.shared(self.image, self.shared, exports, self.machines[0], made)
+            by_hand.shared(self.image, self.shared, exports, self.machines[0], library)
         else:
-            linker.find(self.machines[0]).shared([self.image], self.shared, exports, made)
+            linker.find(self.machines[0]).shared([self.image], self.shared, exports, library)
 
     def write_wasm(self) -> None:
         """The WebAssembly module."""
         self.refuse_by_hand("wasm")
         self.refuse("wasm", not self.machines[0].arch.startswith("wasm"), "so")
-        made = self.folder / f"{self.api.prefix}.wasm"
-        linker.find(self.machines[0]).wasm([self.image], self.api.functions, made)
+        module_file = self.folder / f"{self.api.prefix}.wasm"
+        linker.find(self.machines[0]).wasm([self.image], self.api.functions, module_file)
 
     def write_exe(self) -> None:
         """The program that reads and writes .npy files."""
-        made = self.folder / self.api.prefix
-        program.write(self.machines[0], self.api, self.image, self.wanted.static, made)
-        made.chmod(0o755)
+        program_file = self.folder / self.api.prefix
+        program.write(self.machines[0], self.api, self.image, self.wanted.static, program_file)
+        program_file.chmod(0o755)
 
     def write_s(self) -> None:
         """The assembly, which includes the weights file."""

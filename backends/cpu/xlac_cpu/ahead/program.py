@@ -24,7 +24,7 @@ LIBRARY = r"^#include <(errno|stdio|stdlib|string|fcntl|unistd|sys/\w+)\.h>\n"
 SYSTEM_CALLS = ("x86_64", "aarch64", "riscv64", "arm", "thumb")  # as in system_calls.c
 
 
-def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) -> None:
+def write(machine: Machine, api: Api, image: bytes, static: bool, output: Path) -> None:
     """Links the executable: with the system's C library or, if `static`, without any."""
     command = compiler(machine)
     with tempfile.TemporaryDirectory(prefix="xlac-") as name:
@@ -48,7 +48,7 @@ def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) ->
                 folder,
                 machine,
             )
-            shutil.copy(folder / "program", made)
+            shutil.copy(folder / "program", output)
             return
         if "linux" not in machine.triple or not machine.arch.startswith(SYSTEM_CALLS):
             problem = f"a program without a C library cannot be made for {machine.triple}"
@@ -59,7 +59,7 @@ def write(machine: Machine, api: Api, image: bytes, static: bool, made: Path) ->
             library() + re.sub(LIBRARY, "", text, flags=re.MULTILINE), encoding="utf-8"
         )
         run([*command, *ALONE, "-c", "main.c", "-o", "main.o"], folder, machine)
-        linker.find(machine).program([image, (folder / "main.o").read_bytes()], "_start", made)
+        linker.find(machine).program([image, (folder / "main.o").read_bytes()], "_start", output)
 
 
 def library() -> str:

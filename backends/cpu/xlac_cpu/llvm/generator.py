@@ -26,8 +26,8 @@ def code_generator(machine: Machine) -> Any:
         llvm.initialize_all_asmprinters()
     kind = llvm.Target.from_triple(machine.triple)
     reloc = "static" if machine.arch.startswith("wasm") else "pic"
-    made = kind.create_target_machine(
+    machine_code = kind.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=3, reloc=reloc, codemodel="default"
     )
     resident.give_back()
-    return made
+    return machine_code

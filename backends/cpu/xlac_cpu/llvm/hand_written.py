@@ -25,15 +25,15 @@ def module(text: str, machine: Machine, generator: Any, parse: Callable[[str], A
     facts = json.loads(second.removeprefix(MARK))
     file, name = facts["file"], facts["name"]
     try:
-        made = parse(source)
-        made.triple = machine.triple
-        made.data_layout = str(generator.target_data)
-        made.verify()
+        parsed = parse(source)
+        parsed.triple = machine.triple
+        parsed.data_layout = str(generator.target_data)
+        parsed.verify()
     except RuntimeError as error:
         why = str(error)[:1000].replace("<string>:", f"{file}:").strip()
         problem = f"LLVM refuses {file}: {why}"
         raise UnsupportedError(Diagnostic("XL5113", problem, hint="mend the file")) from None
-    defined = {f.name: f for f in made.functions if not f.is_declaration}
+    defined = {f.name: f for f in parsed.functions if not f.is_declaration}
     wanted = f"void ({', '.join(facts['parameters'])})"
     if name not in defined:
         problem = f"{file} defines no function @{name}"
@@ -49,5 +49,5 @@ def module(text: str, machine: Machine, generator: Any, parse: Callable[[str], A
         one.linkage = "internal"
     defined[name].linkage = "external"
     defined[name].name = facts["symbol"]
-    passes.optimise_fully(made, machine)
-    return made
+    passes.optimise_fully(parsed, machine)
+    return parsed

@@ -35,9 +35,9 @@ class DeviceCode:
 def build(sources: Mapping[str, str], folder: Path) -> Path:
     """Compiles the one file of a program; its code is stored beside it."""
     ((name, text),) = sources.items()
-    made = folder / f"{name.removesuffix('.cu')}.cubin"
-    made.write_bytes(compiled(text, name).cubin)
-    return made
+    cubin = folder / f"{name.removesuffix('.cu')}.cubin"
+    cubin.write_bytes(compiled(text, name).cubin)
+    return cubin
 
 
 def compiled(text: str, name: str = "program.cu") -> DeviceCode:
@@ -49,12 +49,12 @@ def compiled(text: str, name: str = "program.cu") -> DeviceCode:
     library = nvrtc.installed()
     if library is not None:
         try:
-            made = library.compile(text, name, (*flags, "--ptxas-options=-v"))
+            device_code = library.compile(text, name, (*flags, "--ptxas-options=-v"))
         except nvrtc.RefusedText as error:
             raise refused(
                 text, str(error), f"NVRTC {library.version[0]}.{library.version[1]}"
             ) from None
-        return DeviceCode(made.cubin, made.ptx, made.log)
+        return DeviceCode(device_code.cubin, device_code.ptx, device_code.log)
     tool = shutil.which("nvcc")
     if tool is None:
         problem = "compiling CUDA C++ needs NVRTC or nvcc, and neither is installed"
@@ -73,8 +73,8 @@ def identity() -> str:
 
 
 def _nvcc(tool: str, text: str, flags: tuple[str, ...]) -> DeviceCode:
-    with tempfile.TemporaryDirectory(prefix="xlac-nvcc-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="xlac-nvcc-") as scratch:
+        folder = Path(scratch)
         (folder / "program.cu").write_text(text, encoding="utf-8")
         done = None
         for form in ("ptx", "cubin"):

@@ -123,11 +123,11 @@ def give(owner: object, address: int, device: int, dtype: DType, shape: tuple[in
     """
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     code, bits = _coded(dtype)
-    made = _Managed()
-    made.tensor = _DlTensor(
+    managed = _Managed()
+    managed.tensor = _DlTensor(
         address or None, CUDA, device, len(shape), code, bits, 1, extents, None, 0
     )
-    made.deleter = ctypes.cast(_deleter, ctypes.c_void_p).value
-    place = ctypes.addressof(made)
-    _given[place] = (made, extents, owner)
+    managed.deleter = ctypes.cast(_deleter, ctypes.c_void_p).value
+    place = ctypes.addressof(managed)
+    _given[place] = (managed, extents, owner)
     return _new(place, NAME, ctypes.cast(_destructor, ctypes.c_void_p))

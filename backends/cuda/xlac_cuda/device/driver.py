@@ -149,9 +149,9 @@ def driver() -> Driver:
         problem = f"there is no CUDA driver on this machine ({LIBRARY})"
         hint = "programs for GPUs are written and compiled without one, and run where there is one"
         raise UnavailableError(Diagnostic("XL5210", problem, hint=hint)) from None
-    made = Driver(library)
-    made("cuInit", 0)
-    version = made.version = made.number("cuDriverGetVersion")
+    loaded = Driver(library)
+    loaded("cuInit", 0)
+    version = loaded.version = loaded.number("cuDriverGetVersion")
     if version < OLDEST:
         problem = (
             "the GPU's driver is too old: it supports CUDA "
@@ -160,4 +160,4 @@ def driver() -> Driver:
         raise UnavailableError(
             Diagnostic("XL5212", problem, hint=f"xlac needs CUDA {OLDEST // 1000} or later")
         )
-    return made
+    return loaded

@@ -72,10 +72,10 @@ class DeviceMemory:
         """The memory of another program with the same slots: it shares arena, state and weights,
         and has its own inputs and outputs.
         """
-        made = copy(self)
-        made._program, made._blocks, made._own = program, [], None
-        made.needs, made.weights = dict(self.needs), {}
-        return made
+        copied = copy(self)
+        copied._program, copied._blocks, copied._own = program, [], None
+        copied.needs, copied.weights = dict(self.needs), {}
+        return copied
 
     @property
     def own(self) -> list[int]:

@@ -65,9 +65,9 @@ class PycudaGpu(Gpu):
 
     def alloc(self, nbytes: int) -> int:
         with self._converted_errors():
-            made = cuda.mem_alloc(nbytes)
-        self._memory[int(made)] = made
-        return int(made)
+            allocation = cuda.mem_alloc(nbytes)
+        self._memory[int(allocation)] = allocation
+        return int(allocation)
 
     def free(self, address: int) -> None:
         """Frees memory of `alloc`."""
@@ -76,9 +76,9 @@ class PycudaGpu(Gpu):
 
     def pinned(self, nbytes: int) -> int:
         with self._converted_errors():
-            made = cuda.pagelocked_empty(nbytes, np.uint8)
-        address = int(made.ctypes.data)
-        self._memory[address] = made.base
+            buffer = cuda.pagelocked_empty(nbytes, np.uint8)
+        address = int(buffer.ctypes.data)
+        self._memory[address] = buffer.base
         return address
 
     def unpin(self, address: int) -> None:
@@ -90,9 +90,9 @@ class PycudaGpu(Gpu):
 
     def load(self, image: bytes) -> int:
         with self._converted_errors():
-            made = cuda.module_from_buffer(image)
-        self._modules[id(made)] = made
-        return id(made)
+            module = cuda.module_from_buffer(image)
+        self._modules[id(module)] = module
+        return id(module)
 
     def unload(self, module: int) -> None:
         """Drops pycuda's module and its functions."""
@@ -103,11 +103,11 @@ class PycudaGpu(Gpu):
 
     def function(self, module: int, name: str, dynamic: int, nbytes: int) -> int:
         with self._converted_errors():
-            made = self._modules[module].get_function(name)
+            kernel = self._modules[module].get_function(name)
             if dynamic > USUAL_SHARED:
-                made.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic)
-            handle = self._handle(made, bytes(nbytes))
-        self._functions[handle] = made, module
+                kernel.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic)
+            handle = self._handle(kernel, bytes(nbytes))
+        self._functions[handle] = kernel, module
         return handle
 
     def _handle(self, function: Any, packed: bytes) -> int:
@@ -142,9 +142,9 @@ class PycudaGpu(Gpu):
     def stream(self) -> int:
         """A new stream, by the handle of pycuda's."""
         with self._converted_errors():
-            made = cuda.Stream(NON_BLOCKING)
-        self._streams[int(made.handle)] = made
-        return int(made.handle)
+            created = cuda.Stream(NON_BLOCKING)
+        self._streams[int(created.handle)] = created
+        return int(created.handle)
 
     def drop_stream(self, stream: int) -> None:
         """Drops pycuda's stream."""

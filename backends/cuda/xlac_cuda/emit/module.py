@@ -30,10 +30,10 @@ MOST_LINES = 8  # lines of a spec quoted above a kernel
 def emit(program: Program, target: Target) -> dict[str, str]:
     """The file, by its name. Raises VerifyError for an invalid program."""
     verify_program(program)
-    made = lowered(program, target)
-    for kernel in made.kernels:
+    lowered_program = lowered(program, target)
+    for kernel in lowered_program.kernels:
         verify(kernel)
-    return {f"{identifier(program.name)}.cu": _text(made, arch_of(target))}
+    return {f"{identifier(program.name)}.cu": _text(lowered_program, arch_of(target))}
 
 
 def arch_in(text: str) -> str:

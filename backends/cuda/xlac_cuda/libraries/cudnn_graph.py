@@ -282,13 +282,13 @@ class Operations:
 
     def final(self, kind: DescriptorKind, values: Values) -> int:
         """A finalized descriptor with these attributes."""
-        made = self._create(kind)
+        descriptor = self._create(kind)
         for attribute, value in values.items():
-            self.dnn.set(made, attribute, value if isinstance(value, Sequence) else (value,))
-        self.dnn("cudnnBackendFinalize", made)
-        return made
+            self.dnn.set(descriptor, attribute, value if isinstance(value, Sequence) else (value,))
+        self.dnn("cudnnBackendFinalize", descriptor)
+        return descriptor
 
     def _create(self, kind: DescriptorKind) -> int:
-        made = self.dnn.create(kind)
-        self._made.append(made)
-        return made
+        descriptor = self.dnn.create(kind)
+        self._made.append(descriptor)
+        return descriptor

@@ -88,7 +88,7 @@ def _convolution(
     line = len(problem.strides) == 1
     sides = [side for side in (problem.x, problem.kernel, problem.addend) if side is not None]
     *tensors, last = [*sides, problem.result]
-    made = [
+    operands = [
         operations.tensor(side.dtype, *_places(side, line), alignment)
         for side, alignment in zip(tensors, alignments, strict=False)
     ]
@@ -96,21 +96,21 @@ def _convolution(
     if problem.bias:
         ones = (1,) * (len(extents) - 2)
         wide = (1, extents[1], *ones), (extents[1], 1, *ones)
-        made.append(operations.tensor(problem.bias, *wide, alignments[len(made)]))
-    result = operations.tensor(last.dtype, extents, steps, alignments[len(made)])
-    after: list[tuple[Pointwise, int]] = [(Pointwise.ADD, tensor) for tensor in made[2:]]
+        operands.append(operations.tensor(problem.bias, *wide, alignments[len(operands)]))
+    result = operations.tensor(last.dtype, extents, steps, alignments[len(operands)])
+    after: list[tuple[Pointwise, int]] = [(Pointwise.ADD, tensor) for tensor in operands[2:]]
     if problem.activation:
         after.append((ACTIVATIONS[problem.activation], 0))
     value = operations.like(result) if after else result
     one, zero = ((1,), (0,)) if line else ((), ())
     strides, dilation = (*one, *problem.strides), (*one, *problem.dilation)
     low, high = (*zero, *problem.low), (*zero, *problem.high)
-    operations.convolution(made[0], made[1], value, strides, low, high, dilation)
+    operations.convolution(operands[0], operands[1], value, strides, low, high, dilation)
     while after:
         mode, other = after.pop(0)
         given, value = value, operations.like(result) if after else result
         operations.pointwise(mode, given, other, value)
-    return WrittenGraph([*made, result])
+    return WrittenGraph([*operands, result])
 
 
 def _places(side: Strided, line: bool) -> tuple[Shape, Shape]:
@@ -146,7 +146,7 @@ def _attention(
         *([problem.mask] if problem.mask else []),
         problem.result,
     ]
-    made = [
+    tensors = [
         operations.tensor(
             side.dtype,
             static(side.extents),
@@ -155,7 +155,7 @@ def _attention(
         )
         for side, alignment in zip(given, alignments, strict=False)
     ]
-    queries, keys, values, *masks, result = made
+    queries, keys, values, *masks, result = tensors
 
     def number(value: Any, dtype: DType = DType.F32) -> int:
         place = operations.scalar(4, dtype)
@@ -182,7 +182,7 @@ def _attention(
     weights = operations.like(scores, problem.queries.dtype)
     operations.softmax(scores, weights)
     operations.product(weights, values, result)
-    return WrittenGraph(made, scalars)
+    return WrittenGraph(tensors, scalars)
 
 
 def _turned(keys: Strided) -> Strided:

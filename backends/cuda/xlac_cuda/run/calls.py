@@ -176,15 +176,15 @@ def _results(
     """The outputs, and the addresses where they are written: new arrays, the caller's arrays on the
     device, or xlac's own for arrays on the host.
     """
-    made: list[Any] = []
+    results: list[Any] = []
     targets: list[int] = []
     program = executable.program
     if outputs is None:
-        made = [
+        results = [
             executable.results.make(dtype, shape, nbytes, stream)
             for dtype, shape, nbytes in form.made
         ]
-        return made, [one.address for one in made]
+        return results, [one.address for one in results]
     for number, (slot, (_, shape, _)) in enumerate(zip(program.outputs, form.made, strict=True)):
         value = outputs[slot.name]
         if is_on_gpu(value):
@@ -197,12 +197,12 @@ def _results(
                 if one.address % ALIGN == 0
                 else executable.memory.own[len(program.inputs) + number]
             )
-            made.append(one)
+            results.append(one)
         else:
             check_output(slot, value, shape)
             targets.append(executable.memory.own[len(program.inputs) + number])
-            made.append(value)
-    return made, targets
+            results.append(value)
+    return results, targets
 
 
 def _finish(executable: CudaExecutable, given_arrays: Sequence[Any], stream: int) -> None:

@@ -41,9 +41,9 @@ class CudaEntries(CudaExecutable):
 
     def _beside(self, artifact: Path, program: Program, target: Target) -> CudaExecutable:
         """An executable over the memory of this one, which is closed with it."""
-        made = CudaExecutable(artifact, program, target, self.gpu, self.memory)
-        self._give_back.append(made.close)
-        return made
+        executable = CudaExecutable(artifact, program, target, self.gpu, self.memory)
+        self._give_back.append(executable.close)
+        return executable
 
     def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """`run` for an entry of the program."""

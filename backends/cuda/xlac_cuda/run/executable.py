@@ -260,18 +260,18 @@ class CudaExecutable:
         return self._recorded(sizes, arrays)
 
     def _recorded(self, sizes: Sizes, arrays: Arrays) -> tuple[Part, ...]:
-        made: list[LaunchGraph] = []
+        parts: list[LaunchGraph] = []
 
         def graph(actions: Sequence[Action]) -> LaunchGraph:
-            made.append(LaunchGraph(self._tools, actions, arrays))
-            return made[-1]
+            parts.append(LaunchGraph(self._tools, actions, arrays))
+            return parts[-1]
 
         try:
             return recorded(
                 self._planner.actions(self.program.steps, sizes), self._tools.able, graph
             )
         except BaseException:
-            _drop(made)
+            _drop(parts)
             raise
 
 
@@ -289,7 +289,7 @@ def _close(
     give_back: list[Callable[[], None]],
     parts: OrderedDict[tuple[int, ...], tuple[Part, ...]],
 ) -> None:
-    made = [graph.close for kept in parts.values() for graph in graphs(kept)]
+    closers = [graph.close for kept in parts.values() for graph in graphs(kept)]
     parts.clear()
-    released(device, [*made, *reversed(give_back)])
+    released(device, [*closers, *reversed(give_back)])
     give_back.clear()

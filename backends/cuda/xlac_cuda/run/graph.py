@@ -42,11 +42,11 @@ class LaunchGraph:
 
     def _variant(self, arrays: tuple[int, ...]) -> _Variant:
         """A variant for other arrays: a new one, or the oldest updated."""
-        made = None
+        variant = None
         if len(self._variants) == VARIANTS:
             oldest = self._variants.pop(next(iter(self._variants)))
-            made = self._changed(oldest, arrays)
-        self._variants[arrays] = made or _Variant(self._tools, self._actions, arrays)
+            variant = self._changed(oldest, arrays)
+        self._variants[arrays] = variant or _Variant(self._tools, self._actions, arrays)
         return self._variants[arrays]
 
     def _changed(self, oldest: _Variant, arrays: tuple[int, ...]) -> _Variant | None:

@@ -212,9 +212,9 @@ def kernel_node(function: int, run: KernelRun, arrays: Arrays) -> KernelNode:
 
 def _kernel_of(function: int, blocks: int, threads: int, dynamic: int, packed: bytes) -> KernelNode:
     given = Packed(packed)
-    made = KernelNode(function, (blocks, 1, 1), (threads, 1, 1), dynamic, None, given.extra)
-    made.packed = given
-    return made
+    kernel_node = KernelNode(function, (blocks, 1, 1), (threads, 1, 1), dynamic, None, given.extra)
+    kernel_node.packed = given
+    return kernel_node
 
 
 def copy_node(move: Move, arrays: Arrays) -> CopyNode:

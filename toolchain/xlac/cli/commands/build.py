@@ -223,13 +223,15 @@ class Build:
         """
         from xlac.training.program import ALIGN, training_program
 
-        def made(target: Target, first: bool) -> Lowered:
+        def lower_for(target: Target, first: bool) -> Lowered:
             def lowered(graph: Model, shown: bool) -> Lowered:
                 return self.lowered(graph, [target], pipeline, not (shown and first), ALIGN)[0]
 
             return training_program(name, graphs, lowered)
 
-        return [made(target, number == 0 and not quiet) for number, target in enumerate(targets)]
+        return [
+            lower_for(target, number == 0 and not quiet) for number, target in enumerate(targets)
+        ]
 
     def lowered(
         self,
@@ -247,7 +249,7 @@ class Build:
         from xlac.passes.rewrite.trace import Trace
 
         memory, inside = self.choice.memory, self.packaging(self.choice).weights.inside
-        made: list[Lowered] = []
+        programs: list[Lowered] = []
         trace = Trace()
         for number, target in enumerate(targets):
             shown = number == 0 and not quiet
@@ -266,8 +268,8 @@ class Build:
             )
             if shown:
                 tell(trace, self.traced)
-            made.append(one)
-        return made
+            programs.append(one)
+        return programs
 
     def print_graph(self, model: Model, facts: Target, pipeline: Pipeline) -> None:
         """Prints the graph after the last of some passes."""

@@ -108,8 +108,8 @@ def command(
     )
     current().stage("running")
     with calling(program.program, target, threads, timeout, allow_long):
-        made = program(**inputs)
-    outputs = made if isinstance(made, dict) else {program.outputs[0]: made}
+        results = program(**inputs)
+    outputs = results if isinstance(results, dict) else {program.outputs[0]: results}
     if options["entry"] not in (None, "run"):
         outputs = entry_run.learned(outputs)
 

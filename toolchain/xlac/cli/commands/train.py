@@ -166,9 +166,14 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
     )
     report = TerminalReport(options.epochs)
     data_files = {n: [absolute(text) for text in settings[n]] for n in ("data", "validate")}
-    made = {name: given[name] for name in COMPILED}
+    compile_options = {name: given[name] for name in COMPILED}
     spec = {"spec": absolute(str(given["spec"]))} if given["spec"] else {}
-    asked = {**spec, **made, **settings, **data_files}  # valid from any working directory
+    asked = {
+        **spec,
+        **compile_options,
+        **settings,
+        **data_files,
+    }  # valid from any working directory
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
     loop.run(resume is not None)
     return 0

@@ -196,11 +196,11 @@ def copy(
     converted = node if how.dtype is node.type.dtype else Node.of(convert.Cast(how.dtype), node)
     moves = how.order != tuple(range(len(how.order)))
     moved = Node.of(view.Transpose(how.order), converted) if moves else converted
-    made = tuple(dict.fromkeys(n for n in (converted, moved) if n is not node))
+    copies = tuple(dict.fromkeys(n for n in (converted, moved) if n is not node))
     inputs = (
         group.inputs if node in group.members or node in group.inputs else (*group.inputs, node)
     )
-    copied = Group(Kind.ELEMENTWISE, moved, (*group.nodes, *made), inputs, (moved,), "an operand")
+    copied = Group(Kind.ELEMENTWISE, moved, (*group.nodes, *copies), inputs, (moved,), "an operand")
     copied_view, launches = materialize(moved, copied, target, name, lower_part)
     strides = tuple(copied_view.strides[how.order.index(axis)] for axis in range(len(how.order)))
     return replace(copied_view, strides=strides), launches

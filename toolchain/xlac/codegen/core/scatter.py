@@ -86,10 +86,10 @@ def _computed(
         (same,),
         "copies what is scattered into",
     )
-    made = lower_part(operands.part(wide, (same,), frozenset()), target, name)
+    lowered = lower_part(operands.part(wide, (same,), frozenset()), target, name)
     return tuple(
         replace(launch, arguments=tuple(result if a is same else a for a in launch.arguments))
-        for launch in made.alone
+        for launch in lowered.alone
     )
 
 

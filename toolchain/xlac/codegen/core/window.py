@@ -90,11 +90,11 @@ def _copies(
         wide = Group(
             Kind.ELEMENTWISE, padded, (*group.nodes, padded), inputs, (padded,), "pads the input"
         )
-        made, more = operands.materialize(
+        padded_view, more = operands.materialize(
             padded, wide, target, f"{name}_pad{number or ''}", lower_part
         )
-        assert isinstance(made.value, Scratch)
-        elements.bind(padded, elements.parameter(made.value))
+        assert isinstance(padded_view.value, Scratch)
+        elements.bind(padded, elements.parameter(padded_view.value))
         launches += more
         copies.append(padded)
     return tuple(copies), launches

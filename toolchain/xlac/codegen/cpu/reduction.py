@@ -47,8 +47,8 @@ from xlac_sdk.target import Target
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or two for a split reduction; short rows are elementwise."""
     if short_rows.takes(group, target) and not _asked_for_rows(lower_part, name):
-        made, outputs = short_rows.elementwise(group)
-        return short_rows.restored(lower_part(made, target, name), outputs)
+        short, outputs = short_rows.elementwise(group)
+        return short_rows.restored(lower_part(short, target, name), outputs)
     rows = Rows(Elements(Builder(), group, target), ReductionSpace.of(group))
     schedule: ReductionSchedule = lower_part.decisions.settle(
         name, choose(rows), partial(check, rows=rows), REDUCTIONS

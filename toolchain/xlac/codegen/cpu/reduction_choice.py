@@ -160,29 +160,29 @@ def splits(rows: Rows) -> bool:
 
 
 def _split(
-    rows: Rows, loops: Sequence[Run], made: SplitReductionSchedule, every: int
+    rows: Rows, loops: Sequence[Run], schedule: SplitReductionSchedule, every: int
 ) -> SplitReductionSchedule:
     """The pieces of a split reduction."""
     reduced = [run for run in loops if run.axes[0] in rows.space.reduced]
     kept = [run for run in loops if run not in reduced]
-    vector = loops[made.vector]
+    vector = loops[schedule.vector]
     others = [run for run in reduced if run is not vector]
     run = max(others or reduced, key=lambda r: r.usual)
     work = operations(rows) * size_hint(volume(rows.space.shape))
     each = work // run.usual
     pieces = max(1, min(PIECES, run.usual * each // PIECE_WORK, run.usual))
-    block = made.lanes * every if run is vector else 1
+    block = schedule.lanes * every if run is vector else 1
     stretch = -(-run.usual // pieces // block) * block
     stretches = Run(ceil_div(run.extent, stretch), ())
     threads = share(rows.target, [stretches], work // max(1, stretches.usual))
     dtypes = rows.survey.dtypes
     lanes = lanes_for(rows.target, dtypes, kept[-1].extent) if kept else 1
     return SplitReductionSchedule(
-        made.loops,
-        made.vector,
-        made.lanes,
-        made.unroll,
-        made.join,
+        schedule.loops,
+        schedule.vector,
+        schedule.lanes,
+        schedule.unroll,
+        schedule.join,
         loops.index(run),
         stretch,
         threads,

@@ -110,13 +110,16 @@ class MergeSortedScatter(_WindowSums):
         )
         sort = Node.of(Sort(axis=0), *params)
         picks = tuple(Node(Pick(index=k), (sort,), t) for k, t in enumerate(sort.results))
-        made = self.lower_part(
+        sorted_updates = self.lower_part(
             Group(Kind.SORT, sort, (sort, *picks), params, picks, "sorts updates"),
             self.target,
             name,
         )
         known = dict(zip((*params, *picks), (*given, self.places, self.numbers), strict=True))
-        return [elements.launch(f"{name}_places"), *operands.with_scratch(made.launches, known)]
+        return [
+            elements.launch(f"{name}_places"),
+            *operands.with_scratch(sorted_updates.launches, known),
+        ]
 
     def combine(self, elements: Elements, updates: Updates) -> None:
         """A loop over sorted updates; the first of each position combines all of that position."""

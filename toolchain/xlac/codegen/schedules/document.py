@@ -110,18 +110,18 @@ def write(
     lines = [f"# {head}", f"{HEAD}:" if groups else f"{HEAD}: {{}}"]
     for group, parts in groups.items():
         lines += [f"  # {titles[group]}", f"  {group}:"]
-        for part, made in parts.items():
+        for part, settled in parts.items():
             lines.append(f"    {part}:")
-            lines += (f"      {line}" for line in fields_of(made))
+            lines += (f"      {line}" for line in fields_of(settled))
     return "\n".join(lines) + "\n"
 
 
-def fields_of(made: Schedule) -> list[str]:
+def fields_of(settled: Schedule) -> list[str]:
     """A schedule as lines of YAML, one for each field, and one for each element of a
     list of parts.
     """
     lines: list[str] = []
-    for name, value in schedule.to_data(made).items():
+    for name, value in schedule.to_data(settled).items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             lines += [f"{name}:", *(f"- {_flow(part)}" for part in value)]
         else:

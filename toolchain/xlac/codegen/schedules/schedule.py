@@ -72,8 +72,8 @@ def to_data(value: Any) -> Any:
     if isinstance(value, DType):
         return value.value
     if is_dataclass(value):
-        made = {f.name: to_data(getattr(value, f.name)) for f in fields(value)}
-        return {"template": value.template, **made} if isinstance(value, Schedule) else made
+        data = {f.name: to_data(getattr(value, f.name)) for f in fields(value)}
+        return {"template": value.template, **data} if isinstance(value, Schedule) else data
     return [to_data(part) for part in value] if isinstance(value, tuple) else value
 
 

@@ -83,11 +83,11 @@ def of_node(node: Node, inputs: Sequence[Values], promise: Promise) -> Values:
     errors = _errors(node, operands, values, promise)
     certain = exact(operands)
     types = [t.dtype for t in node.results]
-    made = []
+    ranges = []
     for value, error, dtype in zip(values, errors, types, strict=True):
         error = _rounded(node, value, error, dtype, promise)
-        made.append(settled(value, error, dtype, certain))
-    return tuple(made)
+        ranges.append(settled(value, error, dtype, certain))
+    return tuple(ranges)
 
 
 def _errors(
@@ -169,8 +169,8 @@ def _entered(node: Node, operands: Sequence[Approximation], promise: Promise) ->
     op = node.op
     if isinstance(op, Composite) and op.mnemonic not in SCALAR:
         params = tuple(Node.of(Param(f"x{n}", i.type)) for n, i in enumerate(node.inputs))
-        made = {str(n): r for n, r in enumerate(op.expanded(*params))}
-        graph = Graph(op.mnemonic, params, made)
+        results = {str(n): r for n, r in enumerate(op.expanded(*params))}
+        graph = Graph(op.mnemonic, params, results)
         return tuple(run(graph, operands, promise))
     match op:
         case Call(body=Graph() as body):

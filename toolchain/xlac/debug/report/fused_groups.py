@@ -41,14 +41,14 @@ def _group(
     names: dict[str, list[str]],
     text: SpecText,
 ) -> dict[str, Any]:
-    made, call = kernels_of(lowered, group), call_of(lowered, group)
-    work = call.work if call else work_of(made)
+    kernels, call = kernels_of(lowered, group), call_of(lowered, group)
+    work = call.work if call else work_of(kernels)
     reads, writes = barriers(group)
     return {
         "kind": group.kind.value,
         "depth": depth,
-        "kernels": [name for kernel in made for name in names.get(kernel.name, [])],
-        "how": _how(group, bool(made), lowered.schedules(group).note if made or call else ""),
+        "kernels": [name for kernel in kernels for name in names.get(kernel.name, [])],
+        "how": _how(group, bool(kernels), lowered.schedules(group).note if kernels or call else ""),
         "computes": [f"{label(n)} {n.types}" for n in group.outputs],
         "nodes": [label(node) for node in group.nodes],
         "paths": paths,

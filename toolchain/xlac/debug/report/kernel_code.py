@@ -1,4 +1,4 @@
-"""The code of each kernel, cut out of the source that a backend writes and of its compiler's assembly."""
+"""The code of each kernel: its parts of a backend's source and of the compiler's assembly."""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ def changes(before: Lines, after: Lines) -> list[list[Any]]:
     for path in dict.fromkeys((*before, *after)):
         old, new = before.get(path, {}), after.get(path, {})
         gone = [line for line in old if line not in new]
-        made = [line for line in new if line not in old]
-        if gone or made:
-            rows.append([path, gone, made])
+        added = [line for line in new if line not in old]
+        if gone or added:
+            rows.append([path, gone, added])
     return rows
 
 

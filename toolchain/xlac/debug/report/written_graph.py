@@ -46,19 +46,19 @@ class GraphTree:
         for path, drawn in zip(parts, shown, strict=True):
             for end in range(1, len(path) + 1) if drawn else ():
                 counts[path[:end]] = counts.get(path[:end], 0) + 1
-        made: dict[tuple[str, ...], int] = {(): home}
+        blocks: dict[tuple[str, ...], int] = {(): home}
         for node, path, drawn in zip(graph.order, parts, shown, strict=True):
             # nodes with a common path are inside a block of that path
             depth = len(path) if drawn and counts.get(path, 0) > 1 else len(path) - 1
             if not drawn:  # weights are shown with the nodes that read them
                 depth = 0
-            self._node(node, self._block(path[: max(depth, 0)], made))
+            self._node(node, self._block(path[: max(depth, 0)], blocks))
 
-    def _block(self, path: tuple[str, ...], made: dict[tuple[str, ...], int]) -> int:
-        if path not in made:
-            parent = self._block(path[:-1], made)
-            made[path] = self._new(path[-1], parent)
-        return made[path]
+    def _block(self, path: tuple[str, ...], blocks: dict[tuple[str, ...], int]) -> int:
+        if path not in blocks:
+            parent = self._block(path[:-1], blocks)
+            blocks[path] = self._new(path[-1], parent)
+        return blocks[path]
 
     def _new(self, name: str, parent: int, node: int = -1) -> int:
         self.blocks.append(GraphBlock(name, parent, node))
@@ -92,10 +92,10 @@ class GraphTree:
         size = max(20, min(CROWD // 2, -(-len(drawn) // (CROWD // 2))))
         for start in range(0, len(drawn), size):
             part = drawn[start : start + size]
-            made = self._new(f"{start + 1} – {start + len(part)}", number)
-            self.blocks[made].nodes = part
+            part_block = self._new(f"{start + 1} – {start + len(part)}", number)
+            self.blocks[part_block].nodes = part
             for one in part:
-                self.homes[one] = made
+                self.homes[one] = part_block
         block.nodes = [n for n in block.nodes if _is_hidden(self.nodes[n])]
 
     def json(self, graph: Graph) -> dict[str, Any]:

@@ -47,8 +47,8 @@ def verified_artefact(
     how = f"`xlac verify {source.name} --target {manifest.target}` tells whether it is right now"
     causes = () if fine else (f"the artefact computes something else: {why}; {how}",)
     notes = ("an artefact has no steps any more: its outputs alone are judged",)
-    made = Verification(manifest.name, manifest.target, tuple(values), causes, notes)
-    return replace(made, seconds=time.perf_counter() - begun)
+    verification = Verification(manifest.name, manifest.target, tuple(values), causes, notes)
+    return replace(verification, seconds=time.perf_counter() - begun)
 
 
 def same_interface(loaded: Loaded, model: Model, source: Path) -> None:

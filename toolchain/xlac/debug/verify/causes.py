@@ -116,16 +116,16 @@ class CauseSearch:
         """Values in the arena that a group reads, and that were overwritten since they were
         computed.
         """
-        made = tapped(self.program.lowered, reads=True)
-        if isinstance(made, str):
+        tapped_program = tapped(self.program.lowered, reads=True)
+        if isinstance(tapped_program, str):
             return []
-        lowered = replace(self.program.lowered, program=made.program)
+        lowered = replace(self.program.lowered, program=tapped_program.program)
         out = ran(executable(lowered, self.program.backend), self.inputs)
-        for (number, node), name in made.before.items():
-            after = made.after.get(node)
+        for (number, node), name in tapped_program.before.items():
+            after = tapped_program.after.get(node)
             if number <= wrong.number and after and not same_bits(out[after], out[name]):
                 reader = self.program.lowered.partition.groups[number]
-                return [_overwritten(made.program, node, reader, after, name)]
+                return [_overwritten(tapped_program.program, node, reader, after, name)]
         return []
 
     def packed(self, judge: GroupJudge, wrong: JudgedNode, subject: ComparedModel) -> list[str]:
@@ -166,8 +166,8 @@ def with_literals(group: Group, weights: Mapping[str, Array]) -> Group:
     """A group whose loops and branches have constants in place of the weights that they read."""
     new: dict[Node, Node] = {}
     for node in group.nodes:
-        made = handed(node, weights)
-        new[node] = replace(made, inputs=tuple(new.get(i, i) for i in made.inputs))
+        values = handed(node, weights)
+        new[node] = replace(values, inputs=tuple(new.get(i, i) for i in values.inputs))
     return Group(
         group.kind,
         new[group.anchor],

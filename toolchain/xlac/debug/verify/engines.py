@@ -75,9 +75,9 @@ def jax(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outpu
                 parsed = ir.Module.parse(module)
                 devices = xla_client.DeviceList((device,))
                 options = xla_client.CompileOptions()
-                made = backend.compile_and_load(parsed, devices, options, [])
+                executable = backend.compile_and_load(parsed, devices, options, [])
             given = [library.device_put(a, device) for a in arrays]
-            results = made.execute_sharded(given).disassemble_into_single_device_arrays()
+            results = executable.execute_sharded(given).disassemble_into_single_device_arrays()
     except Exception as error:  # XLA has many exception types
         raise EngineUnavailable(_first(error)) from None
     return _named(model, list(model.graph.outputs), [np.asarray(r[0]) for r in results])

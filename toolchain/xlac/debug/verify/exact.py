@@ -68,8 +68,8 @@ def chain(
             array = np.asarray(source[node.op.name])
             values[node] = (array.astype(np.float64) if node.type.dtype.is_float else array,)
         else:
-            made = handed(node, weights)
-            values[node] = evaluate(made, [values[i] for i in node.inputs], float64=True)
+            node_values = handed(node, weights)
+            values[node] = evaluate(node_values, [values[i] for i in node.inputs], float64=True)
         for i in node.inputs:
             left[i] -= 1
             if not left[i]:

@@ -181,7 +181,7 @@ class DrawJudge:
         except EngineUnavailable as why:
             self.notes.append(f"{name}: {why}")
             return []
-        made = []
+        verified = []
         for output, array in results.items():
             if output not in theirs or output not in exact:
                 continue
@@ -197,8 +197,8 @@ class DrawJudge:
                     f"{self.draw}: {name} on '{output}' is "
                     + ("near the exact value" if theirs_off.right else "itself far from it")
                 )
-            made.append(VerifiedValue(self.draw, output, name, off, judged=judged))
-        return made
+            verified.append(VerifiedValue(self.draw, output, name, off, judged=judged))
+        return verified
 
 
 def replace_type(meant: Approximation, value: Array) -> Approximation:

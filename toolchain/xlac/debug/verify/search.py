@@ -59,8 +59,8 @@ def changed(inputs: Mapping[str, Array], generator: Generator) -> Inputs:
     array = moved[names[int(generator.integers(len(names)))]]
     where = generator.random(array.shape) < generator.choice((0.02, 0.2, 1.0))
     with np.errstate(all="ignore"):
-        made = CHANGES[int(generator.integers(len(CHANGES)))](array, generator)
-    array[where] = made.astype(array.dtype)[where]
+        changed_array = CHANGES[int(generator.integers(len(CHANGES)))](array, generator)
+    array[where] = changed_array.astype(array.dtype)[where]
     return moved
 
 

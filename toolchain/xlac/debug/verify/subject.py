@@ -84,11 +84,11 @@ class VerifiedProgram:
         """Compiles a model whose sizes are all known."""
         lowered = lower(model, target)
         compiled = executable(lowered, backend)
-        made: Tapped | str = tapped(lowered) if taps else "nobody asked for them"
+        tapped_program: Tapped | str = tapped(lowered) if taps else "nobody asked for them"
         with_taps = None
-        if isinstance(made, Tapped):
-            with_taps = executable(replace(lowered, program=made.program), backend)
-        return cls(model, backend, lowered, compiled, made, with_taps)
+        if isinstance(tapped_program, Tapped):
+            with_taps = executable(replace(lowered, program=tapped_program.program), backend)
+        return cls(model, backend, lowered, compiled, tapped_program, with_taps)
 
     @property
     def target(self) -> Target:

@@ -113,8 +113,8 @@ def tapped(lowered: Lowered, reads: bool = False) -> Tapped | str:
         caches(target),
     )
     planner.reads = reads
-    made = planner.program(lowered.partition, model.state)
-    placed = UnplacedProgram(made, planner.lifetimes.spans(), ()).placed()
+    tapped_program = planner.program(lowered.partition, model.state)
+    placed = UnplacedProgram(tapped_program, planner.lifetimes.spans(), ()).placed()
     placed = with_loop_kernels(placed, target)
     taps = {*planner.after.values(), *planner.before.values()}
     steps = _merged(program, placed.steps, taps)

@@ -54,10 +54,10 @@ def dot(w: OnnxWriter, node: Node, x: str, y: str) -> str:
     )
     if 0 in b:
         return w.op("Expand", w.constant(0, new), w.shape(node.shape))
-    made = w.op("MatMul", x, y)
+    product = w.op("MatMul", x, y)
     if len(m) != 1 or len(n) != 1:
-        made = w.reshape(made, node.shape)
-    return converted(w, made, kind, new) if kind is not new else made
+        product = w.reshape(product, node.shape)
+    return converted(w, product, kind, new) if kind is not new else product
 
 
 def transposed_to(w: OnnxWriter, x: str, order: list[int], node: Node, shape: list[Dim]) -> str:
@@ -107,13 +107,13 @@ def conv(w: OnnxWriter, node: Node, x: str, kernel: str) -> str:
         "pads": pads,
         "kernel_shape": list(taps[2:]),
     }
-    made = batched(w, x, kernel, shape, taps, op, given)
+    product = batched(w, x, kernel, shape, taps, op, given)
     result = ("N", "C", *space)
-    made = w.transpose(made, [result.index(c) for c in ends])
+    product = w.transpose(product, [result.index(c) for c in ends])
     if new.is_integer:
-        made = w.cast(made, DType.I64)
-        return w.cast(made, new) if new is not DType.I64 else made
-    return w.cast(made, new) if kind is not new else made
+        product = w.cast(product, DType.I64)
+        return w.cast(product, new) if new is not DType.I64 else product
+    return w.cast(product, new) if kind is not new else product
 
 
 def alone(w: OnnxWriter, node: Node, x: str, kernel: str, kind: DType) -> str:
@@ -128,11 +128,11 @@ def alone(w: OnnxWriter, node: Node, x: str, kernel: str, kind: DType) -> str:
     last = w.constant([-1])
     shape = known(tuple(data.shape[op.layout[0].index(c)] for c in "NC"), "a convolution")
     taps = known(tuple(weight.shape[op.layout[1].index(c)] for c in "OI"), "a convolution")
-    made = batched(
+    result = batched(
         w, w.op("Unsqueeze", x, last), w.op("Unsqueeze", kernel, last), shape, taps, op, {}
     )
-    made = w.transpose(w.op("Squeeze", made, last), ["NC".index(c) for c in op.layout[2]])
-    return w.cast(made, new) if kind is not new else made
+    result = w.transpose(w.op("Squeeze", result, last), ["NC".index(c) for c in op.layout[2]])
+    return w.cast(result, new) if kind is not new else result
 
 
 def bordered(
@@ -170,7 +170,7 @@ def batched(
         known((shape[0],), "groups of a batch")[0] // op.batch_groups,
         taps[0] // op.batch_groups,
     )
-    made = []
+    results = []
     for group in range(op.batch_groups):
         part = w.op(
             "Slice",
@@ -186,5 +186,5 @@ def batched(
             w.constant([(group + 1) * filters]),
             w.constant([0]),
         )
-        made.append(w.op("Conv", part, some, group=op.feature_groups, **given))
-    return w.op("Concat", *made, axis=1)
+        results.append(w.op("Conv", part, some, group=op.feature_groups, **given))
+    return w.op("Concat", *results, axis=1)

@@ -42,9 +42,9 @@ def saturated(w: OnnxWriter, x: str, old: DType, new: DType) -> str:
     inside = w.op(
         "Where", w.op("Or", w.op("Or", high, low), w.op("IsNaN", x)), w.constant(0.0, old), x
     )
-    made = w.op("Cast", inside, to=ELEMENT[new])
-    made = chosen(w, high, w.constant(info.max, new), made, new)
-    return chosen(w, low, w.constant(info.min, new), made, new)
+    converted = w.op("Cast", inside, to=ELEMENT[new])
+    converted = chosen(w, high, w.constant(info.max, new), converted, new)
+    return chosen(w, low, w.constant(info.min, new), converted, new)
 
 
 @rule("bitcast")

@@ -54,11 +54,11 @@ def dyn_update(w: OnnxWriter, node: Node, x: str, update: str, *first: str) -> s
     places = w.op(
         "Add", place, w.constant(window(shape, sizes, tuple(range(len(shape)))).reshape(-1))
     )
-    made = w.op(
+    updated = w.op(
         "ScatterElements",
         w.op("Reshape", x, w.constant([-1])),
         places,
         w.op("Reshape", update, w.constant([-1])),
         axis=0,
     )
-    return w.reshape(made, node.shape)
+    return w.reshape(updated, node.shape)

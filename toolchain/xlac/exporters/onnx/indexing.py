@@ -243,6 +243,6 @@ def _written(w: OnnxWriter, node: Node, x: str, places: str, updates: str, total
         flat, new = w.cast(flat, kind), w.cast(new, kind)
     longer = padded(w, flat, w.constant([0, 1]), w.constant(0, kind), kind)
     reduction = "none" if combine == "assign" else combine
-    made = w.op("ScatterElements", longer, places, new, axis=0, reduction=reduction)
-    made = w.op("Slice", made, w.constant([0]), w.constant([total]), w.constant([0]))
-    return w.reshape(w.cast(made, dtype) if kind is not dtype else made, node.shape)
+    updated = w.op("ScatterElements", longer, places, new, axis=0, reduction=reduction)
+    updated = w.op("Slice", updated, w.constant([0]), w.constant([total]), w.constant([0]))
+    return w.reshape(w.cast(updated, dtype) if kind is not dtype else updated, node.shape)

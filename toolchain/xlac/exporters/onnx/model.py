@@ -94,7 +94,7 @@ def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
         )
     inputs = [value_info(param(n).name, n.type) for n in graph.inputs]
     outputs = [value_info(called[name], n.type) for name, n in graph.outputs.items()]
-    made = helper.make_graph(
+    graph_proto = helper.make_graph(
         renamed(writer.nodes, graph.outputs), model.name, inputs, outputs, doc_string=model.doc
     )
     opsets = [helper.make_opsetid("", writer.opset)]
@@ -108,7 +108,7 @@ def structure(model: Model) -> tuple[onnx.ModelProto, Tensors]:
         type = Type(DType.of(array.dtype), array.shape)
         tensors[name] = HeldTensor.of(name, type, lambda array=array: array)  # type: ignore[misc]
     file = helper.make_model(
-        made, opset_imports=opsets, ir_version=IR_VERSION, producer_name="xlac"
+        graph_proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="xlac"
     )
     declare_bounds(file, model.dims)
     return file, tensors
@@ -118,11 +118,11 @@ def renamed(nodes: list[onnx.NodeProto], outputs: Mapping[str, Node]) -> list[on
     """The nodes, with results renamed to the outputs that they are, where only an identity lies
     between.
     """
-    made = {result: node for node in nodes for result in node.output}
+    makers = {result: node for node in nodes for result in node.output}
     last = {n.output[0]: n for n in nodes[len(nodes) - len(outputs) :]}
     better: dict[str, str] = {}
     for name, node in last.items():
-        if node.input[0] in made and node.input[0] not in last and node.input[0] not in better:
+        if node.input[0] in makers and node.input[0] not in last and node.input[0] not in better:
             better[node.input[0]] = name
     gone = {id(last[name]) for name in better.values()}
     kept = [n for n in nodes if id(n) not in gone]

@@ -58,12 +58,12 @@ def reduce(w: OnnxWriter, node: Node, *xs: str) -> str | list[str]:
             "Expand", w.constant(numeric.identity(op.combine, dtype), dtype), w.shape(node.shape)
         )
     (x,), back = within(w, dtype, kind_of(dtype, op.combine), x)
-    made = back(w.op(REDUCE[op.combine], x, w.constant(op.axes), keepdims=0))
+    reduced = back(w.op(REDUCE[op.combine], x, w.constant(op.axes), keepdims=0))
     if not dtype.is_float or op.combine not in ("max", "min"):
-        return made
+        return reduced
     # runtimes differ on NaN
     some = w.op("ReduceMax", w.cast(w.op("IsNaN", x), DType.I32), w.constant(op.axes), keepdims=0)
-    return chosen(w, w.cast(some, DType.BOOL), w.constant(np.nan, dtype), made, dtype)
+    return chosen(w, w.cast(some, DType.BOOL), w.constant(np.nan, dtype), reduced, dtype)
 
 
 def logical(w: OnnxWriter, node: Node, x: str) -> str:
@@ -103,15 +103,15 @@ def logical(w: OnnxWriter, node: Node, x: str) -> str:
             w.op("Slice", line, w.constant([a]), w.constant([b]), w.constant([0]))
             for a, b in ((0, half), (half, 2 * half))
         ]
-        made = w.op(name, *parts)
+        reduced = w.op(name, *parts)
         if left:
-            made = w.op(
+            reduced = w.op(
                 "Concat",
-                made,
+                reduced,
                 w.op("Slice", line, w.constant([count - 1]), w.constant([count]), w.constant([0])),
                 axis=0,
             )
-        line, count = made, half + left
+        line, count = reduced, half + left
     return w.reshape(line, node.shape)
 
 
@@ -237,8 +237,12 @@ def combined(w: OnnxWriter, combine: str, a: str, b: str, kind: DType, dtype: DT
     if combine in COMBINE:
         return w.op(COMBINE[combine], a, b)
     if dtype is DType.BOOL:
-        made = {"and": "Min", "or": "Max"}.get(combine)
-        return w.op(made, a, b) if made else w.op("Mod", w.op("Add", a, b), w.constant(2, kind))
+        operator = {"and": "Min", "or": "Max"}.get(combine)
+        return (
+            w.op(operator, a, b)
+            if operator
+            else w.op("Mod", w.op("Add", a, b), w.constant(2, kind))
+        )
     return w.op(f"Bitwise{combine.capitalize()}", a, b)
 
 
@@ -251,10 +255,10 @@ def cumulative(w: OnnxWriter, node: Node, x: str) -> str:
     kind = combined_type(dtype, op.combine)
     x = w.cast(x, kind) if kind is not dtype else x
     if op.combine == "add":
-        made = w.op(
+        sums = w.op(
             "CumSum", x, w.constant(op.axis), exclusive=int(op.exclusive), reverse=int(op.reverse)
         )
-        return w.cast(made, dtype) if kind is not dtype else made
+        return w.cast(sums, dtype) if kind is not dtype else sums
     (count,) = known((shape[op.axis],), f"running {op.combine}")
     filler = w.constant(numeric.identity(op.combine, dtype), kind)
     if op.exclusive and count:

@@ -228,15 +228,15 @@ def shift(w: OnnxWriter, node: Node, x: str, n: str) -> str:
     last = w.constant(width - 1, wide)
     count = w.op("Where", far, last, count)
     if node.op.mnemonic == "shl":
-        made = w.op("BitShift", w.cast(w.cast(x, unsigned), wide), count, direction="LEFT")
-        return chosen(w, far, w.constant(0, dtype), w.cast(w.cast(made, unsigned), dtype), dtype)
+        shifted = w.op("BitShift", w.cast(w.cast(x, unsigned), wide), count, direction="LEFT")
+        return chosen(w, far, w.constant(0, dtype), w.cast(w.cast(shifted, unsigned), dtype), dtype)
     if not dtype.is_signed:
-        made = w.cast(w.op("BitShift", w.cast(x, wide), count, direction="RIGHT"), dtype)
-        return chosen(w, far, w.constant(0, dtype), made, dtype)
+        shifted = w.cast(w.op("BitShift", w.cast(x, wide), count, direction="RIGHT"), dtype)
+        return chosen(w, far, w.constant(0, dtype), shifted, dtype)
     # negative numbers are inverted before and after the shift
     below = w.op("Less", w.cast(x, DType.I64), w.constant(0))
     plain = chosen(w, below, w.op("BitwiseNot", x), x, dtype)
-    made = w.cast(
+    shifted = w.cast(
         w.op("BitShift", w.cast(w.cast(plain, unsigned), wide), count, direction="RIGHT"), dtype
     )
-    return chosen(w, below, w.op("BitwiseNot", made), made, dtype)
+    return chosen(w, below, w.op("BitwiseNot", shifted), shifted, dtype)

@@ -45,33 +45,33 @@ class HeldTensor:
 
     def inside(self) -> TensorProto:
         """The tensor with its data."""
-        made = TensorProto()
-        made.CopyFrom(self.header)
-        made.raw_data = bytes(self.data())
-        return made
+        proto = TensorProto()
+        proto.CopyFrom(self.header)
+        proto.raw_data = bytes(self.data())
+        return proto
 
     def outside(self, out: IO[bytes], location: str) -> TensorProto:
         """The tensor with its data appended to a file of tensors, called `location`."""
         out.write(b"\0" * (-out.tell() % ALIGN))
-        made = TensorProto()
-        made.CopyFrom(self.header)
-        made.data_location = TensorProto.EXTERNAL
+        proto = TensorProto()
+        proto.CopyFrom(self.header)
+        proto.data_location = TensorProto.EXTERNAL
         for key, value in (("location", location), ("offset", out.tell()), ("length", self.nbytes)):
-            entry = made.external_data.add()
+            entry = proto.external_data.add()
             entry.key, entry.value = key, str(value)
         out.write(self.data())
-        return made
+        return proto
 
 
-def whole(made: onnx.ModelProto, tensors: Mapping[str, HeldTensor]) -> onnx.ModelProto:
+def whole(proto: onnx.ModelProto, tensors: Mapping[str, HeldTensor]) -> onnx.ModelProto:
     """The model with its tensors inside."""
     for tensor in tensors.values():
-        made.graph.initializer.append(tensor.inside())
-    return made
+        proto.graph.initializer.append(tensor.inside())
+    return proto
 
 
 def save(
-    made: onnx.ModelProto,
+    proto: onnx.ModelProto,
     tensors: Mapping[str, HeldTensor],
     file: Path,
     progress: Callable[[int, int], None] | None = None,
@@ -84,17 +84,17 @@ def save(
     total = sum(tensor.nbytes for tensor in tensors.values())
     if total <= INSIDE:
         with replacing(file) as path:
-            path.write_bytes(whole(made, tensors).SerializeToString())
+            path.write_bytes(whole(proto, tensors).SerializeToString())
         return [file]
     data = file.with_name(f"{file.name}.data")
     with together(data, file) as (beside, path):
         with beside.open("wb") as out:
             for tensor in tensors.values():
                 small = tensor.nbytes < SMALL
-                made.graph.initializer.append(
+                proto.graph.initializer.append(
                     tensor.inside() if small else tensor.outside(out, data.name)
                 )
                 if progress is not None:
                     progress(out.tell(), total)
-        path.write_bytes(made.SerializeToString())
+        path.write_bytes(proto.SerializeToString())
     return [file, data]

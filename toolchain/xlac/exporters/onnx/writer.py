@@ -223,8 +223,8 @@ class OnnxWriter(GraphWriter[str]):
         if rule is not None:
             mark = len(self.nodes)
             try:
-                made = rule(self, node, *(values[i] for i in node.inputs))
-                return made if isinstance(made, str) or len(node.results) > 1 else made[0]
+                results = rule(self, node, *(values[i] for i in node.inputs))
+                return results if isinstance(results, str) or len(node.results) > 1 else results[0]
             except Unsaid:
                 if not isinstance(node.op, Composite):
                     raise
@@ -232,7 +232,7 @@ class OnnxWriter(GraphWriter[str]):
         return self.expansion(node, values, REFUSED.get(node.op.mnemonic))
 
 
-def declare_bounds(made: onnx.ModelProto, dims: Mapping[str, Symbol]) -> None:
+def declare_bounds(proto: onnx.ModelProto, dims: Mapping[str, Symbol]) -> None:
     """Writes the bounds of open sizes, for which ONNX has no field, as metadata of the model:
     `xlac.size.NAME` is `1..8`, or `4..`.
     """
@@ -240,19 +240,19 @@ def declare_bounds(made: onnx.ModelProto, dims: Mapping[str, Symbol]) -> None:
         if size.min <= 1 and size.max == UNBOUNDED:
             continue
         key, high = f"{BOUNDS}{name}", "" if size.max == UNBOUNDED else str(size.max)
-        others = [entry for entry in made.metadata_props if entry.key != key]
-        del made.metadata_props[:]
-        made.metadata_props.extend(others)
-        entry = made.metadata_props.add()
+        others = [entry for entry in proto.metadata_props if entry.key != key]
+        del proto.metadata_props[:]
+        proto.metadata_props.extend(others)
+        entry = proto.metadata_props.add()
         entry.key, entry.value = key, f"{size.min}..{high}"
 
 
 def value_info(name: str, type: Type) -> onnx.ValueInfoProto:
     """The declaration of a value."""
-    made: onnx.ValueInfoProto = helper.make_tensor_value_info(
+    info: onnx.ValueInfoProto = helper.make_tensor_value_info(
         name, ELEMENT[type.dtype], [d if isinstance(d, int) else str(d) for d in type.shape]
     )
-    return made
+    return info
 
 
 def known(shape: Shape, what: str) -> tuple[int, ...]:

@@ -43,10 +43,10 @@ def write(
     data = file.with_suffix(".safetensors")
     whole = text(model, keep=keep, weights=lambda: data.name if tensors else "")
     if not tensors:
-        with replacing(file) as made:
-            made.write_text(whole, encoding="utf-8")
+        with replacing(file) as temporary:
+            temporary.write_text(whole, encoding="utf-8")
         return [file]
-    with together(data, file) as (made, spec):
-        write_tensors(made, tensors, progress)
+    with together(data, file) as (temporary, spec):
+        write_tensors(temporary, tensors, progress)
         spec.write_text(whole, encoding="utf-8")
     return [file, data]

@@ -73,15 +73,15 @@ def is_short(node: Node, operands: Sequence[build.Value]) -> bool:
     new operands.
     """
     try:
-        made = build.apply(node.op.mnemonic, *operands, **attributes_of(node.op))
+        rebuilt = build.apply(node.op.mnemonic, *operands, **attributes_of(node.op))
     except (ShapeError, ValueError, TypeError):
         return False
     return (
-        isinstance(made, Node)
-        and made.op == node.op
-        and made.types == node.types
-        and len(made.inputs) == len(node.inputs)
-        and all(_alike(a, b) for a, b in zip(made.inputs, node.inputs, strict=True))
+        isinstance(rebuilt, Node)
+        and rebuilt.op == node.op
+        and rebuilt.types == node.types
+        and len(rebuilt.inputs) == len(node.inputs)
+        and all(_alike(a, b) for a, b in zip(rebuilt.inputs, node.inputs, strict=True))
     )
 
 

@@ -34,12 +34,12 @@ def write(
     """Writes the module, with one constant in memory at a time. `progress` gets the lines written
     and the total.
     """
-    made = list(_parts(model))
+    parts = list(_parts(model))
     with replacing(file) as path, path.open("w", encoding="utf-8") as out:
-        for number, line in enumerate(made, 1):
+        for number, line in enumerate(parts, 1):
             out.write((line if isinstance(line, str) else line()) + "\n")
             if progress is not None:
-                progress(number, len(made))
+                progress(number, len(parts))
     return [file]
 
 

@@ -26,9 +26,9 @@ def combination(
         old, new = values
         return [new] if combine == "assign" else [w.op(SAME[combine], [old, new], old.type)]
 
-    made = w.region([*scalars, *scalars], fill)
+    region = w.region([*scalars, *scalars], fill)
     w.hint = hint
-    return made
+    return region
 
 
 def operands(

@@ -79,8 +79,8 @@ class StableHloWriter(GraphWriter[SsaValue]):
         regions: Sequence[list[Any]] = (),
     ) -> list[SsaValue]:
         """Writes an operation in MLIR's generic form, which every parser supports."""
-        made = self.fresh(self.hint or name)
-        mark = f"{made}:{len(types)}" if len(types) > 1 else made
+        name_of_results = self.fresh(self.hint or name)
+        mark = f"{name_of_results}:{len(types)}" if len(types) > 1 else name_of_results
         given = f" <{{{attributes}}}>" if attributes else ""
         ends = (
             f" : ({', '.join(type_text(o.type) for o in operands)}) -> "
@@ -98,8 +98,8 @@ class StableHloWriter(GraphWriter[SsaValue]):
                 self.lines += [*([self.indent + "}, {"] if number else []), *region]
             self.lines.append(f"{self.indent}}}){ends}")
         if len(types) == 1:
-            return [SsaValue(made, types[0])]
-        return [SsaValue(f"{made}#{i}", t) for i, t in enumerate(types)]
+            return [SsaValue(name_of_results, types[0])]
+        return [SsaValue(f"{name_of_results}#{i}", t) for i, t in enumerate(types)]
 
     def constant(self, value: Any, dtype: DType) -> SsaValue:
         """A small constant."""
@@ -177,6 +177,6 @@ class StableHloWriter(GraphWriter[SsaValue]):
 
     def written(self, node: Node, values: dict[Node, Any]) -> Any:
         if (rule := RULES.get(node.op.mnemonic)) is not None:
-            made = rule(self, node, *(values[i] for i in node.inputs))
-            return made if isinstance(made, SsaValue) or len(node.results) > 1 else made[0]
+            results = rule(self, node, *(values[i] for i in node.inputs))
+            return results if isinstance(results, SsaValue) or len(node.results) > 1 else results[0]
         return self.expansion(node, values, REFUSED.get(node.op.mnemonic))

@@ -49,8 +49,8 @@ def _declared(
     leaves = _typed(given)
     count, types = len(leaves), [leaf.node.type for leaf in leaves]
     body = traced(lambda tensors: function(*unflatten(tree, tensors)), types)
-    made = body.nodes()
-    gives = [node.type for node in made]
+    nodes_of_results = body.nodes()
+    gives = [node.type for node in nodes_of_results]
     changes = [t for t in gives if t.dtype.is_float]
 
     def back(tensors: list[Tensor]) -> list[Tensor]:
@@ -65,11 +65,11 @@ def _declared(
 
     way = traced(back, [*types, *gives, *changes])
     returned = way.nodes()
-    others = around((body.params, made), (way.params, returned))
+    others = around((body.params, nodes_of_results), (way.params, returned))
     known = [*way.params[:count], *others, *way.params[count:]]
     nothing = [zeros(node.type) for node in others if node.type.dtype.is_float]
     op = CustomGradient(
-        graph("function", body, others, made),
+        graph("function", body, others, nodes_of_results),
         closed("gradient", known, [*returned, *nothing]),
         getattr(function, "__name__", ""),
     )

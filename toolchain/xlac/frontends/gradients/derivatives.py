@@ -167,8 +167,8 @@ class PullBack:
         given: list[Tensor] = []
         self._tree = flatten(tuple(primals), given)
         self._function, self._variables = function, Variables(given)
-        made = call(*unflatten(self._tree, self._variables.tensors))
-        value, self.aux = split_aux(function, made, has_aux)
+        returned = call(*unflatten(self._tree, self._variables.tensors))
+        value, self.aux = split_aux(function, returned, has_aux)
         self._results: list[Tensor] = []
         self._shape = flatten(value, self._results)
         floats = [exact(r) for r in self._results if is_float(r)]

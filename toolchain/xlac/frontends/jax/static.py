@@ -56,12 +56,12 @@ def jitted(
             chosen = _both(_listed(options.get(numbers)), _listed(options.get(names)), places)
             every[numbers], every[names] = chosen.numbers, tuple(sorted(chosen.names))
     try:
-        made = jax.jit(function, **every)
+        jitted_function = jax.jit(function, **every)
     except (TypeError, ValueError) as error:
         raise SourceError(
             Diagnostic("XL6007", f"jax.jit does not take these options: {error}")
         ) from None
-    return made, StaticArguments(
+    return jitted_function, StaticArguments(
         tuple(every["static_argnums"]), frozenset(every["static_argnames"])
     )
 

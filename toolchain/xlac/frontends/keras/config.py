@@ -13,7 +13,7 @@ LAYERS = 20_000  # the most layers of one model
 
 @dataclass(frozen=True, slots=True)
 class TensorRef:
-    """One result of one call of a layer: the layer's name, the numbers of the call and the result."""
+    """One result of one call of a layer: its name, the numbers of the call and the result."""
 
     layer: str
     call: int

@@ -27,7 +27,7 @@ DEPTH = 50  # the deepest nesting of models
 
 
 class KerasImporter(ModelImporter):
-    """State shared by all layers: weights, problems, and how deep models are nested and how many calls were made."""
+    """State shared by all layers: weights, problems, the depth of models, the number of calls."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -65,9 +65,9 @@ def _read(
     for name in read.results:
         outputs.add(name, read.importer.scope.find(name))
     graph = proto.graph
-    made = Graph(graph.name or "model", tuple(read.inputs.made), outputs.nodes)
+    imported_graph = Graph(graph.name or "model", tuple(read.inputs.made), outputs.nodes)
     return Model(
-        verified(made, PRODUCED, "ONNX"),
+        verified(imported_graph, PRODUCED, "ONNX"),
         read.importer.weights,
         dims=read.symbols.open(),
         doc=graph.doc_string or proto.doc_string,

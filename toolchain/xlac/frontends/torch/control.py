@@ -65,10 +65,10 @@ class HigherOrder:
         def body(*inputs: Node) -> list[Node]:
             params = list(inputs[: len(types)])
             given = [params.pop(0) if isinstance(v, Node) else v for v in operands]
-            made = give(self.bodies.inside(module, given, list(inputs[len(types) :])))
-            if not all(isinstance(value, Node) for value in made):
+            results = give(self.bodies.inside(module, given, list(inputs[len(types) :])))
+            if not all(isinstance(value, Node) for value in results):
                 raise NotExpressible("a graph inside it gives numbers, not tensors")
-            return made
+            return results
 
         return build.graph("body", [*types, *(node.type for node in extents)], body)
 
@@ -91,8 +91,8 @@ def cond(op: HigherOrder) -> list[Any]:
     types = [node.type for node in tensors]
     branches = tuple(op.closed(op.graph(n), given, types, fitted) for n in (2, 1))
     index = build.cast(build.reshape(choice, ()), DType.I32)
-    made = build.results(Node.of(Cond(branches), index, *tensors, *op.bodies.extents()))
-    by_number = dict(zip(kept, made, strict=True))
+    loop_results = build.results(Node.of(Cond(branches), index, *tensors, *op.bodies.extents()))
+    by_number = dict(zip(kept, loop_results, strict=True))
     return [by_number.get(number) for number in range(len(op.types))]
 
 
@@ -137,8 +137,8 @@ def associative_scan(op: HigherOrder) -> list[Any]:
     first = [rows_of(tensor(x), 0, 1) for x in slices]
     rest = [rows_of(tensor(x), 1, length) for x in slices]
     begin = [build.reshape(x, x.shape[1:]) for x in first]
-    made = steps(op, op.graph(0), begin, rest, more, twice=True)[len(begin) :]
-    return [build.concat(pair, 0) for pair in zip(first, made, strict=True)]
+    results = steps(op, op.graph(0), begin, rest, more, twice=True)[len(begin) :]
+    return [build.concat(pair, 0) for pair in zip(first, results, strict=True)]
 
 
 def steps(
@@ -166,8 +166,8 @@ def steps(
         return [*carry, *(carry if twice else results[len(begin) :])]
 
     body = op.closed(module, [*begin, *rows, *more], types, step)
-    made = Scan(body, length, carries=len(begin), scanned=len(rows))
-    return list(build.results(Node.of(made, *begin, *rows, *rest, *extents)))
+    scan_op = Scan(body, length, carries=len(begin), scanned=len(rows))
+    return list(build.results(Node.of(scan_op, *begin, *rows, *rest, *extents)))
 
 
 def rows_of(x: Node, start: Dim, stop: Dim) -> Node:

@@ -134,9 +134,9 @@ class FxImporter:
     def _built(self, node: FxNode, builder: Callable[..., Any], args: Any, named: Any) -> Any:
         results = self._types(node.meta["val"])
         call = AtenCall(results, self._located, self.random, self._default)
-        made = builder(call, *args, **named)
+        built = builder(call, *args, **named)
         several = isinstance(node.meta["val"], tuple | list)
-        parts = tuple(made) if isinstance(made, tuple | list) else (made,)
+        parts = tuple(built) if isinstance(built, tuple | list) else (built,)
         if len(parts) != len(results):
             raise AssertionError(
                 f"{name_of(node)} has {len(results)} results, its builder gave {len(parts)}"
@@ -180,10 +180,10 @@ class FxImporter:
             raise NotExpressible("xlac has no counterpart of this operation over graphs")
         meta = node.meta["val"]
         results = self._types(meta)
-        made = control.OPERATIONS[operation](control.HigherOrder(self, args, results))
-        if len(made) != len(results):
-            raise AssertionError(f"{operation} has {len(results)} results, not {len(made)}")
-        fitted = [self._fitted(node, v, t) for v, t in zip(made, results, strict=True)]
+        built = control.OPERATIONS[operation](control.HigherOrder(self, args, results))
+        if len(built) != len(results):
+            raise AssertionError(f"{operation} has {len(results)} results, not {len(built)}")
+        fitted = [self._fitted(node, v, t) for v, t in zip(built, results, strict=True)]
         return fitted if isinstance(meta, tuple | list) else fitted[0]
 
     def inner(self, module: Any, values: Sequence[Any]) -> list[Any]:

@@ -49,8 +49,10 @@ def usual(tensor: torch.Tensor, perm: Perm | None) -> bool:
     """Whether the strides of a dense tensor are those of a newly allocated one with its axes in
     this order.
     """
-    made = torch.empty_strided([number(s) for s in tensor.shape], [0] * tensor.dim(), device="meta")
-    laid = torch.empty(made.shape if perm is None else made.permute(perm).shape, device="meta")
+    fresh = torch.empty_strided(
+        [number(s) for s in tensor.shape], [0] * tensor.dim(), device="meta"
+    )
+    laid = torch.empty(fresh.shape if perm is None else fresh.permute(perm).shape, device="meta")
     strides: tuple[int, ...] = (laid if perm is None else laid.permute(inverse(perm))).stride()
     return strides == tuple(number(s) for s in tensor.stride())
 

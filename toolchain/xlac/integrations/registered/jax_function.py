@@ -50,8 +50,8 @@ def _differentiable(op: RegisteredOp, attributes: dict[str, Any]) -> Any:
 
     def back(operands: Any, cotangents: Any) -> Any:
         floats = [ct for ct in cotangents if ct.dtype != jax.dtypes.float0]
-        made = iter(_composite(op, BACK, attributes, True)(*operands, *floats))
-        return tuple(next(made) if _dtype(x).is_float else _nothing(x) for x in operands)
+        gradients = iter(_composite(op, BACK, attributes, True)(*operands, *floats))
+        return tuple(next(gradients) if _dtype(x).is_float else _nothing(x) for x in operands)
 
     computed: Any = jax.custom_vjp(results)
     computed.defvjp(kept, back)
@@ -76,9 +76,9 @@ def _composite(op: RegisteredOp, suffix: str, attributes: dict[str, Any], backwa
         run = partial(_run, op, attributes, backward)
         return tuple(jax.pure_callback(run, shapes, *operands, vmap_method="sequential"))
 
-    made = jax.lax.composite(computed, name=f"{op.domain}.{op.name}{suffix}")
+    composite = jax.lax.composite(computed, name=f"{op.domain}.{op.name}{suffix}")
     # composites have no batching rule: examples are computed one by one
-    return jax.custom_batching.sequential_vmap(partial(made, **attributes))
+    return jax.custom_batching.sequential_vmap(partial(composite, **attributes))
 
 
 def _run(op: RegisteredOp, attributes: dict[str, Any], backward: bool, *arrays: Any) -> Any:

@@ -80,8 +80,8 @@ class RegisteredOp:
         """
         if is_tracing():
             nodes = [node_of(x) if isinstance(x, Tensor) else x for x in operands]
-            made = tuple(map(Tensor, self.nodes(nodes, attributes)))
-            return made[0] if len(made) == 1 else made
+            result_nodes = tuple(map(Tensor, self.nodes(nodes, attributes)))
+            return result_nodes[0] if len(result_nodes) == 1 else result_nodes
         results = self.run([as_array(x, None, "") for x in operands], attributes)
         return results[0] if len(results) == 1 else results
 
@@ -227,9 +227,9 @@ def register_op(
         hint = "give another domain, or the operation another name"
         raise SourceError(Diagnostic("XL1021", problem, declared.place(taken[0]), hint))
     options = {"target": target, "allow_kernels": allow_kernels, **options}
-    made = {name: RegisteredOp(declared, name, domain, options) for name in declared.names}
-    for name, op in made.items():
+    registered = {name: RegisteredOp(declared, name, domain, options) for name in declared.names}
+    for name, op in registered.items():
         REGISTERED[f"{domain}.{name}"] = op
         registry.operator(name, domain=domain)(of_onnx(op))
         CUSTOM_CALLS[f"{domain}.{name}"] = of_stablehlo(op)
-    return made
+    return registered

@@ -88,8 +88,8 @@ def _differentiable(op: RegisteredOp, operator: Any, pulled: Any, library: Any) 
 
     def backward(ctx: Any, *cotangents: Any) -> Any:
         cts = [ct.contiguous() for ct, float in zip(cotangents, ctx.floats, strict=True) if float]
-        made = iter(pulled(list(ctx.saved_tensors), cts, **ctx.named))
-        return tuple(next(made) if x.is_floating_point() else None for x in ctx.saved_tensors)
+        gradients = iter(pulled(list(ctx.saved_tensors), cts, **ctx.named))
+        return tuple(next(gradients) if x.is_floating_point() else None for x in ctx.saved_tensors)
 
     torch.library.register_autograd(
         operator, backward, setup_context=keep if op.attributes else keep_all, lib=library

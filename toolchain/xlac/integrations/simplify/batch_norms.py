@@ -34,11 +34,11 @@ def merged(
     if opset < STEADY:
         return nodes, {}
     users = Counter(name for node in nodes for name in reads(node))
-    made = {node.output[0]: node for node in nodes if _is(node, "Conv")}
+    convolutions = {node.output[0]: node for node in nodes if _is(node, "Conv")}
     constants: dict[str, Array] = {}
     gone = set()
     for node in nodes:
-        conv = made.get(node.input[0]) if _is(node, "BatchNormalization") else None
+        conv = convolutions.get(node.input[0]) if _is(node, "BatchNormalization") else None
         if conv is None or users[node.input[0]] > 1 or node.input[0] in outputs or _trains(node):
             continue
         folded = _scaled(conv, node, array)
@@ -76,5 +76,5 @@ def _scaled(conv: Any, norm: Any, array: Arrays) -> tuple[Array, Array] | None:
     begin = bias[0] if len(bias) > 4 else 0.0
     dtype = parts[0].dtype  # type: ignore[union-attr]
     wide = factor.reshape(-1, *[1] * (kernel.ndim - 1))
-    made = (kernel * wide).astype(dtype), ((begin - mean) * factor + shift).astype(dtype)
-    return made if all(np.isfinite(a).all() for a in made) else None
+    scaled = (kernel * wide).astype(dtype), ((begin - mean) * factor + shift).astype(dtype)
+    return scaled if all(np.isfinite(a).all() for a in scaled) else None

@@ -44,17 +44,17 @@ class Simplified:
 
     def model(self) -> onnx.ModelProto:
         """The model with the data of its tensors; each call makes a new one."""
-        made = onnx.ModelProto()
-        made.CopyFrom(self.proto)
-        return whole(made, self.tensors)
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        return whole(proto, self.tensors)
 
     def write(self, file: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:
         """Writes the model, and large tensors to a second file beside it; all or nothing. Returns
         the files.
         """
-        made = onnx.ModelProto()
-        made.CopyFrom(self.proto)
-        return save(made, self.tensors, file, progress)
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        return save(proto, self.tensors, file, progress)
 
 
 def simplify(
@@ -87,20 +87,20 @@ def simplify(
         values = analysed(proto, read)
     opset = versions_of(proto).get("", 0)
     rebuilt = Rebuilt(proto.graph, opset, values, largest)
-    made, tensors = _assembled(proto, files, read, values, rebuilt)
+    proto_now, tensors = _assembled(proto, files, read, values, rebuilt)
     counts = (
         Counter(node.op_type for node in nodes) for nodes in (proto.graph.node, rebuilt.nodes)
     )
-    return Simplified(made, tensors, *counts)
+    return Simplified(proto_now, tensors, *counts)
 
 
 def _assembled(
     proto: Any, files: Files, read: Imported, values: ValueFacts, rebuilt: Rebuilt
 ) -> tuple[onnx.ModelProto, dict[str, HeldTensor]]:
     """The model of the remaining nodes, and its tensors."""
-    made = onnx.ModelProto.FromString(proto.SerializeToString())
-    made.ir_version = max(made.ir_version, INITIALIZED)
-    graph = made.graph
+    assembled = onnx.ModelProto.FromString(proto.SerializeToString())
+    assembled.ir_version = max(assembled.ir_version, INITIALIZED)
+    graph = assembled.graph
     initializers = {t.name: t for t in graph.initializer}
     sparse = {t.values.name: t for t in graph.sparse_initializer}
     tensors: dict[str, HeldTensor] = {}
@@ -134,18 +134,18 @@ def _assembled(
     graph.input.extend(kept)
     graph.output.extend(outputs)
     graph.value_info.extend(declared.between(rebuilt, values))
-    declare_bounds(made, {n: s for n, s in read.symbols.open().items() if n in declared.texts})
-    used = _called(graph.node, made.functions)
-    functions = [f for f in made.functions if (f.domain, f.name) in used]
-    del made.functions[:]
-    made.functions.extend(functions)
-    for tensor in _inner_tensors(made):
+    declare_bounds(assembled, {n: s for n, s in read.symbols.open().items() if n in declared.texts})
+    used = _called(graph.node, assembled.functions)
+    functions = [f for f in assembled.functions if (f.domain, f.name) in used]
+    del assembled.functions[:]
+    assembled.functions.extend(functions)
+    for tensor in _inner_tensors(assembled):
         if tensor.data_location == TensorProto.EXTERNAL:
             data = bytes(files.external(tensor))
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = data
-    return made, tensors
+    return assembled, tensors
 
 
 def _given(tensor: TensorProto, files: Files) -> HeldTensor:

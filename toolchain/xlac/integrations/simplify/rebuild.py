@@ -89,10 +89,10 @@ class Rebuilt:
         rewritten = views.rewritten(self.values, node, name)
         if rewritten is None:
             return node
-        made, shape = rewritten
+        node_now, shape = rewritten
         if shape is not None:
-            made.input[1] = self._shape(shape)
-        return made
+            node_now.input[1] = self._shape(shape)
+        return node_now
 
     def _shape(self, shape: Array) -> str:
         """The name of a constant shape; equal shapes share one."""
@@ -106,8 +106,8 @@ class Rebuilt:
     def array(self, name: str) -> Array | None:
         """The elements of a constant of the graph, given or folded; None for any other value."""
         if name in self.constants:
-            made = self.constants[name]
-            return self.values.array(name) if made is None else made
+            value = self.constants[name]
+            return self.values.array(name) if value is None else value
         return self.values.array(name) if name in self.held and name in self.values.nodes else None
 
     def _live(self, nodes: list[Any]) -> list[Any]:
@@ -115,8 +115,8 @@ class Rebuilt:
         needed = {self.name(name) for name in self.outputs}
         live = []
         for node in reversed(nodes):
-            made = [name for name in node.output if name and self._is_made(name)]
-            if needed.isdisjoint(made):
+            produced = [name for name in node.output if name and self._is_made(name)]
+            if needed.isdisjoint(produced):
                 continue
             needed.update(reads(node))
             for number, name in enumerate(node.output):
@@ -132,8 +132,8 @@ class Rebuilt:
     def _finished(self, nodes: list[Any]) -> list[Any]:
         """The nodes with batch normalizations folded, and every output under its own name."""
         held = {self.name(name) for name in self.outputs}
-        nodes, made = merged(nodes, self.opset, held, self.array, self.fresh)
-        self.constants |= made
+        nodes, arrays = merged(nodes, self.opset, held, self.array, self.fresh)
+        self.constants |= arrays
         makers = {name for node in nodes for name in node.output}
         better: dict[str, str] = {}
         behind = []

@@ -51,8 +51,8 @@ def backend(
         partition_fn=min_cut_rematerialization_partition,
     )
     with torch._functorch.config.patch(unlift_effect_tokens=True):  # else tokens are arguments
-        made: Callable[..., Any] = build(module, example_inputs)
-    return made
+        built: Callable[..., Any] = build(module, example_inputs)
+    return built
 
 
 def _user_results() -> frozenset[int]:

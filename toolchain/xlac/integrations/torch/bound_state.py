@@ -99,10 +99,16 @@ def _check_unchanged(kept: SharedTensor, tensor: torch.Tensor) -> None:
     """Raises SourceError where a tensor's dtype, shape, device or memory order has changed since
     the step was made.
     """
-    made = kept.example
-    if (tensor.dtype, tensor.shape, tensor.device) != (made.dtype, made.shape, made.device):
+    example = kept.example
+    if (tensor.dtype, tensor.shape, tensor.device) != (
+        example.dtype,
+        example.shape,
+        example.device,
+    ):
         now = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
-        was = f"{str(made.dtype).removeprefix('torch.')}{list(made.shape)} on {made.device}"
+        was = (
+            f"{str(example.dtype).removeprefix('torch.')}{list(example.shape)} on {example.device}"
+        )
         raise _changed(f"'{kept.name}' is {now} now, and was {was} when the step was made")
     if kept.perm is not None and order(tensor) not in (None, kept.perm):
         raise _changed(f"'{kept.name}' lies in memory in another order than when the step was made")

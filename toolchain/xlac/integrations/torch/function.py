@@ -198,9 +198,9 @@ def _made(
         raise TypeError("a program of torch.export needs no example arguments")
     with exporting.quiet():
         exported = imported(program, names=names)
-    made = TorchFunction(program, exported, options, arguments)
-    made._name = type(source).__name__
-    return made
+    function = TorchFunction(program, exported, options, arguments)
+    function._name = type(source).__name__
+    return function
 
 
 def _names(program: Any, dynamic_shapes: Any, example_args: tuple[Any, ...]) -> dict[str, str]:

@@ -112,10 +112,10 @@ def _mark_no_grad(module: GraphModule) -> None:
         for part in list(node.users):
             if isinstance(part.meta.get("val"), torch.Tensor):
                 with module.graph.inserting_after(part):
-                    made = module.graph.call_function(torch.ops.aten.detach.default, (part,))
-                made.meta = dict(part.meta)
+                    detached = module.graph.call_function(torch.ops.aten.detach.default, (part,))
+                detached.meta = dict(part.meta)
                 part.replace_all_uses_with(
-                    made, delete_user_cb=lambda user, own=made: user is not own
+                    detached, delete_user_cb=lambda user, own=detached: user is not own
                 )
     for inner in module.children():
         if isinstance(inner, GraphModule):

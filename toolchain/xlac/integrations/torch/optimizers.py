@@ -184,10 +184,10 @@ def group_optimizer(rule: OptimizerRule, group: Group, number: int) -> GroupOpti
     merged = built_in()
     given = {key: _plain(group[key]) for key in rule.options}
     given = {k: _listed(v) for k, v in given.items() if v is not None}
-    made = optimizer(
+    built = optimizer(
         merged, name, {"lr": 1.0, **given}, Constants({}, {}), merged.optimizers[name].place
     )
-    return GroupOptimizer(made, bool(group.get("maximize")), rule)
+    return GroupOptimizer(built, bool(group.get("maximize")), rule)
 
 
 def elaboration() -> Elaboration:

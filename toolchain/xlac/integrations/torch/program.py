@@ -107,13 +107,13 @@ class TensorProgram:
         )
 
     def _at_sizes(self, compiled: Compiled, sizes: dict[str, int]) -> FixedSizeProgram:
-        made: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
+        programs: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
         for result in self.results:
             output = result.base if isinstance(result, ViewOfMemory) else result
             if isinstance(output, Output):
-                made[output.name] = _extents(output.shape, sizes), TORCH[output.dtype]
+                programs[output.name] = _extents(output.shape, sizes), TORCH[output.dtype]
         results = [_fixed(r, sizes) for r in self.results]
-        return FixedSizeProgram(compiled, sizes, self.inputs, made, results, self.seed)
+        return FixedSizeProgram(compiled, sizes, self.inputs, programs, results, self.seed)
 
 
 def _fixed(result: Result, sizes: dict[str, int]) -> Result:
@@ -160,15 +160,17 @@ class FixedSizeProgram:
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         given = [_dense(args[at], perm) if at >= 0 else seed_tensor() for at, perm in self._inputs]
-        made = [torch.empty(shape, dtype=dtype) for _, shape, dtype in self._outputs]
+        results = [torch.empty(shape, dtype=dtype) for _, shape, dtype in self._outputs]
         if self._at is not None:
-            self._at([*[t.data_ptr() for t in given], *[t.data_ptr() for t in made], *self._sizes])
+            self._at(
+                [*[t.data_ptr() for t in given], *[t.data_ptr() for t in results], *self._sizes]
+            )
         else:
             self._compiled.run(
                 {name: array_of(t) for name, t in zip(self._names, given, strict=True)},
-                {name: array_of(t) for (name, *_), t in zip(self._outputs, made, strict=True)},
+                {name: array_of(t) for (name, *_), t in zip(self._outputs, results, strict=True)},
             )
-        return tuple([_result(r, made, args) for r in self._results])
+        return tuple([_result(r, results, args) for r in self._results])
 
 
 def _dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
@@ -193,22 +195,22 @@ def _result_maker(result: Any, numbers: dict[str, int]) -> Any:
         case Output(name, back=back, place=None):
             return numbers[name], back
         case Output(name, place=ViewGeometry() as place):
-            return lambda made, args: place.copied(made[numbers[name]])
+            return lambda results, args: place.copied(results[numbers[name]])
         case ViewOfMemory(Output(name), _, geometry):
-            return lambda made, args: geometry.of(made[numbers[name]])
+            return lambda results, args: geometry.of(results[numbers[name]])
         case ViewOfMemory(PassedArgument(position), strides, geometry):
             expected = static(strides)
-            return lambda made, args: geometry.of(_with_strides(args[position], expected))
+            return lambda results, args: geometry.of(_with_strides(args[position], expected))
         case PassedArgument(position):
-            return lambda made, args: args[position]
+            return lambda results, args: args[position]
     return result
 
 
-def _result(result: Any, made: list[torch.Tensor], args: list[Any]) -> Any:
+def _result(result: Any, results: list[torch.Tensor], args: list[Any]) -> Any:
     if type(result) is tuple:
         number, back = result
-        return made[number] if back is None else made[number].permute(back)
-    return result(made, args) if callable(result) else result
+        return results[number] if back is None else results[number].permute(back)
+    return result(results, args) if callable(result) else result
 
 
 def _with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:

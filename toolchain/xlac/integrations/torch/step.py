@@ -100,11 +100,11 @@ class TorchStep:
             self._half(),
             last,
         )
-        made = self._programs.find(key) or self._programs.get(
+        program = self._programs.find(key) or self._programs.get(
             key, lambda: self._make_program(args, named, pairs, last)
         )
-        self._ensure_state(made)
-        loss = self._run(made, tensors, [*numbers, share])
+        self._ensure_state(program)
+        loss = self._run(program, tensors, [*numbers, share])
         self.waiting = 0 if last else self.waiting + 1
         if last:
             self.optimizer._opt_called = True  # learning-rate schedules warn without it
@@ -131,17 +131,17 @@ class TorchStep:
     # ---- a call ------------------------------------------------------------------------------
 
     def _run(
-        self, made: StepProgram, tensors: Sequence[torch.Tensor], numbers: list[float]
+        self, program: StepProgram, tensors: Sequence[torch.Tensor], numbers: list[float]
     ) -> torch.Tensor:
-        state = [self._tensor(kept) for kept in made.graph.state]
-        made.state.bind(state)
+        state = [self._tensor(kept) for kept in program.graph.state]
+        program.state.bind(state)
         memory = {t.untyped_storage().data_ptr() for t in state}
         args = [t.clone() if t.untyped_storage().data_ptr() in memory else t for t in tensors]
-        (loss,) = made.program([*args, torch.tensor(numbers, dtype=torch.float64)])
-        made.state.copy_back(state)
+        (loss,) = program.program([*args, torch.tensor(numbers, dtype=torch.float64)])
+        program.state.copy_back(state)
         torch.autograd.graph.increment_version(state)
-        if self._rule.counts and made.graph.learns:
-            counts = [self.optimizer.state[p.tensor][COUNT] for p in made.graph.learns]
+        if self._rule.counts and program.graph.learns:
+            counts = [self.optimizer.state[p.tensor][COUNT] for p in program.graph.learns]
             torch._foreach_add_(counts, 1)
         returned: torch.Tensor = loss
         return returned
@@ -155,8 +155,8 @@ class TorchStep:
         )
         return tensor
 
-    def _ensure_state(self, made: StepProgram) -> None:
-        for learned in made.graph.learns:
+    def _ensure_state(self, program: StepProgram) -> None:
+        for learned in program.graph.learns:
             optimizers.ensure_state(
                 self._rule, learned.group, self.optimizer.state[learned.tensor], learned.tensor
             )

@@ -205,9 +205,9 @@ class StepBuilder:
         rate, steps = (self._rate_element(2 * learned.pair + n) for n in (0, 1))
         if group.maximize:
             gradient = build.apply1("neg", gradient)
-        made = group.optimizer.update(context, weight, gradient, rate, steps, kept)  # type: ignore[arg-type]
-        slots = {places[slot]: node for slot, node in made.items() if slot != "w"}
-        return {self._state_of(learned.tensor): made["w"], **slots}
+        updates = group.optimizer.update(context, weight, gradient, rate, steps, kept)  # type: ignore[arg-type]
+        slots = {places[slot]: node for slot, node in updates.items() if slot != "w"}
+        return {self._state_of(learned.tensor): updates["w"], **slots}
 
     def _summed(
         self, learned: LearnedParameter, gradient: Node, updates: dict[SharedTensor, Node]
@@ -240,8 +240,8 @@ class StepBuilder:
         graph = Graph("step", (*inputs, self.rates, *self.leaves.values()), outputs)
         weights = {n: w for n, w in model.weights.items() if n not in self.owned}
         state = {kept.name: f"{kept.name}.next" for kept in following}
-        made = replace(model, graph=graph, weights=weights, state=state)
-        return StepGraph(made, tuple(self.state), tuple(learned))
+        step_model = replace(model, graph=graph, weights=weights, state=state)
+        return StepGraph(step_model, tuple(self.state), tuple(learned))
 
 
 def _clipped_by_norm(

@@ -62,11 +62,11 @@ def learned_parameters(
     learned: list[LearnedParameter] = []
     pair = iter(pairs)
     for n, group in enumerate(optimizer.param_groups):
-        made = optimizers.group_optimizer(rule, group, n)
+        group_rule = optimizers.group_optimizer(rule, group, n)
         for p in group["params"]:
             at = next(pair)
             if p.requires_grad:
-                learned.append(LearnedParameter(p, made, at))
+                learned.append(LearnedParameter(p, group_rule, at))
     return learned
 
 

@@ -108,8 +108,10 @@ class TorchTrainer(SavedState):
         given = self._tensors_of(arrays)
         ends = len(given) - self._targets
         with _inference(self.model), torch.no_grad():
-            made = self.model(*given[:ends])
-            means = {name: float(mean(made, *given[ends:])) for name, mean in self._means.items()}
+            results = self.model(*given[:ends])
+            means = {
+                name: float(mean(results, *given[ends:])) for name, mean in self._means.items()
+            }
         return {
             name: (value * len(given[0]), float(len(given[0]))) for name, value in means.items()
         }

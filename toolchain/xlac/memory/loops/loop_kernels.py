@@ -109,11 +109,11 @@ class _Merger:
         room = sum(slot.nbytes for slot in local)
         if room <= self.target.shipped.l1_bytes // 2 and _pays(step):
             writer = LoopWriter(step, self.target, local, self.written, self.fresh)
-            made = writer.steps()
-            if made:
+            steps = writer.steps()
+            if steps:
                 self.made += 1
                 self.local |= local
-                return made
+                return steps
         if isinstance(step, Repeat):
             return (replace(step, body=self.steps(step.body)),)
         condition = self.steps(step.condition)

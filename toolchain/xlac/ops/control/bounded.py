@@ -84,8 +84,8 @@ class BoundedWhile(Composite):
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         if self.max == 0:
             return _nothing(inputs, self.infer(*(i.type for i in inputs)))
-        made = self.loop(*inputs)
-        return tuple(pick(made, n) for n in range(len(made.results)))
+        loop = self.loop(*inputs)
+        return tuple(pick(loop, n) for n in range(len(loop.results)))
 
     def bodies(self) -> Sequence[Any]:
         return tuple(graph for graph in (self.cond, self.body) if graph is not None)
@@ -140,10 +140,10 @@ class CountedScan(Composite):
         first = self.parts(inputs[1:])[0]
         if self.length == 0:
             return _nothing(first, self.infer(*(i.type for i in inputs)))
-        made = self.loop(*inputs)
+        loop = self.loop(*inputs)
         start = len(first) + 1  # behind the counter
         kept = [*range(len(first)), *range(start, start + self.yields())]
-        results = tuple(pick(made, n) for n in kept)
+        results = tuple(pick(loop, n) for n in kept)
         return results if len(results) > 1 else results[0]
 
     def loop(self, *inputs: Node) -> Node:

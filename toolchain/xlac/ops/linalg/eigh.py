@@ -121,8 +121,8 @@ def _diagonalized(a: Node) -> tuple[Node, Node]:
         first, between, second = (diagonal(b) for b in (blocks[0][0], blocks[0][1], blocks[1][1]))
         tangent = tangents(first, second, between)
         turn = turns(tangent)
-        made = rotated(halves(a, rank - 2), turn, rank - 2)
-        made_of = [rotated(halves(rows, rank - 1), turn, rank - 1) for rows in made]
+        rotated_halves = rotated(halves(a, rank - 2), turn, rank - 2)
+        made_of = [rotated(halves(rows, rank - 1), turn, rank - 1) for rows in rotated_halves]
         change = build.mul(tangent, between)
         exact = [[build.sub(first, change), None], [None, build.add(second, change)]]
         shape = (*a.shape[:-2], half, half)
@@ -138,5 +138,8 @@ def _diagonalized(a: Node) -> tuple[Node, Node]:
         return [paired_anew((rows[0], rows[1]), rank - 2), vectors, bound]
 
     first = a, identity(a.type), build.mul(whole, limit)
-    made, vectors, _ = swept(step, first, even - 1, left)
-    return (build.cut(diagonal(made), rank - 2, 0, size), part(vectors, (0, size), (0, size)))
+    swept_matrix, vectors, _ = swept(step, first, even - 1, left)
+    return (
+        build.cut(diagonal(swept_matrix), rank - 2, 0, size),
+        part(vectors, (0, size), (0, size)),
+    )

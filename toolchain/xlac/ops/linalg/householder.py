@@ -238,6 +238,6 @@ def _column_by_column(a: Node) -> tuple[Node, Node]:
         )
         return [reflected, build.reshape(tau, batch)]
 
-    made = over(steps, step, (a,), ())
-    taus = build.transpose(pick(made, 1), [*range(1, rank - 1), 0])
-    return pick(made, 0), taus
+    results = over(steps, step, (a,), ())
+    taus = build.transpose(pick(results, 1), [*range(1, rank - 1), 0])
+    return pick(results, 0), taus

@@ -82,8 +82,10 @@ def swept(
 
     def body(*carried: Node) -> list[Node]:
         *values, number = carried
-        made = over(steps, step, tuple(values), ())
-        after = [build.pick(made, n) for n in range(len(values))] if len(values) > 1 else [made]
+        results = over(steps, step, tuple(values), ())
+        after = (
+            [build.pick(results, n) for n in range(len(values))] if len(values) > 1 else [results]
+        )
         return [*after, build.add(number, 1)]
 
     def goes_on(*carried: Node) -> Node:

@@ -174,9 +174,9 @@ def column_by_column(a: Node) -> tuple[Node, Node, Node]:
         rows = build.select(here, new, build.select(there, old, order))
         return [build.select(below, rest, exchanged), rows, build.reshape(pivot, batch)]
 
-    made = over(steps, step, (a, order), ())
-    pivots = build.transpose(pick(made, 2), [*range(1, rank - 1), 0])
-    return pick(made, 0), pivots, pick(made, 1)
+    results = over(steps, step, (a, order), ())
+    pivots = build.transpose(pick(results, 2), [*range(1, rank - 1), 0])
+    return pick(results, 0), pivots, pick(results, 1)
 
 
 def permutation_of(pivots: Node, rows: Dim) -> Node:

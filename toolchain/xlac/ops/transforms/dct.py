@@ -104,8 +104,8 @@ class Dct(Transform):
             ordered = np.fft.ifft((y - 1j * later) / turn).real * size
             values = np.empty_like(y)
             values[..., ::2], values[..., 1::2] = ordered[..., :even], ordered[..., : even - 1 : -1]
-        made: Array = np.moveaxis(values, -1, self.axis)
-        return made.astype(arrays[0].dtype)
+        moved: Array = np.moveaxis(values, -1, self.axis)
+        return moved.astype(arrays[0].dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

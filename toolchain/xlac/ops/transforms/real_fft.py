@@ -160,8 +160,8 @@ class Irfft(Transform):
     def _whole(self, real: Node, imaginary: Node) -> Node:
         """The inverse transform of the complete spectrum."""
         x = stacked(*mirrored(real, imaginary, 0, self.length), axis=0)
-        made = transformed(x, DftForm(True, 1 / self.length), parts=1)
-        return build.reshape(made, made.shape[1:])
+        parts = transformed(x, DftForm(True, 1 / self.length), parts=1)
+        return build.reshape(parts, parts.shape[1:])
 
     def _pairs(self, real: Node, imaginary: Node) -> tuple[Node, Node]:
         """The inverse of `Rfft._of_pairs`: Z[k] = E + i O with E = X[k] + conj X[n/2-k] and

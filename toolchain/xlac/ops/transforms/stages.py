@@ -160,8 +160,10 @@ def _convolved(x: Node, way: DftForm, parts: int) -> Node:
     )
     whole = transformed(stacked(*turned_pair, axis=0), DftForm(True))
     real, imaginary = (build.cut(p, 0, 0, size) for p in parts_of(whole, axis=0))
-    made = multiplied(real, imaginary, np.cos(half), np.sin(half))
-    return stacked(*made, axis=0) if parts == 2 else build.reshape(made[0], (1, size, batch))
+    products = multiplied(real, imaginary, np.cos(half), np.sin(half))
+    return (
+        stacked(*products, axis=0) if parts == 2 else build.reshape(products[0], (1, size, batch))
+    )
 
 
 def _smooth(least: int) -> int:

@@ -109,8 +109,8 @@ def attention(
         *mask.operands,
     )
     scale = 1.0 if known.scale is None else known.scale
-    made = Node.of(Attention(causal=mask.causal, scale=scale, hidden=mask.hidden), *given)
-    return made, factors.arranged(made, (*room.rows, wide), result)
+    attention_node = Node.of(Attention(causal=mask.causal, scale=scale, hidden=mask.hidden), *given)
+    return attention_node, factors.arranged(attention_node, (*room.rows, wide), result)
 
 
 def placed(

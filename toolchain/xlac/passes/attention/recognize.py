@@ -71,11 +71,11 @@ class Finder:
     def blamed(self, better: Node, node: Node) -> Node:
         """New nodes with the origin of the one that they replace."""
         new: dict[Node, Node] = {}
-        for made in walk((better,), self.readers):
-            new[made] = replace(
-                made,
-                inputs=tuple(new.get(i, i) for i in made.inputs),
-                origin=made.origin or node.origin,
+        for new_nodes in walk((better,), self.readers):
+            new[new_nodes] = replace(
+                new_nodes,
+                inputs=tuple(new.get(i, i) for i in new_nodes.inputs),
+                origin=new_nodes.origin or node.origin,
             )
         return new.get(better, better)
 

@@ -117,15 +117,15 @@ class _CheckedGraph:
             if isinstance(node.op, Pick) and node.inputs[0] in parts:
                 new[node] = parts[node.inputs[0]][node.op.index]
                 continue
-            made = node if inputs == node.inputs else node.with_inputs(inputs)
+            rebuilt_node = node if inputs == node.inputs else node.with_inputs(inputs)
             if not isinstance(node.op, Elementwise | Formula | Pick | Param):
                 # its operands are in memory from here on, so pointwise checks end here
                 self.records.reduce_pointwise()
-            self.check_declared(made)
-            results = self.control(made)
+            self.check_declared(rebuilt_node)
+            results = self.control(rebuilt_node)
             if results is None:
-                new[node] = made
-                self.check_appearing(made)
+                new[node] = rebuilt_node
+                self.check_appearing(rebuilt_node)
                 continue
             parts[node] = results
             new[node] = results[0]
@@ -180,9 +180,9 @@ class _CheckedGraph:
             case BoundedWhile() as loop:
                 return self.bounded(node, loop)
             case CountedScan() as scan if scan.length != 0:
-                made = scan.loop(*node.inputs)
-                assert isinstance(made.op, While)
-                results = self.loop(made, made.op) or build.results(made)
+                checked_loop = scan.loop(*node.inputs)
+                assert isinstance(checked_loop.op, While)
+                results = self.loop(checked_loop, checked_loop.op) or build.results(checked_loop)
                 return (*results[: scan.carries], *results[scan.carries + 1 :][: scan.yields()])
             case Cond(branches=branches):
                 return self.branches(node, branches)
@@ -240,9 +240,9 @@ class _CheckedGraph:
         """Checks that a loop did not end by its `max` while its condition still held."""
         if loop.max == 0:
             return None
-        made = replace(loop.loop(*node.inputs), origin=node.origin)
-        assert isinstance(made.op, While) and loop.cond is not None
-        results = self.loop(made, made.op) or build.results(made)
+        loop_now = replace(loop.loop(*node.inputs), origin=node.origin)
+        assert isinstance(loop_now.op, While) and loop.cond is not None
+        results = self.loop(loop_now, loop_now.op) or build.results(loop_now)
         if "bounds" in self.model.kinds:
             (goes,) = build.results(
                 Node.of(Call(loop.cond, loop.cond.name), *results[: len(node.inputs)])
@@ -257,10 +257,10 @@ class _CheckedGraph:
         """The original results of `node`, which also returns a record (and, for loops, the number
         of iterations) from result `at` on. The record joins those of this graph.
         """
-        made = build.results(Node.of(op, *inputs, origin=node.origin))
-        extra = len(made) - len(node.results)
-        self.records.add_record(made[at])
-        return (*made[:at], *made[at + extra :])
+        results = build.results(Node.of(op, *inputs, origin=node.origin))
+        extra = len(results) - len(node.results)
+        self.records.add_record(results[at])
+        return (*results[:at], *results[at + extra :])
 
     def loop_body(self, body: Graph, carries: int, cond: Graph | None = None) -> Graph | None:
         """The body of a loop that carries, after `carries` values, the record and the number of

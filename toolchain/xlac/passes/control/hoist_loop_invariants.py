@@ -165,8 +165,8 @@ class Hoister:
         )
         unused = tuple(Node.of(p.op) for p in params)
         cond = Graph(op.cond.name, (*op.cond.inputs, *unused), op.cond.outputs)
-        made = Node.of(While(cond, body), *node.inputs, *more, origin=node.origin)
-        return results(made)[: len(node.results)]
+        loop_node = Node.of(While(cond, body), *node.inputs, *more, origin=node.origin)
+        return results(loop_node)[: len(node.results)]
 
 
 class LoopParts:
@@ -224,9 +224,13 @@ class LoopParts:
             return tuple(self.fixed[i] for i in range(len(old.results)))
         body = Graph(op.body.name, (*self.carried, *self.slices, *self.shared), outputs)
         new = replace(op, body=body, carries=len(self.carried), scanned=len(self.slices))
-        made = results(Node.of(new, *self.first, *self.scanned, *self.outer, origin=old.origin))
+        scanned_results = results(
+            Node.of(new, *self.first, *self.scanned, *self.outer, origin=old.origin)
+        )
         places = {
             number: place
             for place, number in enumerate([*self.numbers, *range(op.carries, len(old.results))])
         }
-        return tuple(self.fixed[n] if i is None else made[places[i]] for n, i in enumerate(known))
+        return tuple(
+            self.fixed[n] if i is None else scanned_results[places[i]] for n, i in enumerate(known)
+        )

@@ -183,10 +183,10 @@ class _Loop:
         )
         first = [self.node.inputs[at] for at in carried]
         outer = [self.fixed[p] for p in shared]
-        made = results(Node.of(op, *first, *scanned, *outer, origin=self.node.origin))
+        scan_results = results(Node.of(op, *first, *scanned, *outer, origin=self.node.origin))
         places = {at: number for number, at in enumerate([*carried, *stacked])}
         return tuple(
-            made[places[at]] if at in places else self.fixed[parameter]
+            scan_results[places[at]] if at in places else self.fixed[parameter]
             for at, parameter in enumerate(self.body.inputs)
         )
 

@@ -188,8 +188,8 @@ def fill(evaluator: Evaluator, node: ast.Call, name: str) -> Value:
         check_room(value, dtype, evaluator.span(given["value"]))
     try:
         scalar = build.constant(value, dtype) if not isinstance(value, Node) else value
-        made = build.broadcast_to(scalar, sizes)
+        filled = build.broadcast_to(scalar, sizes)
     except ShapeError as error:
         raise evaluator.fault(node, "XL2009", f"{name}: {error}") from None
-    evaluator.context.stamp([made], Origin(evaluator.path, evaluator.span(node)))
-    return made
+    evaluator.context.stamp([filled], Origin(evaluator.path, evaluator.span(node)))
+    return filled

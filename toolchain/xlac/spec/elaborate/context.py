@@ -88,17 +88,17 @@ class Elaboration:
 
         They are new, so that writing to them is safe.
         """
-        stack, made = list(new), 0
+        stack, count = list(new), 0
         while stack:
             node = stack.pop()
             if node.origin is not None:
                 continue
             object.__setattr__(node, "origin", origin)
-            made += 1
+            count += 1
             for type in node.results:
                 check_size(type, origin.span)
             stack += node.inputs
-        self.add(made, origin.span)
+        self.add(count, origin.span)
 
     def add(self, count: int, span: Span | None) -> None:
         """Counts operations. Raises Fault for too many."""

@@ -211,9 +211,9 @@ def stacker(context: Elaboration, path: str, span: Span) -> Any:
     def stack(items: list[Node]) -> Node:
         from xlac.ops import build
 
-        made = build.concat([build.reshape(item, (1, *item.shape)) for item in items], 0)
-        context.stamp([made], Origin(path, span))
-        return made
+        stacked = build.concat([build.reshape(item, (1, *item.shape)) for item in items], 0)
+        context.stamp([stacked], Origin(path, span))
+        return stacked
 
     return stack
 
@@ -268,9 +268,9 @@ def as_node(
         )
         check_room(value, type.dtype if type else default, place.span)
         try:
-            made = build.constant(value, type.dtype if type else default)
+            constant = build.constant(value, type.dtype if type else default)
         except ShapeError as error:
             raise Fault("XL2006", str(error), place.span) from None
-        context.stamp([made], Origin(path, place.span))
-        return made
+        context.stamp([constant], Origin(path, place.span))
+        return constant
     return tensor(value, str(text), place, stacker(context, path, place.span))

@@ -130,7 +130,7 @@ def apply(
                 spans.attribute_key(wrong),
                 nearest(wrong, attributes.names(op)),
             )
-        made = (
+        result = (
             build.make(op, [build.as_node(o) for o in operands], valid)
             if exact
             else build.apply(name, *operands, **valid)
@@ -139,7 +139,7 @@ def apply(
         raise shape_fault(error, name, spans) from None
     except ValueError as error:
         raise Fault("XL2009", f"{name}: {error}", spans.whole()) from None
-    results = made if isinstance(made, tuple) else build.results(made)
+    results = result if isinstance(result, tuple) else build.results(result)
     check_numbers(numbers, valid, results, spans)
     context.stamp(results, Origin(path, at))
     return results[0] if len(results) == 1 else bundle(results)

@@ -25,7 +25,7 @@ def subscript(evaluator: Evaluator, node: ast.Subscript) -> Value:
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     key = tuple(entry(evaluator, item) for item in items)
     try:
-        made = build.index(x, key)
+        element = build.index(x, key)
     except ShapeError as error:
         item = items[min(error.operand, len(items) - 1)] if error.operand is not None else node
         raise evaluator.fault(
@@ -35,8 +35,8 @@ def subscript(evaluator: Evaluator, node: ast.Subscript) -> Value:
         raise evaluator.fault(
             node, "XL2009", f"this index does not fit {x.type}: {error}"
         ) from None
-    evaluator.context.stamp([made], Origin(evaluator.path, evaluator.span(node)))
-    return made
+    evaluator.context.stamp([element], Origin(evaluator.path, evaluator.span(node)))
+    return element
 
 
 def entry(evaluator: Evaluator, node: ast.expr) -> Any:

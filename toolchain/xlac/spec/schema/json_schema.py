@@ -65,10 +65,10 @@ def _learned(op: type[Op]) -> list[str]:
     if op.parameters is Op.parameters:
         return []
     for sample in op.samples():
-        made = op(**sample.attributes)
+        operation = op(**sample.attributes)
         for count in range(1, len(sample.inputs) + 1):
             try:
-                names = made.parameters(*sample.inputs[:count])
+                names = operation.parameters(*sample.inputs[:count])
             except (ValueError, TypeError, IndexError):
                 continue
             if len(names) + count == len(sample.inputs):
@@ -80,14 +80,14 @@ def _computable(value: dict[str, Any]) -> dict[str, Any]:
     """The schema of an attribute that may be `$param` or `${…}`, as may each element of a list and
     each alternative.
     """
-    made = _bare(value)
+    schema = _bare(value)
     for key in ("items", "additionalProperties"):
-        if isinstance(made.get(key), dict):
-            made[key] = _computable(made[key])
+        if isinstance(schema.get(key), dict):
+            schema[key] = _computable(schema[key])
     for key in ("anyOf", "oneOf", "prefixItems"):
-        if key in made:
-            made[key] = [_computable(item) for item in made[key]]
-    return {"anyOf": [made, _COMPUTED]}
+        if key in schema:
+            schema[key] = [_computable(item) for item in schema[key]]
+    return {"anyOf": [schema, _COMPUTED]}
 
 
 def _bare(value: dict[str, Any]) -> dict[str, Any]:

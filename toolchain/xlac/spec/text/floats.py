@@ -61,11 +61,11 @@ def check_numbers(
         from xlac.ops.values import promoted
 
         given = {id(o) for o in operands}
-        made, todo = set[int](), list(results)
+        seen, todo = set[int](), list(results)
         while todo:  # what was made here: an integer that is an index becomes no float
             node = todo.pop()
-            if id(node) not in given and id(node) not in made:
-                made.add(id(node))
+            if id(node) not in given and id(node) not in seen:
+                seen.add(id(node))
                 todo += node.inputs
                 if (
                     isinstance(node.op, Const)

@@ -26,15 +26,15 @@ KEYS = [*_NODE, *_BLOCK, *_LOOP]
 def canonical(file: Path, text: str) -> str:
     """The canonical form of a text. Raises SourceError for text that is not YAML of our kind."""
     source = compose(file, text)
-    made = _dump(_quoted(source))
-    again = compose(file, made)
+    formatted = _dump(_quoted(source))
+    again = compose(file, formatted)
     if again.root.plain() != source.root.plain():
         raise SourceError(
             Diagnostic(
                 "XL9003", "formatting would change the meaning of this file", Span(file, 1, 1)
             )
         )
-    return made
+    return formatted
 
 
 def _quoted(source: Source) -> str:
@@ -72,8 +72,10 @@ def _dump(text: str) -> str:
             _entries(block.get("graph"))
     out = io.StringIO()
     yaml.dump(data, out)
-    made = out.getvalue().removeprefix("%YAML 1.2\n---\n")
-    return "\n".join(_aligned(_spaced(made.splitlines(), _literal_lines(made)))).strip("\n") + "\n"
+    dumped = out.getvalue().removeprefix("%YAML 1.2\n---\n")
+    return (
+        "\n".join(_aligned(_spaced(dumped.splitlines(), _literal_lines(dumped)))).strip("\n") + "\n"
+    )
 
 
 def _entries(section: Any) -> None:

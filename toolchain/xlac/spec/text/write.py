@@ -32,11 +32,11 @@ def scalar(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Text between double quotes, with characters that YAML cannot represent as escapes."""
-    made = json.dumps(text, ensure_ascii=False)
+    quoted_text = json.dumps(text, ensure_ascii=False)
     return (
-        made
-        if made.isprintable()
-        else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in made)
+        quoted_text
+        if quoted_text.isprintable()
+        else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted_text)
     )
 
 

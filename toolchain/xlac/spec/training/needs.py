@@ -55,18 +55,18 @@ def finite(value: Any) -> bool:
 
 
 def check_steps(
-    made: Callable[[Node], Node],
+    scalar_at: Callable[[Node], Node],
     steps: Iterable[int],
     most: float,
     problem: str,
     place: Place,
     hint: str = "",
 ) -> None:
-    """Checks, by interpreting it, that a scalar `made` from `step` is in 0..`most` at some steps.
-    Raises Fault, and what `made` raises.
+    """Checks, by interpreting it, that a function of the step, `scalar_at`, is in 0..`most` at some
+    steps. Raises Fault, and what `scalar_at` raises.
     """
     step = build.param("step", DType.F64)
-    graph = Graph("at a step", (step,), {"found": made(step)})
+    graph = Graph("at a step", (step,), {"found": scalar_at(step)})
     for number in steps:
         with np.errstate(all="ignore"):
             value = float(interpret(graph, {"step": np.asarray(float(number))})["found"])

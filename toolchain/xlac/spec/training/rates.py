@@ -51,9 +51,9 @@ class Rate:
         """Checks that an expression is >= 0 at the first steps. Raises Fault, or Poisoned."""
         if self.entry is None:
             problem = "a learning rate is a number of at least 0"
-            made = lambda step: self.factor(context, step, build.like(1000.0, step))
+            rate_at = lambda step: self.factor(context, step, build.like(1000.0, step))
             check_steps(
-                made,
+                rate_at,
                 FIRST,
                 LARGEST,
                 problem,

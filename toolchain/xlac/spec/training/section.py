@@ -163,7 +163,7 @@ def _initial_factors(
 ) -> dict[str, Callable[[], Any]]:
     """What the factors of weights of low rank begin with, by name."""
     seed = spec.seed if spec.init is None else spec.init.seed
-    return {n: made for one in factors.values() for n, made in one.initial(seed).items()}
+    return {n: factor for one in factors.values() for n, factor in one.initial(seed).items()}
 
 
 def _with_factors(values: Values, factors: Mapping[str, LowRank], context: Elaboration) -> Values:

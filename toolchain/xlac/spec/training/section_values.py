@@ -80,9 +80,9 @@ class SectionReader:
                 "mean(…) makes one",
             )
         if not value.type.dtype.is_float and not name.endswith("count"):
-            made = build.cast(value, DType.F32)
-            self.context.stamp([made], Origin(path, at.span))
-            return made
+            scalar = build.cast(value, DType.F32)
+            self.context.stamp([scalar], Origin(path, at.span))
+            return scalar
         return value
 
 

@@ -48,12 +48,12 @@ def draw(name: str, type: Type, seed: int, how: TensorInit) -> Array:
     dtype = type.dtype.numpy
     if how.scheme in ("zeros", "ones", "constant"):
         value = {"zeros": 0.0, "ones": 1.0}.get(how.scheme, how.value)
-        made = np.full(shape, value).astype(dtype)
-        made.flags.writeable = False
-        return made
+        array = np.full(shape, value).astype(dtype)
+        array.flags.writeable = False
+        return array
     bits = np.random.Philox(key=philox_key(seed, name))
     count = prod(shape)
-    made = np.empty(count, dtype)
+    array = np.empty(count, dtype)
     low, high, mean, deviation = how.low, how.high, 0.0, 1.0
     fan_in, fan_out = fans(shape)
     match how.scheme:
@@ -74,10 +74,10 @@ def draw(name: str, type: Type, seed: int, how: TensorInit) -> Array:
             numbers = (sums.astype(np.int64) - 131070) * (deviation / _NORMAL) + mean
         else:
             numbers = (words >> np.uint64(11)) * 2.0**-53 * (high - low) + low
-        made[start : start + CHUNK] = numbers.astype(dtype)
-    made = made.reshape(shape)
-    made.flags.writeable = False
-    return made
+        array[start : start + CHUNK] = numbers.astype(dtype)
+    array = array.reshape(shape)
+    array.flags.writeable = False
+    return array
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -142,5 +142,5 @@ def _decoded(
     except Exception as error:  # malformed archives raise many kinds of errors in zipfile and zlib
         raise BadFile(f"its member {info.filename[:80]!r} cannot be read: {error}") from None
     held.flush()
-    made: np.memmap[Any, Any] = np.memmap(held, dtype, "r", start, shape)
-    return made
+    array: np.memmap[Any, Any] = np.memmap(held, dtype, "r", start, shape)
+    return array

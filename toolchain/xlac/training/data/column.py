@@ -192,13 +192,13 @@ class ShardedColumn:
     def take(self, rows: Rows) -> Array:
         """Some rows, copied from their shards."""
         wanted = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        made = np.empty((len(wanted), *self.shape), self.dtype)
+        taken = np.empty((len(wanted), *self.shape), self.dtype)
         numbers = np.searchsorted(self.ends, wanted, side="right")
         for number in np.unique(numbers):
             here = numbers == number
             shard = self.shards[number]
-            made[here] = shard.take(wanted[here] - (self.ends[number] - shard.rows))
-        return made
+            taken[here] = shard.take(wanted[here] - (self.ends[number] - shard.rows))
+        return taken
 
     def place(self, row: int) -> str:
         """The origin of a row, in its shard."""

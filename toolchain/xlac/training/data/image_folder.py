@@ -97,10 +97,10 @@ class ImageColumn:
     def take(self, rows: Rows) -> Array:
         """Some images, decoded. Raises SourceError for a damaged one or one of another size."""
         wanted = range(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        made = np.empty((len(wanted), *self.shape), self.dtype)
+        taken = np.empty((len(wanted), *self.shape), self.dtype)
         for at, row in enumerate(wanted):
-            made[at] = self._read(self.files[int(row)])
-        return made
+            taken[at] = self._read(self.files[int(row)])
+        return taken
 
     def _read(self, file: Path) -> Array:
         from PIL import Image, ImageOps

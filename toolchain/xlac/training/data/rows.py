@@ -52,21 +52,21 @@ class ColumnData:
 
     def verify(self, progress: Progress) -> None:
         """Checks and hashes all rows that are cheap to read. Raises SourceError."""
-        made = blake2b(digest_size=BYTES)
+        hasher = blake2b(digest_size=BYTES)
         for name, column in sorted({**self._columns, **self._whole}.items()):
             header = (
                 f"{name} {column.column.dtype} {column.column.shape} {column.rows} "
                 f"{column.column.digest}\n"
             )
-            made.update(header.encode())
+            hasher.update(header.encode())
             if column.ready:
                 column.verify(
                     progress,
-                    lambda rows: made.update(
+                    lambda rows: hasher.update(
                         np.ascontiguousarray(rows).view(np.uint8).reshape(-1).data
                     ),
                 )
-        self._digest = made.hexdigest()
+        self._digest = hasher.hexdigest()
 
     def steps(self, order: EpochOrder) -> int:
         """How many batches an epoch has."""
@@ -97,9 +97,11 @@ class SampleData:
             raise fault("XL6310", problem)
         kind = type(samples)
         self.digest = f"{kind.__module__}.{kind.__qualname__} of {self.rows} rows"
-        made: object = getattr(samples, "_fingerprint", None)  # datasets of Hugging Face have one
-        if isinstance(made, str):
-            self.digest += f", {made}"
+        fingerprint: object = getattr(
+            samples, "_fingerprint", None
+        )  # datasets of Hugging Face have one
+        if isinstance(fingerprint, str):
+            self.digest += f", {fingerprint}"
 
     def verify(self, progress: Progress) -> None:
         """Checks the first sample; others are checked when they are used. Raises SourceError."""

@@ -60,8 +60,8 @@ class SpilledRows:
             return self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
         self._file.flush()
         shape = (self._rows, *self._first.shape[1:])
-        made: np.memmap[Any, Any] = np.memmap(self._file, self._first.dtype, "r", shape=shape)
-        return made
+        mapped: np.memmap[Any, Any] = np.memmap(self._file, self._first.dtype, "r", shape=shape)
+        return mapped
 
 
 def check_disk_space(source: str, nbytes: int) -> None:

@@ -75,13 +75,17 @@ class BatchData:
         the loader's state was restored. Raises SourceError.
         """
         given = self._batches
-        made: Iterable[Any] = given() if _is_function(given) else given  # type: ignore[assignment]
-        for part in (made, getattr(made, "sampler", None), getattr(made, "dataset", None)):
+        iterable: Iterable[Any] = given() if _is_function(given) else given  # type: ignore[assignment]
+        for part in (
+            iterable,
+            getattr(iterable, "sampler", None),
+            getattr(iterable, "dataset", None),
+        ):
             set_epoch = getattr(part, "set_epoch", None)
             if set_epoch is not None and order.epoch is not None:
                 set_epoch(order.epoch)
         skipped, self._restored = 0 if self._restored else start, False
-        for number, item in enumerate(islice(iter(made), skipped, None), start):
+        for number, item in enumerate(islice(iter(iterable), skipped, None), start):
             yield self._arrays(item, f"batch {number}")
 
     def _arrays(self, item: Any, place: str) -> Batch:

@@ -152,6 +152,6 @@ def _diagnostic(node: Node, wrong: Array, values: Values) -> Diagnostic:
     nan = bool(np.isnan(result[at].astype(np.float64)))
     kind, code = ("NaN", "XL6022") if nan else ("infinity", "XL6023")
     where = f" at {list(at)}" if at else ""
-    made = f"{kind} appears in the result of {node.op.mnemonic}, and no operand holds any{where}"
-    problem = f"{node.name!r}: {made}" if node.name else made
+    message = f"{kind} appears in the result of {node.op.mnemonic}, and no operand holds any{where}"
+    problem = f"{node.name!r}: {message}" if node.name else message
     return Diagnostic(code, problem, node.origin.span if node.origin else None)

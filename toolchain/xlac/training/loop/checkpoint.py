@@ -105,8 +105,8 @@ def write(path: Path, checkpoint: Checkpoint, kept: str) -> None:
         name: TensorSource(Type(DType.of(array.dtype), array.shape), lambda array=array: array)  # type: ignore[misc]
         for name, array in held.items()
     }
-    with replacing(path, f"the checkpoint of step {checkpoint.position.step}", kept) as made:
-        write_tensors(made, tensors, metadata=metadata)
+    with replacing(path, f"the checkpoint of step {checkpoint.position.step}", kept) as temporary:
+        write_tensors(temporary, tensors, metadata=metadata)
 
 
 def read(path: Path) -> Checkpoint:
@@ -146,10 +146,10 @@ def _loaders(state: Mapping[str, Array]) -> list[str]:
 
 
 def _digest(metadata: Mapping[str, str], state: Mapping[str, Array]) -> str:
-    made = blake2b(digest_size=BYTES)
+    hasher = blake2b(digest_size=BYTES)
     for name, text in sorted(metadata.items()):
-        made.update(f"{name} {len(text)} {text}\n".encode())
+        hasher.update(f"{name} {len(text)} {text}\n".encode())
     for name, array in sorted(state.items()):
-        made.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
-        made.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return made.hexdigest()
+        hasher.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
+        hasher.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return hasher.hexdigest()

@@ -19,8 +19,8 @@ def replacing(path: Path, what: str, kept: str = "") -> Iterator[Path]:
     with the hint `kept`, where the disk is full.
     """
     try:
-        with whole_files.replacing(path, synced=True) as made:
-            yield made
+        with whole_files.replacing(path, synced=True) as temporary:
+            yield temporary
     except OSError as error:
         if error.errno in (ENOSPC, EDQUOT):
             problem = f"{path}: the disk is full, and {what} was not written"

@@ -107,7 +107,7 @@ def _decoded(encoded: Any, arrays: Sequence[Array]) -> Any:
     def all_of(values: Sequence[Any]) -> list[Any]:
         return [_decoded(one, arrays) for one in values]
 
-    made: dict[str, Callable[[], Any]] = {
+    decoders: dict[str, Callable[[], Any]] = {
         "bytes": lambda: bytes.fromhex(content),
         "map": lambda: dict(map(all_of, content)),
         "list": lambda: all_of(content),
@@ -116,7 +116,7 @@ def _decoded(encoded: Any, arrays: Sequence[Array]) -> Any:
         "number": lambda: arrays[content][()],
         "tensor": lambda: _tensor(arrays[content]),
     }
-    return made[kind]()
+    return decoders[kind]()
 
 
 def _tensor(array: Array) -> Any:

@@ -43,8 +43,8 @@ class MetricsTable:
             for row in csv.DictReader(io.StringIO(whole)):
                 if tuple(row) == self.columns and _numbers(row) and int(row["epoch"]) <= until:
                     self.rows.append(_typed(row))
-        with replacing(self.path, "metrics.csv") as made:
-            made.write_text(self._text([self.columns, *map(self._values, self.rows)]), "utf-8")
+        with replacing(self.path, "metrics.csv") as temporary:
+            temporary.write_text(self._text([self.columns, *map(self._values, self.rows)]), "utf-8")
 
     def append(self, row: MetricsRow) -> None:
         """Adds a row, and syncs it to disk. Raises OSError."""
@@ -59,9 +59,9 @@ class MetricsTable:
 
     @staticmethod
     def _text(rows: Sequence[Sequence[str]]) -> str:
-        made = io.StringIO()
-        csv.writer(made, lineterminator="\n").writerows(rows)
-        return made.getvalue()
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        return text.getvalue()
 
 
 def _numbers(row: Mapping[str, str]) -> bool:

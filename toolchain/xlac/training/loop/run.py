@@ -161,9 +161,9 @@ class TrainingLoop:
         ordered = self._order(number if self.options.shuffle else None)
         total = self.data.steps(ordered) or 0
         label = f"epoch {number}"
-        made = self.data.batches(ordered, here.batches)
+        step_batches = self.data.batches(ordered, here.batches)
         # a loader whose position is saved may not run ahead of the steps: no prefetching
-        with nullcontext(made) if self._loader else prefetched(made) as batches:
+        with nullcontext(step_batches) if self._loader else prefetched(step_batches) as batches:
             for arrays in batches:
                 self._step(arrays)
                 self._stop_if_asked()

@@ -75,8 +75,8 @@ class RunFolder:
 
     def describe(self, about: Mapping[str, Any]) -> None:
         """Writes run.json."""
-        with replacing(self.path / ABOUT, ABOUT) as made:
-            made.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        with replacing(self.path / ABOUT, ABOUT) as temporary:
+            temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     def newest(self, tell: Callable[[str], object]) -> Checkpoint | None:
         """The newest intact checkpoint, or None where there is no file; `tell` gets a warning for
@@ -96,13 +96,13 @@ class RunFolder:
             raise fault("XL6333", problem, f"{paths[0].name} is the newest")
         return None
 
-    def save(self, made: Checkpoint) -> None:
+    def save(self, saved: Checkpoint) -> None:
         """Writes a checkpoint, then removes all but the newest `keep`. Raises LimitError where the
         disk is full; earlier checkpoints are intact then.
         """
-        path = checkpoint.path_of(self.checkpoints, made.position.step)
+        path = checkpoint.path_of(self.checkpoints, saved.position.step)
         kept = f"{self.last} is whole: --resume {self.path} goes on from it" if self.last else ""
-        checkpoint.write(path, made, kept)
+        checkpoint.write(path, saved, kept)
         self.last = path
         newer = [p for p in checkpoint.listed(self.checkpoints) if p <= path]
         for old in newer[self.keep :]:
@@ -113,12 +113,12 @@ class RunFolder:
         """Keeps the checkpoint of a step, and the present weights, as the best."""
         path = checkpoint.path_of(self.checkpoints, step)
         kept = f"{path} is whole: --resume {self.path} goes on from it"
-        with replacing(self.path / CHECKPOINT, CHECKPOINT, kept) as made:
-            made.unlink()
+        with replacing(self.path / CHECKPOINT, CHECKPOINT, kept) as temporary:
+            temporary.unlink()
             try:
-                os.link(path, made)
+                os.link(path, temporary)
             except OSError:
-                shutil.copyfile(path, made)
+                shutil.copyfile(path, temporary)
         self.save_weights(steps, merge, BEST)
 
     def save_weights(self, steps: TrainingSteps, merge: bool, prefix: str = "") -> None:
@@ -136,8 +136,8 @@ class RunFolder:
 
     def _save(self, name: str, save_weights: Callable[[Path], None]) -> None:
         kept = f"{self.last} is whole: --resume {self.path} goes on from it" if self.last else ""
-        with replacing(self.path / name, name, kept) as made:
-            save_weights(made)
+        with replacing(self.path / name, name, kept) as temporary:
+            save_weights(temporary)
 
 
 def about(path: Path) -> dict[str, Any]:

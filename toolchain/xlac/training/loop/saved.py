@@ -27,8 +27,8 @@ class SavedState:
         place = RunFolder(Path(folder), keep=1)
         place.path.mkdir(parents=True, exist_ok=True)
         position = RunPosition(step=self.steps_done)
-        made = Checkpoint({"fingerprint": self.fingerprint}, position, self.state())
-        checkpoint.write(place.path / SAVED, made, f"{place.path} has what it had before")
+        whole = Checkpoint({"fingerprint": self.fingerprint}, position, self.state())
+        checkpoint.write(place.path / SAVED, whole, f"{place.path} has what it had before")
         place.save_weights(self, merge=True)
 
     def load(self: TrainingSteps, path: str | os.PathLike[str]) -> None:

@@ -181,18 +181,18 @@ class Link(Selection):
 
     def _tables(self, parts: dict[str, FileSection]) -> dict[str, bytes]:
         """The generated sections, by name."""
-        made = {}
+        tables = {}
         if self.table:
             known = (self._address(symbol) if symbol.defined else 0 for symbol in self.table)
-            made[".got"] = struct.pack(f"<{len(self.table)}Q", *known)
+            tables[".got"] = struct.pack(f"<{len(self.table)}Q", *known)
         if self.outside:
             stubs = [
                 self.processor.stub(self._stub(symbol), self._entry(symbol))
                 for symbol in self.outside
             ]
-            made[".plt"] = b"".join(stubs)
+            tables[".plt"] = b"".join(stubs)
         if self.start:
-            return made
+            return tables
         numbers = {part.name: number for number, part in enumerate(self.parts, 1)}
         homes = {
             id(section): name for name, sections in self.places.items() for section, _ in sections
@@ -206,10 +206,10 @@ class Link(Selection):
             )
             at += len(symbol.name.encode()) + 1
         count = len(symbols)
-        made[".dynsym"], made[".dynstr"] = b"".join(symbols), self.strings
+        tables[".dynsym"], tables[".dynstr"] = b"".join(symbols), self.strings
         # one bucket, as there are few names
         chain = (0, *(number + 1 if number + 1 < count else 0 for number in range(1, count)))
-        made[".hash"] = struct.pack(f"<{3 + count}I", 1, count, int(count > 1), *chain)
+        tables[".hash"] = struct.pack(f"<{3 + count}I", 1, count, int(count > 1), *chain)
         corrections = [
             (
                 section.address + r.offset,
@@ -228,9 +228,9 @@ class Link(Selection):
                 number = first + self.outside.index(symbol)
                 corrections.append((self._entry(symbol), number << 32 | self.processor.by_name, 0))
         if corrections:
-            made[".rela.dyn"] = b"".join(struct.pack("<QQq", *row) for row in corrections)
-        made[".dynamic"] = self._dynamic(parts, len(corrections))
-        return made
+            tables[".rela.dyn"] = b"".join(struct.pack("<QQq", *row) for row in corrections)
+        tables[".dynamic"] = self._dynamic(parts, len(corrections))
+        return tables
 
     def _dynamic(self, parts: dict[str, FileSection], corrections: int) -> bytes:
         rows = [

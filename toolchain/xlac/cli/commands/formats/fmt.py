@@ -30,22 +30,22 @@ def command(specs: tuple[Path, ...], check: bool, diff: bool) -> int:
                 click.echo(canonical(Path("standard input"), sys.stdin.read()), nl=False)
                 continue
             text = read(path).text
-            made = canonical(path, text)
+            formatted = canonical(path, text)
         except SourceError as error:
             faults += error.diagnostics
             continue
-        if made == text:
+        if formatted == text:
             continue
         changed += 1
         if diff:
             lines = difflib.unified_diff(
-                text.splitlines(True), made.splitlines(True), str(path), f"{path} (formatted)"
+                text.splitlines(True), formatted.splitlines(True), str(path), f"{path} (formatted)"
             )
             click.echo("".join(lines), nl=False)
         elif check:
             click.echo(f"{path} is not in canonical form")
         else:
-            _replace(path, made)
+            _replace(path, formatted)
     if faults:
         raise SourceError(*faults)
     return 1 if changed and (check or diff) else 0

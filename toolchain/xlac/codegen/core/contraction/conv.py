@@ -125,10 +125,10 @@ def _of_windows(
     launches = list(before)
     kernel = operands.resolve(anchor.inputs[1], group) or operands.folded(anchor.inputs[1], group)
     if kernel is None:
-        kernel, made = operands.materialize(
+        kernel, kernel_launches = operands.materialize(
             anchor.inputs[1], group, target, f"{name}_kernel", lower_part
         )
-        launches += made
+        launches += kernel_launches
     whole = whole_geometry(anchor, x, edges, kernel)
     for number, phase in enumerate(phases or [{}]):
         geometry, first_tap = of_phase(whole, phase, phases)

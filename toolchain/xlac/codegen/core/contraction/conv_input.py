@@ -35,13 +35,13 @@ def windowed_input(
     """
     x, around = group.anchor.inputs[0], borders(group.anchor, phases)
     if schedule.order is not None:
-        padded, made = _padded(group, schedule.order, around, target, f"{name}_pad", lower_part)
-        return padded, {}, made
-    seen, made = operands.seen(x, group, target, f"{name}_x", lower_part)
+        padded, launches = _padded(group, schedule.order, around, target, f"{name}_pad", lower_part)
+        return padded, {}, launches
+    seen, launches = operands.seen(x, group, target, f"{name}_x", lower_part)
     start = seen.offset
     for n, stride in zip(around.low, seen.strides, strict=True):
         start = start - stride * n
-    return OperandView(seen.value, seen.strides, start), around.edges, made
+    return OperandView(seen.value, seen.strides, start), around.edges, launches
 
 
 def _moves(perm: tuple[int, ...], seen: OperandView) -> bool:
@@ -95,8 +95,8 @@ def _padded(
     copy = made_of[-1]
     strides = tuple(steps[perm.index(axis)] for axis in range(len(perm)))
     if len(made_of) > 1 and crosses and x.type.dtype.nbytes == 1:
-        copied, made = _turned_first(group, made_of, zero, target, name, lower_part)
-        return OperandView(copied.value, strides), made
+        copied, launches = _turned_first(group, made_of, zero, target, name, lower_part)
+        return OperandView(copied.value, strides), launches
     wide = Group(
         Kind.ELEMENTWISE,
         copy,
@@ -105,8 +105,8 @@ def _padded(
         (copy,),
         "pads the input",
     )
-    copied, made = operands.materialize(copy, wide, target, name, lower_part)
-    return OperandView(copied.value, strides), made
+    copied, launches = operands.materialize(copy, wide, target, name, lower_part)
+    return OperandView(copied.value, strides), launches
 
 
 def _around(low: Sequence[Dim], high: Sequence[Dim], target: Target) -> bool:
@@ -120,7 +120,7 @@ def _framed(x: Node, zero: Node, low: Sequence[Dim], high: Sequence[Dim]) -> Seq
     """x with zeros concatenated along each axis, from the last to the first. Pieces are written
     separately, so that the copy of x is a plain transposition, done in registers.
     """
-    made: list[Node] = []
+    nodes: list[Node] = []
     for axis in reversed(range(len(x.shape))):
         if not (low[axis] or high[axis]):
             continue
@@ -131,8 +131,8 @@ def _framed(x: Node, zero: Node, low: Sequence[Dim], high: Sequence[Dim]) -> Seq
             for many in (low[axis], high[axis])
         )
         x = Node.of(Concat(axis=axis), *before, x, *after)
-        made += [*before, *after, x]
-    return made
+        nodes += [*before, *after, x]
+    return nodes
 
 
 def _turned_first(
@@ -154,5 +154,5 @@ def _turned_first(
     assert isinstance(seen.value, Scratch)
     copy = after[-1]
     then = Group(Kind.ELEMENTWISE, copy, tuple(after), (turned, zero), (copy,), "pads the input")
-    padded, made = operands.materialize(copy, then, target, name, lower_part)
-    return padded, (*before, *operands.with_scratch(made, {turned: seen.value}))
+    padded, launches = operands.materialize(copy, then, target, name, lower_part)
+    return padded, (*before, *operands.with_scratch(launches, {turned: seen.value}))

@@ -75,13 +75,17 @@ def lower(
                 lambda asked: choose_operands.check(asked, group),
             ).left
             if how is not None:
-                view, made = operands.copy(node, how, group, target, f"{name}_left", lower_part)
-                launches += made
+                view, launches_of_side = operands.copy(
+                    node, how, group, target, f"{name}_left", lower_part
+                )
+                launches += launches_of_side
         if view is None and side == "right":
             view = operands.folded(node, group)
         if view is None:
-            view, made = operands.materialize(node, group, target, f"{name}_{side}", lower_part)
-            launches += made
+            view, launches_of_side = operands.materialize(
+                node, group, target, f"{name}_{side}", lower_part
+            )
+            launches += launches_of_side
         views.append(view)
     c = canonical(anchor, after, views[0], views[1], name, lower_part.decisions)
     launches += contraction(group, target, name, lower_part.decisions, c, after, views[1])

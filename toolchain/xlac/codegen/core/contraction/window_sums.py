@@ -62,7 +62,7 @@ class WindowSums:
         tile = RegisterTile((1, 1), -(-channels // lanes), lanes)
         if right.constant:
             return [], packing.constant(c, tile, dtype, self.kernel.compute, self.kernel.key)
-        made, panels = panel_kernel.running(
+        launches, panels = panel_kernel.running(
             self.group, self.target, f"{self.name}_pack", self.decisions, c, tile, accumulate
         )
-        return [made], panels
+        return [launches], panels

@@ -42,10 +42,10 @@ def choose(h: AttentionProblem, tile: FlashTile, target: Target) -> FlashStaging
     """The widest vectors, copied asynchronously if possible. The pipeline waits for copies of keys
     and values: where it has none, queries are not copied so either.
     """
-    made = {
+    stagings = {
         name: staging.choose(one, depths, target) for name, one, depths in _tiles(h, tile, target)
     }
-    chosen = FlashStaging(**made)
+    chosen = FlashStaging(**stagings)
     if not _waits(chosen):
         chosen = replace(chosen, queries=replace(chosen.queries, asynchronous=False))
     return chosen

@@ -119,7 +119,7 @@ def _computed(group: Group, source: OperandSource, view: OperandView) -> Operand
             np.ascontiguousarray(compute(array)).reshape(-1).astype(source.dtype.numpy, copy=False)
         )
 
-    made = PackedConstant(
+    constant = PackedConstant(
         source.dtype, size, (source.value,), make, f"as {source.dtype} {view.key}"
     )
-    return OperandSource(made, source.dtype, source.offset)
+    return OperandSource(constant, source.dtype, source.offset)

@@ -45,10 +45,10 @@ def choose(values: ReductionValues) -> GpuReductionSchedule:
         loops, key=lambda r: (contiguous(r, values.survey, space.shape), r.axes), default=None
     )
     if (vector is None or vector.axes[0] in space.reduced) and not values.ordered:
-        rows, made = _by_row(values, loops, vector)
+        rows, whole = _by_row(values, loops, vector)
     else:
-        rows, made = _by_column(values, loops, vector)
-    return _split(values, rows, made) if _is_split(values, rows, made) else made
+        rows, whole = _by_column(values, loops, vector)
+    return _split(values, rows, whole) if _is_split(values, rows, whole) else whole
 
 
 def _by_row(
@@ -142,11 +142,11 @@ def _rectangle(values: ReductionValues, vectors: int, rows: int) -> tuple[int, i
     return width, side * width
 
 
-def _is_split(values: ReductionValues, rows: RowSpace, made: _Whole) -> bool:
+def _is_split(values: ReductionValues, rows: RowSpace, whole: _Whole) -> bool:
     """Whether a group is one pass without elementwise outputs, whose blocks leave multiprocessors
     idle.
     """
-    blocks = size_hint(ceil_div(rows.rows, made.threads // made.width))
+    blocks = size_hint(ceil_div(rows.rows, whole.threads // whole.width))
     processors = max(1, values.target.processors)
     many = size_hint(volume(values.space.shape)) > BLOCK_WORK * processors * blocks
     return splits(values) and blocks < processors and many
@@ -158,11 +158,11 @@ def splits(values: ReductionValues) -> bool:
     return len(passes) == 1 and not passes[0].stores and not values.ordered
 
 
-def _split(values: ReductionValues, rows: RowSpace, made: _Whole) -> GpuReductionSchedule:
+def _split(values: ReductionValues, rows: RowSpace, whole: _Whole) -> GpuReductionSchedule:
     """Splits rows into as many pieces as keep all multiprocessors busy."""
-    target, width = values.target, made.width
-    blocks = size_hint(ceil_div(rows.rows, made.threads // width))
-    count = max(1, 2 * RESIDENT * max(1, target.processors) // (made.threads * blocks))
+    target, width = values.target, whole.width
+    blocks = size_hint(ceil_div(rows.rows, whole.threads // width))
+    count = max(1, 2 * RESIDENT * max(1, target.processors) // (whole.threads * blocks))
     length = -(-size_hint(rows.vectors) // (count * width)) * width
     span = width * AHEAD
     even = span * at_least(-(-length // span))
@@ -170,11 +170,11 @@ def _split(values: ReductionValues, rows: RowSpace, made: _Whole) -> GpuReductio
         length = even
     pieces = ceil_div(rows.vectors, length)
     if pieces == 1:
-        return replace(made, written_out=False)
+        return replace(whole, written_out=False)
     combine = None
     if not arrival_counter.has_tickets(target):
         results = size_hint(volume(tuple(r.extent for r in rows.kept)))
         combine = CombineKernel(*share(target, size_hint(pieces), results, _steps(values, 1)))
     return GpuSplitReductionSchedule(
-        made.loops, made.vector, made.lanes, width, made.threads, AHEAD, length, combine
+        whole.loops, whole.vector, whole.lanes, width, whole.threads, AHEAD, length, combine
     )

@@ -17,10 +17,10 @@ def linear(x: Node) -> Node:
 def _named(name: str, *known: str, **attributes: float | str) -> None:
     """Activations that are one of our operations."""
 
-    def made(x: Node) -> Node:
+    def build_activation(x: Node) -> Node:
         return build.apply1(name, x, **attributes)
 
-    activation(*known)(made)
+    activation(*known)(build_activation)
 
 
 for _names, _operation in (

@@ -20,11 +20,11 @@ Axes = int | list[int] | None
 
 
 def _reduction(name: str, mnemonic: str) -> None:
-    def made(x: Node, axis: Axes = None, keepdims: bool = False, **rest: Any) -> Node:
+    def build_reduction(x: Node, axis: Axes = None, keepdims: bool = False, **rest: Any) -> Node:
         _nothing(name, rest)
         return build.apply1(mnemonic, x, axis=axis, keepdims=keepdims)
 
-    operation(name)(made)
+    operation(name)(build_reduction)
 
 
 def _nothing(name: str, rest: dict[str, Any]) -> None:
@@ -52,11 +52,11 @@ for _name, _mnemonic in {
 
 
 def _position(name: str, mnemonic: str) -> None:
-    def made(x: Node, axis: int | None = None, keepdims: bool = False) -> Node:
+    def build_positions(x: Node, axis: int | None = None, keepdims: bool = False) -> Node:
         positions = build.apply1(mnemonic, x, axis=axis, keepdims=keepdims)
         return build.cast(positions, DType.I32)
 
-    operation(name)(made)
+    operation(name)(build_positions)
 
 
 _position("Argmax", "argmax")

@@ -17,10 +17,10 @@ def operand(value: Any) -> Any:
 
 
 def _elementwise(name: str, mnemonic: str, **attributes: Any) -> None:
-    def made(*operands: Any) -> Node:
+    def build_function(*operands: Any) -> Node:
         return build.apply1(mnemonic, *map(operand, operands), **attributes)
 
-    operation(name)(made)
+    operation(name)(build_function)
 
 
 for _name, _mnemonic in {

@@ -189,12 +189,12 @@ def _last_output(cell: RecurrentCell, call: LayerCall) -> int:
 
 
 def _layer(make: Callable[[LayerCall], RecurrentCell], name: str) -> Callable[..., object]:
-    def made(call: LayerCall) -> tuple[Node, ...]:
+    def build_layer(call: LayerCall) -> tuple[Node, ...]:
         inner = call.child("cell", "cell", lambda part: False)
         return _run(call, make(inner))
 
-    made.__doc__ = f"The cell of {name} at each step."
-    return made
+    build_layer.__doc__ = f"The cell of {name} at each step."
+    return build_layer
 
 
 for _name, _cell in (("SimpleRNN", _simple), ("LSTM", _lstm), ("GRU", _gru)):

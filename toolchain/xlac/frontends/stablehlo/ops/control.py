@@ -39,8 +39,8 @@ def branches(site: OperationSite) -> Built:
     index = site.real(0).node
     if site.name == "if":
         index = build.select(index, build.constant(0, DType.I32), build.constant(1, DType.I32))
-    made = [site.capturing(number) for number in range(len(site.op.regions))]
-    graphs, captured = united([graph for graph, _ in made], [values for _, values in made])
+    bodies = [site.capturing(number) for number in range(len(site.op.regions))]
+    graphs, captured = united([graph for graph, _ in bodies], [values for _, values in bodies])
     node = Node.of(Cond(tuple(graphs)), build.cast(index, DType.I32), *captured)
     return regrouped([_like(type, graphs[0]) for type in site.results()], build.results(node))
 

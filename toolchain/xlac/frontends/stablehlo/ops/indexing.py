@@ -108,8 +108,8 @@ def scatter(site: OperationSite) -> Built:
 
 
 def inside_whole(op: Scatter, x: Type, indices: Node, updates: Type) -> Node:
-    """Indices in which a window that is partly out of bounds is moved out entirely: XLA drops such a
-    window whole, our operation only its elements that are out of bounds.
+    """Indices in which a window that is partly out of bounds is moved out entirely: XLA drops such
+    a window whole, our operation only its elements that are out of bounds.
     """
     op.infer(x, indices.type, updates)
     mapped, vector = op.scatter_dims_to_operand_dims, op.index_vector_dim

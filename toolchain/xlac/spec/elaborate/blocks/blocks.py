@@ -144,9 +144,9 @@ def instance(
     finally:
         context.stack.pop()
     results = tuple(members.values())
-    for key, made in inner.values.items():  # `layer.h1`: values inside a block can be read too
-        if made is not None and key not in members and key not in values:
-            members[key] = made
+    for key, copy_value in inner.values.items():  # `layer.h1`: values inside can be read
+        if copy_value is not None and key not in members and key not in values:
+            members[key] = copy_value
     return Bundle(members, results[0] if results else None, results)
 
 

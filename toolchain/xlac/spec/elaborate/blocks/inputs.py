@@ -121,6 +121,6 @@ def of_copy(
             f"input {key!r} of type {value.type} has no axis 0 of {count}, one for each repetition",
             span,
         )
-    made = build.reshape(build.cut(value, 0, number, number + 1), value.shape[1:])
-    context.stamp([made], Origin(path, place.key))
-    return made
+    copy = build.reshape(build.cut(value, 0, number, number + 1), value.shape[1:])
+    context.stamp([copy], Origin(path, place.key))
+    return copy

@@ -174,9 +174,9 @@ def apply(
     from xlac.ops import build
 
     try:
-        made = Node.of(op, *operands, origin=None)
+        loop = Node.of(op, *operands, origin=None)
     except ShapeError as error:
         raise Fault("XL2009", f"{what}: {error}", place.key, error.hint) from None
-    results = build.results(made)
+    results = build.results(loop)
     context.stamp(results, Origin(path, place.key))
     return results

@@ -35,19 +35,19 @@ def cond(
         )
     chosen = branches_of(spec, on, path, place)
     given = handed(context, scope, spec.given, path, place)
-    made = [branch(context, scope, one, name, spot, given) for one, spot, name in chosen]
-    check_alike([outputs for _, _, outputs in made], [spot for _, spot, _ in chosen])
-    outer, tables = captured(scope, [frame for frame, _, _ in made])
+    bodies = [branch(context, scope, one, name, spot, given) for one, spot, name in chosen]
+    check_alike([outputs for _, _, outputs in bodies], [spot for _, spot, _ in chosen])
+    outer, tables = captured(scope, [frame for frame, _, _ in bodies])
     graphs = tuple(
         Graph(name, (*params, *table.values()), named(list(outputs.values())))
-        for (_, params, outputs), table, (_, _, name) in zip(made, tables, chosen, strict=True)
+        for (_, params, outputs), table, (_, _, name) in zip(bodies, tables, chosen, strict=True)
     )
     index = build.cast(on, DType.I32)
     context.stamp([index], Origin(path, at.span))
     results = apply(
         context, Cond(branches=graphs), [index, *given.values(), *outer], "cond", path, place
     )
-    names = list(made[0][2])
+    names = list(bodies[0][2])
     if names == [""]:
         return results[0]
     members: dict[str, Value] = dict(zip(names, results, strict=True))

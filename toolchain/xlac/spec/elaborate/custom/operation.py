@@ -139,11 +139,11 @@ def use(
             body = body if not texts else called(context, op, body, Origin(path, at))
             op = CustomGradient(body, gradient(context, entry, body, inner, path), name)
         try:
-            made = build.results(Node.of(op, *nodes))
+            result_values = build.results(Node.of(op, *nodes))
         except ShapeError as error:
             raise Fault("XL2009", f"{name}: {error}", spans.whole()) from None
-        context.stamp(made, Origin(path, at))
-        results = dict(zip(results, made, strict=True))
+        context.stamp(result_values, Origin(path, at))
+        results = dict(zip(results, result_values, strict=True))
     values = list(results.values())
     return values[0] if len(values) == 1 else Bundle(dict(results), None, tuple(values))
 

@@ -47,8 +47,10 @@ def packed(
 ) -> tuple[Panels, tuple[KernelLaunch, ...]]:
     """The panels, and the kernel that packs weights that are not known at compile time."""
     if given.right.constant:
-        made = packing.constant(given, schedule.tile, DType.F32, kernel.compute, kernel.key)
-        return made, ()
+        packed_panels = packing.constant(
+            given, schedule.tile, DType.F32, kernel.compute, kernel.key
+        )
+        return packed_panels, ()
     # only the order of the weights matters here: contiguous taps are merged into one axis
     axes = merge([Axis(axis.extent, 0, axis.right) for axis in given.inner])
     launch, panels = panel_kernel.running(

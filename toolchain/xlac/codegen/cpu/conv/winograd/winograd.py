@@ -64,10 +64,10 @@ def lower(
         return operands.apart(group, anchor, alone, target, name, lower_part)
     before: list[KernelLaunch] = []
     if kernel is None:
-        kernel, made = operands.materialize(
+        kernel, launches = operands.materialize(
             anchor.inputs[1], group, target, f"{name}_kernel", lower_part
         )
-        before += made
+        before += launches
     x, copies = operands.seen(
         anchor.inputs[0], group, target, f"{name}_x", lower_part, contiguous=True
     )

@@ -34,25 +34,25 @@ def _both(call: OperatorCall, condition: Node, *graphs: Any) -> tuple[Value, ...
     """A conditional in the compiled program; None if the bodies do not return tensors of equal
     types.
     """
-    made = [bodies.imported(call.importer, graph, ()) for graph in graphs]
-    if not all(body.plain for body in made):
-        _report_problems(call, made)
+    imported = [bodies.imported(call.importer, graph, ()) for graph in graphs]
+    if not all(body.plain for body in imported):
+        _report_problems(call, imported)
         return None
-    if [n.type for n in made[0].outputs()] != [n.type for n in made[1].outputs()]:
+    if [n.type for n in imported[0].outputs()] != [n.type for n in imported[1].outputs()]:
         return None
-    outside = list(dict.fromkeys(node for body in made for node in body.captures.inside))
+    outside = list(dict.fromkeys(node for body in imported for node in body.captures.inside))
     branches = tuple(
         body.captures.closed(f"branch{n}", (), outside, body.outputs())
-        for n, body in enumerate(made)
+        for n, body in enumerate(imported)
     )
     return build.results(Node.of(Cond(branches), build.cast(condition, DType.I32), *outside))
 
 
-def _report_problems(call: OperatorCall, made: list[bodies.OnnxBody]) -> None:
+def _report_problems(call: OperatorCall, imported: list[bodies.OnnxBody]) -> None:
     """Reports the problems of the branches, unless the caller may still fix the condition."""
     try:
         call.importer.known.array(call[0])
     except DataDependent:
-        for body in made:
+        for body in imported:
             call.importer.problems += body.trial.problems
             call.importer.needed |= body.trial.needed

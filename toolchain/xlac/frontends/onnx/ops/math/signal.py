@@ -61,8 +61,8 @@ def _dft(call: OperatorCall, axis: int) -> Node:
     ]
     if back:
         real, imaginary = (*parts, build.like(0.0, parts[0]))[:2]
-        made = build.apply1("irfft", real, imaginary, length=length, axis=axis)
-        return build.cast(build.reshape(made, (*made.shape, 1)), x.type.dtype)
+        result = build.apply1("irfft", real, imaginary, length=length, axis=axis)
+        return build.cast(build.reshape(result, (*result.shape, 1)), x.type.dtype)
     if len(parts) == 1 and not inverse:
         half = Node.of(Rfft(axis), *parts)
         real, imaginary = pick(half, 0), pick(half, 1)

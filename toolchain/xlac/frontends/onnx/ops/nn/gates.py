@@ -38,11 +38,11 @@ def functions(call: OperatorCall, default: Sequence[str], directions: int) -> li
         )
     given = {name: iter(call.attr(f"activation_{name}", [])) for name in ("alpha", "beta")}
     limit = call.attr("clip", None)
-    made = [
+    activations = [
         _function(name, given, limit if n % len(default) < 2 else None)
         for n, name in enumerate(names)
     ]
-    return [made[n * len(default) : (n + 1) * len(default)] for n in range(directions)]
+    return [activations[n * len(default) : (n + 1) * len(default)] for n in range(directions)]
 
 
 def _function(name: str, given: dict[str, Iterator[float]], limit: float | None) -> Function:

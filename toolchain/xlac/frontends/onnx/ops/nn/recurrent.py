@@ -29,10 +29,10 @@ def rnn(call: OperatorCall) -> tuple[Node, ...]:
     """Operator sets 1, 7, 14 and 22: h = f(x W' + h R' + biases)."""
 
     def step(f: Function) -> Step:
-        def made(h: Node, x: Node, r: Node) -> tuple[Node, ...]:
+        def cell_step(h: Node, x: Node, r: Node) -> tuple[Node, ...]:
             return (f(build.add(x, product(h, r))),)
 
-        return made
+        return cell_step
 
     return _network(
         call, 1, 1, ("Tanh",), lambda at, fs: (step(*fs), at.bias(0, 1), [at.recurrent])
@@ -47,7 +47,7 @@ def gru(call: OperatorCall) -> tuple[Node, ...]:
     linear = bool(call.attr("linear_before_reset", 0))
 
     def step(f: Function, g: Function) -> Step:
-        def made(h: Node, x: Node, r: Node, *bias: Node) -> tuple[Node, ...]:
+        def cell_step(h: Node, x: Node, r: Node, *bias: Node) -> tuple[Node, ...]:
             xz, xr, xh = parts(x, 3)
             size = h.shape[1]
             if linear:
@@ -62,7 +62,7 @@ def gru(call: OperatorCall) -> tuple[Node, ...]:
                 )
             return (build.add(build.mul(build.sub(1.0, z), new), build.mul(z, h)),)
 
-        return made
+        return cell_step
 
     def direction(at: Direction, fs: Sequence[Function]) -> tuple[Step, Node, list[Node]]:
         own, recurrent = at.bias(0), at.bias(1)
@@ -83,7 +83,7 @@ def lstm(call: OperatorCall) -> tuple[Node, ...]:
     coupled = bool(call.attr("input_forget", 0))
 
     def step(f: Function, g: Function, h_of: Function) -> Step:
-        def made(h: Node, c: Node, x: Node, r: Node, *peepholes: Node) -> tuple[Node, ...]:
+        def cell_step(h: Node, c: Node, x: Node, r: Node, *peepholes: Node) -> tuple[Node, ...]:
             i, o, forget, cell = parts(build.add(x, product(h, r)), 4)
             pi, po, pf = parts(peepholes[0], 3) if peepholes else (None, None, None)
             i = f(seen(i, pi, c))
@@ -91,7 +91,7 @@ def lstm(call: OperatorCall) -> tuple[Node, ...]:
             c = build.add(build.mul(forget, c), build.mul(i, g(cell)))
             return build.mul(f(seen(o, po, c)), h_of(c)), c
 
-        return made
+        return cell_step
 
     def direction(at: Direction, fs: Sequence[Function]) -> tuple[Step, Node, list[Node]]:
         peepholes = [] if call.get(7) is None else [at.of(call[7])]
@@ -162,12 +162,12 @@ def _network(
     backwards = DIRECTIONS[given]
     batch_first = bool(call.attr("layout", 0))
     x = build.transpose(call[0], (1, 0, 2)) if batch_first else call[0]
-    made = functions(call, default, len(backwards))
+    activations = functions(call, default, len(backwards))
     ys: list[Node] = []
     lasts: list[tuple[Node, ...]] = []
     for number, reverse in enumerate(backwards):
         at = Direction(call, number, gates)
-        step, bias, rest = plan(at, made[number])
+        step, bias, rest = plan(at, activations[number])
         products = build.add(build.dot(build.compute(x), at.weight, ((2,), (1,))), bias)
         firsts = [_first(call, 5 + n, number, x.shape[1], at, batch_first) for n in range(states)]
         y, *last = _steps(step, firsts, products, rest, call.get(4), reverse)

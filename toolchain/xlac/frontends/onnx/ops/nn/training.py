@@ -27,8 +27,8 @@ def _each(
             f"{call.operator} takes a rate, a count, and {kinds} inputs for each tensor, got "
             f"{len(call)}"
         )
-    made = [step(*(call[2 + kind * count + n] for kind in range(kinds))) for n in range(count)]
-    return tuple(results[n] for n in range(kinds - 1) for results in made)
+    updates = [step(*(call[2 + kind * count + n] for kind in range(kinds))) for n in range(count)]
+    return tuple(results[n] for n in range(kinds - 1) for results in updates)
 
 
 def _scalar(call: OperatorCall, number: int, like: Node) -> Node:

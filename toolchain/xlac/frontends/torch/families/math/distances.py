@@ -59,7 +59,7 @@ def pdist_backward(call: AtenCall, grad: Node, x: Node, p: float, pdist: Node) -
         return zero
     first, second = (build.take(x, build.constant(part[:, 0]), 0) for part in pairs)
     columns = [build.reshape(v, (*v.shape, 1)) for v in (pdist, grad)]
-    made = slopes(build.sub(first, second), columns[0], float(p), columns[1])
-    there = build.apply1("scatter_nd", zero, build.constant(pairs[0]), made, combine="add")
-    back = build.apply1("scatter_nd", zero, build.constant(pairs[1]), made, combine="add")
+    gradients = slopes(build.sub(first, second), columns[0], float(p), columns[1])
+    there = build.apply1("scatter_nd", zero, build.constant(pairs[0]), gradients, combine="add")
+    back = build.apply1("scatter_nd", zero, build.constant(pairs[1]), gradients, combine="add")
     return build.sub(there, back)

@@ -88,10 +88,10 @@ def _of_maxima(maxima: Node, rows: Node, real: Node, member: Node, at: Node) -> 
     return build.select(none, 0, build.take(at, build.select(none, 0, first), 0))
 
 
-def _stated(call: AtenCall, made: tuple[Node | None, ...]) -> list[Node | None]:
+def _stated(call: AtenCall, results: tuple[Node | None, ...]) -> list[Node | None]:
     """The other results, in the sizes that PyTorch states; some are empty there."""
     stated: list[Node | None] = []
-    for number, node in enumerate(made, 1):
+    for number, node in enumerate(results, 1):
         wanted = call.results[number]
         if wanted is None:
             stated.append(None)

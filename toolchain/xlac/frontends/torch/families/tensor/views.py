@@ -282,5 +282,5 @@ def as_strided_scatter(
     count = volume(tuple(size))
     places = build.reshape(strided_places(call, tuple(size), stride, at), (count, 1))
     flat, new = build.reshape(x, (x.type.size,)), build.reshape(src, (count,))
-    made = build.reshape(build.apply1("scatter_nd", flat, places, new), x.shape)
-    return made if perm is None else build.transpose(made, inverse(tuple(perm)))
+    scattered = build.reshape(build.apply1("scatter_nd", flat, places, new), x.shape)
+    return scattered if perm is None else build.transpose(scattered, inverse(tuple(perm)))
