@@ -95,7 +95,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         asked = options.allow_kernels
         return model if asked is None else replace(model, allow_kernels=asked)
 
-    def compile_for(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
+    def build(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
             again = partly_open(read(sizes, values) if model is None else model, sizes)
             again = watched(unfixed(again) if again.dims else again, checks)
@@ -111,11 +111,9 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         except Undecided as undecided:
             if options.variants:
                 raise
-            return Specializing(undecided.interface, compile_for)
+            return Specializing(undecided.interface, build)
         if model.dims and options.sizes == "specialize":
-            return Specializing(
-                model.interface, compile_for, grows=facts.device == "cpu" and model.grows
-            )
+            return Specializing(model.interface, build, grows=facts.device == "cpu" and model.grows)
         closed = watched(unfixed(model), checks)
         return executable(lowered(closed, variants=options.variants), backend)
 
@@ -162,14 +160,12 @@ def lower(
     every_pass, loops = verify_each or settings().verify_each, fuse and loop_kernels
     stages = _Stages(schedules, pipeline, every_pass, fuse, int8, memory, loops)
     lowered = stages.run(model, observers, trace)
-    programs_of_sizes = [
-        Variant(sizes, stages.run(fixed(model, sizes)).program) for sizes in chosen
-    ]
+    programs = [Variant(sizes, stages.run(fixed(model, sizes)).program) for sizes in chosen]
     if every:
         schedules.check_asked()
-    if not programs_of_sizes:
+    if not programs:
         return lowered
-    program = merged(lowered.program, programs_of_sizes)
+    program = merged(lowered.program, programs)
     check_addressable(program)
     return replace(lowered, program=program)
 
@@ -192,16 +188,10 @@ class _Stages:
         self, model: Model, observers: Sequence[Observer] = (), trace: Trace | None = None
     ) -> Lowered:
         """Lowers one model, with fewer loop carries kept where the memory limit asks for that."""
-        lowered, scale = with_fewer_carries(
-            model, lambda one: self.lower_once(one, observers, trace)
-        )
-        return (
-            replace(lowered, program=explained(lowered.program, model, scale)) if scale else lowered
-        )
+        whole, scale = with_fewer_carries(model, lambda one: self.lower(one, observers, trace))
+        return replace(whole, program=explained(whole.program, model, scale)) if scale else whole
 
-    def lower_once(
-        self, model: Model, observers: Sequence[Observer], trace: Trace | None
-    ) -> Lowered:
+    def lower(self, model: Model, observers: Sequence[Observer], trace: Trace | None) -> Lowered:
         """Lowers one model to a program."""
         target, weights = self.schedules.target, Weights.over(model.weights)
         with paused(), known_sizes():

@@ -220,11 +220,9 @@ class _Builder:
         means = {first.metric: first.loss, **training.metrics}
         asked = [on_state[node] for mean in means.values() for node in mean.nodes()]
         learning = dict(zip(asked, mode.nodes(asked), strict=True))
-        new_state: dict[str, Node] = {}
+        values: dict[str, Node] = {}
         for name, mean in means.items() if part is None or part.is_first_pass else ():
-            new_state |= mean_outputs(
-                name, mean, [learning[on_state[node]] for node in mean.nodes()]
-            )
+            values |= mean_outputs(name, mean, [learning[on_state[node]] for node in mean.nodes()])
         counters = self._counters()
         following: dict[str, Node] = {}
         finite: list[Node] = []
@@ -238,7 +236,7 @@ class _Builder:
             before = following if training.in_turn else {}
             update = LossUpdate(objective, training, nodes, mode, before)
             asked = [on_state[node] for node in objective.loss.nodes()]
-            new_state |= update.compute(asked, self.state.slots, counters, part)
+            values |= update.compute(asked, self.state.slots, counters, part)
             following |= update.following
             losses += finite_unless_spoiled(update.finite[:1], finite if training.in_turn else [])
             finite += update.finite
@@ -250,7 +248,7 @@ class _Builder:
         if last:
             following |= self.state.next_averages(following, counters.step)
             following[STEP] = build.add(nodes[STEP], 1)
-        numbers = {name: new_state[name] for name in order if name in new_state}
+        numbers = {name: values[name] for name in order if name in values}
         if last:
             numbers |= self._all_or_nothing(following, finite, losses, learns)
         following |= part.following if part is not None else {}
