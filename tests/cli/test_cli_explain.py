@@ -33,7 +33,7 @@ def test_explain_tells_the_kernel_of_a_node(capsys: pytest.CaptureFixture[str]) 
         "h1: linear -> f32[32, 128]\n    kernel dot_0 (dot, add), fused with a1 (max)"
     )
     assert (
-        "writes a1 (max) to memory: a dot reads its operands many times" in said and "flops" in said
+        "writes a1 (max) to memory: dot reads its operands many times" in said and "flops" in said
     )
     assert status(["explain", DIGITS, "--node", "h2"]) == 2
     assert "it has h1, a1" in capsys.readouterr().err

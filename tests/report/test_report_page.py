@@ -11,6 +11,7 @@ from typing import Any
 
 import hostile
 import pytest
+from page_document import document_of
 
 from xlac.debug.report import page
 
@@ -87,7 +88,7 @@ def test_hostile_names_are_data(made: tuple[Any, str]) -> None:
     tags = [tag for tag, _ in Elements(html).starts]
     assert tags.count("script") == 4 and tags.count("style") == 1
     assert "window.broken" not in re.sub(r"<title>.*?</title>", "", html)
-    assert page.document_of(html) == document
+    assert document_of(html) == document
     names = document["graph"]["nodes"]["name"]
     assert names == [hostile.NAMES[0], *hostile.NAMES]
 

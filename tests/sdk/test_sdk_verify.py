@@ -63,7 +63,7 @@ BROKEN: list[tuple[str, tuple[Stmt, ...]]] = [
         "'z' is read only where the kernel wrote it, but read before",
         (Store(Z, ZERO, ONE, atomic=P.ADD),),
     ),
-    ("a i64 is stored into 'y', which holds f32", (Store(Y, ZERO, ZERO),)),
+    ("a value of type i64 is stored into 'y', which holds f32", (Store(Y, ZERO, ZERO),)),
     ("'v' is used out of scope", (Store(Y, ZERO, V),)),
     ("'v' is used out of scope", (loop(Let(V, ONE)), Store(Y, ZERO, V))),
     ("'v' is assigned but is not mutable here", (Let(V, ONE), Assign(V, ONE))),

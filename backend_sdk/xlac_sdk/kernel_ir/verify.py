@@ -206,7 +206,8 @@ class _Verifier:
             raise self.fail(f"'{buffer.name}' is only read, but written")
         if value.dtype is not buffer.dtype:
             raise self.fail(
-                f"a {value.dtype} is stored into '{buffer.name}', which holds {buffer.dtype}"
+                f"a value of type {value.dtype} is stored into '{buffer.name}', which holds "
+                f"{buffer.dtype}"
             )
         if stmt.atomic is not None:
             if buffer.space is Space.GLOBAL and buffer.access is Access.WRITE:

@@ -99,7 +99,8 @@ class GroupSearch:
             lowered = self.lowered(alone)
         except Exception as error:
             return Blame(
-                f"no kernel can be made of a {group.kind.value} group: {_said(error)}", names
+                f"no kernel can be made of a group of kind {group.kind.value}: {_said(error)}",
+                names,
             )
         kernels = ", ".join(k.name for k in lowered.program.kernels) or group.anchor.op.mnemonic
         verdict = self.tried(lowered, given, wanted)

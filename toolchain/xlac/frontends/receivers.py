@@ -84,7 +84,7 @@ class Receiver:
             hash(value)
         except TypeError:
             problem = (
-                f"{path} is a {type(value).__name__}, which cannot be part of a program: its "
+                f"{path} is of type {type(value).__name__}, which cannot be part of a program: its "
                 "changes would not be seen"
             )
             raise SourceError(

@@ -199,7 +199,7 @@ def _operand(mnemonic: str, value: Any) -> Any:
         array = as_array(value)
         type_of(array.dtype)
         return array
-    problem = f"{mnemonic}: a {type(value).__name__} is not a tensor, array or number"
+    problem = f"{mnemonic}: {type(value).__name__} is not a tensor, array or number"
     hint = "numpy.array(…) makes one" if isinstance(value, list | tuple) else ""
     raise SourceError(Diagnostic("XL2009", problem, hint=hint))
 

@@ -133,7 +133,7 @@ class ProducerFusion:
                 cluster.notes["an operand is computed as it is read"] = None
                 return ""
             if not isinstance(node.op, FEEDS[cluster.kind]):
-                return f"a {cluster.anchor.op.mnemonic} reads its operands many times"
+                return f"{cluster.anchor.op.mnemonic} reads its operands many times"
             home = self.home.get(node)
             moved = home and any(isinstance(v.op, view.Transpose) for v in home.paths.get(node, ()))
             if moved and isinstance(node.op, view.Reshape):

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from xlac.model import Model
     from xlac.runtime.compiled import Compiled
 
-Outputs = dict[str, Any]
 # a program, its inputs, its target and its number of threads
 Ready = tuple["Compiled", dict[str, Any], str, int]
 

@@ -79,13 +79,6 @@ def compressed(text: str) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def document_of(html: str) -> dict[str, Any]:
-    """The document inside a page that `page` made."""
-    data = html.split('id="document">', 1)[1].split("</script>", 1)[0]
-    read: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(data)))
-    return read
-
-
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 

@@ -138,7 +138,9 @@ class Leaves:
 
 def _floating(function: str, path: str, leaf: Any) -> None:
     if not isinstance(leaf, Tensor):
-        raise wrong(f"{path} of {function}() is a {type(leaf).__name__}, which has no derivative")
+        raise wrong(
+            f"{path} of {function}() is of type {type(leaf).__name__}, which has no derivative"
+        )
     if not is_float(leaf):
         number = isinstance(leaf, Number)
         kind = "an integer" if number else str(leaf.node.type)

@@ -177,7 +177,7 @@ def _argument(value: Any, place: str) -> Any:
         return config.get("value")
     if kind is None:
         return {str(k): _argument(part, place) for k, part in value.items()}
-    raise MalformedKerasFile(f"{place} has an argument that is not supported, a {kind}")
+    raise MalformedKerasFile(f"{place} has an argument of class {kind}, which is not supported")
 
 
 def sequence(value: Any) -> Sequence[Any]:

@@ -19,7 +19,6 @@ from xlac.frontends.stablehlo.text.syntax import (
 )
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
-from xlac.ir.types import Type
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
@@ -86,12 +85,6 @@ def rebuilt(like: Value, nodes: list[Node]) -> Value:
         if isinstance(like, Several)
         else like
     )
-
-
-def shaped(type: ValueType, shape: Shape) -> tuple[Type, ...]:
-    """The types of the nodes that represent a tensor of a type and shape."""
-    assert isinstance(type, TensorType)
-    return (Type(type.element.dtype, shape),) * (2 if type.element.complex else 1)
 
 
 def leaves(type: ValueType) -> tuple[TensorType | TokenType, ...]:

@@ -17,7 +17,6 @@ from xlac.ops import build
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_table
 from xlac_sdk.dtypes import DType
 
-Ints = tuple[int, ...]
 Coordinates = Literal[
     "half_pixel",
     "pytorch_half_pixel",

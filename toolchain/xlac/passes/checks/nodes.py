@@ -9,7 +9,6 @@ import numpy as np
 from xlac.ir.dims import bounds, volume
 from xlac.ir.faults import NAN
 from xlac.ir.graph import Node
-from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.scalar.arithmetic import And, Shr
 from xlac.ops.scalar.native import Abs
@@ -18,7 +17,6 @@ from xlac.support.failures import WORDS
 from xlac_sdk.dtypes import DType
 
 WIDE = DType.I64
-RECORD = Type(WIDE, (WORDS,))
 # bits of a position that shares an integer of 32, or of 64, bits with the number of a check
 SHORT, LONG = 24, 48
 

@@ -48,7 +48,6 @@ def _dtype(value: Any) -> Any:
         raise PydanticCustomError("kind", "expected an element type such as f32 or i64") from None
 
 
-_REFERENCE = {"type": "string", "pattern": r"\$"}
 DimField = Annotated[Any, BeforeValidator(_dim), WithJsonSchema({"type": "integer"})]
 
 
