@@ -71,9 +71,9 @@ def lowered(made: Group, target: Target, asked: Parts | None = None) -> LoweredG
         found = lower(made, target, "kernel", decisions)
     except PartMisfit:
         return None
-    if set(asked or {}) - set(decisions.made):
+    if set(asked or {}) - set(decisions.settled):
         return None
-    return replace(found, schedules=decisions.made)
+    return replace(found, schedules=decisions.settled)
 
 
 def text(found: LoweredGroup) -> str:

@@ -94,7 +94,7 @@ def template(op: Sort, shape: tuple[int, ...], target: Target, dtype: DType = DT
     node = Node.of(op, param("x", Type(dtype, shape), "input"))
     decisions = Decisions("k")
     lower(group(Kind.SORT, node), target, "k", decisions)
-    return decisions.made["main"].template
+    return decisions.settled["main"].template
 
 
 @pytest.mark.parametrize("descending", [False, True])

@@ -154,7 +154,7 @@ def test_commands_take_limits(
 def test_inner_limits_keep_to_outer_ones() -> None:
     def make(count: int) -> None:
         for _ in range(count):
-            limits.made()
+            limits.count_operation()
 
     with pytest.raises(LimitError, match="XL4018"), limits.within(operations=10):
         with limits.within(operations=100):
@@ -173,5 +173,5 @@ def test_nothing_is_measured_where_nothing_is_limited(monkeypatch: pytest.Monkey
     monkeypatch.setattr(limits, "resident", never)
     monkeypatch.setattr(limits.time, "monotonic", never)
     limits.checkpoint("anything")
-    limits.made()
+    limits.count_operation()
     assert limits.left() is None and limits.room() is None and not limits.limited()

@@ -51,7 +51,7 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.polynomial import greatest
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sums import INDEX, ONE, P, Terms, factors, joined, terms, total
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 __all__ = [
     "INDEX",
@@ -103,7 +103,7 @@ class Builder:
 
     def emit(self, stmt: Stmt) -> None:
         """Appends a statement to the current block."""
-        went()
+        count_work()
         self._blocks[-1].append(stmt)
 
     @property

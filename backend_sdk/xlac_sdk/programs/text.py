@@ -18,7 +18,7 @@ from xlac_sdk.programs.program import (
     Step,
     While,
 )
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 __all__ = ["expr", "show", "show_program"]
 
@@ -50,7 +50,7 @@ def _argument(argument: Argument) -> str:
 def _steps(steps: tuple[Step, ...], depth: int) -> Iterator[str]:
     pad = "  " * depth
     for step in steps:
-        went()
+        count_work()
         match step:
             case Launch(kernel=kernel, arguments=arguments):
                 yield f"{pad}{kernel.name}({', '.join(map(_argument, arguments))})"

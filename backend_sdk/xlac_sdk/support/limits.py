@@ -1,10 +1,10 @@
 """Limits of one compilation: operations made, seconds and bytes, checked while it runs.
 
-`within` sets the limits for what is done inside. Code that makes operations calls `made` for each,
-which counts them and periodically checks the clock and the memory, as `went` does for other small
-work; stages call `checkpoint("name of the stage")`, and `checkpoint()` before each long part of
-one. Work in another process is given `left()` seconds and `room()` bytes, so that it can be killed.
-Nothing is measured if nothing is limited.
+`within` sets the limits for what is done inside. Code that makes operations calls
+`count_operation` for each, which counts them and periodically checks the clock and the memory, as
+`count_work` does for other small work; stages call `checkpoint("name of the stage")`, and
+`checkpoint()` before each long part of one. Work in another process is given `left()` seconds and
+`room()` bytes, so that it can be killed. Nothing is measured if nothing is limited.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Budget:
             ):
                 self.memory, self.before = outer.memory, outer.before
 
-    def made(self) -> None:
+    def count_operation(self) -> None:
         """Counts an operation; raises LimitError if there are too many."""
         self.count += 1
         if self.most is not None and self.count > self.most:
             raise LimitError(Diagnostic("XL4018", f"more than {self.most:,} operations are made"))
-        self.went()
+        self.count_work()
 
-    def went(self) -> None:
+    def count_work(self) -> None:
         """Records some work; periodically checks the limits."""
         self.work += 1
         if not self.work % OFTEN:
@@ -133,20 +133,20 @@ def within(
             outer.count += budget.count
 
 
-def made() -> None:
+def count_operation() -> None:
     """Counts an operation, a statement or the like."""
     budget = _budget.get()
     if budget is not None:
-        budget.made()
+        budget.count_operation()
 
 
-def went() -> None:
+def count_work() -> None:
     """Records that a statement was written, a node visited or the like, in a stage that makes no
     operations.
     """
     budget = _budget.get()
     if budget is not None:
-        budget.went()
+        budget.count_work()
 
 
 _told: ContextVar[Callable[[str], object] | None] = ContextVar("told", default=None)

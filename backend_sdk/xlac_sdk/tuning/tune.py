@@ -57,7 +57,7 @@ def tune(backend: Backend, target: Target, tell: Tell = lambda line: None) -> Tu
         tuner.vectors()
         tuner.vector_registers()
         tuner.caches()
-    return tuner.made
+    return tuner.tuning
 
 
 def require_tuned(backend: Backend, request: Request) -> None:
@@ -83,7 +83,7 @@ class Tuner:
 
     def __init__(self, backend: Backend, target: Target, tell: Tell) -> None:
         self.backend, self.target, self.tell = backend, target, tell
-        self.made = Tuning()
+        self.tuning = Tuning()
         self.call = 0.0  # seconds of a call that launches one kernel
 
     def launch_cost(self) -> None:
@@ -235,17 +235,17 @@ class Tuner:
 
     def _now(self, name: str) -> Any:
         """A fact as it was found, or else as the target has it."""
-        return self.made.facts.get(name, getattr(self.target, name))
+        return self.tuning.facts.get(name, getattr(self.target, name))
 
     def _rates(self, what: str, rates: Mapping[Any, float]) -> None:
         self._note(what, {str(key): float(f"{rate:.3g}") for key, rate in rates.items()})
         self.tell(f"{what}: " + ", ".join(f"{key}: {rate:.3g}" for key, rate in rates.items()))
 
     def _note(self, what: str, value: Any) -> None:
-        self.made.measured[what] = value
+        self.tuning.measured[what] = value
 
     def _fact(self, name: str, value: Any) -> None:
         limit = TUNABLE.get(name) or LIMITS[name]
         if limit.holds(value):
-            self.made.facts[name] = value
+            self.tuning.facts[name] = value
             self.tell(f"→ {name} {value}")

@@ -28,7 +28,7 @@ from xlac_sdk.programs.program import (
     While,
 )
 from xlac_sdk.source import Diagnostic, UnsupportedError
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 OFTEN = 5e6  # nanoseconds of steps between stop checks
 BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"}
@@ -58,7 +58,7 @@ class Steps:
         """The lines of steps."""
         pad = "    " * depth
         for step in steps:
-            went()
+            count_work()
             yield from self.begins(step, pad)
             match step:
                 case Launch(kernel=kernel, arguments=arguments, sizes=sizes):

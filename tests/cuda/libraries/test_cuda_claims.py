@@ -59,7 +59,7 @@ def test_the_standin_refuses_what_the_library_would(library: Library) -> None:
     on.
     """
     blas = cublaslt.wanted()
-    desc = blas.made("cublasLtMatmulDescCreate", cublaslt.COMPUTE_32F, 0)
+    desc = blas.handle("cublasLtMatmulDescCreate", cublaslt.COMPUTE_32F, 0)
     with pytest.raises(XlacError, match="CUBLAS_STATUS_INVALID_VALUE"):
         blas.set(desc, cublaslt.Desc.TRANSA, ctypes.c_int64(1))
     assert library.complaint == "TRANSA does not take 8 bytes"

@@ -192,7 +192,7 @@ def test_the_stand_in_takes_only_what_bodies_may_have(counts: Counts) -> None:
             stream,
             lambda: host(stream, ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p), None),
         )
-        graph = driver.made("cuGraphCreate", 0)
+        graph = driver.handle("cuGraphCreate", 0)
         nodes = Nodes(Tools(where, {}, lambda *given: None, stream), ())
         handle = nodes._handle(graph)
         with pytest.raises(DeviceError, match="INVALID_VALUE"):  # a condition of another graph
@@ -200,16 +200,16 @@ def test_the_stand_in_takes_only_what_bodies_may_have(counts: Counts) -> None:
         _, (body,) = nodes._conditional(graph, 0, handle, WHILE, 1)
         with pytest.raises(DeviceError, match="INVALID_VALUE"):  # which has a node already
             nodes._conditional(graph, 0, handle, WHILE, 1)
-        driver.made("cuGraphAddEmptyNode", body, None, 0)
-        run = driver.made("cuGraphInstantiateWithFlags", graph, 0)
+        driver.handle("cuGraphAddEmptyNode", body, None, 0)
+        run = driver.handle("cuGraphInstantiateWithFlags", graph, 0)
         driver("cuGraphLaunch", run, stream)
         with pytest.raises(DeviceError, match="XL5215"):  # which nothing has set
             where.sync(stream)
         counts.revive()
         driver("cuGraphExecDestroy", run)
-        driver.made("cuGraphAddChildGraphNode", body, None, 0, child)
+        driver.handle("cuGraphAddChildGraphNode", body, None, 0, child)
         with pytest.raises(DeviceError, match="NOT_SUPPORTED"):
-            driver.made("cuGraphInstantiateWithFlags", graph, 0)
+            driver.handle("cuGraphInstantiateWithFlags", graph, 0)
         for one in (graph, child):
             driver("cuGraphDestroy", one)
         where.drop_stream(stream)

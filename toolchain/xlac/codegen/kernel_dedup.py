@@ -26,7 +26,7 @@ from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 from xlac_sdk.target import Target
 
 
@@ -53,7 +53,7 @@ class LoweringCache:
         """
         lowered_groups: dict[Group, LoweredGroup] = {}
         for group in partition.groups:
-            went()
+            count_work()
             if group.kind is Kind.CONTROL:
                 for body in group.anchor.op.bodies():
                     lowered_groups |= self.lowered(partition.inner[body])
@@ -84,9 +84,9 @@ class LoweringCache:
         except PartMisfit as error:
             raise self.asked.unfit(which, error) from None
         for part in wanted:
-            if part not in decisions.made:
-                raise self.asked.idle(which, part, decisions.made)
-        return replace(lowered, schedules=decisions.made)
+            if part not in decisions.settled:
+                raise self.asked.idle(which, part, decisions.settled)
+        return replace(lowered, schedules=decisions.settled)
 
     def check_asked(self) -> None:
         """Raises SourceError for schedules of groups that were not lowered."""

@@ -21,7 +21,7 @@ from xlac.ir.op import Elementwise
 from xlac.ops.control import control
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor import leaf, view
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 from xlac_sdk.target import Target
 
 ANCHORS = {
@@ -50,7 +50,7 @@ class ConsumerFusion:
             prologues(self.number, graph.users(), self.results, target) if fuse else Prologues()
         )
         for node in self.nodes:
-            went()
+            count_work()
             self._visit(node)
         self._shorten(graph)
 

@@ -11,7 +11,7 @@ from xlac.fusion.cluster import MAX_NODES, Cluster, is_pointwise
 from xlac.fusion.group import Kind, is_immediate
 from xlac.ir.graph import Node
 from xlac.ops.tensor import view
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 from xlac_sdk.target import Target
 
 TINY = 1 << 12  # bytes written by clusters that are joined whatever their shapes
@@ -37,7 +37,7 @@ def join_readers(
             readers.setdefault(node, set()).add(c)
     gone: set[Cluster] = set()
     for cluster in clusters:
-        went()
+        count_work()
         if cluster.kind is not Kind.ELEMENTWISE or _only_reshapes(cluster):
             continue
         makers = {i: maker[i] for i in _reads(cluster) if i in maker}
@@ -96,7 +96,7 @@ def join_siblings(
     # the last cluster of a shape that reads an operand, and the last tiny one
     latest: dict[object, Cluster] = {}
     for cluster in clusters:
-        went()
+        count_work()
         if cluster.kind is not Kind.ELEMENTWISE or _only_reshapes(cluster):
             continue
         shape = cluster.anchor.shape

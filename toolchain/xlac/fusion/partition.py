@@ -17,7 +17,7 @@ from xlac.fusion.horizontal_fusion import join_readers, join_siblings
 from xlac.fusion.producer_fusion import RESULT, ProducerFusion
 from xlac.ir.graph import Graph, Node
 from xlac.ops.tensor import view
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 from xlac_sdk.target import Target
 
 
@@ -56,7 +56,7 @@ def _groups(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> 
 
 
 def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]) -> Group:
-    went()
+    count_work()
     nodes = tuple(sorted(cluster.members, key=number.__getitem__))
     outputs = tuple(sorted(cluster.outputs, key=number.__getitem__))
     if cluster.kind in (Kind.CONTROL, Kind.CLAIMED, Kind.CUSTOM):

@@ -20,7 +20,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.ops.reduction.window import Window
 from xlac.ops.tensor import extend, gather, leaf, view
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 # operands of a concatenation that is computed where it is read; one of more is written piece by
 # piece
@@ -70,7 +70,7 @@ class ProducerFusion:
     def _sweep(self) -> None:
         wanted: dict[Node, _Wants] = {}
         for node in reversed(self.consumers.nodes):
-            went()
+            count_work()
             wants = wanted.pop(node, _Wants())
             home = self.home.get(node)
             if home is None:

@@ -105,9 +105,9 @@ class TensorFlowFunction:
             def back(*cotangents: Any) -> Any:
                 types = [xs[n].dtype for n in floats]
                 host = self._host(self._backward)
-                found = _listed(tf.numpy_function(host, (*xs, *cotangents), types))
+                gradients = _listed(tf.numpy_function(host, (*xs, *cotangents), types))
                 parts: list[Any] = [None] * len(xs)
-                for n, part in zip(floats, found, strict=True):
+                for n, part in zip(floats, gradients, strict=True):
                     part.set_shape(xs[n].shape)
                     parts[n] = part
                 return parts
@@ -199,10 +199,10 @@ def should_compile(function: Any, args: Sequence[Any]) -> Decision:
     supported, and it computes more than a call from TensorFlow costs. The answer says why.
     """
     try:
-        found = lowered(function, args)
+        tf_lowered = lowered(function, args)
     except XlacError as error:
         return Decision(False, str(error))
-    work = total(found.graph)
+    work = total(tf_lowered.graph)
     if work.flops < SMALL:
         return Decision(
             False, f"{work.flops} operations on numbers take less time than the call itself"

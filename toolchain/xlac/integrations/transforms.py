@@ -54,7 +54,7 @@ class TransformedFunction:
         innermost = inspect.unwrap(self.plain)
         return Arguments(innermost if self.owner is None else MethodType(innermost, self.owner))
 
-    def made(self, transformation: Transformation, same_arguments: bool = True) -> Any:
+    def applied(self, transformation: Transformation, same_arguments: bool = True) -> Any:
         """The transformed function, compiled when it is called with arrays, with the options of a
         function that is jitted already. `same_arguments`: it has the parameters of the original.
         """
@@ -123,7 +123,7 @@ def _gradient(
             return ((of, aux) if has_aux else of), gradients
         return (gradients, aux) if has_aux else gradients
 
-    return transformed.made(transformation)
+    return transformed.applied(transformation)
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Any:
@@ -144,7 +144,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> A
     ) -> Any:
         return mapped(name, arguments, call, args, named, in_axes, out_axes)
 
-    return transformed.made(transformation)
+    return transformed.applied(transformation)
 
 
 _COMPILED: Programs[tuple[TransformedFunction, Jitted]] = Programs()

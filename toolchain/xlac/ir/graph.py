@@ -13,7 +13,7 @@ from xlac.ir.dims import Shape, bounds
 from xlac.ir.op import OPS, Op, ShapeError, attributes
 from xlac.ir.types import Type, Types
 from xlac_sdk.source import Origin
-from xlac_sdk.support.limits import made
+from xlac_sdk.support.limits import count_operation
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,7 +32,7 @@ class Node:
     @staticmethod
     def of(op: Op, *inputs: Node, origin: Origin | None = None) -> Node:
         """Applies an operation, inferring types. Raises ShapeError."""
-        made()
+        count_operation()
         types = op.infer(*(i.type for i in inputs))
         for result in (types,) if isinstance(types, Type) else types:
             if any(
@@ -125,7 +125,7 @@ class Graph:
         """
         new: dict[Node, Node] = {}
         for node in self.nodes():
-            made()
+            count_operation()
             inputs = tuple(new[i] for i in node.inputs)
             new[node] = visit(node if inputs == node.inputs else node.with_inputs(inputs))
         outputs = {name: new[node] for name, node in self.outputs.items()}

@@ -65,7 +65,7 @@ def alternated(steps: Steps, backwards: Backwards, sizes: Sequence[int]) -> Step
 class _Alternation:
     def __init__(self, backwards: Backwards, sizes: Sequence[int]) -> None:
         self.backwards, self.sizes = backwards, sizes
-        self.made: dict[Kernel, Kernel] = {}
+        self.kernels: dict[Kernel, Kernel] = {}
 
     def steps(self, steps: Steps, reading: _WeightReads) -> Steps:
         rewritten: list[Step] = []
@@ -116,9 +116,9 @@ class _Alternation:
         )
 
     def backward(self, kernel: Kernel) -> Kernel:
-        if kernel not in self.made:
-            self.made[kernel] = self.backwards[kernel]()
-        return self.made[kernel]
+        if kernel not in self.kernels:
+            self.kernels[kernel] = self.backwards[kernel]()
+        return self.kernels[kernel]
 
     def repeat(self, step: Repeat, count: int) -> tuple[Step, ...]:
         """A loop; unrolled by two where every second iteration is to read its weights in

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 ALIGN = 64  # bytes: a cache line, and the widest vector
 # pairs of buffers alive at the same time, up to which an order is searched for
@@ -97,7 +97,7 @@ def _meetings(
     alive: dict[int, None] = {}
     dying: list[tuple[int, int]] = []
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].first, -sizes[i], i)):
-        went()
+        count_work()
         if not sizes[i]:
             continue
         while dying and dying[0][0] < spans[i].first:
@@ -135,7 +135,7 @@ def _in_order(
     offsets = [0] * len(sizes)
     placed: set[int] = set()
     for i in order:
-        went()
+        count_work()
         taken = sorted((offsets[j], offsets[j] + sizes[j]) for j in beside[i] if j in placed)
         offsets[i] = _fit(sizes[i], taken)
         placed.add(i)
@@ -156,7 +156,7 @@ def _by_time(spans: Sequence[LiveRange], sizes: Sequence[int]) -> list[int]:
     free = _Free()
     dying: list[tuple[int, int]] = []
     for i in sorted(range(len(spans)), key=lambda i: (spans[i].first, -sizes[i], i)):
-        went()
+        count_work()
         if not sizes[i]:
             continue
         while dying and dying[0][0] < spans[i].first:

@@ -23,7 +23,7 @@ from xlac.memory.slots import ProgramSlots
 from xlac.memory.unplaced import UnplacedProgram
 from xlac.ops.tensor.leaf import Const, Param, asked, param
 from xlac_sdk.programs.program import Argument, Call, Copy, Program, Role, Step
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 
 def planned(
@@ -124,7 +124,7 @@ class MemoryPlanner(ProgramSlots):
             direct.pop(node, None)
         steps: list[Step] = []
         for number, group in enumerate(partition.groups):
-            went()
+            count_work()
             start = self.lifetimes.now
             if is_alias(group):
                 places[group.outputs[0]] = self.place(group.inputs[0], places)

@@ -39,7 +39,7 @@ class _Cutter:
 
     def __init__(self, graph: Graph, last: int, trace: Trace) -> None:
         self.graph, self.last, self.trace = graph, last, trace
-        self.made: dict[Node, _PartialSort] = {}
+        self.sorts: dict[Node, _PartialSort] = {}
 
     def run(self) -> Graph:
         """The graph with partial sorts."""
@@ -54,11 +54,11 @@ class _Cutter:
         if old in self.read:
             partial = self._partial(node, *self.read[old])
             if partial is not None and self.trace.permits("partial sort", node):
-                self.made[old] = partial
+                self.sorts[old] = partial
         if isinstance(old.op, Slice):
             sort, number = _result(old.inputs[0])
-            if sort in self.made:
-                return self.made[sort].cut(old.op, number)
+            if sort in self.sorts:
+                return self.sorts[sort].cut(old.op, number)
         return node
 
     def _partial(self, node: Node, first: int, stop: int) -> _PartialSort | None:

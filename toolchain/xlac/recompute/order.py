@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from xlac.recompute.problem import Problem, usage
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 CHAIN = (
     4  # tasks that are looked at together: one that takes memory, for those after it that free more
@@ -101,7 +101,7 @@ class Precedence:
         state = _Running(self)
         rank = {number: at for at, number in enumerate(priority)}
         for wanted in priority:
-            went()
+            count_work()
             for number in state.missing_for(wanted, rank):
                 if number not in state.done:
                     state.run(number)
@@ -131,7 +131,7 @@ class Precedence:
                 look(number)
         order: list[int] = []
         while heap:
-            went()
+            count_work()
             growth, negative = heappop(heap)
             chosen = -negative
             if grown.get(chosen) != growth:

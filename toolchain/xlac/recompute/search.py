@@ -16,7 +16,7 @@ from random import Random
 
 from xlac.recompute.problem import Problem
 from xlac.recompute.stages import PlanOfStages, Stages
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 WORK = 400_000  # budget of a search: task runs whose memory is computed
 TRIED = 10  # most promising candidates whose effect is computed exactly
@@ -104,7 +104,7 @@ class _LimitSearch:
 
     def goes_on(self) -> bool:
         """Whether the best plan is not good enough yet, and the budget is not used up."""
-        went()
+        count_work()
         enough = self.best <= (0, self.problem.cost * ENOUGH)
         return not enough and self.stages.looked < self.work
 

@@ -34,7 +34,7 @@ from xlac_sdk.programs.program import (
     While,
 )
 from xlac_sdk.source import Diagnostic, UnsupportedError
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 SEGMENT = 128  # steps in one function, as LLVM's time grows superlinearly with a function's length
 
@@ -128,7 +128,7 @@ class _Body(Launching):
         )
 
     def step(self, step: Step) -> None:
-        went()
+        count_work()
         w = self.w
         match step:
             case Launch():

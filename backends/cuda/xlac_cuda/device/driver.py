@@ -121,7 +121,7 @@ class Driver:
         getattr(self._library, call)(code, ctypes.byref(text))
         return (text.value or b"").decode(errors="replace")
 
-    def made(self, call: str, *given: Any) -> int:
+    def handle(self, call: str, *given: Any) -> int:
         """The handle or address that a call writes to its first parameter."""
         handle = ctypes.c_uint64()
         self(call, ctypes.addressof(handle), *given)

@@ -51,7 +51,7 @@ class Gpu:
         """Retains the primary context for the life of the process: objects collected last may still
         need it.
         """
-        return self.driver.made("cuDevicePrimaryCtxRetain", self.device)
+        return self.driver.handle("cuDevicePrimaryCtxRetain", self.device)
 
     # ---- the context -------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class Gpu:
 
     def alloc(self, nbytes: int) -> int:
         """Memory of the device, aligned to 256 bytes."""
-        return self.driver.made("cuMemAlloc_v2", nbytes)
+        return self.driver.handle("cuMemAlloc_v2", nbytes)
 
     def free(self, address: int) -> None:
         """Frees memory of `alloc`."""
@@ -117,7 +117,7 @@ class Gpu:
 
     def pinned(self, nbytes: int) -> int:
         """Pinned memory of the host, for asynchronous copies."""
-        return self.driver.made("cuMemHostAlloc", nbytes, 0)
+        return self.driver.handle("cuMemHostAlloc", nbytes, 0)
 
     def unpin(self, address: int) -> None:
         """Frees memory of `pinned`."""
@@ -143,7 +143,7 @@ class Gpu:
 
     def load(self, image: bytes) -> int:
         """A module, from machine code or PTX."""
-        return self.driver.made(
+        return self.driver.handle(
             "cuModuleLoadData", ctypes.cast(ctypes.c_char_p(image), ctypes.c_void_p)
         )
 
@@ -156,7 +156,7 @@ class Gpu:
         of `nbytes`.
         """
         text = ctypes.c_char_p(name.encode())
-        function = self.driver.made(
+        function = self.driver.handle(
             "cuModuleGetFunction", module, ctypes.cast(text, ctypes.c_void_p)
         )
         if dynamic > USUAL_SHARED:
@@ -187,7 +187,7 @@ class Gpu:
 
     def stream(self) -> int:
         """A new non-blocking stream."""
-        return self.driver.made("cuStreamCreate", NON_BLOCKING)
+        return self.driver.handle("cuStreamCreate", NON_BLOCKING)
 
     def drop_stream(self, stream: int) -> None:
         """Destroys a stream once its work is done."""
@@ -199,7 +199,7 @@ class Gpu:
 
     def event(self) -> int:
         """A new event."""
-        return self.driver.made("cuEventCreate", NO_TIMING)
+        return self.driver.handle("cuEventCreate", NO_TIMING)
 
     def record(self, event: int, stream: int) -> None:
         """Records an event, which is reached when the stream's work so far is done."""

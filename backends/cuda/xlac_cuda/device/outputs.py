@@ -60,12 +60,12 @@ class DeviceOutputs:
     def _new(self, dtype: DType, shape: tuple[int, ...], nbytes: int, stream: int) -> int:
         """Newly allocated memory. If allocation fails, free pieces are released first."""
         try:
-            address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
+            address = self.gpu.driver.handle("cuMemAllocAsync", max(nbytes, 1), stream)
         except LimitError:
             self._drop([piece for kept in list(self._waiting.values()) for piece in _taken(kept)])
             self.gpu.sync(LEGACY)
             try:
-                address = self.gpu.driver.made("cuMemAllocAsync", max(nbytes, 1), stream)
+                address = self.gpu.driver.handle("cuMemAllocAsync", max(nbytes, 1), stream)
             except LimitError:
                 free, total = map(text_of, self.gpu.memory)
                 what = (

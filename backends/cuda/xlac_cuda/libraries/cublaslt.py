@@ -133,7 +133,7 @@ class CublasLt:
         if status:
             raise self.failure(call, status)
 
-    def made(self, call: str, *given: Any) -> int:
+    def handle(self, call: str, *given: Any) -> int:
         """The handle that a call writes to its first parameter."""
         handle = ctypes.c_void_p()
         self(call, ctypes.addressof(handle), *given)

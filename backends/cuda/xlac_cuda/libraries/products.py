@@ -99,7 +99,7 @@ class MatrixProducts:
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.blas = wanted()
-        self.handle = self.blas.made("cublasLtCreate")
+        self.handle = self.blas.handle("cublasLtCreate")
         self._plans: dict[tuple[Product, Alignments], _Plan] = {}
 
     def __call__(self, whole: Whole, arrays: Arrays, findings: Findings) -> Callable[[int], None]:
@@ -182,7 +182,7 @@ class _Plan:
             self.blas(f"cublasLt{kind}Destroy", handle)
 
     def _create(self, kind: str, *given: Any) -> int:
-        handle = self.blas.made(f"cublasLt{kind}Create", *given)
+        handle = self.blas.handle(f"cublasLt{kind}Create", *given)
         self._made.append((kind, handle))
         return handle
 

@@ -49,7 +49,7 @@ class Form:
     key: tuple[int, ...]  # the values of the sizes
     inputs: Shapes
     names: tuple[str, ...]  # of the outputs
-    made: tuple[Made, ...]
+    results: tuple[Made, ...]
     read: tuple[int, ...]  # bytes of each input
 
 
@@ -182,10 +182,10 @@ def _results(
     if outputs is None:
         results = [
             executable.results.make(dtype, shape, nbytes, stream)
-            for dtype, shape, nbytes in form.made
+            for dtype, shape, nbytes in form.results
         ]
         return results, [one.address for one in results]
-    for number, (slot, (_, shape, _)) in enumerate(zip(program.outputs, form.made, strict=True)):
+    for number, (slot, (_, shape, _)) in enumerate(zip(program.outputs, form.results, strict=True)):
         value = outputs[slot.name]
         if is_on_gpu(value):
             one = given(value, stream)

@@ -102,7 +102,10 @@ class Faults:
         for number, (name, _, _) in enumerate(given):
             if name in kept:
                 (folder / str(number)).write_bytes(np.ascontiguousarray(kept[name]).tobytes())
-        shapes = [list(shape) for _, shape, _ in given], [list(shape) for _, shape, _ in form.made]
+        shapes = (
+            [list(shape) for _, shape, _ in given],
+            [list(shape) for _, shape, _ in form.results],
+        )
         facts = {"device": self._gpu.index, "inputs": shapes[0], "outputs": shapes[1]}
         (folder / CALL).write_text(json.dumps(facts), encoding="utf-8")
 

@@ -72,12 +72,12 @@ class _Variant:
 
     def __init__(self, tools: Tools, actions: Sequence[Action], arrays: Arrays) -> None:
         self._driver, self._context, self._arrays = tools.gpu.driver, tools.gpu.context, arrays
-        self._graph, self.exec = self._driver.made("cuGraphCreate", 0), 0
+        self._graph, self.exec = self._driver.handle("cuGraphCreate", 0), 0
         try:
             nodes = Nodes(tools, arrays)
             nodes.add(self._graph, actions)
             self._moving = nodes.moving
-            self.exec = self._driver.made("cuGraphInstantiateWithFlags", self._graph, 0)
+            self.exec = self._driver.handle("cuGraphInstantiateWithFlags", self._graph, 0)
         except BaseException:
             self.close()
             raise

@@ -113,7 +113,7 @@ class Nodes:
                 return self._moved(self._kernel(graph, before, kernel), action, kernel)
             case Move():
                 copy = copy_node(action, self._arrays)
-                made = self._driver.made(
+                made = self._driver.handle(
                     "cuGraphAddMemcpyNode",
                     *_after(graph, before),
                     ctypes.addressof(copy),
@@ -135,7 +135,7 @@ class Nodes:
         return node
 
     def _kernel(self, graph: int, before: int, kernel: KernelNode) -> int:
-        return self._driver.made(
+        return self._driver.handle(
             "cuGraphAddKernelNode_v2", *_after(graph, before), ctypes.addressof(kernel)
         )
 
@@ -145,7 +145,7 @@ class Nodes:
         ready = library(whole, self._arrays)
         child = captured(self._driver, stream, lambda: ready(stream))
         try:
-            return self._driver.made("cuGraphAddChildGraphNode", *_after(graph, before), child)
+            return self._driver.handle("cuGraphAddChildGraphNode", *_after(graph, before), child)
         finally:
             self._driver("cuGraphDestroy", child)
 
@@ -171,12 +171,12 @@ class Nodes:
         node, bodies = self._conditional(graph, before, handle, SWITCH, count)
         for body, branch in zip(bodies, switch.branches, strict=True):
             if not self.add(body, branch):
-                self._driver.made("cuGraphAddEmptyNode", *_after(body, 0))
+                self._driver.handle("cuGraphAddEmptyNode", *_after(body, 0))
         return node
 
     def _handle(self, graph: int) -> int:
         """A conditional handle of a graph, which kernels set before it is read."""
-        return self._driver.made(
+        return self._driver.handle(
             "cuGraphConditionalHandleCreate", graph, self._tools.gpu.context, 0, 0
         )
 
@@ -197,7 +197,7 @@ class Nodes:
             CONDITIONAL, (0, 0, 0), handle, kind, size, None, self._tools.gpu.context
         )
         home, edge, count = _after(graph, before)
-        node = self._driver.made(
+        node = self._driver.handle(
             "cuGraphAddNode_v2", home, edge, None, count, ctypes.addressof(asked)
         )
         return node, [asked.bodies[number] or 0 for number in range(size)]

@@ -56,7 +56,7 @@ class Replay:
             else (*self._inputs, *[_known(value, stream) for value in outputs])
         )
         self._sizes = (
-            [] if outputs is None else [*form.read, *(nbytes for _, _, nbytes in form.made)]
+            [] if outputs is None else [*form.read, *(nbytes for _, _, nbytes in form.results)]
         )
         self._device = next(
             (
@@ -81,7 +81,7 @@ class Replay:
             arrays = tuple(named.values())
         if self._every is not None or len(arrays) != len(self._inputs):
             return None
-        return self._again(executable, arrays, self._inputs, self._form.made)
+        return self._again(executable, arrays, self._inputs, self._form.results)
 
     def into(
         self, executable: CudaExecutable, inputs: Mapping[str, Any], outputs: Mapping[str, Any]

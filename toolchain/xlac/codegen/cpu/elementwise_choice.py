@@ -23,7 +23,7 @@ from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac.ops.tensor.extend import Concat, Pad
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 from xlac_sdk.target import Target
 
 SQUARE = 1 << 11  # statements for a square of vectors
@@ -54,7 +54,7 @@ def operations(survey: Survey) -> int:
 
 
 def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
-    went()
+    count_work()
     loops = runs(job.shape, survey)
     if not loops:
         return Nest((), 0, 1, 1, False, None, 0, SERIAL, False)

@@ -33,7 +33,7 @@ class Decisions:
 
     name: str  # prefix of the kernels' names
     asked: Mapping[str, Schedule] = field(default_factory=dict)
-    made: dict[str, Schedule] = field(default_factory=dict)
+    settled: dict[str, Schedule] = field(default_factory=dict)
 
     def part(self, name: str) -> str:
         """The part of the group that a kernel of this name computes."""
@@ -71,5 +71,5 @@ class Decisions:
             except Misfit as misfit:
                 raise PartMisfit(part, misfit) from None
             chosen = asked  # type: ignore[assignment]
-        self.made[part] = chosen
+        self.settled[part] = chosen
         return chosen

@@ -66,13 +66,13 @@ def scatter(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValu
     moved = build.add(
         starts, along_vector(starts, op.index_vector_dim, [border[a] for a in mapped])
     )
-    given = [*(w.made(n, known) for n in (*wide, moved)), *operands[count + 1 :]]
+    given = [*(w.subgraph(n, known) for n in (*wide, moved)), *operands[count + 1 :]]
     scattered = combined(w, op, given, [n.type for n in wide])
     inner = [
         build.slice_(n, border, [b + s for b, s in zip(border, x.shape, strict=True)])
         for n, x in zip(wide, xs, strict=True)
     ]
-    return [w.made(n, {n.inputs[0]: value}) for n, value in zip(inner, scattered, strict=True)]
+    return [w.subgraph(n, {n.inputs[0]: value}) for n, value in zip(inner, scattered, strict=True)]
 
 
 def combined(

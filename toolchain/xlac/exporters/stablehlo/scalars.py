@@ -46,7 +46,7 @@ def shift_right(w: StableHloWriter, node: Node, x: SsaValue, n: SsaValue) -> Ssa
 @rule("erf")
 def error_function(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     """Rational functions in f64: StableHLO has no erf, and CHLO is another dialect."""
-    return w.made(erf(node.inputs[0]), {node.inputs[0]: x})
+    return w.subgraph(erf(node.inputs[0]), {node.inputs[0]: x})
 
 
 @rule("compare")

@@ -129,7 +129,7 @@ def compact(w: StableHloWriter, node: Node, mask: SsaValue) -> list[SsaValue]:
             if op.bound
             else rest
         )
-    return [w.made(places, {source: mask}), w.made(count, {source: mask})]
+    return [w.subgraph(places, {source: mask}), w.subgraph(count, {source: mask})]
 
 
 @rule("custom_call")

@@ -159,7 +159,7 @@ class StableHloWriter(GraphWriter[SsaValue]):
 
     # ---- graphs ------------------------------------------------------------------------------
 
-    def made(self, root: Node, given: dict[Node, SsaValue]) -> SsaValue:
+    def subgraph(self, root: Node, given: dict[Node, SsaValue]) -> SsaValue:
         """The value of nodes that are built from others with known values."""
         values: dict[Node, Any] = dict(given)
         for node in walk((root,), given):

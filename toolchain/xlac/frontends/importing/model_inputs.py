@@ -16,14 +16,14 @@ from xlac_sdk.support.choices import nearest
 
 
 class ModelInputs:
-    """Builds the inputs of a model: parameters, collected in `made`, or constants where `params`
+    """Builds the inputs of a model: parameters, collected in `nodes`, or constants where `params`
     gives their values. `dims` fixes or bounds open sizes, which `sizes` holds.
     """
 
     def __init__(self, dims: Mapping[str, DimValue], params: Mapping[str, object]) -> None:
         self.params = params
         self.sizes = Symbols(dims)
-        self.made: list[Node] = []
+        self.nodes: list[Node] = []
 
     def check(self, names: Sequence[str]) -> None:
         """Raises SourceError where `params` has a value for an input that is not in `names`."""
@@ -40,7 +40,7 @@ class ModelInputs:
         if name in self.params:
             return build.constant(np.asarray(self.params[name]), dtype)
         node = build.param(name, dtype, tuple(shape), origin=Origin(name))
-        self.made.append(node)
+        self.nodes.append(node)
         return node
 
 

@@ -88,7 +88,7 @@ class _KerasReading:
             raise SourceError(*importer.problems)
         graph = Graph(
             plain(self.path.stem),
-            tuple(self.inputs.made),
+            tuple(self.inputs.nodes),
             dict(zip(self._named(len(results)), results, strict=True)),
         )
         graph = verified(graph, PRODUCED, "Keras")

@@ -65,7 +65,7 @@ def _read(
     for name in read.results:
         outputs.add(name, read.importer.scope.find(name))
     graph = proto.graph
-    imported_graph = Graph(graph.name or "model", tuple(read.inputs.made), outputs.nodes)
+    imported_graph = Graph(graph.name or "model", tuple(read.inputs.nodes), outputs.nodes)
     return Model(
         verified(imported_graph, PRODUCED, "ONNX"),
         read.importer.weights,
@@ -112,14 +112,18 @@ def imported(
         )
     ):
         raise Undecided(
-            Interface(tuple(inputs.made), names, results, formed=frozenset(inputs.formed)),
+            Interface(tuple(inputs.nodes), names, results, formed=frozenset(inputs.formed)),
             [importer.problems[0].message],
         )
     if importer.problems:
         raise SourceError(*importer.problems)
     if importer.needed or inputs.undecided:
         interface = Interface(
-            tuple(inputs.made), names, results, frozenset(importer.needed), frozenset(inputs.formed)
+            tuple(inputs.nodes),
+            names,
+            results,
+            frozenset(importer.needed),
+            frozenset(inputs.formed),
         )
         raise Undecided(interface)
     return Imported(importer, inputs, symbols, results)

@@ -46,8 +46,8 @@ def load(
     for _ in range(ROUNDS):
         try:
             return Import(read, module, main, dims, params, equal).model()
-        except Unequal as found:
-            united(equal, found, read, main)
+        except Unequal as unequal:
+            united(equal, unequal, read, main)
     raise SourceError(
         Diagnostic("XL7212", "its sizes depend on each other in a cycle", read.span(main.at))
     )

@@ -40,14 +40,14 @@ class LoweredTensorFlow:
     @property
     def names(self) -> tuple[str, ...]:
         """The name of each captured tensor: of a variable its own, else `constant` and a number."""
-        found: list[str] = []
+        names: list[str] = []
         for number, value in enumerate(self.captured):
             name = str(getattr(value, "name", "") if is_variable(value) else f"constant_{number}")
             name = name.partition(":")[0] or f"variable_{number}"
-            while name in found:
+            while name in names:
                 name += "_"
-            found.append(name)
-        return tuple(found)
+            names.append(name)
+        return tuple(names)
 
     def model(self) -> Model:
         """The function as a model: captured tensors are its weights, by their names; variables that

@@ -76,7 +76,7 @@ class _Reading:
         if importer.needed:
             raise Undecided(
                 Interface(
-                    tuple(self.inputs.made),
+                    tuple(self.inputs.nodes),
                     tuple(names.values()),
                     named,
                     frozenset(importer.needed),
@@ -85,7 +85,7 @@ class _Reading:
         by_name = {name: outputs[index] for name, index in self.signature.outputs.items()}
         state = importer.variables.state(by_name)
         held = importer.variables.params
-        graph = Graph(_name_of(self.file), (*self.inputs.made, *held), by_name)
+        graph = Graph(_name_of(self.file), (*self.inputs.nodes, *held), by_name)
         return Model(
             verified(graph, PRODUCED, "TensorFlow Lite"),
             importer.weights,

@@ -74,7 +74,7 @@ def analysed(proto: Any, imported: Imported) -> ValueFacts:
     outputs = {f"v{number}": node for number, node in enumerate(distinct)}
     weights = Weights(imported.importer.weights)
     graph = optimize(
-        Graph("values", tuple(imported.inputs.made), outputs),
+        Graph("values", tuple(imported.inputs.nodes), outputs),
         Target("generic"),
         weights=weights,
         pipeline=Pipeline.parse(PASSES),

@@ -118,9 +118,9 @@ class KeptTensor:
         """A tensor of its type, where that is another than the parameter's."""
         if (self.shape, self.dtype) == (tuple(p.shape), p.dtype):
             return None
-        return self.made(p)
+        return self.initial(p)
 
-    def made(self, p: torch.Tensor) -> torch.Tensor:
+    def initial(self, p: torch.Tensor) -> torch.Tensor:
         """Its first value; one of the parameter's shape lies in memory as that does."""
         if self.shape == p.shape:
             tensor = torch.zeros_like(p, dtype=self.dtype, memory_format=torch.preserve_format)
@@ -207,7 +207,7 @@ def ensure_state(
         kept[COUNT] = torch.tensor(0.0, dtype=_get_scalar_dtype())
     for one in group.kept(p):
         if kept.get(one.name) is None:
-            kept[one.name] = one.made(p)
+            kept[one.name] = one.initial(p)
 
 
 def steps_taken(rule: OptimizerRule, kept: Mapping[str, Any], slots: Sequence[str]) -> float:

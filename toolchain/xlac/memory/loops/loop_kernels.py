@@ -55,7 +55,7 @@ def with_loop_kernels(program: Program, target: Target) -> Program:
         return program
     merger = _Merger(program, target)
     steps = merger.steps(program.steps)
-    if not merger.made:
+    if not merger.merged:
         return program
     slots = tuple(slot for slot in program.slots if slot not in merger.local)
     end = max((s.offset + s.nbytes for s in slots if s.role is Role.TEMPORARY), default=0)
@@ -75,7 +75,7 @@ class _Merger:
             slot for slot in program.slots if slot.role in (Role.INPUT, Role.CONSTANT, Role.STATE)
         }
         self.local: set[Slot] = set()
-        self.made = 0
+        self.merged = 0
         self.fresh = numbers()
 
     def steps(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -111,7 +111,7 @@ class _Merger:
             writer = LoopWriter(step, self.target, local, self.written, self.fresh)
             steps = writer.steps()
             if steps:
-                self.made += 1
+                self.merged += 1
                 self.local |= local
                 return steps
         if isinstance(step, Repeat):

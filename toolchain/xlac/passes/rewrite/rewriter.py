@@ -40,7 +40,7 @@ class Rewriter:
         self.refused: set[Node] = set()  # nodes that had several readers when a rule required one
         self.origin: Origin | None = None
         # `make`'s results by operation and inputs, so that equal nodes are made once
-        self.made: dict[object, Node] = {}
+        self.interned: dict[object, Node] = {}
         self.depth = self.spent = 0
 
     def run(self, graph: Graph) -> Graph:
@@ -59,11 +59,13 @@ class Rewriter:
     def make(self, op: Op, *inputs: Node) -> Node:
         """A node to which no more rule applies; equal ones are made once."""
         try:
-            known = self.made.get((op, inputs))
+            known = self.interned.get((op, inputs))
         except TypeError:  # an attribute that cannot be hashed
             return self.settle(Node.of(op, *inputs, origin=self.origin))
         if known is None:
-            known = self.made[op, inputs] = self.settle(Node.of(op, *inputs, origin=self.origin))
+            known = self.interned[op, inputs] = self.settle(
+                Node.of(op, *inputs, origin=self.origin)
+            )
         return known
 
     def single(self, node: Node) -> bool:

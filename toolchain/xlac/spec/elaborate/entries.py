@@ -16,7 +16,7 @@ from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, in_order
 from xlac.spec.report import Attempts, Fault, Place, Poisoned
 from xlac.spec.schema.document import BROKEN, SpecEntry
 from xlac_sdk.source import Origin
-from xlac_sdk.support.limits import made
+from xlac_sdk.support.limits import count_operation
 
 
 def entries_at(section: Mapping[str, Any], place: Place) -> dict[str, SpecEntry[Any]]:
@@ -50,7 +50,7 @@ def elaborate(context: Elaboration, scope: Scope, section: Mapping[str, SpecEntr
                 scope.values.setdefault(name, None)
     attempts = Attempts(context.report)
     for key in order:
-        made()
+        count_operation()
         names = split_names(key)
         if any(name in scope.values for name in names):
             continue

@@ -15,7 +15,7 @@ from xlac.ir.op import Index
 from xlac.ops.tensor import extend
 from xlac.ops.tensor.view import Reshape
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def store(
     elements: Elements, index: Index, stores: Sequence[StoredPiece], *, streaming: bool
 ) -> None:
     """Computes all values before any store, so that an output may share memory with an input."""
-    went()
+    count_work()
     values = [elements.at(one.value, index) for one in stores]
     for one, value in zip(stores, values, strict=True):
         moved = tuple(build.add(i, s) if s else i for i, s in zip(index, one.shift, strict=True))

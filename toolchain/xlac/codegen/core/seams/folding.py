@@ -28,7 +28,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.support.limits import went
+from xlac_sdk.support.limits import count_work
 
 P = Primitive
 
@@ -157,7 +157,7 @@ class LoopRegion:
         """A rewritten expression, with as many lanes; shared ones are rewritten once."""
         done = self._done.get(id(node))
         if done is None:
-            went()
+            count_work()
             # the key is kept alive, so that its id is not reused
             done = self._done[id(node)] = (node, self._rewritten(node))
         return done[1]

@@ -34,7 +34,7 @@ class Inputs:
 
     params: Mapping[str, Any]
     symbols: MutableMapping[str, Dim]
-    made: list[Node] = field(default_factory=list)  # the parameters, in order
+    nodes: list[Node] = field(default_factory=list)  # the parameters, in order
     formed: set[str] = field(default_factory=set)  # sequences and optionals
     undecided: bool = False  # whether the caller must still say what a sequence or optional holds
 
@@ -58,7 +58,7 @@ class Inputs:
 
     def _param(self, name: str, type: Type) -> Node:
         node = build.param(name, type.dtype, type.shape, origin=Origin(name))
-        self.made.append(node)
+        self.nodes.append(node)
         return node
 
     def _shape(self, info: Any) -> tuple[Dim, ...]:
