@@ -131,16 +131,11 @@ def test_an_array_of_another_device_is_refused(
     if way[0] == "from_torch" and value is Elsewhere:
         return  # which takes tensors only
     found = value()
-    assert told(
-        lambda: way[1].call(way[1].given(X), found)
-    ) == f"error: {elsewhere(device)}".replace("'y'", "'arg1'" if way[0] == "jit" else "'y'")
+    assert told(lambda: way[1].call(way[1].given(X), found)) == f"error: {elsewhere(device)}"
 
 
 def test_a_tensor_without_memory_is_refused(way: tuple[str, Way]) -> None:
-    name = "arg1" if way[0] == "jit" else "y"
-    assert told(
-        lambda: way[1].call(way[1].given(X), fake())
-    ) == f"error: {elsewhere(NOWHERE)}".replace("'y'", f"'{name}'")
+    assert told(lambda: way[1].call(way[1].given(X), fake())) == f"error: {elsewhere(NOWHERE)}"
 
 
 OTHERS = {
@@ -184,6 +179,11 @@ def test_lists_and_numbers_take_the_type_of_their_input(spec: Path, tmp_path: Pa
         ([10**30, 2], [0, 1], "beyond 64 bits"),
     ):
         assert lost in told(lambda i=i, b=b: model(i, b))
+    half = tmp_path / "half.yaml"
+    half.write_text("xlac: 1\nmodel: h\ninputs: {x: 'f16[2]'}\ngraph: {y: x + x}\noutputs: [y]\n")
+    model = xlac.compile(half)
+    np.testing.assert_array_equal(model([1.5, float("inf")]), [3, np.inf])
+    assert "is f16, which cannot hold 70000.0" in told(lambda: model([1, 70000.0]))
 
 
 def test_a_tensor_that_is_negated_when_it_is_read(spec: Path) -> None:

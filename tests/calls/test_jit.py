@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import namedtuple
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any
@@ -155,6 +156,23 @@ def test_arguments_that_are_no_arrays_are_errors() -> None:
             add(X, value)
     with pytest.raises(SourceError, match="XL2009"):
         xlac.jit(lambda x: x[7])(X)
+
+
+@pytest.mark.parametrize(("call", "name"), [
+    (lambda f: f({"w": [X, object()]}, X), "params['w'][1]"),
+    (lambda f: f({}, np.ma.array([1.0, 2.0], mask=[1, 0])), "x"),
+    (lambda f: f({}, X, object()), "args[2]"),
+    (lambda f: f({}, X, scale=object()), "scale"),
+    (lambda f: f({}, X.astype(np.int32), scale=2**40), "scale"),
+])  # fmt: skip
+def test_mistakes_name_the_parameters_of_the_function(
+    call: Callable[[Any], Any], name: str
+) -> None:
+    """Not the inputs of its program, which are called arg0, arg1, …"""
+    with pytest.raises(SourceError) as caught:
+        call(xlac.jit(lambda params, x, *rest, scale=1: x * scale))
+    assert f"input '{name}'" in str(caught.value)
+    assert f"input '{name}'" in caught.value.diagnostics[0].message
 
 
 def test_a_program_that_is_there_does_not_wait_for_another() -> None:

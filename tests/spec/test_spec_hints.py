@@ -40,6 +40,16 @@ def test_operations_are_hinted_at_by_meaning(word: str, meant: str, tmp_path: Pa
         load(file)
 
 
+def test_an_input_given_as_an_attribute_is_hinted_at(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(
+        "xlac: 1\nmodel: m\ninputs: {x: 'f32[2]'}\noutputs: [y]\n"
+        "graph: {y: {op: pad, in: x, value: 1.0, low: [1]}}\n"
+    )
+    with pytest.raises(SourceError, match=r"hint: it is an input: in: \[x, value\]"):
+        load(file)
+
+
 @pytest.mark.parametrize(("op", "word", "meant"), [
     ("conv2d", "kernel_size", "kernel"), ("conv2d", "padding", "pad"),
     ("conv2d", "out_channels", "filters"), ("conv2d", "strides", "stride"),

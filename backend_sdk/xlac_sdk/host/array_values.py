@@ -127,7 +127,11 @@ def _numbers(value: Any, dtype: DType | None, name: str) -> Array:
         return plain
     with np.errstate(all="ignore"):
         array = plain.astype(dtype.compute.numpy).astype(dtype.numpy)
-    if not dtype.is_float and not np.array_equal(array, plain):
+    if dtype.is_float:
+        beyond = np.isinf(array) & np.isfinite(plain)
+        if beyond.any():
+            raise wrong("XL6002", f"{_input(name)}is {dtype}, which cannot hold {plain[beyond][0]}")
+    elif not np.array_equal(array, plain):
         lost = next(part for part, kept in zip(plain.flat, array.flat, strict=True) if part != kept)
         raise wrong("XL6002", f"{_input(name)}is {dtype}, which cannot hold {lost}")
     return array

@@ -5,9 +5,10 @@ errors.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from xlac.frontends.pytree import PyTree, paths
 from xlac_sdk.host.call_binding import Parameters, by_name
 
 Kind = inspect._ParameterKind
@@ -56,6 +57,16 @@ class Arguments:
     def name(self, at: int) -> str:
         """The name of the positional argument `at`, for messages."""
         return self.positional[at] if at < len(self.positional) else f"args[{at}]"
+
+    def leaves(self, tree: PyTree) -> Iterator[tuple[str, int]]:
+        """The name of each leaf of a call, for messages, and its number; `tree` is that of the
+        positional and the named arguments.
+        """
+        args, named = tree[1]
+        for at, inner in enumerate(args[1]):
+            yield from paths(inner, self.name(at))
+        for name, inner in named[1]:
+            yield from paths(inner, name)
 
     def checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> None:
         """Raises SourceError for an argument that is missing, unknown or given twice."""

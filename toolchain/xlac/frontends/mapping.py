@@ -46,7 +46,7 @@ def mapped(
     names = [f"args[{n}]" for n in range(len(leaves))]
     given = tree[1][0]
     wanted = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    for name, number in _named(tree, arguments):
+    for name, number in arguments.leaves(tree):
         names[number] = name
     for number, axis in _spread("in_axes", wanted, given, function):
         axes[number] = axis
@@ -74,15 +74,6 @@ def mapped(
     for number, axis in _spread("out_axes", out_axes, result, function):
         placed[number] = _placed(function, results[number], alongs[number], axis, size)
     return unflatten(result, placed)
-
-
-def _named(tree: PyTree, arguments: Arguments) -> Iterator[tuple[str, int]]:
-    """The name of each leaf of a call, for messages."""
-    args, named = tree[1]
-    for at, inner in enumerate(args[1]):
-        yield from paths(inner, arguments.name(at))
-    for name, inner in named[1]:
-        yield from paths(inner, name)
 
 
 def _one(leaf: Tensor, axis: int | None, number: int) -> Tensor:

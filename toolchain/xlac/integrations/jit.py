@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -20,6 +22,7 @@ from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.array_values import as_array, device_of, type_of, wrong
+from xlac_sdk.source import SourceError
 from xlac_sdk.support.limits import checkpoint, valid, within
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -61,14 +64,33 @@ class Jitted:
         return len(self._programs)
 
     def _run(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        call = self._call(receiver, args, named)
-        program = self._programs.get(call.key, lambda: self._compile(call))
-        outputs = program.compiled(
-            *[_as_array(call.leaves[number], dtype, number) for number, dtype in program.takes]
-        )
+        try:
+            call = self._call(receiver, args, named)
+            program = self._programs.get(call.key, lambda: self._compile(call))
+            outputs = program.compiled(
+                *[_as_array(call.leaves[number], dtype, number) for number, dtype in program.takes]
+            )
+        except SourceError as error:
+            self._name_inputs(error, args, named)
+            raise
         return unflatten(
             program.result, list(outputs.values()) if isinstance(outputs, dict) else [outputs]
         )
+
+    def _name_inputs(
+        self, error: SourceError, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
+        """Puts the function's own names into an error in place of a program's arg0, arg1, …"""
+        names = {
+            f"'arg{number}'": f"'{name}'"
+            for name, number in self._arguments.leaves(flatten((args, named), []))
+        }
+
+        def own(text: str) -> str:
+            return re.sub(r"'arg\d+'", lambda found: names.get(found[0], found[0]), text)
+
+        error.diagnostics = [replace(d, message=own(d.message)) for d in error.diagnostics]
+        error.args = tuple(own(text) for text in error.args)
 
     def _call(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> _Call:
         leaves: list[Any] = []

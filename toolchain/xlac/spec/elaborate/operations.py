@@ -163,13 +163,15 @@ def checked(
     faults = []
     for wrong in wrongs:
         if wrong.kind == "unknown":
-            options = [*attributes.names(op), "in", "op", *operand_names(op)]
+            inputs, options = operand_names(op), [*attributes.names(op), "in", "op"]
             faults.append(
                 Fault(
                     "XL2005",
                     f"unknown key {wrong.name!r} for {op.mnemonic}",
                     spans.attribute_key(wrong.name),
-                    nearest(wrong.name, options),
+                    f"it is an input: in: [{', '.join(inputs)}]"
+                    if wrong.name in inputs
+                    else nearest(wrong.name, options),
                 )
             )
         elif wrong.kind == "missing":
