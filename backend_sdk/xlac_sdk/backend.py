@@ -118,6 +118,24 @@ class Backend(ABC):
         SourceError for an unknown CPU, triple or architecture.
         """
 
+    def target_for(self, request: Request) -> Target:
+        """The target of a request, in which the facts that the user gave are those that schedules
+        read. Raises SourceError for facts that the backend does not take, and as `target` does.
+        """
+        given = request.given_facts
+        try:
+            made = self.target(request)
+        except ValueError as error:  # facts that contradict each other
+            if not given:
+                raise
+            raise SourceError(Diagnostic("XL5042", str(error))) from None
+        unused = [name for name, value in given.items() if made.fact(name) != value]
+        hint = f"`xlac backend info {self.name}` shows the facts in use"
+        if unused:
+            problem = f"the {self.name} backend takes no facts {', '.join(unused)}"
+            raise SourceError(Diagnostic("XL5042", problem, hint=hint))
+        return made
+
     def probes(self, target: Target) -> Probes | None:
         """The probes that measure this machine, for `xlac doctor --measure`; None if the backend
         has none.

@@ -56,12 +56,16 @@ class Request:
                 Diagnostic("XL5005", f"threads must be 1 to {MAX_THREADS}, not {self.threads!r}")
             )
 
+    @property
+    def given_facts(self) -> dict[str, Any]:
+        """The facts that the user gave, by name."""
+        return {name: value for device, facts in self.tuned if not device for name, value in facts}
+
     def hardware_facts(self, target: str) -> dict[str, Any]:
         """The given facts of `MachineFacts`, by name, for a target whose other facts are known.
         Raises SourceError where others were given.
         """
-        given = {name: value for device, facts in self.tuned if not device for name, value in facts}
-        for name in given.keys() & TUNABLE.keys():
+        for name in sorted(self.given_facts.keys() & TUNABLE.keys()):
             problem = f"the {target} backend knows {name} itself: it cannot be given"
             raise SourceError(Diagnostic("XL5042", problem))
         return dict(self.facts)
@@ -159,6 +163,10 @@ class Target:
             return self
         return replace(self, hardware=self.unmeasured, unmeasured=None)
 
+    def fact(self, name: str) -> Any:
+        """A fact by its name, of the target itself (`TUNABLE`) or of its hardware."""
+        return getattr(self if name in TUNABLE else self.hardware, name)
+
     def with_facts(self, **facts: Any) -> Target:
         """The target with some hardware facts changed, by name. Raises TypeError and ValueError for
         unknown or invalid ones.
@@ -191,6 +199,14 @@ class Target:
             if device in ("", identity):
                 return self.with_tuned(dict(facts))
         return self
+
+    def with_given(self, request: Request, *names: str) -> Target:
+        """The target with those facts that the user gave, of these names or else of its hardware;
+        others are refused (`Backend.target_for`).
+        """
+        given = request.given_facts
+        taken = set(names) if names else given.keys() - TUNABLE.keys()
+        return self.with_tuned({name: value for name, value in given.items() if name in taken})
 
     @property
     def machine(self) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from xlac.cli import status
-from xlac.cli.commands import doctor
+from xlac.cli import processes, status
 
 BROKEN = """
 from xlac_sdk.host import registry
@@ -52,11 +51,23 @@ def test_a_driver_that_crashes_harms_no_other(
     assert rows["cpu"].startswith("works")
 
 
+def test_a_list_survives_a_driver_that_crashes(
+    broken: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("xlac_sdk.host.registry.installed", lambda: ["reference", "c"])
+    monkeypatch.setenv("COLUMNS", "200")
+    broken("os.abort()")
+    assert status(["backend", "list"]) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "broken" in rows["reference"] and "SIGABRT" in rows["reference"]
+    assert rows["c"].rstrip().endswith("ok")
+
+
 def test_a_driver_that_hangs_ends(
     broken: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("xlac_sdk.host.registry.installed", lambda: ["reference"])
-    monkeypatch.setattr(doctor, "SECONDS", 3)
+    monkeypatch.setattr(processes, "SECONDS", 3)
     broken("time.sleep(60)")
     code, rows = said(capsys)
     assert code == 1 and "no answer within 3 seconds" in rows["reference"]

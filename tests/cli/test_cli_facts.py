@@ -13,9 +13,11 @@ from xlac.cli import status
 from xlac.cli.facts import facts_given
 from xlac.options import CompileOptions
 from xlac.support import measured_facts
-from xlac_sdk.host.registry import find
+from xlac_sdk.host.registry import find, installed
 from xlac_sdk.machine.system_facts import system_facts
+from xlac_sdk.machine_facts import LIMITS, TUNABLE
 from xlac_sdk.source import SourceError
+from xlac_sdk.target import Request
 
 SPEC = Path(__file__).parents[2] / "specs" / "digits.yaml"
 
@@ -107,3 +109,39 @@ def test_wrong_facts_are_pointed_at(tmp_path: Path) -> None:
     file.write_text("- 1\n")
     with pytest.raises(SourceError, match="it must be a mapping of facts by name"):
         facts_given(str(file))
+
+
+@pytest.mark.parametrize("name", installed())
+def test_no_backend_ignores_given_facts(name: str) -> None:
+    arch = {"cuda": "sm_90a", "opencl": "generic-cpu"}.get(name, "")
+    backend = find(name)
+    target = backend.target(Request(arch=arch))
+    for fact, limit in {**LIMITS, **TUNABLE}.items():
+        value = next(
+            v for v in (16, 2, 512, 0.5, "odd") if limit.holds(v) and v != target.fact(fact)
+        )
+        request = CompileOptions(arch=arch, facts=((fact, value),)).request
+        try:
+            made = backend.target_for(request)
+        except SourceError as error:
+            assert fact in str(error) and error.diagnostics[0].code == "XL5042"
+        else:
+            assert made.fact(fact) == value != target.fact(fact)
+    taken = backend.target_for(CompileOptions(arch=arch, facts=(("l2_bytes", 12345),)).request)
+    assert taken.l2_bytes == 12345
+
+
+def test_measurements_are_no_given_facts(cache: Path) -> None:
+    measured_facts.keep({"l2_rate": 31.5}, {})
+    request = CompileOptions().request
+    assert find("c").target_for(request).hardware.l2_rate != 31.5
+    assert find("cpu").target_for(request).hardware.l2_rate == 31.5
+
+
+def test_a_fact_that_a_backend_does_not_take_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "facts.yaml").write_text("warp: 8\nl1_bytes: 1024\n")
+    given = ["--facts", str(tmp_path / "facts.yaml"), "-o", str(tmp_path / "out")]
+    assert status(["build", str(SPEC), "--target", "c", *given]) != 0
+    assert "the c backend takes no facts warp [XL5042]" in capsys.readouterr().err

@@ -188,6 +188,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: xlac-{name}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[xlac.backends]\n{name} = xlac_{name}:BACKEND\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # of the processes that try backends
 
 
 def test_a_broken_plug_in_is_reported_and_harmless(broken: None) -> None:
@@ -223,6 +224,7 @@ def test_a_backend_that_is_installed_in_an_older_way_is_found(
         "[other]\nold = nothing:AT_ALL\n[xlac.backends]\nold = xlac_old:Holder.BACKEND [extra]\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # of the processes that try backends
     assert find("old").name == "reference"
 
 

@@ -75,7 +75,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     asked(options.variants, options.sizes)
     backend, checks = find(target), options.checks
     wanted = document.read(options.schedules)
-    facts = backend.target(options.request)
+    facts = backend.target_for(options.request)
     lowered = partial(
         lower,
         target=facts,

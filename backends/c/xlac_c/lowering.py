@@ -34,8 +34,10 @@ PORTABLE = replace(C99, index="ptrdiff_t", language="c")
 
 
 def target(request: Request) -> Target:
-    """A generic target: the C compiler chooses the machine."""
-    return Target(
+    """A generic target: the C compiler chooses the machine, and schedules are for the hardware
+    that the user describes.
+    """
+    made = Target(
         "c",
         primitives=NATIVE,
         lacks=SLOW,
@@ -43,6 +45,7 @@ def target(request: Request) -> Target:
         vectorizes=True,
         languages=frozenset({PORTABLE.language}),
     )
+    return made.with_given(request)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

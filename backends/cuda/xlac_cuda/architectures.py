@@ -64,6 +64,7 @@ def target(request: Request, gpu: int = 0) -> Target:
     if name == "sm_90a" and GROUPS in features:
         features.remove(GROUPS)
         facts = replace(facts, instructions=facts.instructions.union(HOPPER))
+    facts = facts.with_given(request, "processors", "l2_bytes")
     claimed = claims.claims(features, capability, at_once=not request.arch and not request.ahead)
     return replace(
         facts,

@@ -27,7 +27,8 @@ class ReferenceBackend(Backend):
         request.refuse("reference", "cpu", "triple", "features", "arch")
         # NumPy has no fma: it is exact here, but slower than two operations
         native = frozenset(Primitive) - {Primitive.FMA}
-        return Target("reference", vector_bytes=4096, masked=True, gathers=True, primitives=native)
+        made = Target("reference", vector_bytes=4096, masked=True, gathers=True, primitives=native)
+        return made.with_given(request)
 
     def peak_flops(self, threads: int) -> float:
         return 1e9

@@ -160,6 +160,6 @@ def lowered_with_inputs(
     backend = find(choice.target)
     with copying(copy_weights):
         model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
-        facts = backend.target(choice.options.request)
+        facts = backend.target_for(choice.options.request)
         lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
     return MeasuredModel(model, graphs, arrays, backend, facts, lowered)

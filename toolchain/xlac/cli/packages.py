@@ -80,4 +80,4 @@ def machines(
     if choice.options.facts is None:  # artefacts do not depend on measurements of this machine
         choice = choice.with_options(facts=())
     asked = [choice.with_options(cpu=cpu.strip()).options.request for cpu in cpus]
-    return [backend.target(replace(one, size=small, ahead=True)) for one in asked]
+    return [backend.target_for(replace(one, size=small, ahead=True)) for one in asked]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from xlac.cli.backend_test import test
 from xlac.cli.backend_tune import tune
+from xlac.cli.processes import in_own_process
 
 if TYPE_CHECKING:
     from xlac_sdk.target import Target
@@ -21,52 +23,56 @@ def command() -> None:
 
 @command.command("list")
 def list_() -> None:
-    """List the installed backends; one that cannot be loaded is shown with the reason and harms no
-    other.
+    """List the installed backends, each tried in a process of its own; one that cannot be loaded is
+    shown with the reason and harms no other.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from xlac_sdk.host.registry import find, installed
-    from xlac_sdk.source import XlacError
-    from xlac_sdk.target import Request
+    from xlac_sdk.host.registry import installed
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("backend", "vectors", "threads", "native primitives", "claims", "status"):
         table.add_column(title)
-    for name in installed():
-        backend = None
-        try:
-            backend = find(name)
-            target = backend.target(Request())
-        except XlacError as error:
-            what = "[red]broken[/]" if backend is None else "[yellow]not here[/]"
-            table.add_row(
-                escape(name), "", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}"
-            )
-            continue
-        except Exception as error:  # plug-ins may raise anything
-            table.add_row(
-                escape(name),
-                "",
-                "",
-                "",
-                "",
-                f"[red]broken[/]: {escape(f'{type(error).__name__}: {error}')}",
-            )
-            continue
-        width = f"{target.vector_bytes * 8} bits" if target.vector_bytes else "scalar"
-        native = str(len(target.primitives))
-        table.add_row(
-            escape(name),
-            width,
-            str(target.threads),
-            native,
-            str(len(target.claims)),
-            "[green]ok[/]",
-        )
+    with ThreadPoolExecutor() as pool:
+        for name, row in zip(installed(), pool.map(_row_apart, installed()), strict=True):
+            table.add_row(escape(name), *row)
     Console().print(table)
+
+
+def _row_apart(name: str) -> list[str]:
+    """A backend's row, as a process of its own makes it."""
+    program = "import sys; from xlac.cli.commands.backend import print_row; print_row(sys.argv[1])"
+    line, code = in_own_process(program, name)
+    return ["", "", "", "", f"[red]broken[/]: {line}"] if code is None else json.loads(line)
+
+
+def print_row(name: str) -> None:
+    """Prints what `xlac backend list` shows of a backend beside its name, as JSON."""
+    from rich.markup import escape
+
+    from xlac_sdk.host.registry import find
+    from xlac_sdk.source import XlacError
+    from xlac_sdk.target import Request
+
+    backend = None
+    try:
+        backend = find(name)
+        target = backend.target(Request())
+    except XlacError as error:
+        what = "[red]broken[/]" if backend is None else "[yellow]not here[/]"
+        row = ["", "", "", "", f"{what}: {escape(error.diagnostics[0].message)}"]
+    except Exception as error:  # plug-ins may raise anything
+        problem = escape(f"{type(error).__name__}: {error}")
+        row = ["", "", "", "", f"[red]broken[/]: {problem}"]
+    else:
+        width = f"{target.vector_bytes * 8} bits" if target.vector_bytes else "scalar"
+        native, claims = len(target.primitives), len(target.claims)
+        row = [width, str(target.threads), str(native), str(claims), "[green]ok[/]"]
+    click.echo(json.dumps(row))
 
 
 @command.command()

@@ -70,7 +70,7 @@ def why(**options: Any) -> None:
     choice = chosen(**options)
     model = open_model(choice)
     backend = find(choice.target)
-    lowered = lower(model, backend.target(choice.options.request))
+    lowered = lower(model, backend.target_for(choice.options.request))
     key = key_of(backend, lowered.target, backend.emit(lowered.program, lowered.target))
     cache = _open()
     if cache.find(key) is not None:

@@ -131,7 +131,7 @@ def _machine(choice: Chosen) -> Target:
     """
     from xlac_sdk.host.registry import find
 
-    return find(choice.target).target(choice.options.request)
+    return find(choice.target).target_for(choice.options.request)
 
 
 def _weights(choice: Chosen, as_json: bool) -> None:

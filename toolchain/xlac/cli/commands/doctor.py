@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xlac.cli.processes import in_own_process
+
 if TYPE_CHECKING:
     from xlac_sdk.source import XlacError
     from xlac_sdk.target import Target
-
-
-SECONDS = 300  # that a target may take
-DRIVER = "its driver may be broken: update it, or uninstall the backend"
 
 
 @click.command(name="doctor")
@@ -67,26 +65,9 @@ def _apart(target: str) -> tuple[str, bool]:
     """What a process of its own says of a target, and whether that is in order; of one that does
     not end well or in time, that.
     """
-    import signal
-    import subprocess
-    import sys
-
     program = "import sys; from xlac.cli import status; sys.exit(status(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, "doctor", "--target", target]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=SECONDS, errors="replace"
-        )
-    except subprocess.TimeoutExpired:
-        return f"FAILS: no answer within {SECONDS} seconds; {DRIVER}", False
-    lines = done.stdout.strip().splitlines()
-    if done.returncode in (0, 1) and lines:
-        return lines[-1], done.returncode == 0
-    try:
-        end = signal.Signals(-done.returncode).name
-    except ValueError:
-        end = f"exit code {done.returncode}"
-    return f"FAILS: the process that tried it ended by {end}; {DRIVER}", False
+    line, code = in_own_process(program, "doctor", "--target", target)
+    return (f"FAILS: {line}", False) if code is None else (line, code == 0)
 
 
 def _said(target: str) -> tuple[str, bool]:

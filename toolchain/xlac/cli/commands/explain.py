@@ -50,7 +50,7 @@ def command(spec: Path, node: str | None, schedules: bool, **options: Any) -> No
     choice = chosen(spec, **options)
     model = open_model(choice)
     backend = find(choice.target)
-    facts = backend.target(choice.options.request)
+    facts = backend.target_for(choice.options.request)
     lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
     text = story.tell(lowered, model.graph, node, backend.control, schedules)
     if not text and node is not None:

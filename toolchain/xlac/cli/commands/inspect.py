@@ -60,7 +60,7 @@ def command(stage: str, **options: Any) -> None:
         click.echo(str(choice.pipeline))
         return
     backend = find(choice.target)
-    facts = backend.target(choice.options.request)
+    facts = backend.target_for(choice.options.request)
     lowered = lower(
         model,
         facts,

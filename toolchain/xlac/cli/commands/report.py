@@ -63,7 +63,7 @@ def command(
 
     choice = chosen(**options)
     backend = find(choice.target)
-    facts = backend.target(choice.options.request)
+    facts = backend.target_for(choice.options.request)
     stages, passes, tell = StageTimes(), PassRecorder(), current().stage
     with copying(copy_weights), stages.watching("reading the model", tell):
         model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)

@@ -54,5 +54,5 @@ def open_subject(choice: Any, given: dict[str, str], archive: Path | None, seed:
 
     model = open_model(choice)
     backend = find(choice.target)
-    target = backend.target(choice.options.request)
+    target = backend.target_for(choice.options.request)
     return ComparedModel(model, gather(model, given, archive, seed), target, backend)

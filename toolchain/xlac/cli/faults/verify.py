@@ -99,7 +99,7 @@ def command(
     choice = chosen(**options)
     model = open_model(choice)
     backend = find(choice.target)
-    target = backend.target(choice.options.request)
+    target = backend.target_for(choice.options.request)
     try:
         program = VerifiedProgram.of(model, target, backend, taps)
     except VerifyError as error:

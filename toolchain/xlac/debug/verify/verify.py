@@ -77,7 +77,7 @@ def verify(
     backend = find(target)
     file = Path(source) if isinstance(source, str | os.PathLike) else None
     begun = time.perf_counter()
-    facts = backend.target(options.request)
+    facts = backend.target_for(options.request)
     try:
         program = VerifiedProgram.of(model, facts, backend, taps)
     except VerifyError as error:
