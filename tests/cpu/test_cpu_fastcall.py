@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import sys
 import tempfile
 import threading
@@ -275,3 +276,13 @@ def test_what_others_say_of_functions_of_python_is_theirs(monkeypatch: pytest.Mo
         monkeypatch.setattr(function, "argtypes", others)
     assert right(loaded(two_outputs(), machine()).fast(A, B))
     assert [function.argtypes for function in shared] == [others] * 3
+
+
+def test_every_block_of_the_text_is_explained() -> None:
+    text = Path(fastcall.__file__).parents[1] / "templates" / "fastcall.ll"
+    lines = text.read_text(encoding="utf-8").splitlines()
+    blocks = [n for n, line in enumerate(lines) if re.fullmatch(r"[\w.]+:", line)]
+    assert len(blocks) > 50
+    # a block has a comment before it, the first one of a function before the function
+    bare = [lines[n] for n in blocks if not lines[n - 1].startswith((";", "define"))]
+    assert not bare, bare

@@ -454,6 +454,7 @@ results:
 ; `into` returns the capsule
 give.any:
   br i1 %into, label %given.back, label %give
+; the caller owns this reference to it
 given.back:
   call void @Py_IncRef(ptr %self)
   ret ptr %self
@@ -489,8 +490,9 @@ packed:
 ; an exception is set: release the outputs allocated so far, from the last to the first
 undo:
   %most = phi i64 [ %o, %output.make ], [ %outputs, %no.memory ], [ %outputs, %several ], [ %outputs, %results ]
-  %made.now = select i1 %into, i64 0, i64 %most
+  %made.now = select i1 %into, i64 0, i64 %most ; `into` has allocated none
   br label %undo.next
+; for (u = made; u > 0; u--)
 undo.next:
   %u = phi i64 [ %made.now, %undo ], [ %u.next, %undo.one ]
   %u.more = icmp sgt i64 %u, 0
@@ -514,20 +516,23 @@ other:
   ret ptr %otherwise
 }
 
-; Frees the arenas of a plan that can no longer be called.
+; Frees the arenas of a plan that can no longer be called: while (plan->arenas) { take the first off the list; free it }
 define void @discard(ptr %plan) #0 {
 entry:
   %list = getelementptr i8, ptr %plan, i64 ${plan_arenas}
   br label %next
+; is there another one?
 next:
   %arena = load ptr, ptr %list
   %some = icmp ne ptr %arena, null
   br i1 %some, label %drop, label %done
+; its first word is the link to the next
 drop:
   %following = load ptr, ptr %arena
   store ptr %following, ptr %list
   call void @free(ptr %arena)
   br label %next
+; the list is empty
 done:
   ret void
 }
