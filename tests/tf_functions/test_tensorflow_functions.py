@@ -14,6 +14,7 @@ tf: Any = pytest.importorskip("tensorflow")
 keras: Any = pytest.importorskip("keras")
 
 import xlac
+from xlac.cli import status
 from xlac_sdk.source import SourceError
 
 
@@ -168,3 +169,42 @@ def test_a_saved_model_counts_as_code(tmp_path: Path) -> None:
     compiled = xlac.from_saved_model(tmp_path / "saved", drawn(2, 4), trusted=True)
     np.testing.assert_allclose(compiled(drawn(2, 4))["y"], module(drawn(2, 4))["y"], rtol=1e-5)
     assert list(compiled.model.weights) == ["scale"]
+
+
+def test_commands_take_a_saved_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Counting(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = tf.Variable(drawn(4), name="scale")
+            self.calls = tf.Variable(0.0, name="calls")
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
+        def serve(self, x: Any) -> Any:
+            self.calls.assign_add(1.0)
+            return {"scaled": x * self.scale * self.calls, "sum": tf.reduce_sum(x, 1)}
+
+        @tf.function(input_signature=[tf.TensorSpec([2], tf.float32, name="z")])
+        def other(self, z: Any) -> Any:
+            return {"negative": -z}
+
+    module, folder = Counting(), str(tmp_path / "saved")
+    signatures = {"serving_default": module.serve, "other": module.other}
+    tf.saved_model.save(module, folder, signatures=signatures)
+    assert status(["check", folder, "--trusted"]) != 0
+    assert "--dim batch=1" in capsys.readouterr().err
+    sized = [folder, "--trusted", "--dim", "batch=2"]
+    np.save(tmp_path / "x.npy", drawn(2, 4))
+    results = tmp_path / "out.npz"
+    given = ["--input", f"x={tmp_path / 'x.npy'}", "--outputs", str(results)]
+    assert status(["run", *sized, *given]) == 0
+    wanted = module.serve(drawn(2, 4))
+    with np.load(results) as found:
+        assert set(found) == set(wanted)
+        for name in found:
+            np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-6)
+    assert status(["check", *sized]) == 0
+    assert status(["build", *sized, "--target", "c", "-o", str(tmp_path / "built")]) == 0
+    assert list((tmp_path / "built").glob("*.c"))
+    spec = str(tmp_path / "other.yaml")
+    assert status(["import", folder, "--trusted", "--signature", "other", "-o", spec]) == 0
+    np.testing.assert_array_equal(xlac.compile(spec)(z=np.float32([1, -2])), [-1, 2])

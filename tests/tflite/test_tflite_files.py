@@ -193,6 +193,27 @@ def test_open_sizes_are_those_of_the_signature(tmp_path: Path) -> None:
     np.testing.assert_array_equal(program(value), np.concatenate([value, -value]))
 
 
+def test_another_signature_is_chosen_by_name(tmp_path: Path) -> None:
+    signatures = [
+        {
+            "inputs": [{"name": name, "tensor_index": n} for n, name in enumerate("xy")],
+            "outputs": [{"name": "z", "tensor_index": 2}],
+            "signature_key": key,
+            "subgraph_index": graph,
+        }
+        for graph, key in enumerate(("sum", "product"))
+    ]
+    times = {"table": "MulOptions", "fused_activation_function": 0}
+    product = Graph(SUM.tensors, [("MUL", times, [0, 1], [2])], [0, 1], [2])
+    file = saved(tmp_path, model(SUM, product, signatures=signatures))
+    values = np.full((2, 3), 3, np.float32), np.full((2, 3), 5, np.float32)
+    for chosen, wanted in (("", 8), ("sum", 8), ("product", 15)):
+        np.testing.assert_array_equal(xlac.compile(file, signature=chosen)(*values), wanted)
+    with pytest.raises(SourceError, match="no signature 'products'") as refused:
+        load(file, signature="products")
+    assert "product" in refused.value.diagnostics[0].hint
+
+
 def test_values_that_decide_sizes_are_asked_for(tmp_path: Path) -> None:
     table = {"table": "ReshapeOptions"}
     graph = Graph(

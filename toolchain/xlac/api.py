@@ -48,6 +48,7 @@ def compile(
     verify_each: bool = False,
     max_memory: int | str | None = None,
     allow_kernels: bool | None = None,
+    signature: str = "",
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
     onnx.ModelProto. Or a function of TensorFlow, with a tuple of example arguments in place of the
@@ -72,6 +73,7 @@ def compile(
     the compiler would choose: docs/SCHEDULES.md.
     `passes` is another pipeline of the optimizer, as text: `xlac inspect --stage passes` prints the
     default one. With `verify_each` a graph that is compiled is verified after every pass.
+    `signature` is the one to compile of those that a .tflite file has; by default serving_default.
     `allow_kernels` says whether hand-written kernels that the model names are compiled, which are
     code: True compares them with what they mean and calls them, False computes what they mean, and
     where nobody says, a model that has one for the target is an error: docs/CUSTOM_OPS.md.
@@ -105,6 +107,7 @@ def compile(
         verify_each=verify_each,
         max_memory=max_memory,
         allow_kernels=allow_kernels,
+        signature=signature,
     )
     place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
     cached = load(place, copy_weights)

@@ -91,6 +91,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
             dims={**options.dims, **sizes},
             params={**options.params, **values},
             precision=options.precision,
+            signature=options.signature,
         )
         asked = options.allow_kernels
         return model if asked is None else replace(model, allow_kernels=asked)

@@ -38,6 +38,7 @@ class CompileOptions:
     schedules: str | os.PathLike[str] | Mapping[str, Any] | None = None
     passes: str = ""  # a pipeline as text; empty: the default one
     verify_each: bool = False
+    signature: str = ""  # of those that a file has; empty: its default one
     max_memory: int | str | None = None  # bytes of one call, as a number or as text such as `512M`
     # of hand-written kernels; None: an error where the model needs one
     allow_kernels: bool | None = None
@@ -77,6 +78,7 @@ class CompileOptions:
             "variants": [dict(one) for one in self.variants],
             "passes": self.passes,
             "max_memory": self.max_memory,
+            "signature": self.signature,
             "allow_kernels": self.allow_kernels,
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }

@@ -12,7 +12,8 @@ from onnx_cases import model, value
 from refusals import plain, refused
 
 from xlac.frontends.onnx import load
-from xlac.frontends.onnx.file.wire import MalformedProtobuf, without_data
+from xlac.frontends.onnx.file.wire import without_data
+from xlac.frontends.protobuf import MalformedProtobuf
 from xlac.integrations import onnx_backend
 from xlac_sdk.source import SourceError
 

@@ -16,6 +16,7 @@ from xlac.cache.fingerprint import version_of
 from xlac.driver import Lowered
 from xlac.model import Model
 from xlac.support.failures import checks_of
+from xlac.support.file_kinds import SAVED_MODEL, is_saved_model
 from xlac.support.gc_pause import paused
 from xlac_sdk.backend import Backend
 from xlac_sdk.dtypes import Array
@@ -41,7 +42,9 @@ class BuildSource:
     @staticmethod
     def of(model: Model, spec: Path, options: Mapping[str, Any]) -> BuildSource:
         """The hashes of a model's spec and weights as they are now."""
-        return BuildSource(model, manifest.file_hash(spec), weights_hash(model.weights), options)
+        # of a SavedModel, the file that holds its program
+        file = spec / SAVED_MODEL if is_saved_model(spec) else spec
+        return BuildSource(model, manifest.file_hash(file), weights_hash(model.weights), options)
 
 
 def write(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.facts import facts_given
+from xlac.support.file_kinds import is_saved_model
 
 if TYPE_CHECKING:
     from xlac.codegen.schedules.document import Asked
@@ -27,6 +28,7 @@ class Chosen:
     options: CompileOptions
     allow_outside: bool = False
     entry: str | None = None  # of a spec that trains
+    trusted: bool = False  # whether a SavedModel, which is code, may be loaded
 
     @property
     def threads(self) -> int:
@@ -135,6 +137,8 @@ def chosen(
     max_memory: str | None = None,
     allow_kernels: bool | None = None,
     facts: str | None = None,
+    signature: str = "",
+    trusted: bool = False,
 ) -> Chosen:
     """The values of these options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
@@ -156,8 +160,9 @@ def chosen(
         max_memory=max_memory,
         allow_kernels=allow_kernels,
         facts=None if facts is None else facts_given(facts),
+        signature=signature,
     )
-    return Chosen(spec, target, options, allow_outside, entry)
+    return Chosen(spec, target, options, allow_outside, entry, trusted)
 
 
 OF_ARTEFACTS = frozenset(
@@ -170,9 +175,9 @@ OF_ARTEFACTS = frozenset(
 
 OF_PASSES = frozenset(
     (
-        "spec dim sets allow_outside max_compile_seconds max_compile_memory target threads cpu "
-        "triple arch small allow_kernels precision checked checks passes verify_each dump until "
-        "start edited traced time_passes list_passes"
+        "spec dim sets allow_outside signature trusted max_compile_seconds max_compile_memory "
+        "target threads cpu triple arch small allow_kernels precision checked checks passes "
+        "verify_each dump until start edited traced time_passes list_passes"
     ).split()
 )
 """Parameters that apply where only passes are run."""
@@ -180,7 +185,7 @@ OF_PASSES = frozenset(
 
 def is_artefact(spec: Path) -> bool:
     """Whether the argument is the folder of an artefact rather than a spec."""
-    return spec.is_dir()
+    return spec.is_dir() and not is_saved_model(spec)
 
 
 def artefact(spec: Path) -> Path:
@@ -194,6 +199,17 @@ def refuse_writing() -> None:
     """Raises a usage error for options of `xlac build --until` on how an artefact is written."""
     for option in given_options(OF_PASSES):
         raise click.UsageError(f"{option} is for what is written; --until prints a graph")
+
+
+OF_TENSORFLOW = ("signature", "trusted")
+"""Parameters that apply to models of TensorFlow alone."""
+
+
+def refuse_tensorflow(what: str) -> None:
+    """Raises a usage error for options on models of TensorFlow; `what` the command takes."""
+    known = {option.name for option in click.get_current_context().command.params}
+    for option in given_options({name for name in known if name not in OF_TENSORFLOW}):
+        raise click.UsageError(f"{option} is for models of TensorFlow; this command takes {what}")
 
 
 def given_options(known: Collection[str]) -> list[str]:

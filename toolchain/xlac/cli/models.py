@@ -43,6 +43,8 @@ def opened(
             dims=choice.options.dims,
             params=choice.options.params,
             allow_outside=choice.allow_outside,
+            signature=choice.options.signature,
+            trusted=choice.trusted,
             precision=choice.options.precision,
         )
     except TrainedSpec as spec:

@@ -44,7 +44,9 @@ def bounded(function: Command) -> Command:
 
 
 def spec_options(function: Command, required: bool = True) -> Command:
-    """SPEC, --dim, --set and --allow-outside; --max-compile-seconds and --max-compile-memory."""
+    """SPEC, --dim, --set, --allow-outside, --signature, --trusted, --max-compile-seconds and
+    --max-compile-memory.
+    """
     decorators = [
         click.argument("spec", type=click.Path(path_type=Path), required=required),
         click.option(
@@ -64,6 +66,15 @@ def spec_options(function: Command, required: bool = True) -> Command:
         ),
         click.option(
             "--allow-outside", is_flag=True, help="Let the spec name files outside its folder."
+        ),
+        click.option(
+            "--signature",
+            default="",
+            metavar="NAME",
+            help="The model to take, of a .tflite file or a SavedModel with several.",
+        ),
+        click.option(
+            "--trusted", is_flag=True, help="Load a SavedModel, which runs code that it contains."
         ),
         click.option(
             "--max-compile-seconds",

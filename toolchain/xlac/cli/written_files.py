@@ -28,6 +28,8 @@ def read(choice: Chosen) -> Model:
         dims=choice.options.dims,
         params=choice.options.params,
         allow_outside=choice.allow_outside,
+        signature=choice.options.signature,
+        trusted=choice.trusted,
     )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from xlac.frontends.tensorflow.lowered import LoweredTensorFlow, lowered, traced
-from xlac.frontends.tensorflow.saved_model import DEFAULT, signature_of
+from xlac.frontends.tensorflow.saved_graph import DEFAULT
+from xlac.frontends.tensorflow.saved_model import signature_of
 from xlac.frontends.tracing import Tensor, node_of
 from xlac.integrations.jit import jit
 from xlac.integrations.transforms import vjp

@@ -1,9 +1,13 @@
-"""Recognises file formats by their first bytes, with a hint for each."""
+"""Recognises file formats by their first bytes, with a hint for each; and SavedModels, which are
+folders.
+"""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+SAVED_MODEL = "saved_model.pb"  # a folder with this file is a SavedModel of TensorFlow
 HEAD = 1 << 16  # bytes that are examined
 JAX = "in JAX: Path('f.mlir').write_text(jax.jit(f).lower(*args).as_text())"
 KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
@@ -51,3 +55,8 @@ KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
 def kind_of(head: bytes) -> tuple[str, str] | None:
     """The format of a file that begins with `head`, and a hint; None for an unknown one."""
     return next(((kind, hint) for pattern, kind, hint in KINDS if pattern.match(head)), None)
+
+
+def is_saved_model(source: object) -> bool:
+    """Whether this is the folder of a SavedModel of TensorFlow."""
+    return isinstance(source, str | Path) and (Path(source) / SAVED_MODEL).is_file()

@@ -49,6 +49,8 @@ def command(
     quiet: bool,
     tensors: bool,
     max_memory: str | None,
+    signature: str,
+    trusted: bool,
 ) -> None:
     """Check SPEC: report every problem at once, else show every node and the totals; the memory of
     a step that learns, and what --max-memory costs, are those of --target.
@@ -67,6 +69,8 @@ def command(
         arch,
         max_memory=max_memory,
         allow_kernels=allow_kernels,
+        signature=signature,
+        trusted=trusted,
     )
     if tensors:
         _weights(choice, as_json)
@@ -108,6 +112,8 @@ def _found(choice: Chosen) -> dict[str, Any]:
             params=options.params,
             dims=options.dims,
             allow_outside=choice.allow_outside,
+            signature=options.signature,
+            trusted=choice.trusted,
         )
     except TrainedSpec as trained:
         from xlac.training.reports.summary import summarize_training
@@ -146,6 +152,8 @@ def _weights(choice: Chosen, as_json: bool) -> None:
             params=choice.options.params,
             dims=choice.options.dims,
             allow_outside=choice.allow_outside,
+            signature=choice.options.signature,
+            trusted=choice.trusted,
             training=True,
             weights=False,
         )

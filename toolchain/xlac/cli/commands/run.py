@@ -132,8 +132,8 @@ def spec_run(request: RunRequest, options: dict[str, Any]) -> Ready:
     choice = chosen(**options)
     place = None
     if (
-        not choice.allow_outside and not choice.options.verify_each
-    ):  # cached programs may not have been verified
+        not choice.allow_outside and not choice.options.verify_each and not choice.spec.is_dir()
+    ):  # cached programs may not have been verified; folders are not in the cache
         place = entry(choice.spec, choice.target, choice.options)
     program = load(place, request.copy_weights)
     if program is None:
@@ -215,6 +215,8 @@ def opened(
                 dims=choice.options.dims,
                 params=params,
                 allow_outside=choice.allow_outside,
+                signature=choice.options.signature,
+                trusted=choice.trusted,
                 precision=choice.options.precision,
             )
             return model, decided

@@ -134,13 +134,14 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
 
     Ctrl-C, and SIGTERM, finish the step and write a checkpoint.
     """
-    from xlac.cli.choice import pairs
+    from xlac.cli.choice import pairs, refuse_tensorflow
     from xlac.training.data.files import absolute, column_names
     from xlac.training.loop.options import RunOptions
     from xlac.training.loop.run import TrainingLoop
     from xlac.training.loop.run_folder import about
     from xlac.training.loop.train import opened
 
+    refuse_tensorflow("specs and modules")
     if resume is not None and folder is not None and folder != resume:
         raise click.UsageError("--resume continues in the folder that it names; leave -o out")
     if (given["spec"] is None) == (from_torch is None):

@@ -96,7 +96,7 @@ def lowered(function: Any, args: Sequence[Any], variables: Sequence[Any] = ()) -
     python = getattr(function, "python_function", function)
     name = getattr(python, "__name__", type(python).__name__)
     jitted = tf.function(python, jit_compile=True, autograph=getattr(function, "_autograph", True))
-    specs = tf.nest.map_structure(lambda x: tf.TensorSpec.from_tensor(_tensor(x)), tuple(args))
+    specs = tf.nest.map_structure(_spec, tuple(args))
     try:
         concrete = jitted.get_concrete_function(*specs)
         lowering = jitted.experimental_get_compiler_ir(*specs)(stage="stablehlo")
@@ -125,10 +125,13 @@ def lowered(function: Any, args: Sequence[Any], variables: Sequence[Any] = ()) -
     )
 
 
-def _tensor(value: Any) -> Any:
+def _spec(value: Any) -> Any:
+    """The tensor spec of an example, which may be one."""
     import tensorflow as tf
 
-    return value if isinstance(value, tf.TensorSpec) else tf.convert_to_tensor(value)
+    if isinstance(value, tf.TensorSpec):
+        return value
+    return tf.TensorSpec.from_tensor(tf.convert_to_tensor(value))
 
 
 def _updates(

@@ -17,12 +17,14 @@ def load(
     params: Mapping[str, object] | None = None,
     allow_outside: bool = False,
     training: bool = False,
+    signature: str = "",
 ) -> Model:
     """A model from a .tflite file.
 
-    `dims` fixes or narrows symbolic sizes; `params` fixes inputs to values. Raises SourceError that
-    lists every operator that cannot be imported.
+    `dims` fixes or narrows symbolic sizes; `params` fixes inputs to values; `signature` names one
+    of the file's, by default `serving_default`. Raises SourceError that lists every operator that
+    cannot be imported.
     """
     from xlac.frontends.tflite.read import read
 
-    return read(source, dims or {}, params or {})
+    return read(source, dims or {}, params or {}, signature)

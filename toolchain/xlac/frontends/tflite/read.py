@@ -21,17 +21,20 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError
 from xlac.model import Interface, Model, Undecided
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.choices import nearest
 
 DEFAULT = "serving_default"  # the signature that is imported where a model has several
 
 
-def read(path: Path, dims: Mapping[str, DimValue], params: Mapping[str, object]) -> Model:
-    """The model. Raises SourceError with every problem, or Undecided if sizes depend on values of
-    inputs.
+def read(
+    path: Path, dims: Mapping[str, DimValue], params: Mapping[str, object], signature: str = ""
+) -> Model:
+    """The model of a signature, "" for the default one. Raises SourceError with every problem, or
+    Undecided if sizes depend on values of inputs.
     """
     file = ModelFile(path)
     try:
-        return _Reading(file, dims, params).model()
+        return _Reading(file, dims, params, signature).model()
     except MalformedFlatBuffer as error:
         raise SourceError(
             Diagnostic("XL7501", f"{path} is not a TensorFlow Lite model: {error}")
@@ -46,10 +49,14 @@ class _Reading:
     """The import of one signature of a model."""
 
     def __init__(
-        self, file: ModelFile, dims: Mapping[str, DimValue], params: Mapping[str, object]
+        self,
+        file: ModelFile,
+        dims: Mapping[str, DimValue],
+        params: Mapping[str, object],
+        signature: str,
     ) -> None:
         self.file = file
-        self.signature = _signature(file)
+        self.signature = _named(file, signature) if signature else _signature(file)
         self.graph = file.graph(self.signature.graph)
         self.importer = TFLiteImporter(file, self.graph)
         self.inputs = ModelInputs(dims, params)
@@ -105,6 +112,17 @@ class _Reading:
         )
         shape = (*shape, 2) if info.kind == COMPLEX else shape
         return self.inputs.node(name, info.dtype, shape)
+
+
+def _named(file: ModelFile, name: str) -> Signature:
+    """The signature of this name. Raises SourceError, with the names there are."""
+    known = {signature.key: signature for signature in file.signatures}
+    if name not in known:
+        hint = nearest(name, tuple(known), f"it has: {', '.join(known) or 'none'}")
+        raise SourceError(
+            Diagnostic("XL7505", f"the model has no signature '{name[:200]}'", hint=hint)
+        )
+    return _complete(file, known[name])
 
 
 def _signature(file: ModelFile) -> Signature:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen
+from xlac.cli.choice import chosen, refuse_tensorflow
 from xlac.cli.options import spec_options
 
 
@@ -21,6 +21,8 @@ def command(
     dim: tuple[str, ...],
     sets: tuple[str, ...],
     allow_outside: bool,
+    signature: str,
+    trusted: bool,
     output: Path | None,
 ) -> None:
     """Write SPEC with blocks unrolled, parameters put in and types shown; it loads to the same
@@ -31,6 +33,7 @@ def command(
     from xlac.spec.report import Report
     from xlac.spec.schema.document import read_document
 
+    refuse_tensorflow("specs")
     options = chosen(spec, dim, sets, allow_outside).options
     model = load(
         spec,

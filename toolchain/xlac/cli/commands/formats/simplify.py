@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from xlac.cli.choice import chosen
+from xlac.cli.choice import chosen, refuse_tensorflow
 from xlac.cli.options import spec_options
 
 
@@ -41,6 +41,7 @@ def command(output: Path | None, largest: str, force: bool, **options: Any) -> N
     from xlac.memory.limit import parse
     from xlac.support.extras import needed
 
+    refuse_tensorflow("ONNX models")
     choice = chosen(**options)
     file = output or Path(f"{choice.spec.stem}.simple.onnx")
     written_files.refuse_existing([file, file.with_name(f"{file.name}.data")], force)

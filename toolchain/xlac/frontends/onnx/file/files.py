@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from xlac.frontends.onnx.file.messages import messages
-from xlac.frontends.onnx.file.wire import MalformedProtobuf, without_data
+from xlac.frontends.onnx.file.wire import without_data
+from xlac.frontends.protobuf import MalformedProtobuf
 from xlac.ir.op import ShapeError
 from xlac.support.dependencies import mapped
 from xlac_sdk.source import Diagnostic, SourceError
