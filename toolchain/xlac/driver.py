@@ -69,9 +69,7 @@ class Lowered:
 
 @paused()
 def compile(source: object, target: str, options: CompileOptions) -> Compiled | Specializing:
-    """Compiles a model that the cache does not have; `api.compile` documents the options and
-    errors.
-    """
+    """Compiles a model that is not in the cache; `api.compile` documents options and errors."""
     asked(options.variants, options.sizes)
     backend, checks = find(target), options.checks
     wanted = document.read(options.schedules)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xlac.cli.call_limits import calling
 from xlac.cli.choice import chosen, is_artefact, pairs
 from xlac.cli.measuring import (
     Gate,
@@ -18,7 +19,6 @@ from xlac.cli.measuring import (
     lowered_with_inputs,
     measured_options,
 )
-from xlac.cli.options import calling
 
 if TYPE_CHECKING:
     from xlac.debug.timing import Samples

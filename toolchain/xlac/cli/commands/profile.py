@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from xlac.cli.call_limits import calling
 from xlac.cli.choice import chosen
 from xlac.cli.measuring import lowered_with_inputs, measured_options
-from xlac.cli.options import calling
 
 
 @click.command(name="profile")

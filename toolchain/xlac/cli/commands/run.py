@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xlac.cli.call_limits import calling
 from xlac.cli.choice import chosen, pairs
 from xlac.cli.inputs import brought, check_outputs, drawn, filled, gather, value
 from xlac.cli.options import (
-    calling,
     entry_option,
     input_options,
     pass_options,
