@@ -5,7 +5,6 @@ parameters, work and memory.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,44 +33,13 @@ COLUMNS = ("node", "op", "shape", "parameters", "flops", "bytes")
     is_flag=True,
     help="List every tensor that the model learns, with its type; no weights file is opened.",
 )
-def command(
-    spec: Path,
-    dim: tuple[str, ...],
-    sets: tuple[str, ...],
-    allow_outside: bool,
-    target: str,
-    threads: int | None,
-    cpu: str,
-    triple: str,
-    arch: str,
-    allow_kernels: bool | None,
-    as_json: bool,
-    quiet: bool,
-    tensors: bool,
-    max_memory: str | None,
-    signature: str,
-    trusted: bool,
-) -> None:
+def command(as_json: bool, quiet: bool, tensors: bool, **options: Any) -> None:
     """Check SPEC: report every problem at once, else show every node and the totals; the memory of
     a step that learns, and what --max-memory costs, are those of --target.
     """
     import json
 
-    choice = chosen(
-        spec,
-        dim,
-        sets,
-        allow_outside,
-        target,
-        threads,
-        cpu,
-        triple,
-        arch,
-        max_memory=max_memory,
-        allow_kernels=allow_kernels,
-        signature=signature,
-        trusted=trusted,
-    )
+    choice = chosen(**options)
     if tensors:
         _weights(choice, as_json)
         return
