@@ -1,7 +1,8 @@
-"""Shared by `xlac bench` and `xlac profile`: options, and the model that is measured."""
+"""Shared by commands that call programs: options, the model that is measured, limits on calls."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,10 +23,11 @@ from xlac.cli.options import (
 from xlac.debug.run_comparison import TOLERANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from xlac.driver import Lowered
     from xlac_sdk.backend import Backend
+    from xlac_sdk.programs.program import Program
     from xlac_sdk.source import SourceError
     from xlac_sdk.target import Target
 
@@ -163,3 +165,33 @@ def lowered_with_inputs(
         facts = backend.target_for(choice.options.request)
         lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
     return MeasuredModel(model, graphs, arrays, backend, facts, lowered)
+
+
+@contextmanager
+def calling(
+    program: Program, target: str, threads: int, timeout: float | None, allow_long: bool
+) -> Iterator[None]:
+    """For calls of a program: rejects or warns about absurdly long ones, and starts the
+    time-out.
+    """
+    from xlac.debug import effort
+    from xlac_sdk.host.registry import find
+    from xlac_sdk.host.stopping import timeout as limited
+
+    known = "flops" in program.facts  # absent in programs without steps
+    flops, nbytes = (
+        (program.facts["flops"], program.facts["bytes"])
+        if known
+        else (program.work.flops, program.work.bytes)
+    )
+    peak = find(target).peak_flops(threads)
+    if not allow_long:
+        effort.check(flops, nbytes, target, threads, peak)
+    long = effort.warning(flops, nbytes, target, threads, peak)
+    if long:
+        click.echo(f"warning: {long}", err=True)
+    if timeout is None:
+        yield
+        return
+    with limited(timeout):
+        yield

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.call_limits import calling
 from xlac.cli.choice import chosen, is_artefact, pairs
 from xlac.cli.measuring import (
     Gate,
     baseline_options,
     baseline_result,
+    calling,
     lowered_with_inputs,
     measured_options,
 )

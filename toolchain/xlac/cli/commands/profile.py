@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from xlac.cli.call_limits import calling
 from xlac.cli.choice import chosen
-from xlac.cli.measuring import lowered_with_inputs, measured_options
+from xlac.cli.measuring import calling, lowered_with_inputs, measured_options
 
 
 @click.command(name="profile")

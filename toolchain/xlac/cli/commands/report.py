@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.call_limits import calling
 from xlac.cli.choice import chosen, pairs
-from xlac.cli.measuring import measured_options
+from xlac.cli.measuring import calling, measured_options
 
 if TYPE_CHECKING:
     from xlac.debug.verify.verification import Verification

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.call_limits import calling
 from xlac.cli.choice import chosen, pairs
 from xlac.cli.inputs import brought, check_outputs, drawn, filled, gather, value
+from xlac.cli.measuring import calling
 from xlac.cli.options import (
     entry_option,
     input_options,
