@@ -15,6 +15,7 @@ from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
 from xlac.frontends.tflite.file.model_file import ModelFile, OperatorEntry, SubGraph
 from xlac.frontends.tflite.file.tensors import COMPLEX, TensorInfo, array_of
+from xlac.frontends.tflite.list_writes import ListWrite, list_writes
 from xlac.frontends.tflite.registry import OPERATORS
 from xlac.frontends.tflite.variables import StateVariables
 from xlac.ir.graph import Node
@@ -60,6 +61,7 @@ class TFLiteImporter(OperatorImporter):
         self._depth = 0
         self._used: set[int] = set()  # sub-graphs that were built at least once
         self._repeated = 0
+        self._written: dict[int, tuple[dict[int, ListWrite], set[int]]] = {}
         self.scope = TensorScope(graph)
 
     def run(self, graph: SubGraph, inputs: Sequence[Node]) -> list[Node]:
@@ -78,12 +80,15 @@ class TFLiteImporter(OperatorImporter):
         self._used.add(graph.index)
         try:
             self.scope.values |= dict(zip(graph.inputs, inputs, strict=True))
+            writes, slices = self._list_writes(graph)
             for number, operator in enumerate(graph.operators):
+                if number in slices:
+                    continue  # built together with their concatenation
                 self._repeated += again
                 if self._repeated > REPEATED:
                     problem = f"sub-graphs used again come to more than {REPEATED:,} operators"
                     raise SourceError(Diagnostic("XL7007", problem))
-                self._operator(number, operator)
+                self._operator(number, operator, writes.get(number))
             return [self.value(index) for index in graph.outputs]
         finally:
             self.scope = before
@@ -142,12 +147,18 @@ class TFLiteImporter(OperatorImporter):
             return build.full(0, info.shape, info.dtype)
         return self.constant(info.name, array_of(info))
 
-    def _operator(self, number: int, operator: OperatorEntry) -> None:
+    def _list_writes(self, graph: SubGraph) -> tuple[dict[int, ListWrite], set[int]]:
+        """What `list_writes` finds in a sub-graph, which is looked at once."""
+        if graph.index not in self._written:
+            self._written[graph.index] = list_writes(self.file, graph)
+        return self._written[graph.index]
+
+    def _operator(self, number: int, operator: OperatorEntry, write: ListWrite | None) -> None:
         """Builds an operator. A failure is recorded, and operators that depend on it are
         skipped.
         """
         place = partial(self._place, number, operator)
-        results = self.attempt(place, partial(self._results, operator))
+        results = self.attempt(place, partial(self._results, operator, write))
         self.scope.values |= results or dict.fromkeys(operator.outputs)
 
     def _place(self, number: int, operator: OperatorEntry) -> str:
@@ -159,8 +170,12 @@ class TFLiteImporter(OperatorImporter):
                 place = f"{place} giving '{self.tensor(operator.outputs[0]).name[:200]}'"
         return place
 
-    def _results(self, operator: OperatorEntry) -> dict[int, Node | None]:
+    def _results(self, operator: OperatorEntry, write: ListWrite | None) -> dict[int, Node | None]:
         """The values of an operator's outputs, by the numbers of their tensors."""
+        if write is not None:
+            (info,) = map(self.tensor, operator.outputs)
+            result = write.node(self.value, self.known.constant)
+            return {info.index: _placed(_checked(result, info, self.fixed), info)}
         name, custom = self.file.operator_name(operator.table)
         known = OPERATORS.get(name)
         if known is None:
