@@ -13,6 +13,7 @@ import pytest
 
 tf: Any = pytest.importorskip("tensorflow")
 
+import tflite_functions  # noqa: F401 - lists its functions
 from tflite_models import MODELS
 
 import xlac

@@ -231,3 +231,11 @@ def test_large_constants_stay_in_the_file(tmp_path: Path) -> None:
     read = load(saved(tmp_path, model(graph)))
     np.testing.assert_array_equal(read.weights["t1"], value)
     assert not read.weights["t1"].flags.owndata
+
+
+def test_operators_without_complex_numbers_refuse_them(tmp_path: Path) -> None:
+    """Their last axis of real and imaginary parts would be taken for one of the tensor's own."""
+    times = {"table": "MulOptions", "fused_activation_function": 0}
+    tensors = [x(2, 8), const([1, 8]), Tensor("c64", (2, 5)), Tensor("c64", (2, 5))]
+    graph = Graph(tensors, [("RFFT2D", {}, [0, 1], [2]), ("MUL", times, [2, 2], [3])], [0], [3])
+    assert "complex numbers are not supported here" in refusal(tmp_path, graph)

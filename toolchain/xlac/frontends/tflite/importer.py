@@ -16,7 +16,7 @@ from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
 from xlac.frontends.tflite.file.model_file import ModelFile, OperatorEntry, SubGraph
 from xlac.frontends.tflite.file.tensors import COMPLEX, TensorInfo, array_of
 from xlac.frontends.tflite.list_writes import ListWrite, list_writes
-from xlac.frontends.tflite.registry import OPERATORS
+from xlac.frontends.tflite.registry import OF_COMPLEX, OPERATORS
 from xlac.frontends.tflite.variables import StateVariables
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -187,6 +187,8 @@ class TFLiteImporter(OperatorImporter):
             )
         outputs = tuple(map(self.tensor, operator.outputs))
         infos = tuple(None if i == -1 else self.tensor(i) for i in operator.inputs)
+        if name not in OF_COMPLEX and any(i is not None and i.kind == COMPLEX for i in infos):
+            raise ShapeError("complex numbers are not supported here")
         values = tuple(None if i is None else self._operand(i) for i in infos)
         call = TFLiteCall(name, infos, values, outputs, operator.options, known.options, self)
         with within(operations=OPERATIONS):

@@ -26,6 +26,10 @@ class Operator:
 
 OPERATORS: dict[str, Operator] = {}
 """Operators by their names in BuiltinOperator; custom ones by their own names."""
+OF_COMPLEX = frozenset(("RFFT2D", "REAL", "IMAG", "COMPLEX_ABS", "RESHAPE", "CALL", "IF", "WHILE"))
+"""Operators that may have complex numbers as operands; others would take the last axis, of real and
+imaginary parts, for one of the tensor's own.
+"""
 
 
 def operator(name: str, options: str = "") -> Callable[[B], B]:

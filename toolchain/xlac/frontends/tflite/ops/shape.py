@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.file.tensors import COMPLEX
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -22,7 +23,8 @@ def reshape(call: TFLiteCall) -> Node:
         wanted = call.dims(1)
     elif list(wanted) == [0]:  # a scalar, as old converters write it
         wanted = ()
-    return build.reshape(call[0], wanted)
+    parts = (2,) if call.info(0).kind == COMPLEX else ()
+    return build.reshape(call[0], (*wanted, *parts))
 
 
 @operator("SQUEEZE", "SqueezeOptions")
