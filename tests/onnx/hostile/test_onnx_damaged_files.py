@@ -13,8 +13,8 @@ from refusals import plain, refused
 
 from xlac.frontends.onnx import load
 from xlac.frontends.onnx.file.wire import without_data
-from xlac.frontends.protobuf import MalformedProtobuf
 from xlac.integrations import onnx_backend
+from xlac.support.protobuf import MalformedProtobuf
 from xlac_sdk.source import SourceError
 
 node = helper.make_node

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from xlac.frontends.protobuf import MalformedProtobuf, ProtobufMessage
 from xlac.support.dependencies import mapped
 from xlac.support.file_kinds import SAVED_MODEL
+from xlac.support.protobuf import MalformedProtobuf, ProtobufMessage
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import nearest
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from xlac.frontends.onnx.file.messages import messages
 from xlac.frontends.onnx.file.wire import without_data
-from xlac.frontends.protobuf import MalformedProtobuf
 from xlac.ir.op import ShapeError
 from xlac.support.dependencies import mapped
+from xlac.support.protobuf import MalformedProtobuf
 from xlac_sdk.source import Diagnostic, SourceError
 
 

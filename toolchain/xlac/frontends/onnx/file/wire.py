@@ -7,7 +7,7 @@ reference to its offset in the file, in the form of ONNX's external data.
 
 from __future__ import annotations
 
-from xlac.frontends.protobuf import COUNTED, VARINT, MalformedProtobuf, fields
+from xlac.support.protobuf import COUNTED, VARINT, MalformedProtobuf, fields
 
 LONG = 4096  # bytes; shorter data is copied
 DEPTH = 100  # the most nesting of messages, as in the protobuf library
