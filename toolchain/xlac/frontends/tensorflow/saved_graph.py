@@ -60,7 +60,7 @@ class SavedSignature:
 
 
 class SavedGraph:
-    """The graph of a SavedModel. Raises SourceError for a folder that is none."""
+    """The graph of a SavedModel. Raises SourceError for a folder that is not one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -122,7 +122,7 @@ class SavedGraph:
             raise SourceError(*problems)
 
     def _malformed(self, problem: str) -> SourceError:
-        what = f"{self.folder} is no SavedModel: {SAVED_MODEL}: {problem}"
+        what = f"{self.folder} is not a SavedModel: {SAVED_MODEL}: {problem}"
         return SourceError(Diagnostic("XL7702", what))
 
     def _reachable(self, results: tuple[str, ...]) -> Iterator[tuple[ProtobufMessage, str]]:
