@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xlac.frontends.model_inputs import ModelInputs
+from xlac.frontends.importing.model_inputs import ModelInputs
 from xlac.frontends.sizes import DimValue
 from xlac.frontends.tensorflow.lowered import lowered
 from xlac.frontends.tensorflow.saved_graph import DEFAULT, SavedGraph
@@ -54,7 +54,7 @@ def load(
     results = sorted(made.gives)  # in the order in which TensorFlow flattens a dictionary
     names = [*results, *list(graph.outputs)[len(results) :]]
     held = graph.inputs[len(nodes) :]
-    named = Graph(Path(source).name, (*inputs.made, *held), dict(zip(names, values, strict=True)))
+    named = Graph(Path(source).name, (*inputs.nodes, *held), dict(zip(names, values, strict=True)))
     return replace(model, graph=named)
 
 
