@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from xlac.cli import status
+from xlac.cli.backend_test import MOST
 from xlac.debug.conformance import OperationOutcome as OfOperation
 from xlac_sdk.backend import Backend
 from xlac_sdk.conformance import Case, Outcome, cases
@@ -137,3 +138,54 @@ def test_without_a_cache_it_runs_everything(kit: Kit, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XLAC_CACHE", "off")
     kit.bad = {"add scalar"}
     assert kit.test("--kernels") == 1 and kit.test("--lf", "--kernels") == 1 and len(kit.ran) > 1
+
+
+def test_an_interrupted_run_is_resumed(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert kit.test() == 0
+    whole = kit.ran
+    left = dict.fromkeys(whole[1:])
+
+    def killed(case: Case, backend: Backend, target: Target) -> list[Outcome]:
+        if case.name == whole[1]:
+            raise KeyboardInterrupt
+        return kit.check(case, backend, target)
+
+    with monkeypatch.context() as broken:
+        broken.setitem(RUN, "check", killed)
+        assert kit.test() != 0 and kit.ran == whole[:1]
+    assert kit.test("--resume") == 0
+    assert dict.fromkeys(kit.ran) == left
+    assert "left out, as they passed: 1" in capsys.readouterr().err
+    assert kit.test("--resume") == 0 and kit.ran == whole, "a run that ended leaves nothing out"
+
+
+def test_what_failed_runs_again_when_resumed(kit: Kit) -> None:
+    kit.bad = {"add vector"}
+    assert kit.test("-x") == 1
+    before = kit.ran[:-1]
+    assert kit.test("--resume") == 1
+    assert kit.ran[0] == "add vector" and not {*before} & {*kit.ran}
+
+
+def test_a_sample_has_a_case_of_every_group(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kit.test() == 0
+    whole = len(kit.ran)
+    capsys.readouterr()
+    assert kit.test("--fast") == 0
+    ran = [case for case in adds() if case.name in kit.ran]
+    assert {case.group for case in ran} == {case.group for case in adds()}
+    assert len(kit.ran) < whole and "add-0" in " ".join(kit.ran)
+    assert sum(name.startswith("add-") for name in kit.ran) == MOST
+
+
+def test_without_a_terminal_progress_is_lines(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("xlac.cli.backend_test.SECONDS", 0)
+    kit.bad = {"add scalar"}
+    assert kit.test("--kernels") == 1
+    captured = capsys.readouterr()
+    assert f"1 of {len(adds())}, 1 failed, 0 s: " in captured.err
+    assert "seconds" in captured.out

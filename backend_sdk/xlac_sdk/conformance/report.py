@@ -24,6 +24,7 @@ class Row:
     unsupported: int
     left_out: int  # for an element type that the target lacks
     details: tuple[Outcome, ...]  # of the cases that ran and did not pass
+    seconds: float = 0  # that its cases took
 
     @property
     def status(self) -> str:
@@ -41,6 +42,8 @@ class ConformanceReport:
     target: Target
     outcomes: tuple[Outcome, ...]
     operations: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    # that the cases of each group took, with "operation NAME" for those of operations
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[Outcome]:
@@ -60,7 +63,7 @@ class ConformanceReport:
         """A row for each primitive that a case is about."""
         names = {p.value for p in Primitive}
         return [
-            _row(p.value, self._spelled(p), self._of(p.value))
+            _row(p.value, self._spelled(p), self._of(p.value), self.seconds.get(p.value, 0))
             for p in Primitive
             if p.value in names and self._of(p.value)
         ]
@@ -69,7 +72,7 @@ class ConformanceReport:
         """A row for each group of cases that does not test a primitive."""
         names = {p.value for p in Primitive}
         return [
-            _row(g, "", self._of(g))
+            _row(g, "", self._of(g), self.seconds.get(g, 0))
             for g in dict.fromkeys(o.group for o in self.outcomes)
             if g not in names
         ]
@@ -78,8 +81,9 @@ class ConformanceReport:
         """A row for each operation."""
         claims = self.target.claims
         return [
-            _row(name, "claimed" if name in claims else "expanded", outcomes)
+            _row(name, "claimed" if name in claims else "expanded", outcomes, spent)
             for name, outcomes in self.operations.items()
+            for spent in (self.seconds.get(f"operation {name}", 0),)
         ]
 
     def _of(self, group: str) -> tuple[Outcome, ...]:
@@ -112,7 +116,8 @@ class ConformanceReport:
     def text(self) -> str:
         """A plain summary, with details of failures."""
         lines = [
-            f"{name:<12} {row.how:<9} {row.passed:>5} passed {row.failed:>4} failed"
+            f"{name:<12} {row.how:<9} {row.passed:>5} passed {row.failed:>4} failed "
+            f"{row.seconds:>7.1f} s"
             for row in (*self.primitives(), *self.groups(), *self.ops())
             for name in (row.name,)
         ]
@@ -142,8 +147,8 @@ class ConformanceReport:
         )
 
 
-def _row(name: str, how: str, outcomes: tuple[Outcome, ...]) -> Row:
+def _row(name: str, how: str, outcomes: tuple[Outcome, ...], seconds: float) -> Row:
     count = [o.status for o in outcomes].count
     rest = tuple(o for o in outcomes if o.status not in ("passed", "left out"))
     counts = (count("passed"), count("failed"), count("unsupported"), count("left out"))
-    return Row(name, how, *counts, rest)
+    return Row(name, how, *counts, rest, seconds)

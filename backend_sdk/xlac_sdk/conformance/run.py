@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -58,6 +59,8 @@ def run(
     progress: Callable[[str, int, int], object] = lambda name, done, whole: None,
     on_outcome: Callable[[Outcome], bool] = lambda outcome: False,
     wanted: Callable[[str, str], bool] = lambda group, case: True,
+    on_case: Callable[[str, str, bool], object] = lambda group, case, passed: None,
+    every: int = 1,
 ) -> ConformanceReport:
     """Runs the kit, then includes the toolchain's outcomes for each operation (`name`, an iterator
     of outcomes).
@@ -65,14 +68,16 @@ def run(
     `only` selects groups whose name contains it, and `wanted` cases of the kit by a predicate;
     `request` says which of a backend's targets, by default this machine's.
     `progress` is called with each case or operation before it runs, and `on_outcome` with each
-    outcome; the run ends when that returns True.
+    outcome; the run ends when that returns True. `on_case` is called with the group and the name
+    of each case of the kit after its last outcome, and with whether it passed. `every` runs every
+    so many-th case of a group, from its first.
     """
     target = backend.target(request or Request())
     outcomes: list[Outcome] = []
     taken: dict[str, list[Outcome]] = {}
-    chosen = [
-        case for case in cases(target) if only in case.group and wanted(case.group, case.name)
-    ]
+    chosen = _sampled(cases(target), every)
+    chosen = [case for case in chosen if only in case.group and wanted(case.group, case.name)]
+    seconds: dict[str, float] = {}
     whole = len(chosen) + len(operations)
 
     def all_outcomes() -> Iterator[Outcome]:
@@ -82,21 +87,38 @@ def run(
                 yield outcome
         for number, case in enumerate(chosen):
             progress(case.name, number, whole)
-            for outcome in check(case, backend, target):
+            start = time.perf_counter()
+            checked = check(case, backend, target)
+            spent = time.perf_counter() - start
+            seconds[case.group] = seconds.get(case.group, 0) + spent
+            for outcome in checked:
                 outcomes.append(outcome)
                 yield outcome
+            on_case(case.group, case.name, all(o.status == "passed" for o in checked))
         for number, (name, outcomes_of_one) in enumerate(operations, len(chosen)):
             progress(name, number, whole)
+            start = time.perf_counter()
             for outcome in outcomes_of_one:
                 taken.setdefault(name, []).append(outcome)
                 yield outcome
+            seconds[f"operation {name}"] = time.perf_counter() - start
 
     for outcome in all_outcomes():
         if on_outcome(outcome):
             break
-    return ConformanceReport(
-        backend.name, target, tuple(outcomes), {k: tuple(v) for k, v in taken.items()}
-    )
+    of_operations = {name: tuple(made) for name, made in taken.items()}
+    return ConformanceReport(backend.name, target, tuple(outcomes), of_operations, seconds)
+
+
+def _sampled(given: Iterable[ConformanceCase], every: int) -> list[ConformanceCase]:
+    """Every so many-th case of each group, from its first."""
+    met: dict[str, int] = {}
+    kept = []
+    for case in given:
+        number = met[case.group] = met.get(case.group, -1) + 1
+        if number % every == 0:
+            kept.append(case)
+    return kept
 
 
 def check(case: ConformanceCase, backend: Backend, target: Target) -> list[Outcome]:

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from xlac.cli.finished_cases import FinishedCases
     from xlac.debug.last_failed import LastFailed
     from xlac_sdk.backend import Backend
     from xlac_sdk.conformance import ConformanceReport, Outcome
     from xlac_sdk.target import Request
 
 
+SECONDS = 30  # between lines of progress where there is no terminal
+EVERY, MOST = 8, 3  # of a sample
 OPERATION = "operation "  # prefix of groups of operations, as primitives have the same names
 
 
@@ -52,6 +55,16 @@ OPERATION = "operation "  # prefix of groups of operations, as primitives have t
     is_flag=True,
     help="Only the cases that failed last time; all, if none did.",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Leave out what passed in the last run, if that was interrupted or stopped by -x.",
+)
+@click.option(
+    "--fast",
+    is_flag=True,
+    help=f"A sample: every {EVERY}th case of a group, and {MOST} cases of an operation.",
+)
 def test(
     name: str,
     html: Path | None,
@@ -61,6 +74,8 @@ def test(
     kernels: bool,
     first: bool,
     again: bool,
+    resume: bool,
+    fast: bool,
 ) -> int:
     """Test NAME on every primitive, statement and operation; the exit code is 1 when something
     fails.
@@ -68,13 +83,21 @@ def test(
     What fails is printed as it comes, and kept in the cache's folder for --lf. Cases for element
     types that the target lacks are left out, and counted.
     """
+    from xlac.cli.finished_cases import FinishedCases
     from xlac.debug.last_failed import LastFailed
     from xlac_sdk.host.registry import find
     from xlac_sdk.target import Request
 
     backend, request = find(name), Request(arch=arch)
-    last = LastFailed.of("-".join([name, *[arch] * bool(arch), *([spec.name] if spec else [])]))
-    chosen = last.chosen(again)
+    kept_as = "-".join([name, *[arch] * bool(arch), *([spec.name] if spec else [])])
+    last, done = LastFailed.of(kept_as), FinishedCases.of(f"{kept_as}{'-fast' * fast}", resume)
+    failed = last.chosen(again)
+
+    def chosen(group: str, case: str) -> bool:
+        return failed(group, case) and done.left(group, case)
+
+    if done.before:
+        click.echo(f"left out, as they passed: {len(done.before)}", err=True)
     if again:
         click.echo(
             f"{len(last.failed)} failed last time"
@@ -85,11 +108,17 @@ def test(
     if spec is not None:
         operations = [*_of_spec(spec, backend, request, only, chosen)]
     else:
-        operations = [] if kernels else [*_operations(backend, request, only, chosen)]
+        most = MOST if fast else None
+        operations = [] if kernels else [*_operations(backend, request, only, chosen, most)]
     wanted = chosen if spec is None else lambda group, case: False
-    with last:
-        report = _run(backend, request, operations, only, wanted, last, first)
+    with last, done:
+        operations = [(name, _noted(name, made, done)) for name, made in operations]
+        report = _run(
+            backend, request, operations, only, wanted, last, done, first, EVERY if fast else 1
+        )
         if not (first and not report.ok):
+            done.complete()
+        if not (first and not report.ok) and not fast and not resume:
             last.complete(
                 lambda group: (
                     only in group.removeprefix(OPERATION)
@@ -114,22 +143,38 @@ def _run(
     only: str,
     wanted: Callable[[str, str], bool],
     last: LastFailed,
+    done: FinishedCases,
     first: bool,
+    every: int,
 ) -> ConformanceReport:
     """Runs the cases, shows progress, prints and records failures; with `first` stops at the first
-    one.
+    one. Without a terminal progress is a line on standard error every half minute.
     """
+    import sys
+    import time
+
     from rich.console import Console
     from rich.markup import escape
 
     from xlac.cli.progress import Progress
     from xlac_sdk.conformance import run
 
-    failed = 0
+    failed, start = 0, time.monotonic()
+    printed = start
     with Progress(f"the cases of {backend.name}") as progress:
 
-        def step(case: str, done: int, whole: int) -> None:
-            progress.count(f"{case}{f' ({failed} failed)' if failed else ''}", done, whole)
+        def step(case: str, number: int, whole: int) -> None:
+            nonlocal printed
+            progress.count(f"{case}{f' ({failed} failed)' if failed else ''}", number, whole)
+            now = time.monotonic()
+            if now - printed >= SECONDS and not sys.stderr.isatty():
+                printed = now
+                text = f"{number:,} of {whole:,}, {failed} failed, {now - start:.0f} s: {case}"
+                click.echo(text, err=True)
+
+        def on_case(group: str, case: str, passed: bool) -> None:
+            if passed:
+                done.passed(group, case)
 
         def report(outcome: Outcome) -> bool:
             nonlocal failed
@@ -152,20 +197,36 @@ def _run(
             progress=step,
             on_outcome=report,
             wanted=wanted,
+            on_case=on_case,
+            every=every,
         )
 
 
+def _noted(name: str, made: Iterator[Outcome], done: FinishedCases) -> Iterator[Outcome]:
+    """The outcomes of an operation, which is recorded as passed where all of them did."""
+    passed = True
+    for outcome in made:
+        passed &= outcome.status in ("passed", "left out")
+        yield outcome
+    if passed:
+        done.passed(OPERATION + name, "")
+
+
 def _operations(
-    backend: Backend, request: Request, only: str, chosen: Callable[[str, str], bool]
+    backend: Backend,
+    request: Request,
+    only: str,
+    chosen: Callable[[str, str], bool],
+    most: int | None,
 ) -> Iterator[tuple[str, Iterator[Outcome]]]:
     """The operations to test, each with its outcomes as they finish; all cases of an operation
-    share one run.
+    share one run, or `most` of them.
     """
     from xlac.ops import OPS
 
     for mnemonic in sorted(OPS):
         if only in mnemonic and chosen(OPERATION + mnemonic, "") and OPS[mnemonic].samples():
-            yield mnemonic, _outcomes(mnemonic, OPS[mnemonic], backend, request)
+            yield mnemonic, _outcomes(mnemonic, OPS[mnemonic], backend, request, most)
 
 
 def _of_spec(
@@ -184,11 +245,13 @@ def _in_group(group: str, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
         yield replace(outcome, group=group)
 
 
-def _outcomes(mnemonic: str, op: Any, backend: Backend, request: Request) -> Iterator[Outcome]:
+def _outcomes(
+    mnemonic: str, op: Any, backend: Backend, request: Request, most: int | None
+) -> Iterator[Outcome]:
     from xlac.debug.conformance import outcomes
     from xlac_sdk.conformance import Outcome
 
-    for outcome in outcomes(op, backend, request):
+    for outcome in outcomes(op, backend, request, most):
         yield Outcome(OPERATION + mnemonic, outcome.case, outcome.status, outcome.detail)
 
 
@@ -214,7 +277,7 @@ def _print(report: ConformanceReport) -> None:
         table = Table(
             box=None, title=title, title_justify="left", title_style="bold", pad_edge=False
         )
-        for column in ("", "name", "how", "passed", "failed", "unsupported", "left out"):
+        for column in ("", "name", "how", "passed", "failed", "unsupported", "left out", "seconds"):
             table.add_column(column, justify="left" if column in ("", "name", "how") else "right")
         for row in rows:
             failed = f"[red]{row.failed}[/]" if row.failed else ""
@@ -226,6 +289,7 @@ def _print(report: ConformanceReport) -> None:
                 failed,
                 str(row.unsupported or ""),
                 str(row.left_out or ""),
+                f"{row.seconds:.1f}",
             )
         console.print(table)
         console.print()
