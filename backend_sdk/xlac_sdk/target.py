@@ -99,7 +99,9 @@ class Target:
     pointer_bits: int = 64
     warp: int = 0  # threads that execute in lockstep, on a GPU
     block_threads: int = 0  # most threads of a block
-    most_blocks: int = 0  # most blocks of a launch; 0: any number
+    most_blocks: int = 0  # most blocks of a launch, or of a row of them; 0: any number
+    most_rows: int = 1  # most rows of blocks of a launch: its second dimension
+    most_buffers: int = 0  # most buffers of a kernel; 0: any number
     shared_bytes: int = 0
     dtypes: frozenset[DType] = frozenset(DType)
     # primitives that the backend emits natively; the SDK expands the others

@@ -13,6 +13,8 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.kernel_ir.grid import check, grid, launched
+from xlac_sdk.lowering.fewer_blocks import rows_of_blocks
+from xlac_sdk.lowering.grids import grids
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.lowering.spread import spread
 from xlac_sdk.programs.rewrite import with_kernels
@@ -28,8 +30,8 @@ GRIDS = [
 ]
 
 
-def results(case: ConformanceCase, most: int) -> dict[str, np.ndarray]:
-    program = with_kernels(case.program, lambda kernel: spread(kernel, 32, False, most))
+def results(case: ConformanceCase, most: int, rows: int = 1) -> dict[str, np.ndarray]:
+    program = with_kernels(case.program, lambda kernel: spread(kernel, 32, False, most, rows))
     for kernel in program.kernels:
         check(kernel)
     sizes = of_call(program, case.inputs)
@@ -45,6 +47,51 @@ def test_fewer_blocks_give_the_same(case: ConformanceCase, most: int) -> None:
     wanted = results(case, 0)
     for name, got in results(case, most).items():
         np.testing.assert_array_equal(got, wanted[name])
+
+
+@pytest.mark.parametrize("most, rows", [(1, 2), (2, 2), (2, 1000), (3, 1000)])
+@pytest.mark.parametrize("case", GRIDS, ids=[case.name for case in GRIDS])
+@pytest.mark.sampled(24)
+def test_rows_of_blocks_give_the_same(case: ConformanceCase, most: int, rows: int) -> None:
+    wanted = results(case, 0)
+    for name, got in results(case, most, rows).items():
+        np.testing.assert_array_equal(got, wanted[name])
+
+
+def test_rows_are_used_when_they_must() -> None:
+    every = (spread(k, 32) for case in GRIDS for k in case.program.kernels if not k.sizes)
+    kernel = next(kernel for kernel in every if launched(kernel, ())[0] > 5)
+    blocks, threads = launched(kernel, ())
+    assert spread(kernel, most_blocks=blocks, most_rows=9) is kernel
+    count, same = launched(spread(kernel, most_blocks=2, most_rows=1 << 20), ())
+    assert rows_of_blocks(count, 2) == (2, -(-blocks // 2)) and same == threads
+    assert launched(spread(kernel, most_blocks=2, most_rows=2), ()) == (4, threads)
+    assert rows_of_blocks(2, 2) == (2, 1) and rows_of_blocks(99, 0) == (99, 1)
+
+
+def test_open_sizes_take_rows_only_when_they_must() -> None:
+    every = (k for case in cases(GPU) for k in case.program.kernels if k.sizes)
+    kernel = next(k for k in every if grid(k) is not None)
+    for size in range(0, 1000, 37):
+        blocks, _ = launched(kernel, (size,))
+        count, _ = launched(spread(kernel, most_blocks=3, most_rows=4), (size,))
+        assert count == (blocks if blocks <= 3 else -(-blocks // 3) * 3)
+
+
+@pytest.mark.parametrize("fact", ["most_buffers", "block_threads", "shared_bytes"])
+def test_a_kernel_beyond_a_limit_is_refused(fact: str) -> None:
+    def refused(case: ConformanceCase) -> bool:
+        try:
+            grids(case.program, replace(GPU, **{fact: 2}))
+        except UnsupportedError as error:
+            assert error.diagnostics[0].code == "XL5010" and ", of 2 that 'any' has" in str(error)
+            return True
+        return False
+
+    made = [case for case in GRIDS if refused(case)]
+    assert made and len(made) < len(GRIDS)
+    for case in GRIDS:
+        assert all(grid(k) is not None for k in grids(case.program, GPU).kernels)
 
 
 def test_a_launch_has_at_most_so_many_blocks_and_no_kernel_changes_without_need() -> None:

@@ -58,10 +58,10 @@ def legalize(kernel: Kernel, target: Target, fast: bool = False) -> Kernel:
     try:
         return _Legalizer(kernel, target, fast).run()
     except UnsupportedError as error:
-        raise _placed(error, kernel) from None
+        raise placed(error, kernel) from None
 
 
-def _placed(error: UnsupportedError, kernel: Kernel) -> UnsupportedError:
+def placed(error: UnsupportedError, kernel: Kernel) -> UnsupportedError:
     """The error for a kernel, with the names of its operations and the place of the first, where
     these are known.
     """

@@ -17,14 +17,18 @@ THREADS = 128  # block size of a kernel that does not specify one
 
 
 def spread(
-    kernel: Kernel, threads: int = THREADS, grained: bool = False, most_blocks: int = 0
+    kernel: Kernel,
+    threads: int = THREADS,
+    grained: bool = False,
+    most_blocks: int = 0,
+    most_rows: int = 1,
 ) -> Kernel:
     """The kernel as a grid: a PARALLEL iteration becomes a thread, a serial kernel a single thread.
     With `grained` a thread runs as many iterations as are worth a separate task. A launch has at
-    most `most_blocks` blocks (`Target.most_blocks`; 0: any number), also for kernels that were
-    grids already.
+    most `most_blocks` blocks (`Target.most_blocks`; 0: any number) in each of `most_rows` rows,
+    also for kernels that were grids already; `rows_of_blocks` says how many it has.
     """
-    return fewer_blocks(_spread(kernel, threads, grained), most_blocks)
+    return fewer_blocks(_spread(kernel, threads, grained), most_blocks, most_rows)
 
 
 def _spread(kernel: Kernel, threads: int, grained: bool) -> Kernel:

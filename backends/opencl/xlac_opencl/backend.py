@@ -14,6 +14,7 @@ from xlac_sdk.emit.module import module_text
 from xlac_sdk.host.capi import identifier
 from xlac_sdk.host.package import Package, Packaging, Variants, text_package
 from xlac_sdk.host.runner import Runner
+from xlac_sdk.lowering.grids import grids
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.support.templates import template
@@ -39,7 +40,7 @@ class OpenCLBackend(Backend):
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         """One file of OpenCL C with every kernel of the program."""
         verify_program(program)
-        made = module_text(facts.lowered(program, target), OPENCL, SWAPS)
+        made = module_text(grids(program, target), OPENCL, SWAPS)
         text = template("xlac_opencl", "module.cl.j2").render(
             made=made,
             options=f"{OPTIONS} {EXACT}",
@@ -56,7 +57,7 @@ class OpenCLBackend(Backend):
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
         device = OpenCLDevice(artifact, opened(self.number))
-        return Runner(device, facts.lowered(program, target))
+        return Runner(device, grids(program, target))
 
     def package(self, variants: Variants, wanted: Packaging, folder: Path) -> Package:
         return text_package(self, variants, folder)

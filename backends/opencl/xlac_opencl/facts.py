@@ -1,4 +1,4 @@
-"""The facts of OpenCL's devices, and the programs as they are launched there."""
+"""The facts of OpenCL's devices."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from typing import Any
 from xlac_opencl.device import opened
 from xlac_opencl.dialect import OPENCL
 from xlac_sdk.dtypes import DType
-from xlac_sdk.lowering.legalize import legalize
-from xlac_sdk.lowering.spread import spread
-from xlac_sdk.programs.program import Program
-from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Request, Target
 
@@ -56,10 +52,3 @@ def target(request: Request, number: int) -> Target:
         return replace(described, threads=units, vector_bytes=width)
     many = replace(described, block_threads=min(256, most), processors=units)
     return replace(many, shared_bytes=device.local_mem_size, access_bytes=16)
-
-
-def lowered(program: Program, target: Target) -> Program:
-    """The program legalized to OpenCL C's functions, with every kernel a grid."""
-    fast = program.facts.get("precision") == "fast"
-    how = (128, False) if target.device == "gpu" else (1, True)
-    return with_kernels(program, lambda k: spread(legalize(k, target, fast), *how))

@@ -21,10 +21,8 @@ from xlac_sdk.emit.module import module_text
 from xlac_sdk.host.runner import Runner
 from xlac_sdk.kernel_ir.grid import launched
 from xlac_sdk.kernel_ir.kernel import Kernel
-from xlac_sdk.lowering.legalize import legalize
-from xlac_sdk.lowering.spread import spread
+from xlac_sdk.lowering.grids import grids
 from xlac_sdk.programs.program import Program
-from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Request, Target
@@ -131,7 +129,7 @@ class SlateBackend(Backend):
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
-        made = module_text(_ready(program, target), SLATE, SWAPS)
+        made = module_text(grids(program, target), SLATE, SWAPS)
         return {"program.c": FILE.render(made=made)}
 
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
@@ -144,8 +142,4 @@ class SlateBackend(Backend):
         return folder / "program.so"
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
-        return Runner(SlateDevice(artifact), _ready(program, target))
-
-
-def _ready(program: Program, target: Target) -> Program:
-    return with_kernels(program, lambda kernel: spread(legalize(kernel, target), 1, True))
+        return Runner(SlateDevice(artifact), grids(program, target))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import slate_port
-from slate_port import SLATE, SWAPS, SlateBackend, _ready
+from slate_port import SLATE, SWAPS, SlateBackend
 
 from xlac_sdk.arithmetic import WeakArithmetic, weak
 from xlac_sdk.conformance import ConformanceCase, cases, check
@@ -18,6 +18,7 @@ from xlac_sdk.emit.module import module_text
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.lowering.grids import grids
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
@@ -72,7 +73,7 @@ class WeakBackend(SlateBackend):
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         verify_program(program)
-        text = slate_port.FILE.render(made=module_text(_ready(program, target), WEAK, SWAPS))
+        text = slate_port.FILE.render(made=module_text(grids(program, target), WEAK, SWAPS))
         return {"program.c": text.replace("#define RESTRICT", f"{DEVICE}#define RESTRICT", 1)}
 
 
