@@ -1,0 +1,58 @@
+"""Ports that docs/PORTING.md leads to: short, right on the kit, of names that it lists."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import board_port
+import pytest
+import slate_port
+from board_port import BoardBackend
+from slate_port import SlateBackend
+
+from xlac_sdk.backend import Backend
+from xlac_sdk.conformance import ConformanceCase, cases, check
+from xlac_sdk.target import Request
+
+MOST = 150  # lines of a port, that are not empty
+PORTS = (slate_port, board_port)
+CHAPTER = (Path(__file__).parents[3] / "docs" / "PORTING.md").read_text(encoding="utf-8")
+CASES = [
+    (backend, case)
+    for backend in (SlateBackend(), BoardBackend())
+    for case in cases(backend.target(Request()))
+]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C compiler")
+@pytest.mark.parametrize(
+    "backend, case", CASES, ids=[f"{backend.name}-{case.name}" for backend, case in CASES]
+)
+@pytest.mark.sampled(32)
+def test_a_port_conforms(backend: Backend, case: ConformanceCase) -> None:
+    outcomes = check(case, backend, backend.target(Request()))
+    wrong = [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]
+    assert outcomes and not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("port", PORTS, ids=[port.__name__ for port in PORTS])
+def test_a_port_is_short(port: object) -> None:
+    text = Path(str(port.__file__)).read_text(encoding="utf-8")  # type: ignore[attr-defined]
+    assert sum(bool(line.strip()) for line in text.splitlines()) <= MOST
+
+
+@pytest.mark.parametrize("port", PORTS, ids=[port.__name__ for port in PORTS])
+def test_the_chapter_says_where_each_name_of_a_port_is(port: object) -> None:
+    text = Path(str(port.__file__)).read_text(encoding="utf-8")  # type: ignore[attr-defined]
+    imports = [
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("xlac_sdk")
+        for alias in node.names
+    ]
+    rows = [line for line in CHAPTER.splitlines() if line.startswith("| from `xlac_sdk.")]
+    named = {row.split("`")[1]: set(row.split("|")[2].replace("`", "").split()) for row in rows}
+    missing = [(module, name) for module, name in imports if name not in named.get(module, ())]
+    assert imports and not missing
