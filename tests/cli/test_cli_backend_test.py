@@ -183,7 +183,7 @@ def test_a_sample_has_a_case_of_every_group(kit: Kit, capsys: pytest.CaptureFixt
 def test_without_a_terminal_progress_is_lines(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("xlac.cli.backend_test.SECONDS", 0)
+    monkeypatch.setattr("xlac.cli.progress.ProgressLines.SECONDS", 0)
     kit.bad = {"add scalar"}
     assert kit.test("--kernels") == 1
     captured = capsys.readouterr()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from xlac_sdk.target import Request
 
 
-SECONDS = 30  # between lines of progress where there is no terminal
 EVERY, MOST = 8, 3  # of a sample
 OPERATION = "operation "  # prefix of groups of operations, as primitives have the same names
 
@@ -96,15 +95,7 @@ def test(
     def chosen(group: str, case: str) -> bool:
         return failed(group, case) and done.left(group, case)
 
-    if done.before:
-        click.echo(f"left out, as they passed: {len(done.before)}", err=True)
-    if again:
-        click.echo(
-            f"{len(last.failed)} failed last time"
-            if last.failed
-            else f"no failure of '{name}' is kept: everything runs",
-            err=True,
-        )
+    _print_chosen(name, last, done, again)
     if spec is not None:
         operations = [*_of_spec(spec, backend, request, only, chosen)]
     else:
@@ -127,13 +118,29 @@ def test(
             )
     _print(report)
     if not report.ok:
-        more = " (stopped at the first)" if first else ""
         kind = f" --arch {arch}" * bool(arch) + f" --ops {spec}" * bool(spec)
-        click.echo(f"xlac backend test {name}{kind} --lf runs what failed again{more}")
+        _print_how_to_repeat(f"xlac backend test {name}{kind}", first)
     if html is not None:
         html.write_text(report.html(), encoding="utf-8")
         click.echo(f"report: {html}")
     return 0 if report.ok else 1
+
+
+def _print_chosen(name: str, last: LastFailed, done: FinishedCases, again: bool) -> None:
+    """Prints what former runs decide of this one."""
+    if done.before:
+        click.echo(f"left out, as they passed: {len(done.before)}", err=True)
+    if again:
+        click.echo(
+            f"{len(last.failed)} failed last time"
+            if last.failed
+            else f"no failure of '{name}' is kept: everything runs",
+            err=True,
+        )
+
+
+def _print_how_to_repeat(command: str, first: bool) -> None:
+    click.echo(f"{command} --lf runs what failed again{' (stopped at the first)' if first else ''}")
 
 
 def _run(
@@ -148,29 +155,20 @@ def _run(
     every: int,
 ) -> ConformanceReport:
     """Runs the cases, shows progress, prints and records failures; with `first` stops at the first
-    one. Without a terminal progress is a line on standard error every half minute.
+    one.
     """
-    import sys
-    import time
-
     from rich.console import Console
     from rich.markup import escape
 
-    from xlac.cli.progress import Progress
+    from xlac.cli.progress import Progress, ProgressLines
     from xlac_sdk.conformance import run
 
-    failed, start = 0, time.monotonic()
-    printed = start
+    failed, lines = 0, ProgressLines()
     with Progress(f"the cases of {backend.name}") as progress:
 
         def step(case: str, number: int, whole: int) -> None:
-            nonlocal printed
             progress.count(f"{case}{f' ({failed} failed)' if failed else ''}", number, whole)
-            now = time.monotonic()
-            if now - printed >= SECONDS and not sys.stderr.isatty():
-                printed = now
-                text = f"{number:,} of {whole:,}, {failed} failed, {now - start:.0f} s: {case}"
-                click.echo(text, err=True)
+            lines.count(f"{failed} failed", case, number, whole)
 
         def on_case(group: str, case: str, passed: bool) -> None:
             if passed:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -133,6 +134,23 @@ class Progress:
             self._hide()
             if self._shows:
                 self._arm()
+
+
+class ProgressLines:
+    """Progress as lines on standard error, one every half minute, where there is no terminal."""
+
+    SECONDS = 30
+
+    def __init__(self) -> None:
+        self._start = self._printed = time.monotonic()
+
+    def count(self, what: str, now: str, done: int, total: int) -> None:
+        """Prints, if it is time, that `done` of `total` units are done and `now` is running."""
+        moment = time.monotonic()
+        if moment - self._printed >= self.SECONDS and not sys.stderr.isatty():
+            self._printed = moment
+            seconds = f"{moment - self._start:.0f} s"
+            print(f"{done:,} of {total:,}, {what}, {seconds}: {now}", file=sys.stderr, flush=True)
 
 
 _current: Progress | None = None
