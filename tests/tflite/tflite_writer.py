@@ -187,7 +187,9 @@ def _operator(
         kind = options["table"]
         given = {}
         for key, value in options.items():
-            if key != "table":
+            if key == "intermediates":  # a field of the operator
+                made[key] = list(value)
+            elif key != "table":
                 given[key] = value
         made["builtin_options_type"] = number("BuiltinOptions", kind)
         made["builtin_options"] = (kind, given)

@@ -59,12 +59,8 @@ def quantized(x: Node, info: TensorInfo) -> Node:
     return saturated(build.div(build.compute(x), build.constant(scales)), info)
 
 
-def scaled(
-    x: Node, factor: Array, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.inf)
-) -> Node:
-    """Integers times positive factors f64[] or f64[n], clamped to real `bounds`, in the type of a
-    quantized tensor that has a single scale.
-    """
+def rescaled(x: Node, factor: Array) -> Node:
+    """Integers times positive factors f64[] or f64[n], as whole f32 numbers."""
     mantissa, exponent = np.frexp(factor)
     if x.type.dtype is DType.I64:  # kernels for 16-bit activations have factors of 15 bits
         mantissa = np.minimum(np.rint(mantissa * (1 << 15)), (1 << 15) - 1) / (1 << 15)
@@ -75,6 +71,16 @@ def scaled(
     numbers = build.apply1("round", build.mul(build.cast(x, DType.F32), build.constant(first)))
     if (late < 0).any():
         numbers = build.apply1("round", build.mul(numbers, build.constant(second)))
+    return numbers
+
+
+def scaled(
+    x: Node, factor: Array, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> Node:
+    """Integers times positive factors f64[] or f64[n], clamped to real `bounds`, in the type of a
+    quantized tensor that has a single scale.
+    """
+    numbers = rescaled(x, factor)
     zeros = info.quantization.zeros if info.quantization is not None else np.zeros(1)
     if zeros.any():
         numbers = build.add(numbers, build.constant(zeros.reshape(()), DType.F32))

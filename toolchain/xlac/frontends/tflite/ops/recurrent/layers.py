@@ -1,35 +1,15 @@
-"""Recurrent layers. Their states are variables, which persist between calls."""
+"""The recurrent layers, and those of floats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.ops.recurrent.quantized import quantized_lstm, quantized_svdf
+from xlac.frontends.tflite.ops.recurrent.state import keep, scanned, state, time_first
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac.ops.control.control import Scan
-
-Step = Callable[..., tuple[Node, ...]]
-
-
-def _state(call: TFLiteCall, number: int) -> Node:
-    """The value of a state: an input that is a variable."""
-    info = call.info(number)
-    if call.get(number) is not None and not info.variable:
-        return call.real(number)
-    if call.importer.inside:
-        call.fail("a state inside a loop or branch is not supported")
-    if not info.variable or info.dtype is None or not info.dtype.is_float:
-        call.fail(
-            f"state '{info.name}' is not a variable of floats", "quantized states are not supported"
-        )
-    return call.importer.variables.read(info.name, call.type_of(info))
-
-
-def _keep(call: TFLiteCall, number: int, value: Node) -> None:
-    if call.info(number).variable:
-        call.importer.variables.write(call.info(number).name, value)
 
 
 def _floats(call: TFLiteCall) -> None:
@@ -44,36 +24,19 @@ def _product(x: Node, weight: Node) -> Node:
     return build.dot(x, weight, ((x.type.rank - 1,), (1,)))
 
 
-def _scanned(
-    step: Step, states: Sequence[Node], x: Node, rest: Sequence[Node], back: bool = False
-) -> tuple[Node, ...]:
-    """The last states, and the first state after each step: (time, batch, units)."""
-
-    def body(*values: Node) -> tuple[Node, ...]:
-        after = step(*values)
-        return *after, after[0]
-
-    types = [*(s.type for s in states), x.type.with_shape(x.shape[1:]), *(r.type for r in rest)]
-    op = Scan(build.graph("step", types, body), x.shape[0], len(states), 1, back)
-    return build.results(Node.of(op, *states, x, *rest))
-
-
 @operator("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions")
 def unidirectional_lstm(call: TFLiteCall) -> Node:
     """x (batch, time, inputs), or (time, batch, inputs) if `time_major`; all outputs of all
     steps.
     """
-    _floats(call)
-    x = _time_first(call, call[0])
-    states = [_state(call, 18), _state(call, 19)]
+    x = time_first(call, call[0])
+    if not x.type.dtype.is_float:
+        return time_first(call, quantized_lstm(call, x))
+    states = [state(call, 18), state(call, 19)]
     h, c, y = _lstm(call, x, states)
-    _keep(call, 18, h)
-    _keep(call, 19, c)
-    return _time_first(call, y)
-
-
-def _time_first(call: TFLiteCall, x: Node) -> Node:
-    return x if call.option("time_major") else build.transpose(x, (1, 0, 2))
+    keep(call, 18, h)
+    keep(call, 19, c)
+    return time_first(call, y)
 
 
 def _lstm(call: TFLiteCall, x: Node, states: Sequence[Node]) -> tuple[Node, ...]:
@@ -127,7 +90,7 @@ def _lstm(call: TFLiteCall, x: Node, states: Sequence[Node]) -> tuple[Node, ...]
         return h, c
 
     products = build.add(_product(x, weight), build.concat(bias, 0))
-    return _scanned(step, states, products, extra)
+    return scanned(step, states, products, extra)
 
 
 def _clipped(x: Node, limit: float) -> Node:
@@ -142,7 +105,7 @@ def _rnn(call: TFLiteCall, x: Node) -> tuple[Node, Node]:
     def step(h: Node, x: Node, recurrent: Node) -> tuple[Node, ...]:
         return (activation(build.add(x, _product(h, recurrent))),)
 
-    last, y = _scanned(step, [_state(call, 4)], products, [call.real(2)])
+    last, y = scanned(step, [state(call, 4)], products, [call.real(2)])
     return last, y
 
 
@@ -150,9 +113,9 @@ def _rnn(call: TFLiteCall, x: Node) -> tuple[Node, Node]:
 def unidirectional_rnn(call: TFLiteCall) -> Node:
     """x (batch, time, inputs), or (time, batch, inputs) if `time_major`."""
     _floats(call)
-    last, y = _rnn(call, _time_first(call, call[0]))
-    _keep(call, 4, last)
-    return _time_first(call, y)
+    last, y = _rnn(call, time_first(call, call[0]))
+    keep(call, 4, last)
+    return time_first(call, y)
 
 
 @operator("RNN", "RNNOptions")
@@ -161,7 +124,7 @@ def rnn(call: TFLiteCall) -> Node:
     _floats(call)
     x = call[0]
     last, _ = _rnn(call, build.reshape(x, (1, *x.shape)))
-    _keep(call, 4, last)
+    keep(call, 4, last)
     return last
 
 
@@ -170,16 +133,17 @@ def svdf(call: TFLiteCall) -> Node:
     """Filters features of x (batch, inputs) over the last calls: the state (batch, filters *
     memory) is shifted by one, and each unit sums the filters of its rank.
     """
-    _floats(call)
+    if not call[0].type.dtype.is_float:
+        return quantized_svdf(call)
     x, features, times = call[0], call.real(1), call.real(2)
     filters, memory = times.shape
     rank = call.option("rank")
     if not isinstance(filters, int) or rank < 1 or filters % rank:
         call.fail(f"{filters} filters do not divide into units of rank {rank}")
-    before = build.reshape(_state(call, 4), (x.shape[0], filters, memory))
+    before = build.reshape(state(call, 4), (x.shape[0], filters, memory))
     new = build.reshape(_product(x, features), (x.shape[0], filters, 1))
     now = build.concat([build.cut(before, 2, 1, memory), new], 2)
-    _keep(call, 4, build.reshape(now, (x.shape[0], filters * memory)))
+    keep(call, 4, build.reshape(now, (x.shape[0], filters * memory)))
     sums = build.reduce(build.mul(now, times), "add", 2)
     units = build.reduce(build.reshape(sums, (x.shape[0], filters // rank, rank)), "add", 2)
     if call.get(3) is not None:
