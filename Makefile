@@ -51,7 +51,7 @@ test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; tr
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check onnxruntime
 	$(BIN)/python -m pytest --all tests/onnx/test_onnx_models.py
 
-test-tflite: $(VENV)/.tested ## every operator of TensorFlow Lite beside LiteRT's reference kernels; a minute
+test-tflite: $(VENV)/.tested ## every operator of TensorFlow Lite beside LiteRT's reference kernels; some minutes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-tflite]"
 	PYTHONPATH=tests/tflite $(BIN)/python tests/tflite/record.py --check
 	$(BIN)/python -m pytest -n 2 --all tests/tflite
@@ -63,11 +63,11 @@ $(KERAS_VENV)/.installed:
 	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "tensorflow-cpu>=2.21" "keras>=3.15"
 	touch $@
 
-test-tf: $(VENV)/.tested $(KERAS_VENV)/.installed ## functions of TensorFlow and SavedModels, in the environment that has TensorFlow: two minutes
+test-tf: $(VENV)/.tested $(KERAS_VENV)/.installed ## functions of TensorFlow and SavedModels, and models of its converter, in the environment that has TensorFlow: ten minutes, which installs it
 	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout $(DISTRIBUTIONS) -e .
 	$(KERAS_VENV)/bin/python -m pytest --noconftest tests/tf_functions
 
-test-keras: $(VENV)/.tested $(KERAS_VENV)/.installed ## every layer of Keras and keras.applications beside Keras, which has an environment of its own: half an hour
+test-keras: $(VENV)/.tested $(KERAS_VENV)/.installed ## every layer of Keras and keras.applications beside Keras, which has an environment of its own; converts the latter for TensorFlow Lite too: hours
 	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/record.py --check
 	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/applications.py out/applications
 	$(BIN)/python tests/keras/compare_applications.py out/applications

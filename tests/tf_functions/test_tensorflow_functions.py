@@ -134,6 +134,11 @@ def test_a_keras_model_and_its_gradients() -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_arguments_that_are_not_given_keep_their_defaults() -> None:
+    x = drawn(3, 5)
+    np.testing.assert_allclose(xlac.compile(tf.nn.softmax, (x,))(x), tf.nn.softmax(x), rtol=1e-5)
+
+
 def test_should_compile_says_why() -> None:
     assert "every operation is supported" in xlac.should_compile(model_fn, XYZ).reason
     small = xlac.should_compile(lambda x: x + 1.0, (tf.constant(1.0),))

@@ -95,7 +95,11 @@ def lowered(function: Any, args: Sequence[Any], variables: Sequence[Any] = ()) -
 
     python = getattr(function, "python_function", function)
     name = getattr(python, "__name__", type(python).__name__)
-    jitted = tf.function(python, jit_compile=True, autograph=getattr(function, "_autograph", True))
+
+    def called(*given: Any) -> Any:
+        return python(*given)  # without the defaults of other arguments, which have no tensors
+
+    jitted = tf.function(called, jit_compile=True, autograph=getattr(function, "_autograph", True))
     specs = tf.nest.map_structure(_spec, tuple(args))
     try:
         concrete = jitted.get_concrete_function(*specs)
