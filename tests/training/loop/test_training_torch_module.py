@@ -70,7 +70,7 @@ def test_a_run_goes_on_to_the_same_bits(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "told"), [
-    ("net.py:empty", "gives no 'loss'"), ("net.py:other", "gives function, and not"),
+    ("net.py:empty", "gives no 'loss'"), ("net.py:other", "returns function, not"),
     ("net.py:broken", "net.py:19:22: error"), ("net.py:nothing", "no function 'nothing'"),
     ("no.py:f", "FileNotFoundError"), ("net.py:wrong", "'losses'"),
     ("nomodule:f", "ModuleNotFoundError"), ("net.py", "takes MODULE:FUNCTION"),
