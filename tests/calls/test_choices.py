@@ -94,3 +94,9 @@ def test_commands(
 ) -> None:
     assert status(["build", str(SPEC), "-o", str(tmp_path / "out"), *arguments]) == 2
     assert meant in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("way", [compiled, jitted, from_jax, from_torch])
+def test_no_threads_are_not_the_default(way: Callable[..., Any]) -> None:
+    with pytest.raises(XlacError, match="threads must be 1 to 1024, not 0"):
+        way(threads=0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -220,3 +221,25 @@ def test_open_sizes_and_set_values(tmp_path: Path) -> None:
     assert set(load(tmp_path / "model.keras").dims) == {"batch", "x0_1"}
     assert set(load(tmp_path / "model.keras", dims={"batch": 3}).dims) == {"x0_1"}
     assert not load(tmp_path / "model.keras", params={"x0": np.zeros((1, 2, 4))}).inputs
+
+
+@pytest.mark.parametrize("archive", [False, True])
+@pytest.mark.parametrize(("number", "size"), [(0, 0), (0, 8), (0, 1 << 40), (1, (1 << 64) - 9)])
+def test_texts_whose_sizes_do_not_add_up_are_refused(
+    archive: bool, number: int, size: int, tmp_path: Path
+) -> None:
+    """libhdf5 goes through a collection by the sizes in it, for ever where one is 0."""
+    data = hdf5(lambda file: file.attrs.update({"model_config": "{}", "layer_names": ["a" * 99]}))
+    start = data.index(b"GCOL") + 16
+    first = int.from_bytes(data[start + 8 : start + 16], "little")
+    for at in (start, start + 16 + (first + 7) // 8 * 8):
+        damaged = bytearray(data)
+        struct.pack_into("<HHIQ", damaged, at, number, 0, 0, size)
+        file = tmp_path / ("m.keras" if archive else "m.h5")
+        if archive:
+            with zipfile.ZipFile(file, "w") as made:
+                made.writestr("config.json", "{}")
+                made.writestr("model.weights.h5", bytes(damaged))
+        else:
+            file.write_bytes(damaged)
+        assert "do not add up" in refusal(file)

@@ -74,6 +74,15 @@ def test_constants_that_do_not_fit(text: str) -> None:
         constant(text)
 
 
+@pytest.mark.parametrize("digits", ["FFFFFFF", "0G", "é0"])
+def test_bytes_that_are_no_hexadecimal_digits_are_said_to_be_none(digits: str) -> None:
+    """Not in the words of Python's functions."""
+    text = f'%0 = stablehlo.constant dense<"0x{digits}"> : tensor<1xi8>'
+    with pytest.raises(SourceError, match="XL7201") as caught:
+        load(main([], ["tensor<1xi8>"], f"    {text}\n    return %0 : tensor<1xi8>"))
+    assert "fromhex" not in str(caught.value)
+
+
 def test_resources_come_after_the_module() -> None:
     text = main(
         [],

@@ -49,7 +49,7 @@ class CompileOptions:
     @property
     def request(self) -> Request:
         """The target's request. Raises SourceError for an impossible number of threads."""
-        threads = self.threads or settings().threads
+        threads = settings().threads if self.threads is None else self.threads
         if self.facts is None:
             facts, tuned = () if self.cpu or self.triple or self.arch else kept(), tuned_facts()
         else:

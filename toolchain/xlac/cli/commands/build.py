@@ -148,7 +148,7 @@ class Build:
 
     def run(self) -> None:
         """Writes the folder; with `until`, prints the graph after that pass instead."""
-        from xlac.artefact import writer
+        from xlac.artefact import folders, writer
         from xlac.cli import trained
         from xlac.debug.dump import Dump
         from xlac.memory.limit import check
@@ -172,11 +172,12 @@ class Build:
             model = replace(model, graph=read_graph(self.edited, model))
         backend = find(choice.target)
         wanted = self.packaging(choice)
-        limit = choice.memory
         targets = machines(backend, choice, wanted, self.threads, self.small)
         if self.until is not None:
             self.print_graph(graphs.step if graphs else model, targets[0], pipeline)
             return
+        folder = self.output or Path("out") / choice.spec.stem
+        folders.written(folder.resolve())  # a folder that is not ours is refused before compiling
         asked = self.manifest_options(choice)
         source = writer.BuildSource.of(model, choice.spec, asked)
         if graphs is None:
@@ -186,7 +187,7 @@ class Build:
         first = programs[0]
         if first.quantised is not None:
             asked["quantize"] = loss_of(first)
-        if limit is not None:
+        if (limit := choice.memory) is not None:
             for each in programs:
                 check(each.program, limit.nbytes, not wanted.weights.inside)
         programs = announced(model.name, backend, programs)
@@ -196,7 +197,6 @@ class Build:
         elif first.program.facts.get(FACT) and backend.chooses_checks:
             plain = open_model(choice.with_options(checked=False), ranges, quiet=True)
             (unchecked,) = self.lowered(plain, targets[:1], pipeline, quiet=True)
-        folder = self.output or Path("out") / choice.spec.stem
         files = writer.write(programs, backend, folder, wanted, source, unchecked)
         if self.dump:
             Dump.finish(self.dump, first, backend)

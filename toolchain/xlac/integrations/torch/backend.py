@@ -76,4 +76,8 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     options = Options(**(given or {}))
     chosen("precision", options.precision, PRECISIONS)
     valid(options.max_compile_seconds, options.max_compile_memory)
-    return options if options.threads else replace(options, threads=torch.get_num_threads())
+    return (
+        options
+        if options.threads is not None
+        else replace(options, threads=torch.get_num_threads())
+    )

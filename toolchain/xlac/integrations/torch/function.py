@@ -171,7 +171,7 @@ def from_torch(
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
     options = {
         "target": target,
-        "threads": threads or torch.get_num_threads(),
+        "threads": torch.get_num_threads() if threads is None else threads,
         "checked": checked,
         "allow_kernels": allow_kernels,
         **limits,

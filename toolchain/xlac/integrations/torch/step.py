@@ -265,7 +265,7 @@ def torch_step(
     options = {
         "compute": compute,
         "target": target,
-        "threads": threads or torch.get_num_threads(),
+        "threads": torch.get_num_threads() if threads is None else threads,
         "precision": precision,
         "checked": checked,
         "max_compile_seconds": max_compile_seconds,

@@ -4,7 +4,6 @@ of both.
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
 from pathlib import Path
@@ -38,7 +37,7 @@ def _archive(path: Path) -> tuple[Any, WeightStore]:
         raise
     except Exception as error:  # malformed archives raise many kinds in zipfile, zlib and lzma
         raise MalformedKerasFile(f"it is not a zip archive that can be read: {error}") from None
-    file = Hdf5File(io.BytesIO(parts[1]), len(parts[1]))
+    file = Hdf5File(parts[1])
     return _json(parts[0]), TreeWeights(file, file.root)
 
 
@@ -57,7 +56,7 @@ def _member(
 
 
 def _single(path: Path) -> tuple[Any, WeightStore]:
-    file = Hdf5File(path, path.stat().st_size)
+    file = Hdf5File(path)
     text = file.text(file.root, "model_config")
     if text is None:
         raise MalformedKerasFile(

@@ -5,15 +5,17 @@ Only hard links are followed, one name at a time; data must be stored in the fil
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import h5py
 import numpy as np
 
+from xlac.frontends.keras.file.global_heaps import check_global_heaps
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
 from xlac.ir.op import Array
 
@@ -22,12 +24,15 @@ KINDS = "fiub"  # floats, integers and booleans, as NumPy calls them
 
 
 class Hdf5File:
-    """An open file, or one in memory; `size` is its bytes. Raises MalformedKerasFile."""
+    """An open file, or the bytes of one. Raises MalformedKerasFile."""
 
-    def __init__(self, source: Path | BinaryIO, size: int) -> None:
-        self.size = size
+    def __init__(self, source: Path | bytes) -> None:
+        self.size = len(source) if isinstance(source, bytes) else source.stat().st_size
+        check_global_heaps(source)
         with _checked("/"):
-            self.root = h5py.File(source, "r")
+            self.root = h5py.File(io.BytesIO(source) if isinstance(source, bytes) else source, "r")
+            if self.root.id.get_create_plist().get_sizes() != (8, 8):
+                raise MalformedKerasFile("its addresses and lengths do not have 8 bytes")
 
     def group(self, at: Any, name: str) -> Any | None:
         """The group that a group has under a name; None if there is nothing."""

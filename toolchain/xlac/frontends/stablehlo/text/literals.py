@@ -118,6 +118,14 @@ def _codes(words: Sequence[str], format: str) -> Array:
     return np.array(each, np.uint8)
 
 
+def hexadecimal(text: str) -> bytes:
+    """The bytes of `dense<"0x…">`. Raises ValueError for other characters, or half a byte."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise ValueError("the text after 0x is not hexadecimal digits, two for each byte") from None
+
+
 def raw(data: bytes, element: Element, shape: tuple[int, ...]) -> Array:
     """Elements from their bytes, or a splat from the bytes of one; i1 has eight elements per byte.
     Raises ValueError.

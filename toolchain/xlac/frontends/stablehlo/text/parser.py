@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xlac.frontends.stablehlo.text import literals
 from xlac.frontends.stablehlo.text.errors import MlirSource
 from xlac.frontends.stablehlo.text.operations import OperationReader
 from xlac.frontends.stablehlo.text.syntax import (
@@ -44,7 +45,7 @@ class ModuleParser(OperationReader):
             if self.text == ":":
                 self.next()
                 if self.kind == "string" and self.text.startswith('"0x'):
-                    data = self.trying(lambda: bytes.fromhex(self.text[3:-1]), self.at)
+                    data = self.trying(lambda: literals.hexadecimal(self.text[3:-1]), self.at)
                     self.resources[name] = data[4:]  # the first four bytes are the alignment
         self.seek(0)
 

@@ -129,7 +129,9 @@ class Reader(TypeReader):
         if inside.lstrip().startswith('"'):
             return self.trying(
                 lambda: literals.raw(
-                    bytes.fromhex(inside.strip()[1:-1].removeprefix("0x")), type.element, shape
+                    literals.hexadecimal(inside.strip()[1:-1].removeprefix("0x")),
+                    type.element,
+                    shape,
                 ),
                 at,
             ), type
