@@ -18,6 +18,7 @@ from xlac_sdk.host.entry_calls import ProgramState, entry_calls
 from xlac_sdk.host.manifest import Manifest, read
 from xlac_sdk.host.package import Artefact
 from xlac_sdk.host.state_sizes import StateSizes
+from xlac_sdk.programs.signature import shown, sizes_of, text_of
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -77,10 +78,12 @@ class Model:
             self._sizes.reset()
 
     def __repr__(self) -> str:
-        return (
-            f"<Model {self.manifest.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}; "
-            f"{self.manifest.target}>"
+        given, results = (
+            {s.name: text_of(s.dtype, s.shape) for s in slots}
+            for slots in (self._program.inputs, self._program.outputs)
         )
+        sizes = sizes_of(s.shape for s in self._program.inputs)
+        return shown("Model", self.manifest.name, given, results, self.manifest.target, sizes)
 
 
 def load(folder: str | Path, *, copy_weights: bool = False) -> Model:

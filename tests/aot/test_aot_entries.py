@@ -49,7 +49,9 @@ def test_entries_are_called_over_one_state(load: Any, made: Path, batches: Any) 
     model = load(made)
     trainer = xlac.trainer(SPECS / "digits_train.yaml", dims={"batch": BATCH})
     assert [*model.entries] == ["step", "evaluate"] and model.state.settings == ("lr", "length")
-    assert "image, label) -> loss, accuracy" in repr(model.entries["step"])
+    step = repr(model.entries["step"])
+    assert "label: i32[" in step and ") -> loss: f32[], accuracy: f32[]>" in step
+    assert repr(model).endswith("digits_train(image: f32[16, 64]) -> probs: f32[16, 10]; cpu>")
     with pytest.raises(SourceError, match="XL6030"):
         model.entries["step"](**batches[0])
     trainer.set_length(100)

@@ -23,6 +23,7 @@ from xlac_sdk.host.call_binding import (
 )
 from xlac_sdk.programs.entries import LARGEST, Entry, Setting, of_entry, tensors
 from xlac_sdk.programs.program import Program, Slot
+from xlac_sdk.programs.signature import shown, text_of
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
 
@@ -49,7 +50,11 @@ class EntryCall:
         return {name: array if array.shape else array[()] for name, array in results.items()}
 
     def __repr__(self) -> str:
-        return f"<{self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)}>"
+        given, results = (
+            {s.name: text_of(s.dtype, s.shape) for s in slots}
+            for slots in (self.program.inputs, self.program.outputs)
+        )
+        return shown("Entry", self.name, given, results)
 
 
 class ProgramState:

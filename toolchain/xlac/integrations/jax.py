@@ -93,7 +93,7 @@ class JaxFunction:
         return len(self._programs)
 
     def __repr__(self) -> str:
-        from xlac.support.signature import shown
+        from xlac_sdk.programs.signature import shown
 
         if self._first is None:
             return f"JaxFunction({self._name}, not compiled yet)"

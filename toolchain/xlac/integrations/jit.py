@@ -231,7 +231,7 @@ def _as_array(leaf: Any, dtype: DType | None, number: int) -> Any:
 
 
 def _shown(jitted: Jitted, arguments: Arguments) -> str:
-    from xlac.support.signature import shown
+    from xlac_sdk.programs.signature import shown
 
     given = dict.fromkeys(arguments.names, "")
     kept = [repr(program.compiled) for program in jitted._programs.kept()]

@@ -122,7 +122,7 @@ class Compiled:
         return function
 
     def __repr__(self) -> str:
-        from xlac.support.signature import shown, sizes_of, text_of
+        from xlac_sdk.programs.signature import shown, sizes_of, text_of
 
         extents = {} if self._shaped is None else self._shaped.extents
         outputs = {

@@ -70,7 +70,7 @@ class Specializing:
         self._shapes: dict[tuple[tuple[int, ...], ...], Hashable] = {}
 
     def __repr__(self) -> str:
-        from xlac.support.signature import shown, sizes_of, text_of
+        from xlac_sdk.programs.signature import shown, sizes_of, text_of
 
         types, outputs = self._types, self.interface.types
         given = {

@@ -20,8 +20,8 @@ from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
 from xlac.ir.dims import Sym
 from xlac.ops.tensor.leaf import param
 from xlac.support.failures import Asked
-from xlac.support.signature import shown, sizes_of, text_of
 from xlac_sdk.host.array_values import wrong
+from xlac_sdk.programs.signature import shown, sizes_of, text_of
 from xlac_sdk.support.limits import checkpoint, within
 
 
