@@ -96,6 +96,7 @@ class BoardDevice(Device):
         command, pipe = [sys.executable, "-c", FIRMWARE, str(library)], subprocess.PIPE
         self.board = subprocess.Popen(command, stdin=pipe, stdout=pipe)
         self.numbers = itertools.count(1)
+        self.sync()  # until the library is loaded: its folder may be deleted
 
     def __del__(self) -> None:
         self.board.kill()
