@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--cross", action="store_true", help="run what needs emulators of other machines too"
     )
+    parser.addoption("--mpi", action="store_true", help="start ranks by mpirun, too")
     parser.addoption(
         "--gpu",
         action="store_true",

@@ -128,6 +128,7 @@ class Target:
     fast: bool = False
     convolutions: frozenset[Products] = frozenset()  # likewise
     attentions: frozenset[Attentions] = frozenset()  # likewise
+    collectives: bool = False  # runs CollectiveStart and CollectiveDone
     # "cpu" or "gpu": which lowerings are used; by default gpu if there are warps
     device: str = ""
 

@@ -235,12 +235,9 @@ class _Stages:
 
 def _facts(model: Model) -> dict[str, Any]:
     """Facts of a model that its program carries."""
-    facts = {
-        "precision": model.precision,
-        "extents": model.extents,
-        "forms": model.forms,
-        **check_facts(model),
-    }
+    known = ("precision", "extents", "forms")
+    facts = {**{name: getattr(model, name) for name in known}, **check_facts(model)}
+    facts["mesh"] = model.mesh_of_rank
     return {key: value for key, value in facts.items() if value}
 
 

@@ -45,6 +45,7 @@ class MeshSection:
 
     mesh: Mapping[str, int | None]
     params: Mapping[str, SaidSharding] = field(default_factory=dict)
+    rank: int | None = None  # of the model of one rank, whose mesh has its sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,12 @@ class Model:
             return change(replace(self, graph=again(scale), checkpointed=None)).graph
 
         return replace(changed_model, checkpointed=alike)
+
+    @property
+    def mesh_of_rank(self) -> list[list[Any]]:
+        """The axes and sizes of the mesh, where this is the model of one of its ranks."""
+        ranks = self.ranks
+        return [] if ranks is None or ranks.rank is None else list(map(list, ranks.mesh.items()))
 
     @property
     def inputs(self) -> tuple[Node, ...]:

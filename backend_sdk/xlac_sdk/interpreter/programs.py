@@ -7,7 +7,6 @@ early shows.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from math import prod
 
@@ -17,7 +16,10 @@ from xlac_sdk.dims import evaluate as at_sizes
 from xlac_sdk.dims import static
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
+from xlac_sdk.host.ranks.communicator import table_of
+from xlac_sdk.interpreter.exchanges import exchanging
 from xlac_sdk.interpreter.kernels import POISON, KernelFault, compile_kernel, run_kernel
+from xlac_sdk.interpreter.stamps import stamped
 from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.libraries.library import COMPUTED
 from xlac_sdk.lowering.stop_checks import StopChecks
@@ -26,6 +28,8 @@ from xlac_sdk.programs.program import (
     Branch,
     Call,
     Choice,
+    CollectiveDone,
+    CollectiveStart,
     Copy,
     Launch,
     Program,
@@ -37,6 +41,7 @@ from xlac_sdk.programs.program import (
     While,
 )
 from xlac_sdk.programs.sizes import of_call
+from xlac_sdk.programs.steps import Collective
 
 __all__ = ["Interpreter", "KernelFault", "compile_kernel", "extent", "run_kernel"]
 
@@ -61,6 +66,7 @@ class Interpreter:
     def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
         self.program = program
         self._claimed: Mapping[str, Claimed] = {**COMPUTED, **(claimed or {})}
+        self._exchanges = table_of(program)
         stop_checks = StopChecks(program, slow=1000)
         self._functions = {
             kernel: compile_kernel(kernel, stop_checks.inside(kernel)) for kernel in program.kernels
@@ -148,6 +154,14 @@ class Interpreter:
                 return self._stamp(step)
             case Call():
                 return self._call(step)
+            case CollectiveStart() | CollectiveDone():
+                return self._exchange(step)
+
+    def _exchange(self, step: Collective) -> Action:
+        """Begins or ends an exchange with other ranks."""
+        act = exchanging(step, self._exchanges)
+        ends = step.source, step.target
+        return lambda memory, counters: act(*(_part(memory, counters, a, 1) for a in ends))
 
     def _launch(self, step: Launch) -> Action:
         """Runs a kernel on parts of slots."""
@@ -170,9 +184,7 @@ class Interpreter:
 
     def _copy(self, step: Copy) -> Action:
         """Copies elements."""
-        target = step.target
-        source = step.source
-        count = step.count
+        target, source, count = step.target, step.source, step.count
 
         def copy(memory: Memory, counters: Counters) -> None:
             many = at_sizes(count, counters)
@@ -182,9 +194,7 @@ class Interpreter:
 
     def _repeat(self, step: Repeat) -> Action:
         """Runs steps a given number of times."""
-        counter = step.counter
-        count = step.count
-        body = step.body
+        counter, count, body = step.counter, step.count, step.body
         inner = [self._action(s) for s in body]
 
         def repeat(memory: Memory, counters: Counters) -> None:
@@ -198,9 +208,7 @@ class Interpreter:
 
     def _loop(self, step: While) -> Action:
         """Runs steps while a flag, which other steps set, is true."""
-        condition = step.condition
-        flag = step.flag
-        body = step.body
+        condition, flag, body = step.condition, step.flag, step.body
         first, then = [self._action(s) for s in condition], [self._action(s) for s in body]
 
         def loop(memory: Memory, counters: Counters) -> None:
@@ -243,19 +251,10 @@ class Interpreter:
 
     def _stamp(self, step: Stamp) -> Action:
         """Writes the time into a log."""
-        log = step.log
-        code = step.code
-        parts = step.parts
 
         def stamp(memory: Memory, counters: Counters) -> None:
-            room = log.slot.size - at_sizes(log.offset, counters)
-            held = _part(memory, counters, log, room)
-            count = int(held[0]) if code else 0
-            if parts and not code:
-                held[room - parts] = 0
-            if 3 + 2 * count <= room - parts:
-                held[1 + 2 * count : 3 + 2 * count] = code, time.perf_counter_ns()
-                held[0] = count + 1
+            room = step.log.slot.size - at_sizes(step.log.offset, counters)
+            stamped(step, _part(memory, counters, step.log, room))
 
         return stamp
 

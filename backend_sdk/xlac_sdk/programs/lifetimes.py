@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from xlac_sdk.programs.entries import check as check_entries
 from xlac_sdk.programs.entries import parts
 from xlac_sdk.programs.program import Argument, Case, Program, Role, Slot
-from xlac_sdk.programs.step_checks import StepChecks, byte_range
+from xlac_sdk.programs.slot_bytes import byte_range
+from xlac_sdk.programs.step_checks import StepChecks
 from xlac_sdk.source import VerifyError
 
 

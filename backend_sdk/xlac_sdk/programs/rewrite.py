@@ -11,6 +11,8 @@ from xlac_sdk.programs.program import (
     Branch,
     Call,
     Choice,
+    CollectiveDone,
+    CollectiveStart,
     Copy,
     Launch,
     Program,
@@ -76,7 +78,7 @@ def with_arguments(steps: Steps, at: Callable[[Argument], Argument]) -> Steps:
         match step:
             case Launch() | Call():
                 return replace(step, arguments=tuple(map(at, step.arguments)))
-            case Copy():
+            case Copy() | CollectiveStart() | CollectiveDone():
                 return replace(step, target=at(step.target), source=at(step.source))
             case While():
                 return replace(step, flag=at(step.flag))

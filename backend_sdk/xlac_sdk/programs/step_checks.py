@@ -6,19 +6,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from xlac_sdk.dims import Dim, evaluate, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.kernel_ir.kernel import Access
+from xlac_sdk.programs.exchange_checks import ExchangeChecks
 from xlac_sdk.programs.program import (
     Argument,
     Branch,
     Call,
     Case,
     Choice,
+    CollectiveDone,
+    CollectiveStart,
     Copy,
     Launch,
     Program,
@@ -29,23 +31,8 @@ from xlac_sdk.programs.program import (
     Step,
     While,
 )
+from xlac_sdk.programs.slot_bytes import Life, byte_range, first_byte
 from xlac_sdk.source import VerifyError
-
-
-@dataclass(slots=True)
-class _Life:
-    first: int
-    last: int
-
-
-def first_byte(slot: Slot) -> int:
-    """The offset of a slot in its block, the sort key of slots."""
-    return slot.offset
-
-
-def byte_range(slot: Slot) -> str:
-    """The byte range of a slot, for messages."""
-    return f"bytes {slot.offset} to {slot.offset + slot.nbytes}"
 
 
 class StepChecks:
@@ -60,7 +47,7 @@ class StepChecks:
     ) -> None:
         self.program, self.slots, self.sizes, self.case = program, set(program.slots), sizes, case
         self.now = 0
-        self.lives: dict[Slot, _Life] = {}
+        self.lives: dict[Slot, Life] = {}
         self.written: set[Slot] = set()
         self.counts: dict[str, int] = {}
         # for each open loop: slots whose first use in it is a read
@@ -68,6 +55,7 @@ class StepChecks:
         self.seen: list[set[Slot]] = []
         self.pieces: list[set[Slot]] = []
         self.open: list[str] = []  # the counters of open loops; temporarily empty
+        self.exchanges = ExchangeChecks(program)
 
     def known(self, size: Dim) -> int:
         """A size, at the values of this walk."""
@@ -78,6 +66,7 @@ class StepChecks:
         VerifyError.
         """
         self.steps(self.program.steps)
+        self.exchanges.ended("the program")
         live = [s for s in self.lives if s.role is Role.TEMPORARY and s.nbytes]
         live.sort(key=lambda s: self.lives[s].first)
         held: list[Slot] = []  # live slots, disjoint, sorted by offset
@@ -114,16 +103,8 @@ class StepChecks:
             match step:
                 case Launch():
                     self.launch(step)
-                case Copy(target=target, source=source, count=count):
-                    if target.slot.dtype is not source.slot.dtype:
-                        raise VerifyError(
-                            f"a copy from {source.slot.label} to {target.slot.label} changes the "
-                            "dtype"
-                        )
-                    many = self.known(count)
-                    self.touch(source, many, reads=True, writes=False, who="a copy")
-                    self.touch(target, many, reads=False, writes=True, who="a copy")
-                    self.disjoint("a copy", [(source, many, False), (target, many, True)])
+                case Copy():
+                    self.copy(step)
                 case Repeat(counter=counter, count=count, body=body):
                     if counter in self.counts:
                         raise VerifyError(f"counter '{counter}' is taken by a loop around")
@@ -131,11 +112,13 @@ class StepChecks:
                     self.loop((body,), counter)
                     del self.counts[counter]
                 case While(condition=condition, flag=flag, body=body):
+                    self.exchanges.none_in((*condition, *body))
                     self.loop((condition, flag, body), "")
                 case Branch(index=index, branches=branches):
                     self.touch(index, 1, reads=True, writes=False, who="a branch")
                     before, after = set(self.written), set(self.written)
                     for branch in branches:
+                        self.exchanges.none_in(branch)
                         self.written = set(before)
                         self.steps(branch)
                         after |= self.written
@@ -154,6 +137,8 @@ class StepChecks:
                         writes=True,
                         who="a stamp",
                     )
+                case CollectiveStart() | CollectiveDone():
+                    self.exchanges.step(step, self)
                 case Call(name=name, arguments=arguments, shapes=shapes):
                     for number, argument in enumerate(arguments):
                         count = self.known(volume(shapes[number])) if shapes else 0
@@ -165,6 +150,17 @@ class StepChecks:
                             who=f"call {name}",
                             foreign=True,
                         )
+
+    def copy(self, step: Copy) -> None:
+        """Checks a copy: its types, what it reads and what it writes."""
+        target, source, many = step.target, step.source, self.known(step.count)
+        if target.slot.dtype is not source.slot.dtype:
+            raise VerifyError(
+                f"a copy from {source.slot.label} to {target.slot.label} changes the dtype"
+            )
+        self.touch(source, many, reads=True, writes=False, who="a copy")
+        self.touch(target, many, reads=False, writes=True, who="a copy")
+        self.disjoint("a copy", [(source, many, False), (target, many, True)])
 
     def loop(self, parts: tuple[tuple[Step, ...] | Argument, ...], counter: str) -> None:
         """Walks a loop; a slot that passes a value to the next iteration is live throughout the
@@ -183,6 +179,7 @@ class StepChecks:
             else:
                 self.steps(part)
         self.now += 1
+        self.exchanges.ended("a loop")
         self.open.pop()
         used, reads, pieces = self.seen.pop(), self.first_reads.pop(), self.pieces.pop()
         for slot in used:
@@ -236,6 +233,7 @@ class StepChecks:
     ) -> None:
         """Checks one argument and records a use of its slot."""
         slot = argument.slot
+        self.exchanges.touched(slot, who)
         if slot not in self.slots:
             raise VerifyError(f"{who} uses {slot.label}, which the program does not declare")
         low = high = self.known(argument.offset)
@@ -267,7 +265,7 @@ class StepChecks:
             )
         if writes:
             self.written.add(slot)
-        life = self.lives.setdefault(slot, _Life(self.now, self.now))
+        life = self.lives.setdefault(slot, Life(self.now, self.now))
         life.last = self.now
         for depth, seen in enumerate(self.seen):
             if slot not in seen and reads:

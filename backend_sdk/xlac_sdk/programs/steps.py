@@ -160,7 +160,58 @@ class Stamp:
     parts: int = 0
 
 
-Step = Launch | Copy | Repeat | While | Branch | Choice | Call | Stamp
+@dataclass(frozen=True, slots=True)
+class RankExchange:
+    """What a collective does. `number` counts the collectives of a program: all ranks have them in
+    one order.
+
+    `kind`: all_reduce, reduce_scatter, all_gather, all_to_all, permute, broadcast or axis_index, in
+    groups of ranks that differ along `axes` of the mesh. `combine`: add, mul, max or min. `root` is
+    the sender of a broadcast, `pairs` are the (source, target) of a permutation, numbers in the
+    group.
+    """
+
+    number: int
+    kind: str
+    axes: tuple[str, ...]
+    combine: str = "add"
+    root: int = 0
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveStart:
+    """Begins to exchange `sent` elements at `source` with those of other ranks; `received` elements
+    arrive at `target`.
+
+    Until its CollectiveDone no other step touches either. `axis_index` sends nothing: its source is
+    its target.
+    """
+
+    exchange: RankExchange
+    source: Argument
+    target: Argument
+    sent: Dim
+    received: Dim
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveDone:
+    """Waits until what the start of the same exchange began has arrived."""
+
+    exchange: RankExchange
+    source: Argument
+    target: Argument
+
+
+Collective = CollectiveStart | CollectiveDone
+Step = Launch | Copy | Repeat | While | Branch | Choice | Call | Stamp | Collective
+
+
+def exchanges(steps: tuple[Step, ...]) -> list[CollectiveStart]:
+    """Every start among steps and those nested in them."""
+    return [step for step in walk(steps) if isinstance(step, CollectiveStart)]
 
 
 def work(steps: tuple[Step, ...]) -> Work:
@@ -214,8 +265,8 @@ def arguments(steps: tuple[Step, ...]) -> Iterator[Argument]:
         match step:
             case Launch(arguments=given) | Call(arguments=given):
                 yield from given
-            case Copy(target=target, source=source):
-                yield from (target, source)
+            case Copy() | CollectiveStart() | CollectiveDone():
+                yield from (step.target, step.source)
             case While(flag=given) | Branch(index=given) | Stamp(log=given):
                 yield given
 

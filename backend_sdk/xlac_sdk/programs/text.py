@@ -10,6 +10,8 @@ from xlac_sdk.programs.program import (
     Branch,
     Call,
     Choice,
+    CollectiveDone,
+    CollectiveStart,
     Copy,
     Launch,
     Program,
@@ -76,5 +78,11 @@ def _steps(steps: tuple[Step, ...], depth: int) -> Iterator[str]:
                 yield from _steps(otherwise, depth + 1)
             case Stamp(log=log, code=code, parts=parts):
                 yield f"{pad}stamp {_argument(log)} {code}{f' parts {parts}' if parts else ''}"
+            case CollectiveStart(exchange=exchange, source=source, target=target):
+                about = f"{exchange.kind} over {', '.join(exchange.axes)}"
+                where = f"{_argument(target)} <- {_argument(source)}"
+                yield f"{pad}start {exchange.number}: {about}, {where}"
+            case CollectiveDone(exchange=exchange):
+                yield f"{pad}done {exchange.number}"
             case Call(name=name, arguments=arguments):
                 yield f"{pad}call {name}({', '.join(map(_argument, arguments))})"

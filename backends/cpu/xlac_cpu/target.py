@@ -61,6 +61,7 @@ def target(request: Request) -> Target:
         # the C library's fmod is 6 to 200 times slower than the SDK's expansion
         lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),
         size=request.size,
+        collectives=machine.triple == host().triple,  # code built ahead of time has none
         facts=json.dumps(machine.settings, sort_keys=True),
     )
 

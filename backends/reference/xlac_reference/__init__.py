@@ -27,8 +27,15 @@ class ReferenceBackend(Backend):
         request.refuse("reference", "cpu", "triple", "features", "arch")
         # NumPy has no fma: it is exact here, but slower than two operations
         native = frozenset(Primitive) - {Primitive.FMA}
-        made = Target("reference", vector_bytes=4096, masked=True, gathers=True, primitives=native)
-        return made.with_given(request)
+        found = Target(
+            "reference",
+            vector_bytes=4096,
+            masked=True,
+            gathers=True,
+            primitives=native,
+            collectives=True,
+        )
+        return found.with_given(request)
 
     def peak_flops(self, threads: int) -> float:
         return 1e9

@@ -14,6 +14,8 @@ from typing import Any
 
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
+from xlac.ops import OPS
+from xlac.ops.collective.group import Collective
 from xlac.ops.control.custom_op import CustomOp
 from xlac_sdk.target import Target
 
@@ -69,12 +71,24 @@ def custom_op(node: Node, target: Target) -> bool:
     return kernel is not None and kernel.language in target.languages
 
 
+def collective(node: Node, target: Target) -> bool:
+    """Whether it is a step of programs of this target as it is, among more than one rank."""
+    op = node.op
+    assert isinstance(op, Collective)
+    return target.collectives and op.is_step(*(i.type for i in node.inputs))
+
+
 TAKEN: dict[str, tuple[Kind, Takes]] = {
     "attention": (Kind.ATTENTION, attention),
     "attention_sums": (Kind.ATTENTION, attention_derivative),
     "attention_gradient": (Kind.ATTENTION, attention_derivative),
     "custom_op": (Kind.CUSTOM, custom_op),
     "select_and_scatter": (Kind.SCATTER, window_choice),
+    **{
+        name: (Kind.COLLECTIVE, collective)
+        for name, op in OPS.items()
+        if issubclass(op, Collective)
+    },
 }
 """By mnemonic."""
 

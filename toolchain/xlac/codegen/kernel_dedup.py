@@ -23,7 +23,7 @@ from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.digest import digest, structure
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule
-from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
 from xlac_sdk.support.limits import count_work
@@ -57,7 +57,7 @@ class LoweringCache:
             if group.kind is Kind.CONTROL:
                 for body in group.anchor.op.bodies():
                     lowered_groups |= self.lowered(partition.inner[body])
-            elif group.kind is not Kind.CLAIMED and not is_alias(group):
+            elif group.kind not in WITHOUT_KERNELS and not is_alias(group):
                 lowered_groups[group] = self(group)
         return lowered_groups
 

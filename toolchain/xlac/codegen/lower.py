@@ -15,7 +15,7 @@ from typing import Any
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.core.seams import rewrite as seams
 from xlac.codegen.schedules.decisions import Decisions
-from xlac.fusion.group import Group, Kind
+from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind
 from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
@@ -116,7 +116,7 @@ def _seamless(
 
 def module_of(group: Group, target: Target) -> str:
     """The name of the module that lowers a group for a device."""
-    if group.kind in (Kind.CLAIMED, Kind.CONTROL):
+    if group.kind in WITHOUT_KERNELS:
         raise AssertionError(f"a {group.kind.value} group has no kernels")
     if target.device == "cpu":
         return CPU_OPERATIONS.get(group.anchor.op.mnemonic) or CPU[group.kind]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xlac.codegen.core.lowered_group import LibraryCall
 from xlac.codegen.schedules.document import write
 from xlac.driver import Lowered
-from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.group import WITHOUT_KERNELS, Group, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir.kernel import Kernel, Work
@@ -32,14 +32,14 @@ def groups(partition: Partition, depth: int = 0) -> Iterator[tuple[int, Group]]:
 
 def kernels_of(lowered: Lowered, group: Group) -> tuple[Kernel, ...]:
     """The kernels of a group, in order; none for an alias or a host step."""
-    if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+    if is_alias(group) or group.kind in WITHOUT_KERNELS:
         return ()
     return tuple(step.kernel for step in lowered.schedules(group).launches)
 
 
 def call_of(lowered: Lowered, group: Group) -> LibraryCall | None:
     """The library call that computes a group; None where there is none."""
-    if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+    if is_alias(group) or group.kind in WITHOUT_KERNELS:
         return None
     return lowered.schedules(group).call
 

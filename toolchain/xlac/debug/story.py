@@ -11,7 +11,7 @@ from xlac.codegen.schedules.digest import digest
 from xlac.codegen.schedules.document import fields_of
 from xlac.debug.decisions import call_of, groups, kernels_of, work_of
 from xlac.driver import Lowered
-from xlac.fusion.group import Group, Kind
+from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind
 from xlac.fusion.partition import is_alias
 from xlac.hand_written.permission import notes
 from xlac.ir.graph import Graph, Node
@@ -167,7 +167,7 @@ def _group(lowered: Lowered, group: Group, path: str, control: Mapping[str, str]
 
 def _schedules(lowered: Lowered, group: Group) -> Iterator[str]:
     """The schedules of a group's kernels, part by part, under the name of its structure."""
-    if is_alias(group) or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+    if is_alias(group) or group.kind in WITHOUT_KERNELS:
         return
     schedules = lowered.schedules(group).schedules
     if schedules:

@@ -33,7 +33,12 @@ class Kind(Enum):
     RANDOM = "random"
     CUSTOM = "custom"  # a hand-written kernel, into which nothing is fused
     CLAIMED = "claimed"  # a composite that the target takes whole
+    COLLECTIVE = "collective"  # values exchanged with other ranks
     CONTROL = "control"  # cond, while, scan, call: host steps around other groups
+
+
+WITHOUT_KERNELS = (Kind.CONTROL, Kind.CLAIMED, Kind.COLLECTIVE)
+"""Groups that are host steps, which the planner writes."""
 
 
 KindTaken = Callable[[Node, Target], Kind | None]

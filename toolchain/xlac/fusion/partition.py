@@ -59,7 +59,7 @@ def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]
     count_work()
     nodes = tuple(sorted(cluster.members, key=number.__getitem__))
     outputs = tuple(sorted(cluster.outputs, key=number.__getitem__))
-    if cluster.kind in (Kind.CONTROL, Kind.CLAIMED, Kind.CUSTOM):
+    if cluster.kind in (Kind.CONTROL, Kind.CLAIMED, Kind.CUSTOM, Kind.COLLECTIVE):
         inputs = cluster.anchor.inputs
     else:
         inputs = tuple(

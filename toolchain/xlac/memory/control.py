@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.group import WITHOUT_KERNELS, Group, Partition
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
@@ -193,7 +193,7 @@ def overwritable(
     if last < maker:
         return True
     group = partition.groups[maker]
-    if last > maker or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+    if last > maker or group.kind in WITHOUT_KERNELS:
         return False
     aliases = [i for i in group.inputs if readers.value(i) is parameter]
     return len(aliases) == 1 and (root, aliases[0]) in planner.lowerings[group].in_place

@@ -13,10 +13,11 @@ from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.dims import Symbol
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array, attributes
+from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.memory.alternate import alternated
 from xlac.memory.control import Move, advance, control
+from xlac.memory.host_calls import Flight, claimed
 from xlac.memory.merged_launches import MergedLaunches
 from xlac.memory.places import Lowerings, Places, Readers, Wanted
 from xlac.memory.slots import ProgramSlots
@@ -76,6 +77,7 @@ class MemoryPlanner(ProgramSlots):
         caches: Sequence[int] = (),
     ) -> None:
         super().__init__(weights, sizes)
+        self.exchanges = 0  # collectives so far
         self.lowerings, self.caches = lowerings, caches
         self.launcher = launcher
         self.times: dict[Group, tuple[int, int]] = {}  # the first and last step of each group
@@ -123,18 +125,23 @@ class MemoryPlanner(ProgramSlots):
         for node in places:
             direct.pop(node, None)
         steps: list[Step] = []
+        flight = Flight(self)
         for number, group in enumerate(partition.groups):
             count_work()
             start = self.lifetimes.now
+            steps += flight.before(group, is_alias(group), places, direct)
             if is_alias(group):
                 places[group.outputs[0]] = self.place(group.inputs[0], places)
             elif group.kind is Kind.CONTROL:
                 steps += control(self, group, partition, places, direct)
             elif group.kind is Kind.CLAIMED:
-                steps.append(self.claimed(group, places, direct))
+                steps.append(claimed(self, group, places, direct))
+            elif group.kind is Kind.COLLECTIVE:
+                steps.append(flight.start(group, places, direct))
             else:
                 steps += self.launches(group, number, readers, places, direct)
             self.times[group] = start, self.lifetimes.now
+        steps += flight.done()
         steps += self.copies([(self.place(n, places), place, n.type) for n, place in wanted])
         return tuple(steps)
 
@@ -270,24 +277,6 @@ class MemoryPlanner(ProgramSlots):
         self.lifetimes.use(source.slot)
         self.lifetimes.use(target.slot)
         return Copy(target, source, what.size)
-
-    def claimed(self, group: Group, places: Places, direct: Places) -> Call:
-        """The call of a composite that the target claims whole."""
-        self.lifetimes.tick()
-        for output in group.outputs:
-            places[output] = direct.get(output) or self.temporary(output.type, output.origin)
-        values = (*group.anchor.inputs, *group.outputs)
-        arguments = tuple(self.place(n, places) for n in values)
-        for argument in arguments:
-            self.lifetimes.use(argument.slot)
-        shapes = tuple(n.shape for n in values)
-        return Call(
-            group.anchor.op.mnemonic,
-            arguments,
-            shapes,
-            attributes(group.anchor.op),
-            group.anchor.origin,
-        )
 
 
 def _nexts(graph: Graph, state: Mapping[str, str], kept: Mapping[str, Argument]) -> list[Move]:

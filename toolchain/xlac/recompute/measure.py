@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_fusible
-from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.dims import bounds
 from xlac.ir.graph import Node
@@ -126,7 +126,7 @@ class _Measuring:
 
     def in_place(self, group: Group) -> Iterable[tuple[Node, Node]]:
         """Pairs of an output and an input that may share memory."""
-        if group.kind in (Kind.CONTROL, Kind.CLAIMED):
+        if group.kind in WITHOUT_KERNELS:
             return ()
         values = [self.value(i) for i in group.inputs]
         pairs = self.lowerings[group].in_place
@@ -138,7 +138,7 @@ class _Measuring:
         """
         launch = cost.launch_bytes(self.target)
         rate = PRODUCT_BYTES if group.kind in PRODUCTS else cost.operation_bytes(self.target)
-        if group.kind in (Kind.CONTROL, Kind.CLAIMED):
+        if group.kind in WITHOUT_KERNELS:
             done = work.cost(group.anchor)
             return done.flops * rate + done.read + done.written + launch
         if not lowered or (lowered_group := self.lowerings[group]).call is not None:
@@ -153,7 +153,7 @@ class _Measuring:
         """Groups that compute one output of a group from its inputs and other outputs by
         elementwise operations alone: cheaper than recomputing the whole group.
         """
-        if len(group.outputs) < 2 or group.kind in (Kind.CONTROL, Kind.CLAIMED):
+        if len(group.outputs) < 2 or group.kind in WITHOUT_KERNELS:
             return []
         parts = []
         for output in group.outputs:
@@ -191,7 +191,7 @@ def _slice(group: Group, output: Node) -> dict[Node, None] | None:
 
 def _repeatable(group: Group) -> bool:
     """Whether a second run of a group has the same results: calls of foreign code need not."""
-    return group.kind is not Kind.CLAIMED and not any(map(_foreign, group.nodes))
+    return group.kind not in (Kind.CLAIMED, Kind.COLLECTIVE) and not any(map(_foreign, group.nodes))
 
 
 def _foreign(node: Node) -> bool:

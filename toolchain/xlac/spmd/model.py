@@ -9,6 +9,8 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import MeshSection, Model
+from xlac.ops.collective.group import Collective
+from xlac.ops.collective.ranks import AxisIndex
 from xlac.ops.collective.shard import Shard, named
 from xlac.ops.tensor.leaf import Param
 from xlac.passes.expand import ExpandPass
@@ -75,8 +77,11 @@ def of_rank(model: Model, mesh: Mesh, rank: int, target: Target) -> tuple[Model,
     given = _said(model, mesh) | _data(model, graph, mesh)
     _check_nodes(graph, mesh)
     made = partitioned(graph, mesh, given, tuple(model.state.items()))
+    _check_used(made, mesh)
     weights = RankWeights(model.weights, made.weights, mesh, rank)
-    return replace(model, graph=made.graph, weights=weights, checkpointed=None), made
+    ranks = MeshSection(mesh.sizes, rank=rank)
+    own = replace(model, graph=made.graph, weights=weights, checkpointed=None, ranks=ranks)
+    return own, made
 
 
 def expanded(graph: Graph, target: Target) -> Graph:
@@ -147,6 +152,21 @@ def _used(model: Model, graph: Graph) -> Iterator[tuple[str, ...]]:
     for node in graph.nodes():
         if isinstance(node.op, Shard):
             yield from map(named, node.op.axes)
+
+
+def _check_used(made: Partitioned, mesh: Mesh) -> None:
+    """Raises SourceError for an axis of the mesh that divides nothing."""
+    known = (*made.inputs.values(), *made.weights.values(), *made.outputs.values())
+    used = {name for sharding in known for names in sharding for name in names}
+    used |= {
+        axis for node in made.reasons if isinstance(node.op, Collective) for axis in node.op.axes
+    }
+    used |= {axis for n in made.graph.nodes() if isinstance(n.op, AxisIndex) for axis in n.op.axes}
+    for name, size in mesh.axes:
+        if size > 1 and name not in used:
+            problem = f"nothing is divided along '{name}': its {size} ranks would do the same work"
+            hint = f"say what is, in shard or by a node {{op: shard, …}}, or take {name}=1"
+            raise SourceError(Diagnostic("XL7805", problem, hint=hint))
 
 
 def _check_nodes(graph: Graph, mesh: Mesh) -> None:

@@ -13,7 +13,7 @@ Python.
 
 from __future__ import annotations
 
-from xlac_cpu.emit import layout, stamp
+from xlac_cpu.emit import exchange, layout, stamp
 from xlac_cpu.emit.launches import Launching
 from xlac_cpu.emit.spelling import memory
 from xlac_cpu.emit.stopping.checks import Watch
@@ -25,6 +25,8 @@ from xlac_sdk.programs.program import (
     Branch,
     Call,
     Choice,
+    CollectiveDone,
+    CollectiveStart,
     Copy,
     Launch,
     Program,
@@ -163,6 +165,10 @@ class _Body(Launching):
                 self.choice(step)
             case Stamp():
                 stamp.call(w, step, self.pointer, self.number)
+            case CollectiveStart() | CollectiveDone():
+                if self.driver.ahead:
+                    raise exchange.ahead()
+                exchange.call(w, step, self.pointer, layout.exchanges(self.driver.program))
             case Call(name=name):
                 raise UnsupportedError(
                     Diagnostic("XL5104", f"the cpu backend does not claim '{name}'")

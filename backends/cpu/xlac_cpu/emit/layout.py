@@ -27,6 +27,11 @@ def states(program: Program) -> tuple[Slot, ...]:
     return tuple(slot for slot in program.slots if slot.role is Role.STATE)
 
 
+def exchanges(program: Program) -> int:
+    """The place after these of the table of functions that exchange values between ranks."""
+    return len(fixed(program)) + len(states(program))
+
+
 def places(program: Program) -> Places:
     """Each slot's base (`io`, `fixed` or `arena`) and an index into a table, or an
     offset in bytes.

@@ -17,6 +17,7 @@ from xlac_cpu.run import fastcall, pool, watch
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
 from xlac_sdk.host.fresh_memory import zeroed
+from xlac_sdk.host.ranks.communicator import table_of
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.target import Target
@@ -42,6 +43,9 @@ class CpuExecutable:
         start = _address(self._state)
         states = [start + slot.offset for slot in layout.states(program)]
         kept = [*map(_address, self._constants), *states]
+        self._exchanges = table_of(program)
+        if self._exchanges is not None:
+            kept.append(self._exchanges.address)
         self._fixed = (ctypes.c_void_p * len(kept))(*kept)
         self._pool = pool.of(target.threads, code) if target.threads > 1 else 0
         self._watched, self._tears = watching(program)
@@ -64,6 +68,7 @@ class CpuExecutable:
             if not all(name in addresses for name in fastcall.EXPORTS):
                 addresses = {**addresses, **fastcall.code().addresses}
             long = program.facts[LONG] if LONG in program.facts else _long(program)
+            long |= self._exchanges is not None
             fast, into = fastcall.functions(
                 program,
                 addresses,
@@ -129,7 +134,8 @@ class CpuExecutable:
         program's slots. `reset`, `read_state` and `write_state` do not apply to it.
         """
         with self._turn or nullcontext():
-            self._fixed[len(self._constants) :] = list(addresses)
+            first = len(self._constants)
+            self._fixed[first : first + len(addresses)] = list(addresses)
             self._torn = False
 
     def _call(self, words: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ from xlac.cli.options import (
     spec_options,
     target_options,
 )
+from xlac.cli.runs.rank import mesh_option
 
 
 @click.command(name="explain")
@@ -24,15 +25,30 @@ from xlac.cli.options import (
 @schedule_option
 @memory_option
 @entry_option
+@mesh_option
+@click.option(
+    "--link",
+    default=None,
+    metavar="RATE,LATENCY",
+    help="Between ranks, to predict times with --mesh: 25GB/s,2us. Default: 10GB/s,5us.",
+)
 @click.option("--node", default=None, metavar="PATH", help="Only this node, and those inside it.")
 @click.option(
     "--schedules", is_flag=True, help="How each kernel is written: tiles, vectors, threads."
 )
-def command(spec: Path, node: str | None, schedules: bool, **options: Any) -> None:
+def command(
+    spec: Path,
+    node: str | None,
+    schedules: bool,
+    mesh: str | None,
+    link: str | None,
+    **options: Any,
+) -> None:
     """For each node of SPEC: which kernel computes it, fused with what and why, why not more, flops
     and bytes.
 
-    `xlac explain XL1234` tells more about an error.
+    With --mesh the program of one rank, after every collective with why it is there, its bytes and
+    predicted time, and the memory of each rank. `xlac explain XL1234` tells more about an error.
     """
     if re.fullmatch(r"XL\d{4}", str(spec).upper()) and not spec.exists():
         from xlac import diagnostics
@@ -51,7 +67,23 @@ def command(spec: Path, node: str | None, schedules: bool, **options: Any) -> No
     model = open_model(choice)
     backend = find(choice.target)
     facts = backend.target_for(choice.options.request)
-    lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
+    if mesh is not None:
+        from xlac.ranks.program import rank_program
+        from xlac.ranks.story import tell_ranks
+        from xlac.spmd.cost import NetworkLink
+        from xlac.spmd.model import mesh_of, parsed
+
+        wanted = mesh_of(model.ranks, parsed(mesh))
+        program = rank_program(
+            model, wanted, 0, backend, facts, wanted=choice.wanted, memory=choice.memory
+        )
+        if node is None:
+            click.echo(tell_ranks(program, NetworkLink.parse(link) if link else NetworkLink()))
+        lowered = program.lowered
+    elif link is not None:
+        raise click.UsageError("--link goes with --mesh")
+    else:
+        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
     text = story.tell(lowered, model.graph, node, backend.control, schedules)
     if not text and node is not None:
         known = list(story.written(model.graph))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import chosen, pairs
-from xlac.cli.inputs import brought, check_outputs, drawn, filled, gather, value
+from xlac.cli.inputs import brought, check_outputs, drawn, filled, gather
 from xlac.cli.measuring import calling
 from xlac.cli.options import (
     entry_option,
@@ -20,12 +20,14 @@ from xlac.cli.options import (
     spec_options,
     target_options,
 )
+from xlac.cli.runs.model import opened
+from xlac.cli.runs.rank import mesh_option
+from xlac.cli.runs.results import finished
 
 if TYPE_CHECKING:
     from xlac.cache.compilations import CompilationEntry
     from xlac.cli.choice import Chosen
     from xlac.cli.entry_run import RunRequest
-    from xlac.model import Model
     from xlac.runtime.compiled import Compiled
 
 # a program, its inputs, its target and its number of threads
@@ -59,6 +61,7 @@ Ready = tuple["Compiled", dict[str, Any], str, int]
     "--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect."
 )
 @entry_option
+@mesh_option
 @click.option(
     "--number",
     "numbers",
@@ -79,6 +82,7 @@ def command(
     timeout: float | None,
     allow_long: bool,
     numbers: tuple[str, ...],
+    mesh: str | None,
     **options: Any,
 ) -> int:
     """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not
@@ -86,13 +90,18 @@ def command(
 
     Exit code 1 says that an output differs from what --expect gave.
     """
-    import numpy as np
-
     from xlac.cli import entry_run
     from xlac.cli.choice import is_artefact
     from xlac.cli.progress import current
 
     arrays = pairs(given, "--input")
+    if mesh is not None and not is_artefact(options["spec"]):
+        from xlac.cli.runs import rank
+
+        rank.check_given(timeout, allow_long, copy_weights, numbers)
+        return finished(
+            rank.run(mesh, arrays, archive, seed, options), wanted, written, expected, rtol, atol
+        )
     run: Any = artefact_run if is_artefact(options["spec"]) else spec_run
     if options["entry"] not in (None, "run"):
         of_artefact = is_artefact(options["spec"])
@@ -111,16 +120,7 @@ def command(
     outputs = results if isinstance(results, dict) else {program.outputs[0]: results}
     if options["entry"] not in (None, "run"):
         outputs = entry_run.learned(outputs)
-
-    for name, file in files.items():
-        np.save(Path(file.removeprefix("@")), outputs[name])
-    if written:
-        np.savez(written, allow_pickle=False, **outputs)
-    if not wanted and not written and not expected:
-        for name, array in outputs.items():
-            click.echo(f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]")
-            click.echo(np.array2string(np.asarray(array), threshold=200, edgeitems=3, precision=6))
-    return 0 if compare(outputs, expected, rtol, atol) else 1
+    return finished(outputs, wanted, written, expected, rtol, atol)
 
 
 def spec_run(request: RunRequest, options: dict[str, Any]) -> Ready:
@@ -198,72 +198,3 @@ def artefact_run(request: RunRequest, options: dict[str, Any]) -> Ready:
     memory_text = memory(needs.arena, needs.weights, needs.state)
     click.echo(f"{program.manifest.name} on {program.manifest.target}: {memory_text}", err=True)
     return program, inputs, program.manifest.target, 1
-
-
-def opened(
-    choice: Chosen, given: dict[str, str], archive: Path | None
-) -> tuple[Model, frozenset[str]]:
-    """The model, and which of the user's inputs determined its sizes and are now part of it."""
-    from xlac.frontends.loader import load
-    from xlac.model import Undecided
-
-    params, decided = dict(choice.options.params), frozenset[str]()
-    while True:
-        try:
-            model = load(
-                choice.spec,
-                dims=choice.options.dims,
-                params=params,
-                allow_outside=choice.allow_outside,
-                signature=choice.options.signature,
-                trusted=choice.trusted,
-                precision=choice.options.precision,
-            )
-            return model, decided
-        except Undecided as undecided:
-            arrays = brought(undecided.interface.inputs, given, archive)
-            wanted = undecided.interface.values - decided
-            if not wanted or not wanted <= arrays.keys():
-                raise
-            params |= {name: value(arrays[name]) for name in wanted}
-            decided |= wanted
-
-
-def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, atol: float) -> bool:
-    """Compares outputs with expected ones and prints the differences."""
-    import numpy as np
-
-    from xlac.cli.arrays import load_npy, load_npz
-
-    wanted: dict[str, Any] = {}
-    for text in expected:
-        name, equals, file = text.rpartition("=")
-        path = Path(file.removeprefix("@"))
-        if equals:
-            wanted[name] = load_npy(path, name)
-        elif path.suffix == ".npz":
-            wanted.update(load_npz(path))
-        else:
-            only = next(iter(outputs))
-            wanted[only] = load_npy(path, only)
-    fine = True
-    for name, want in wanted.items():
-        got = np.asarray(outputs[name])
-        if got.shape != want.shape:
-            click.echo(f"{name}: shape {got.shape}, expected {want.shape}")
-            fine = False
-            continue
-        a, b = got.astype(np.float64), want.astype(np.float64)
-        close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
-        error = float(np.nanmax(np.abs(a - b), initial=0.0))
-        click.echo(
-            f"{name}: {'agrees' if close.all() else 'DIFFERS'}, largest difference {error:.3g}"
-        )
-        if not close.all():
-            place = tuple(int(i) for i in np.argwhere(~close)[0])
-            click.echo(
-                f"  {int((~close).sum())} of {close.size} elements, first at {place}: {a[place]} "
-                f"!= {b[place]}"
-            )
-            fine = False
-    return fine

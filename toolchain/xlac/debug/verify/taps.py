@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xlac.driver import Lowered
-from xlac.fusion.group import Group, Kind, Partition
+from xlac.fusion.group import WITHOUT_KERNELS, Group, Partition
 from xlac.ir.graph import Node
 from xlac.memory.alternate import caches
 from xlac.memory.loops.loop_kernels import with_loop_kernels
@@ -68,7 +68,7 @@ class _TappingPlanner(MemoryPlanner):
         """Taps of earlier groups that are not launches: loops, branches, claimed calls."""
         copies: list[Step] = []
         for group in self.top[:number]:
-            if group.kind in (Kind.CONTROL, Kind.CLAIMED):
+            if group.kind in WITHOUT_KERNELS:
                 copies += self._written(group, places)
         return copies
 

@@ -1,0 +1,1 @@
+"""Ranks that run one program together: what carries their collectives."""

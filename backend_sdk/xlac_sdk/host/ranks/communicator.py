@@ -1,0 +1,152 @@
+"""What carries collectives between the ranks of a mesh, as backends see it.
+
+A program with collectives is loaded while a `Communicator` is current. It prepares the program's
+exchanges, each with its number, and gives a table of two C functions that generated code calls:
+
+    struct table { void (*start)(struct table *, int64_t number, const void *source, void *target);
+                   void (*done)(struct table *, int64_t number); };
+
+A failed exchange ends the process, with a message, and those of all other ranks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+from xlac_sdk.dims import Dim
+from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.exchange_checks import MESH
+from xlac_sdk.programs.program import Program, exchanges
+from xlac_sdk.source import Diagnostic, UnsupportedError
+
+START = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+
+
+class ExchangeTable(ctypes.Structure):
+    """The two functions."""
+
+    _fields_ = (("start", START), ("done", DONE))
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedExchange:
+    """One exchange for one rank: its group, as the ranks in it in order, and its own number there;
+    elements sent and received.
+    """
+
+    number: int
+    kind: str
+    dtype: DType
+    combine: str
+    members: tuple[int, ...]
+    own: int
+    root: int
+    pairs: tuple[tuple[int, int], ...]
+    sent: int
+    received: int
+    name: str
+
+
+class Communicator(Protocol):
+    """The ranks of this run."""
+
+    rank: int
+    size: int
+
+    def table(self, prepared: Sequence[PreparedExchange]) -> Any:
+        """An object that owns a ExchangeTable for these exchanges, with its `address`."""
+
+
+_current: ContextVar[Communicator | None] = ContextVar("communicator", default=None)
+
+
+def current() -> Communicator | None:
+    """The communicator of this process, or thread; None in a process that is alone."""
+    return _current.get()
+
+
+@contextmanager
+def using(communicator: Communicator) -> Iterator[None]:
+    """Programs that are loaded inside use a communicator."""
+    token = _current.set(communicator)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def group_of(
+    mesh: Sequence[tuple[str, int]], axes: Sequence[str], rank: int
+) -> tuple[tuple[int, ...], int]:
+    """The ranks of a rank's group along axes of a mesh, in order, and its own number there."""
+    place, left = {}, rank
+    for name, size in reversed(list(mesh)):
+        place[name], left = left % size, left // size
+    members = []
+    sizes = dict(mesh)
+    for number in range(prod(sizes[axis] for axis in axes)):
+        there, rest = dict(place), number
+        for axis in reversed(list(axes)):
+            there[axis], rest = rest % sizes[axis], rest // sizes[axis]
+        at = 0
+        for name, size in mesh:
+            at = at * size + there[name]
+        members.append(at)
+    return tuple(members), members.index(rank)
+
+
+def prepared(program: Program) -> list[PreparedExchange]:
+    """The exchanges of a program for the current rank. Raises UnsupportedError where the process is
+    alone, or there are not as many ranks as the program is for.
+    """
+    mesh = [(str(name), int(size)) for name, size in program.facts.get(MESH, ())]
+    steps = exchanges(program.every_step)
+    if not steps:
+        return []
+    ranks, here = prod(size for _, size in mesh), current()
+    if here is None or here.size != ranks:
+        shown = ",".join(f"{name}={size}" for name, size in mesh)
+        problem = f"the program is for {ranks} ranks, mesh {shown}; there are "
+        problem += "no others here" if here is None else f"{here.size}"
+        hint = f"mpirun -n {ranks} xlac run … --mesh {shown}"
+        raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
+    found: dict[int, PreparedExchange] = {}
+    for step in steps:
+        one = step.exchange
+        members, own = group_of(mesh, one.axes, here.rank)
+        found[one.number] = PreparedExchange(
+            one.number,
+            one.kind,
+            step.target.slot.dtype,
+            one.combine,
+            members,
+            own,
+            one.root,
+            one.pairs,
+            _count(step.sent),
+            _count(step.received),
+            step.origin.name if step.origin else "",
+        )
+    return [found[number] for number in sorted(found)]
+
+
+def _count(size: Dim) -> int:
+    if not isinstance(size, int):
+        raise UnsupportedError(
+            Diagnostic("XL7806", f"a collective of {size} elements: sizes must be fixed")
+        )
+    return size
+
+
+def table_of(program: Program) -> Any:
+    """The table of a program's exchanges, owned by the object returned; None where it has none."""
+    ready = prepared(program)
+    here = current()
+    return here.table(ready) if ready and here is not None else None

@@ -1,0 +1,191 @@
+"""Ranks that are processes, started by mpirun (or srun, or another launcher of MPI)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.host import tool
+from xlac_sdk.host.ranks.communicator import PreparedExchange
+from xlac_sdk.programs.exchange_checks import COMBINE, KINDS
+from xlac_sdk.source import Diagnostic, UnsupportedError, XlacError
+from xlac_sdk.support.hashing import blake2b
+
+SOURCE = Path(__file__).with_name("mpi.c")
+FLOATS = (DType.F64, DType.F32)
+INTEGERS = (DType.I64, DType.I32, DType.I16, DType.I8, DType.U64, DType.U32, DType.U16, DType.U8)
+TYPES = (*FLOATS, *INTEGERS, DType.F16, DType.BOOL)
+"""Element types, by their numbers in mpi.c; bf16 is moved as f16."""
+
+LARGEST = 2**31 - 1  # elements of one message
+LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_NTASKS")
+"""Variables by which launchers tell a process that it is a rank."""
+
+
+def launched() -> bool:
+    """Whether a launcher of MPI started this process."""
+    return any(name in os.environ for name in LAUNCHED)
+
+
+def library(folder: Path) -> Path:
+    """The library of functions, built by mpicc into a folder where it is not there yet. Raises
+    UnsupportedError without mpicc, or where it fails.
+    """
+    compiler = os.environ.get("MPICC") or shutil.which("mpicc")
+    if compiler is None:
+        problem = "mpicc is not installed, which builds xlac's calls of MPI"
+        hint = "Debian: apt install openmpi-bin libopenmpi-dev; MPICC names another compiler"
+        raise UnsupportedError(Diagnostic("XL7808", problem, hint=hint))
+    text = SOURCE.read_bytes()
+    stamp = f"{Path(compiler).resolve()}\n{_version(compiler)}\n".encode()
+    made = folder / f"libxlac_mpi-{blake2b(stamp + text, digest_size=12).hexdigest()}.so"
+    if not made.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as room:
+            own = Path(room) / made.name
+            command = (compiler, "-O2", "-shared", "-fPIC", "-o", str(own), str(SOURCE))
+            if problem := tool.run(command):
+                raise UnsupportedError(Diagnostic("XL7808", f"{compiler} fails: {problem}"))
+            own.replace(made)
+    return made
+
+
+def _version(compiler: str) -> str:
+    """What distinguishes one MPI from another that has the same compiler's name."""
+    try:
+        return str(Path(compiler).resolve().stat().st_mtime_ns)
+    except OSError:
+        return ""
+
+
+class MpiRank:
+    """This process as a rank; `close` ends MPI where this process began it."""
+
+    def __init__(self, functions: ctypes.CDLL) -> None:
+        self._functions = functions
+        rank, size = ctypes.c_int32(), ctypes.c_int32()
+        self._owns = bool(functions.xlac_mpi_open(ctypes.byref(rank), ctypes.byref(size)))
+        self.rank, self.size = rank.value, size.value
+        self._groups: dict[tuple[int, ...], int] = {}
+        self._unsettled: list[MpiTable] = []
+        functions.xlac_mpi_group.restype = ctypes.c_int64
+        functions.xlac_mpi_table.restype = ctypes.c_void_p
+
+    def close(self) -> None:
+        """Ends MPI, once all ranks are done."""
+        if self._owns:
+            self._functions.xlac_mpi_close()
+
+    def abort(self, code: int) -> None:
+        """Ends all ranks, with an exit code."""
+        self._functions.xlac_mpi_abort(ctypes.c_int32(code))
+
+    def table(self, prepared: Sequence[PreparedExchange]) -> MpiTable:
+        """The functions for a program's exchanges, once they are settled. Raises UnsupportedError
+        for messages that MPI cannot send at once.
+        """
+        for one in prepared:
+            if max(one.sent, one.received) > LARGEST:
+                problem = f"collective '{one.name}' has {max(one.sent, one.received):,} elements"
+                raise UnsupportedError(Diagnostic("XL7806", f"{problem}; MPI sends 2^31 - 1"))
+        made = MpiTable(self._functions, prepared)
+        self._unsettled.append(made)
+        return made
+
+    def settle(self) -> None:
+        """Makes the groups of all tables so far. Every rank calls it, after it made as many tables,
+        and before it calls a program.
+        """
+        for table in self._unsettled:
+            table.settle(self._group)
+        self._unsettled.clear()
+
+    def _group(self, one: PreparedExchange) -> int:
+        """The communicator of a group; all ranks make theirs in the same order."""
+        if one.members not in self._groups:
+            made = self._functions.xlac_mpi_group(min(one.members), one.own)
+            self._groups[one.members] = int(made)
+        return self._groups[one.members]
+
+    def broadcast(self, data: bytes) -> bytes:
+        """What rank 0 gives, on every rank."""
+        count = ctypes.c_int64(len(data))
+        self._check(self._functions.xlac_mpi_broadcast(ctypes.byref(count), 8, 0))
+        block = ctypes.create_string_buffer(data if self.rank == 0 else b"", count.value or 1)
+        self._check(self._functions.xlac_mpi_broadcast(block, count.value, 0))
+        return block.raw[: count.value]
+
+    def gather(self, array: Array) -> list[Array] | None:
+        """The arrays of all ranks, of one shape and dtype, on rank 0; None on the others."""
+        own = np.ascontiguousarray(array)
+        every = np.empty((self.size, *own.shape), own.dtype) if self.rank == 0 else None
+        self._check(
+            self._functions.xlac_mpi_gather(
+                own.ctypes.data_as(ctypes.c_void_p),
+                own.nbytes,
+                None if every is None else every.ctypes.data_as(ctypes.c_void_p),
+            )
+        )
+        return None if every is None else list(every)
+
+    def barrier(self) -> None:
+        """Waits for all ranks."""
+        self._check(self._functions.xlac_mpi_barrier())
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise XlacError(Diagnostic("XL7807", f"MPI gives error {code}"))
+
+
+class MpiTable:
+    """A table of MPI's functions for a program; freed with it."""
+
+    def __init__(self, functions: Any, prepared: Sequence[PreparedExchange]) -> None:
+        self._functions, self._prepared = functions, prepared
+        self.address = int(functions.xlac_mpi_table(ctypes.c_int64(1 + prepared[-1].number)))
+        self._names = [one.name.encode() for one in prepared]  # the table refers to them
+
+    def settle(self, group_of: Callable[[PreparedExchange], int]) -> None:
+        """Describes the exchanges, with their groups."""
+        for one, name in zip(self._prepared, self._names, strict=True):
+            source = next((s for s, t in one.pairs if t == one.own), -1)
+            target = next((t for s, t in one.pairs if s == one.own), -1)
+            about = (ctypes.c_int32 * 8)(
+                KINDS.index(one.kind),
+                _type(one.dtype),
+                COMBINE.index(one.combine),
+                one.own,
+                len(one.members),
+                one.root,
+                source,
+                target,
+            )
+            self._functions.xlac_mpi_exchange(
+                ctypes.c_void_p(self.address),
+                ctypes.c_int64(one.number),
+                about,
+                ctypes.c_int64(one.sent),
+                ctypes.c_int64(one.received),
+                ctypes.c_int64(group_of(one)),
+                name,
+            )
+
+    def __del__(self) -> None:
+        self._functions.xlac_mpi_free(ctypes.c_void_p(self.address))
+
+
+def _type(dtype: DType) -> int:
+    return TYPES.index(DType.F16 if dtype is DType.BF16 else dtype)
+
+
+def opened(folder: Path) -> MpiRank:
+    """This process as a rank of MPI. Raises UnsupportedError as `library`."""
+    return MpiRank(ctypes.CDLL(str(library(folder)), mode=ctypes.RTLD_GLOBAL))

@@ -1,0 +1,114 @@
+"""Ranks as threads of one process, for tests: collectives in NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from threading import Barrier, Thread
+from typing import Any, TypeVar
+
+import numpy as np
+
+from xlac_sdk.dtypes import Array
+from xlac_sdk.host.ranks.communicator import DONE, START, ExchangeTable, PreparedExchange, using
+
+Result = TypeVar("Result")
+
+TOGETHER: dict[str, Callable[..., Any]] = {
+    "add": np.add.reduce,
+    "mul": np.multiply.reduce,
+    "max": np.maximum.reduce,
+    "min": np.minimum.reduce,
+}
+
+
+def received(one: PreparedExchange, sent: Sequence[Array]) -> Array:
+    """What a rank receives, from what every rank of its group sends, in order."""
+    match one.kind:
+        case "all_reduce":
+            return np.asarray(TOGETHER[one.combine](list(sent)))
+        case "reduce_scatter":
+            return np.asarray(np.split(np.add.reduce(list(sent)), len(sent))[one.own])
+        case "all_gather":
+            return np.concatenate(list(sent))
+        case "all_to_all":
+            return np.concatenate([np.split(part, len(sent))[one.own] for part in sent])
+        case "broadcast":
+            return sent[one.root]
+        case "permute":
+            source = next((s for s, t in one.pairs if t == one.own), None)
+            return np.zeros_like(sent[0]) if source is None else sent[source]
+    return np.asarray([one.own], np.int32)
+
+
+class ThreadRanks:
+    """What the threads share: a board on which each puts what it sends."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.board: list[Array | None] = [None] * size
+        self.barrier = Barrier(size, timeout=60)
+
+
+class ThreadRank:
+    """One of the ranks."""
+
+    def __init__(self, ranks: ThreadRanks, rank: int) -> None:
+        self.ranks, self.rank, self.size = ranks, rank, ranks.size
+
+    def table(self, prepared: Sequence[PreparedExchange]) -> ThreadTable:
+        """The functions of this rank."""
+        return ThreadTable(self, prepared)
+
+
+class ThreadTable:
+    """Functions that exchange through the board; a start is done when it returns."""
+
+    def __init__(self, rank: ThreadRank, prepared: Sequence[PreparedExchange]) -> None:
+        self.rank, self.prepared = rank, {one.number: one for one in prepared}
+        self._table = ExchangeTable(START(self._start), DONE(self._done))
+        self.address = ctypes.addressof(self._table)
+
+    def _start(self, table: int, number: int, source: int, target: int) -> None:
+        one, ranks = self.prepared[number], self.rank.ranks
+        ranks.board[self.rank.rank] = _array(source, one, one.sent).copy()
+        ranks.barrier.wait()
+        sent = [part for member in one.members if (part := ranks.board[member]) is not None]
+        _array(target, one, one.received)[:] = received(one, sent)
+        ranks.barrier.wait()
+
+    def _done(self, table: int, number: int) -> None:
+        """Nothing: it has arrived."""
+
+
+def _array(address: int, one: PreparedExchange, count: int) -> Array:
+    kind = one.dtype.numpy
+    block = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(address)
+    return np.frombuffer(memoryview(block), np.uint8).view(kind)
+
+
+def together(size: int, run: Callable[[ThreadRank], Result]) -> list[Result]:
+    """Runs a function on every rank at once, and gives the results in order. Raises the first
+    error of a rank.
+    """
+    ranks = ThreadRanks(size)
+    results: dict[int, Result] = {}
+    errors: dict[int, BaseException] = {}
+
+    def one(rank: int) -> None:
+        try:
+            own = ThreadRank(ranks, rank)
+            with using(own):
+                results[rank] = run(own)
+        except BaseException as error:
+            errors[rank] = error
+            ranks.barrier.abort()
+
+    threads = [Thread(target=one, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[min(errors)]
+    return [results[rank] for rank in range(size)]

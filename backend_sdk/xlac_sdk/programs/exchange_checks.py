@@ -1,0 +1,90 @@
+"""Checks the collectives of a program: one order on all ranks, and buffers that nobody touches
+while they are exchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from xlac_sdk.dims import Dim
+from xlac_sdk.programs.program import Argument, Program, Slot, exchanges
+from xlac_sdk.programs.steps import Collective, CollectiveDone, CollectiveStart, Step
+from xlac_sdk.source import VerifyError
+
+MOVING = ("all_gather", "all_to_all", "permute", "broadcast")
+KINDS = ("all_reduce", "reduce_scatter", *MOVING, "axis_index")
+COMBINE = ("add", "mul", "max", "min")
+MESH = "mesh"
+"""The key of a program's facts with the axes of its mesh and their sizes: [["data", 2], …]."""
+
+
+class Touching(Protocol):
+    """A walk over steps that notes which memory they use."""
+
+    def touch(self, argument: Argument, count: int, reads: bool, writes: bool, who: str) -> None:
+        """Notes a use of memory."""
+
+    def known(self, size: Dim) -> int:
+        """The value of a size."""
+
+
+class ExchangeChecks:
+    """The collectives that a walk has started and not done."""
+
+    def __init__(self, program: Program) -> None:
+        self.axes = [name for name, _ in program.facts.get(MESH, ())]
+        self.open: dict[int, CollectiveStart] = {}
+        self.busy: dict[Slot, int] = {}
+        self.last = -1
+
+    def step(self, step: Collective, walk: Touching) -> None:
+        """Checks a start or a done. Raises VerifyError."""
+        number, kind = step.exchange.number, step.exchange.kind
+        who = f"{kind} {number}"
+        if isinstance(step, CollectiveDone):
+            start = self.open.pop(number, None)
+            if start is None or (start.source, start.target) != (step.source, step.target):
+                raise VerifyError(f"{who} is done, and was not started so")
+            self.busy = {slot: one for slot, one in self.busy.items() if one != number}
+            walk.touch(start.source, walk.known(start.sent), False, False, who)
+            walk.touch(start.target, walk.known(start.received), False, True, who)
+            return
+        self._described(step, who)
+        if number in self.open:
+            raise VerifyError(f"{who} is started twice")
+        if number < self.last:
+            raise VerifyError(f"{who} starts after number {self.last}: ranks have one order")
+        walk.touch(step.source, walk.known(step.sent), kind != "axis_index", False, who)
+        walk.touch(step.target, walk.known(step.received), False, True, who)
+        self.last, self.open[number] = number, step
+        self.busy |= {step.source.slot: number, step.target.slot: number}
+
+    def _described(self, step: CollectiveStart, who: str) -> None:
+        exchange, source, target = step.exchange, step.source.slot, step.target.slot
+        if exchange.kind not in KINDS or exchange.combine not in COMBINE:
+            raise VerifyError(f"{who} by {exchange.combine} is no collective")
+        strange = [axis for axis in exchange.axes if axis not in self.axes]
+        if strange or not exchange.axes:
+            raise VerifyError(f"{who} is over axes {exchange.axes} of a mesh {self.axes}")
+        if exchange.kind != "axis_index" and source is target:
+            raise VerifyError(f"{who} receives where it sends, {source.label}")
+        if source.dtype is not target.dtype:
+            raise VerifyError(f"{who} changes {source.dtype} to {target.dtype}")
+
+    def touched(self, slot: Slot, who: str) -> None:
+        """Raises VerifyError for a slot that is being exchanged."""
+        if slot in self.busy:
+            number = self.busy[slot]
+            raise VerifyError(f"{who} touches {slot.label} while collective {number} is under way")
+
+    def none_in(self, steps: tuple[Step, ...]) -> None:
+        """Raises VerifyError for a collective where ranks may take different ways."""
+        if inside := exchanges(steps):
+            number = inside[0].exchange.number
+            raise VerifyError(f"collective {number} is inside a branch or a loop of unknown length")
+
+    def ended(self, where: str) -> None:
+        """Raises VerifyError for a collective that was not done."""
+        if self.open:
+            raise VerifyError(f"collective {min(self.open)} is not done at the end of {where}")
+        self.last = -1 if where == "a loop" else self.last

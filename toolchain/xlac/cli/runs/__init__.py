@@ -1,0 +1,1 @@
+"""Parts of `xlac run`: the model, one rank of several, results."""

@@ -1,0 +1,212 @@
+"""`xlac run --mesh`: one of the processes that run a model together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from xlac.cli.choice import Chosen
+    from xlac.model import Model
+    from xlac.ranks.program import RankProgram
+    from xlac.runtime.compiled import Compiled
+    from xlac.spmd.mesh import Mesh
+    from xlac_sdk.host.ranks.mpi import MpiRank
+
+Result = TypeVar("Result")
+Outputs = dict[str, Any]
+Ready = tuple["RankProgram", "Compiled"]
+
+
+def mesh_option(function: Any) -> Any:
+    """--mesh of a command."""
+    text = "Divide the model among processes: sizes of the mesh's axes, data=2,model=4."
+    return click.option("--mesh", default=None, metavar="AXIS=N,…", help=text)(function)
+
+
+class Silent(click.exceptions.Exit):
+    """Ends a rank whose mistake rank 0 reports."""
+
+
+def opened_rank(mesh: str) -> MpiRank:
+    """This process as a rank. Raises UnsupportedError where no launcher of MPI started it."""
+    from xlac.settings import settings
+    from xlac_sdk.host.ranks import mpi
+    from xlac_sdk.source import Diagnostic, UnsupportedError
+
+    if not mpi.launched():
+        problem = "no launcher of MPI started this process, so there are no other ranks"
+        hint = f"mpirun -n N xlac run … --mesh {mesh}, N being the product of its sizes"
+        raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
+    return mpi.opened(Path(settings().cache or Path.home() / ".cache" / "xlac") / "mpi")
+
+
+def check_size(here: MpiRank, mesh: Mesh) -> None:
+    """Raises UnsupportedError where there are not as many ranks as the mesh has."""
+    from xlac_sdk.source import Diagnostic, UnsupportedError
+
+    if here.size != mesh.ranks:
+        problem = f"mesh {mesh} has {mesh.ranks} ranks, and {here.size} processes were started"
+        hint = f"mpirun -n {mesh.ranks} xlac run … --mesh {mesh}"
+        raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
+
+
+def alike(here: MpiRank, work: Callable[[], Result]) -> Result:
+    """The same work on every rank. A mistake that rank 0 makes too is reported by it alone; one
+    that only another rank makes ends all of them.
+    """
+    from xlac_sdk.source import XlacError
+
+    problem: Exception | None = None
+    try:
+        made = work()
+    except (XlacError, click.UsageError) as error:
+        problem = error
+    first = here.broadcast(b"failed" if problem else b"")
+    if problem is None and not first:
+        return made
+    if here.rank == 0:
+        assert problem is not None
+        raise problem
+    if not first:
+        click.echo(f"rank {here.rank}: {problem}", err=True)
+        here.abort(2)
+    raise Silent(2)
+
+
+def first_on_rank_0(here: MpiRank, work: Callable[[], Ready]) -> Ready:
+    """Does the same work on every rank, on rank 0 first: what it compiles the others take from the
+    cache. Where it fails on rank 0, the others end in silence. Raises UnsupportedError where ranks
+    would run different programs.
+    """
+    from xlac_sdk.source import Diagnostic, XlacError
+
+    if here.rank == 0:
+        try:
+            made = work()
+        except BaseException:
+            here.broadcast(b"failed")
+            raise
+        here.broadcast(made[0].digest.encode())
+        return made
+    told = here.broadcast(b"").decode()
+    if told == "failed":
+        raise Silent(2)
+    made = work()
+    if made[0].digest != told:
+        problem = f"rank {here.rank} has another plan than rank 0: other files, or another xlac"
+        click.echo(str(XlacError(Diagnostic("XL7809", problem))), err=True)
+        here.abort(70)
+    return made
+
+
+def run(
+    mesh: str, given: dict[str, str], archive: Path | None, seed: int, options: dict[str, Any]
+) -> Outputs | None:
+    """Runs a model among the ranks of a mesh: all outputs on rank 0, None on the others."""
+    from xlac.cli.choice import chosen
+    from xlac.cli.inputs import gather
+    from xlac.cli.runs.model import opened
+    from xlac.spmd.model import mesh_of, parsed
+    from xlac_sdk.host.ranks.communicator import using
+
+    _check(options)
+    choice, sizes = chosen(**options), parsed(mesh)
+    here = opened_rank(mesh)
+
+    def read() -> tuple[Model, Mesh, dict[str, Any]]:
+        model, decided = opened(choice, given, archive)
+        wanted = mesh_of(model.ranks, sizes)
+        check_size(here, wanted)
+        return model, wanted, gather(model, given, archive, seed, decided)
+
+    try:
+        with using(here):
+            return _together(here, choice, *alike(here, read))
+    finally:
+        here.close()
+
+
+def _together(
+    here: MpiRank, choice: Chosen, model: Model, mesh: Mesh, inputs: dict[str, Any]
+) -> Outputs | None:
+    from xlac.driver import specialized
+    from xlac.ops.tensor.leaf import param
+    from xlac.ranks.program import memory_of, rank_program
+    from xlac.runtime.specialization import solve
+    from xlac_sdk.host.registry import find
+
+    sizes = solve(model.inputs, {param(n).name: inputs[param(n).name].shape for n in model.inputs})
+    fixed = specialized(replace(model, allow_kernels=False), sizes)
+    backend = find(choice.target)
+    facts = backend.target_for(choice.options.request)
+
+    def work() -> Ready:
+        made = rank_program(
+            fixed,
+            mesh,
+            here.rank,
+            backend,
+            facts,
+            pipeline=choice.pipeline,
+            verify_each=choice.options.verify_each,
+            wanted=choice.wanted,
+            every=False,
+        )
+        return made, made.compiled(backend)
+
+    program, compiled = first_on_rank_0(here, work)
+    here.settle()
+    if here.rank == 0:
+        needs = memory_of(program)
+        text = ", ".join(f"{name} {amount:,} B" for name, amount in needs.items())
+        click.echo(f"{model.name} on {mesh.ranks} ranks, mesh {mesh}; each: {text}", err=True)
+    try:
+        return _called(here, program, compiled, inputs)
+    except BaseException as error:  # the others would wait for this rank
+        click.echo(f"rank {here.rank}: {type(error).__name__}: {error}", err=True)
+        here.abort(70)
+        raise
+
+
+def _called(
+    here: MpiRank, program: RankProgram, compiled: Compiled, inputs: dict[str, Any]
+) -> Outputs | None:
+    """Calls the program, and gathers its outputs on rank 0."""
+    results = compiled(**program.parts(inputs))
+    own = results if isinstance(results, dict) else {compiled.outputs[0]: results}
+    whole: Outputs = {}
+    for name, array in own.items():
+        if not program.divided(name):
+            whole[name] = array
+            continue
+        parts = here.gather(array)
+        if parts is not None:
+            whole[name] = program.whole_output(name, dict(enumerate(parts)))
+    return whole if here.rank == 0 else None
+
+
+def check_given(
+    timeout: float | None, allow_long: bool, copy_weights: bool, numbers: tuple[str, ...]
+) -> None:
+    """Raises UsageError for options of calls that do not go with --mesh."""
+    given = {
+        "timeout": timeout is not None,
+        "allow-long": allow_long,
+        "copy-weights": copy_weights,
+        "number": bool(numbers),
+    }
+    for name, there in given.items():
+        if there:
+            raise click.UsageError(f"--mesh does not go with --{name}")
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Raises UsageError for options that do not go with --mesh."""
+    for name in ("entry", "checked", "checks", "max_memory", "allow_kernels"):
+        if options.get(name):
+            raise click.UsageError(f"--mesh does not go with --{name.replace('_', '-')}")

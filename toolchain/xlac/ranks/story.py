@@ -1,0 +1,55 @@
+"""Explains how a model is divided among ranks: every collective, and the memory of each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xlac.ops.collective.group import Collective
+from xlac.ranks.program import RankProgram, memory_of
+from xlac.spmd.cost import NetworkLink, seconds, sent
+from xlac.spmd.mesh import Sharding
+from xlac.spmd.model import collectives
+
+
+def tell_ranks(program: RankProgram, link: NetworkLink) -> str:
+    """A line for each collective with why it is there, the bytes that each rank sends and the
+    predicted time; what is divided; and the memory of each rank, which is the same for all.
+    """
+    plan = program.plan
+    lines = [f"mesh {plan.mesh}: {plan.mesh.ranks} ranks; links of {link}"]
+    for title, shardings in (
+        ("inputs", plan.inputs),
+        ("weights", plan.weights),
+        ("outputs", plan.outputs),
+    ):
+        lines += _divided(title, dict(shardings))
+    total, time = 0, 0.0
+    found = collectives(plan)
+    for node, reason in found:
+        op = node.op
+        assert isinstance(op, Collective)
+        amount, needed = sent(node), seconds(node, link)
+        total, time = total + amount, time + needed
+        lines.append(
+            f"{op.mnemonic} over {', '.join(op.axes)}: {node.inputs[0].type}, "
+            f"{amount:,} bytes, {needed * 1e6:.1f} us: {reason}"
+        )
+    many = f"{len(found)} collective{'s' if len(found) != 1 else ''}"
+    lines.append(f"in all {many}, {total:,} bytes sent by each rank, {time * 1e6:.1f} us")
+    needs = memory_of(program)
+    lines.append(
+        "memory of each rank: "
+        + ", ".join(f"{amount:,} bytes of {name}" for name, amount in needs.items())
+    )
+    return "\n".join(lines)
+
+
+def _divided(title: str, shardings: dict[str, Sharding]) -> Iterator[str]:
+    some = {name: axes for name, axes in shardings.items() if any(axes)}
+    if some:
+        texts = [f"{name} [{', '.join(map(_axes, axes))}]" for name, axes in some.items()]
+        yield f"divided {title}: {', '.join(texts)}"
+
+
+def _axes(names: tuple[str, ...]) -> str:
+    return "null" if not names else names[0] if len(names) == 1 else f"[{', '.join(names)}]"
