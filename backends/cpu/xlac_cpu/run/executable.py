@@ -17,7 +17,6 @@ from xlac_cpu.run import fastcall, pool, watch
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
 from xlac_sdk.host.fresh_memory import zeroed
-from xlac_sdk.host.ranks.communicator import table_of
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.target import Target
@@ -43,7 +42,7 @@ class CpuExecutable:
         start = _address(self._state)
         states = [start + slot.offset for slot in layout.states(program)]
         kept = [*map(_address, self._constants), *states]
-        self._exchanges = table_of(program)
+        self._exchanges = _exchanges(program)
         if self._exchanges is not None:
             kept.append(self._exchanges.address)
         self._fixed = (ctypes.c_void_p * len(kept))(*kept)
@@ -155,6 +154,15 @@ class CpuExecutable:
         self._arenas.append(arena)
         self._torn = why != 0 and self._tears
         watch.ended(block, why)
+
+
+def _exchanges(program: Program) -> Any:
+    """The table of functions that exchange values with other ranks; None for a program of one."""
+    if "mesh" not in program.facts:
+        return None
+    from xlac_sdk.host.ranks.communicator import table_of
+
+    return table_of(program)
 
 
 def _by_name(
