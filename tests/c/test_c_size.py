@@ -117,6 +117,7 @@ def test_a_program_for_x86_without_a_c_library(tmp_path: Path) -> None:
     run(folder / "lstm")
 
 
+@pytest.mark.long
 def test_small_code_is_smaller_and_computes_the_same(small: Path, tmp_path: Path) -> None:
     needs("gcc")
     large = build("lstm_3x60", tmp_path / "large")

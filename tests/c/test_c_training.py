@@ -228,6 +228,7 @@ def test_a_library_for_several_processors_learns(batches: Any, tmp_path: Path) -
         )
 
 
+@pytest.mark.long
 def test_micro_batches_are_called_one_by_one(batches: Any, tmp_path: Path) -> None:
     """Two of them and then an update, to the bits of a trainer that cuts the batch itself."""
     spec = tmp_path / "digits_train.yaml"

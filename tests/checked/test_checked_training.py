@@ -71,6 +71,7 @@ def test_every_entry_names_the_node_at_fault(tmp_path: Path) -> None:
     assert model(x=given["x"]).shape == (8, 3)
 
 
+@pytest.mark.long
 def test_the_c_file_has_the_steps_with_and_without_checks(tmp_path: Path) -> None:
     folder = built(tmp_path, "-t", "c", "--checked")
     artefact = manifest.read(folder).artefact(folder, False)

@@ -193,7 +193,7 @@ CASES: dict[str, Drawn] = {
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.runs])
-@pytest.mark.sampled(80)
+@pytest.mark.sampled(160)
 def test_any_schedule_computes_the_same(name: str, seed: int) -> None:
     case, rng = CASES[name], Random(f"{name} {seed}")
     made = case.made()

@@ -117,6 +117,7 @@ def test_calls_grow_linearly(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["fan", "residual"])
 @pytest.mark.sampled(2)
+@pytest.mark.long
 def test_lines_grow_linearly(kind: str, tmp_path: Path) -> None:
     grows(kind, (80, 160), lines, tmp_path)
 

@@ -145,6 +145,7 @@ def right(found: NDArray[Any], given: Arrays) -> bool:
 
 @pytest.mark.parametrize("seed", ["0", "5"])
 @pytest.mark.sampled(2)
+@pytest.mark.long
 def test_it_runs_in_any_order(counts: Counts, monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("STANDIN_SEED", seed)
     given, model = drawn(0), compiled()
@@ -153,7 +154,7 @@ def test_it_runs_in_any_order(counts: Counts, monkeypatch: pytest.MonkeyPatch, s
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 def test_a_planted_fault_is_caught(
     counts: Counts, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -183,6 +184,7 @@ def test_maps_follow_arrays_that_move(counts: Counts) -> None:
     model.executable.close()
 
 
+@pytest.mark.long
 def test_heads_of_open_length(counts: Counts) -> None:
     """Tensor maps of four axes, made anew for each length; three blocks share whatever tiles there
     are.

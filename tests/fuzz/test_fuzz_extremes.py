@@ -27,6 +27,7 @@ MODELS: dict[str, Callable[[], Iterable[bytes]]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sampled(3)
 def test_numbers_at_their_extremes(name: str, request: pytest.FixtureRequest) -> None:
     whole = request.config.getoption("--all")
     each = 1 if whole else ONE_OF[name]

@@ -44,6 +44,7 @@ def sanitized(*arguments: object) -> subprocess.CompletedProcess[str]:
     ("kind", "first"), [(k, n) for k, count in COUNT.items() for n in range(0, count, BATCH)]
 )
 @pytest.mark.sampled(100)
+@pytest.mark.long
 def test_nothing_is_touched_outside_of_its_value(
     kind: str, first: int, request: pytest.FixtureRequest
 ) -> None:
@@ -52,6 +53,7 @@ def test_nothing_is_touched_outside_of_its_value(
     assert done.returncode == 0, done.stdout[-200:] + done.stderr[-4000:]
 
 
+@pytest.mark.long
 def test_the_gap_behind_a_value_is_watched() -> None:
     done = sanitized("fixed", 5, 6, "planted")
     assert done.returncode != 0 and "use-after-poison" in done.stderr

@@ -161,6 +161,7 @@ def test_halves(dtype: DType) -> None:
 # ---- many queries, on tensor cores ---------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_many_queries(some: Some) -> None:
     agree(attention((1, 1, 20, 16), (1, 1, 40, 16), dtype=D.BF16), CORES, kernels=1, tolerance=2e-2)
     for q, k, given in some(
@@ -175,6 +176,7 @@ def test_many_queries(some: Some) -> None:
         agree(attention(q, k, dtype=D.BF16, **given), WARP, kernels=1, tolerance=2e-2)
 
 
+@pytest.mark.long
 def test_masks_of_many_queries() -> None:
     agree(
         attention((2, 1, 17, 16), (2, 1, 24, 16), (2, 1, 1, 24), dtype=D.F16),
@@ -212,6 +214,7 @@ def test_f32_by_tensor_cores_where_precision_is_fast() -> None:
     )
 
 
+@pytest.mark.long
 def test_halves_wider_than_128() -> None:
     agree(
         attention((1, 1, 17, 136), (1, 1, 20, 136), dtype=D.BF16),

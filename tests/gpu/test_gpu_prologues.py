@@ -95,6 +95,7 @@ def test_weights_are_dequantised_on_their_way(node: Node) -> None:
     [("layer_norm", D.BF16, 48), ("layer_norm", D.F32, 37), ("rms_norm", D.F16, 48)],
 )
 @pytest.mark.sampled(4)
+@pytest.mark.long
 def test_rows_are_normalised_on_their_way(kind: str, dtype: DType, k: int) -> None:
     """What rows are reduced to comes from a kernel of its own; the normalised array is written by
     nobody.

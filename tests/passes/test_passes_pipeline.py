@@ -209,6 +209,7 @@ def test_doubling_does_not_multiply() -> None:
     assert sum(len(node.inputs) for node in graph.nodes()) <= 2 * 24
 
 
+@pytest.mark.long
 def test_twenty_thousand_nodes() -> None:
     graph = chain(4600)
     assert len(list(graph.nodes())) > 20_000

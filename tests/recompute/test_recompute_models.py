@@ -133,6 +133,7 @@ def test_a_limit_that_is_met_changes_nothing(tmp_path: Path) -> None:
     assert len(bound.partition.groups) == len(free.partition.groups)
 
 
+@pytest.mark.long
 def test_the_same_plan_each_time(tmp_path: Path) -> None:
     limit = limited_to(step(UNET, tmp_path, 8), 0.9)
     first, second = (step(UNET, tmp_path, 8, limit) for _ in range(2))

@@ -27,7 +27,7 @@ from xlac_sdk.target import Request
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_a_variant_says_what_the_static_program_says_to_the_bit(name: str, target: str) -> None:
     opened, variants = model(name), VARIANTS[name]
     program, general = compiled(opened, target, variants), compiled(opened, target)

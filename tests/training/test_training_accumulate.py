@@ -124,6 +124,7 @@ def test_what_is_dropped_counts_the_micro_batches(tmp_path: Path) -> None:
     assert parts[4:] != parts[:4]  # the second draws other numbers
 
 
+@pytest.mark.long
 def test_going_on_is_going_on_to_the_bit(tmp_path: Path) -> None:
     """Between steps the state has nothing of the micro-batches, and a step that was left in between
     begins anew.

@@ -24,6 +24,7 @@ def made(folder: Path, text: str, parts: int = 1, target: str = "reference") -> 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.sampled(2)
+@pytest.mark.long
 def test_a_gan_learns_as_from_the_whole_batch(target: str, tmp_path: Path) -> None:
     """Whole and ragged batches, and one of one row, which is one micro-batch."""
     text = GAN.replace("f32(on_real", "f64(on_real")
@@ -120,6 +121,7 @@ def test_a_step_that_is_stopped_between_passes_begins_anew(tmp_path: Path) -> No
     assert equal(stopped.state(), whole.state())
 
 
+@pytest.mark.long
 def test_in_c_each_loss_has_an_entry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, out = str(tmp_path / "gan.yaml"), str(tmp_path / "out")
     Path(spec).write_text(GAN + "  accumulate: 2\n")

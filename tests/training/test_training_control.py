@@ -80,6 +80,7 @@ def gradients(trainer: Trainer, steps: int = 2, choice: int = 0) -> list[Any]:
 
 @pytest.mark.parametrize("target", ["c", "cpu"])
 @pytest.mark.sampled(2)
+@pytest.mark.long
 def test_the_same_everywhere(target: str, tmp_path: Path) -> None:
     one = gradients(made(tmp_path, DROP))
     other = gradients(made(tmp_path, DROP, target))

@@ -61,6 +61,7 @@ def test_the_peak_of_a_step_is_that_of_its_program(
     assert limited["memory"]["bytes"] <= limit
 
 
+@pytest.mark.long
 def test_check_tells_the_step_of_the_target_that_is_built(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,6 +126,7 @@ train:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell")
+@pytest.mark.long
 def test_the_state_is_in_memory_once(tmp_path: Path) -> None:
     """Of what training keeps there is one copy beside the gradients when steps are done."""
     file = tmp_path / "layers.yaml"

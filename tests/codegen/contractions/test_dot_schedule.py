@@ -75,6 +75,7 @@ def test_blocks_of_rows_and_threads():
 
 @pytest.mark.parametrize("name", ["avx512", "avx2", "sse"])
 @pytest.mark.sampled(3)
+@pytest.mark.long
 def test_long_sums_are_added_in_chunks(name):
     target = replace(TARGETS[name], threads=1).with_facts(l2_bytes=4 << 10)
     for m, n, k, kind in ((60, 37, 600, "input"), (70, 20, 2823, "weight")):

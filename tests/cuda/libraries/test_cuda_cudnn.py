@@ -66,7 +66,7 @@ CONVOLUTIONS: dict[str, Callable[[DType], Node]] = {
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("what", CONVOLUTIONS)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 def test_convolutions(what: str, dtype: DType, on_gpu: bool) -> None:
     with AskedDnn(CONVOLUTIONS[what](dtype), precision="fast") as asked:
         assert asked.calls == 1, [

@@ -48,6 +48,7 @@ def test_every_spec_compiles(spec: str, arch: str, request: pytest.FixtureReques
 
 @compiles
 @pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.sampled(2)
 def test_conformance_cases_compile(arch: str, request: pytest.FixtureRequest) -> None:
     """Every primitive, statement and step, as the SDK's conformance has them."""
     target = BACKEND.target(Request(arch=arch))

@@ -121,6 +121,7 @@ def test_wide_accesses_where_addresses_are_known() -> None:
 # ---- what must always hold ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_same_program_gives_the_same_bytes(tmp_path: Path) -> None:
     """In this process, and in others with other hashes of strings."""
     assert BACKEND.emit(chain().program, TARGET) == BACKEND.emit(chain().program, TARGET)

@@ -96,6 +96,7 @@ def test_shared_memory_fits() -> None:
             assert 0 < sum(b.size * b.dtype.nbytes for b in shared) <= target.shared_bytes
 
 
+@pytest.mark.long
 def test_four_warps_multiply_together() -> None:
     """Only where the facts list the instruction; the interpreter runs what it means."""
     target = replace(

@@ -68,6 +68,7 @@ def test_one_whose_derivative_is_not_finite_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("why", ["large", "parts"])
+@pytest.mark.long
 def test_what_is_not_known_is_said(
     why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

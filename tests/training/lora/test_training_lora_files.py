@@ -145,6 +145,7 @@ train:
 """
 
 
+@pytest.mark.long
 def test_a_run_writes_factors_beside_or_instead_of_weights(tmp_path: Path) -> None:
     trainer = made(tmp_path)
     data = {name: np.concatenate([batch(n)[name] for n in range(3)]) for name in batch()}
@@ -160,6 +161,7 @@ def test_a_run_writes_factors_beside_or_instead_of_weights(tmp_path: Path) -> No
     assert trainer.state()["query.lora_B.weight"].any()
 
 
+@pytest.mark.long
 def test_averages_of_factors_are_written_and_begin_as_those_that_were_read(tmp_path: Path) -> None:
     made(tmp_path)
     (spec,) = tmp_path.glob("*.yaml")

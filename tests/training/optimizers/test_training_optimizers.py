@@ -45,6 +45,7 @@ def made(
 
 
 @pytest.mark.parametrize("name", [*built_in().optimizers])
+@pytest.mark.sampled(3)
 def test_every_optimizer_learns(name: str, tmp_path: Path) -> None:
     trainer = made(
         tmp_path, f"{{{name}: {{lr: 0.005}}}}", '{"*.bias": {adamw: {}}, "c.*": {sgd: {lr: 0.1}}}'
