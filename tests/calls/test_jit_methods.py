@@ -119,7 +119,7 @@ def test_methods_of_other_kinds() -> None:
 
 
 def test_what_an_object_holds_and_cannot_be_seen_to_change_is_an_error() -> None:
-    with pytest.raises(SourceError, match=r"Layer\.traced is a set"):
+    with pytest.raises(SourceError, match=r"Layer\.traced is of type set"):
         Layer(X, traced=set())(X)
     parent = Layer(X)
     parent.traced = parent  # a cycle is nothing special

@@ -15,7 +15,7 @@ from xlac.codegen import claims, lower
 from xlac.fusion.group import Kind
 from xlac.ir.op import OPS
 
-HOST = {Kind.CLAIMED, Kind.CONTROL}
+HOST = {Kind.CLAIMED, Kind.CONTROL, Kind.COLLECTIVE}
 
 
 @pytest.mark.parametrize("table", [lower.CPU, lower.GPU], ids=["cpu", "gpu"])

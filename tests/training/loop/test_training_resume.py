@@ -205,9 +205,9 @@ def test_a_run_json_of_somebody_else(key: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ("{", r"run\.json:1:2: error: this is no JSON"), ("[]", "expected a mapping"),
-    ('{"seed": NaN}', "NaN is not a number"), ("[" * 10**5, "nested too deeply|no JSON"),
-    ("é", "no JSON|cannot be read"), (" " * (1 << 20) + "{}", "more than 1,048,576 bytes"),
+    ("{", r"run\.json:1:2: error: this is not JSON"), ("[]", "expected a mapping"),
+    ('{"seed": NaN}', "NaN is not a JSON number"), ("[" * 10**5, "nested too deeply|not JSON"),
+    ("é", "not JSON|cannot be read"), (" " * (1 << 20) + "{}", "more than 1,048,576 bytes"),
 ])  # fmt: skip
 def test_a_run_json_that_is_none(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "run.json"

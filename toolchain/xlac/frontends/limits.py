@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from xlac.ir.dims import Dim
 from xlac.ir.op import ShapeError
 from xlac.ir.types import RANK
+from xlac.ops.tensor.arrange import PARTS
 
 BYTES = 1 << 36  # bytes of one tensor
 STEPS = 1024  # steps of a loop that is unrolled
 KEYS = 4096  # key columns of one lexicographic sort
-PARTS = 1 << 16  # parts that one operator may split a value into
 
 
 def check_parts(count: int, most: int = PARTS) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import xlac.frontends.keras.layers  # noqa: F401 - registers the builders
 from xlac.frontends.importing.model_importer import MissingValue, ModelImporter
+from xlac.frontends.keras.arguments import check_arguments
 from xlac.frontends.keras.call import LayerCall, UnsupportedLayer
 from xlac.frontends.keras.config import CallConfig, LayerConfig, TensorRef, ends_of, layers_of
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
@@ -174,7 +175,9 @@ class KerasImporter(ModelImporter):
             return tuple(self.run(layer, path, store, _flat(args)))
         with within(operations=OPERATIONS_OF_ONE):
             if layer.operation:
-                return _results(_function(layer)(*args, **_options(layer, kwargs)))
+                function, options = _function(layer), _options(layer, kwargs)
+                check_arguments(function, args, options)
+                return _results(function(*args, **options))
             tensors = _flat(args)
             if kwargs.get("mask") is not None:
                 raise UnsupportedLayer("masks are not supported")

@@ -41,6 +41,10 @@ class View(Composite):
         return several([x.type for x in expanded]) if isinstance(expanded, tuple) else expanded.type
 
 
+PARTS = 1 << 16
+"""Parts that one operation may split a value into."""
+
+
 @declare
 class Split(View):
     """Consecutive parts of x along `axis`: `parts` equal ones, or of the given `sizes`. Several
@@ -57,6 +61,10 @@ class Split(View):
         axis = axis_of(self.axis, x.type.rank)
         size, parts = x.shape[axis], self.sizes
         if not parts:
+            if self.parts > PARTS:
+                raise ShapeError(
+                    f"{self.parts:,} parts; at most {PARTS:,} are supported", attribute="parts"
+                )
             if self.parts < 1 or (isinstance(size, int) and size % self.parts):
                 raise ShapeError(
                     f"axis {axis} of {x.type} does not divide into {self.parts} parts",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xlac.frontends.keras.call import listed
+from xlac.frontends.keras.config import sequence
 from xlac.frontends.keras.layers.pointwise_functions import operand
 from xlac.frontends.keras.registry import operation
 from xlac.ir.graph import Node
@@ -66,7 +67,7 @@ _position("Argmin", "argmin")
 @operation("Reshape")
 def reshape(x: Node, newshape: Any) -> Node:
     """The same elements in another shape; -1 or null stands for what is left."""
-    wanted = [-1 if n is None else n for n in newshape]
+    wanted = listed([-1 if n is None else n for n in sequence(newshape)])
     if wanted.count(-1) > 1 and wanted[0] == -1:
         wanted[0] = x.shape[0]
     return build.reshape(x, wanted)

@@ -8,12 +8,20 @@ import numpy as np
 
 from xlac.frontends.keras.registry import ACTIVATIONS, operation
 from xlac.ir.graph import Node
+from xlac.ir.op import ShapeError
 from xlac.ops import build
 
 
 def operand(value: Any) -> Any:
-    """A tensor or number, or a list of numbers as a constant."""
-    return build.constant(np.asarray(value, np.float32)) if isinstance(value, list) else value
+    """A tensor or number, or a list of numbers as a constant. Raises ShapeError for others."""
+    if isinstance(value, list):
+        try:
+            return build.constant(np.asarray(value, np.float32))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ShapeError(f"{value!r}"[:200] + " is not a list of numbers") from error
+    if not isinstance(value, Node | int | float):
+        raise ShapeError(f"{value!r}"[:200] + " is neither a tensor nor a number")
+    return value
 
 
 def _elementwise(name: str, mnemonic: str, **attributes: Any) -> None:

@@ -9,8 +9,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ops import build
-
-PARTS = 1 << 16  # parts that one operator may make
+from xlac.ops.tensor.arrange import PARTS
 
 
 def _alike(call: TFLiteCall) -> bool:
