@@ -47,6 +47,7 @@ def built(folder: Path, *options: str) -> Path:
     return folder / "out"
 
 
+@pytest.mark.long
 def test_every_entry_names_the_node_at_fault(tmp_path: Path) -> None:
     model = xlac.load(built(tmp_path, "--dim", "batch=1..8", "--emit", "so,h", "--checked"))
     given, before = batch(8), model.state.copy()

@@ -34,6 +34,7 @@ def sources(model: Model, target: str) -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.long
 def test_onnx_through_yaml_is_onnx_directly(tmp_path: Path) -> None:
     node = pytest.importorskip("onnx.backend.test.case.node")
     built = 0

@@ -201,6 +201,7 @@ def test_two_losses_that_learn_together(tmp_path: Path) -> None:
     near(several.state(), one.state())
 
 
+@pytest.mark.long
 def test_a_run_of_micro_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Batches larger than the spec's size, cut; a run goes on with the number that it has."""
     (tmp_path / "m.yaml").write_text(DENSE.replace("max: 64, opt: 8", "max: 8, opt: 8"))

@@ -99,6 +99,7 @@ def test_nothing_is_learned_where_one_pass_is_not_finite(name: str, tmp_path: Pa
     assert trainer.steps_done == 2
 
 
+@pytest.mark.long
 def test_a_step_that_is_stopped_between_passes_begins_anew(tmp_path: Path) -> None:
     text = GAN.replace("f64", "f32")
     draw = lambda n: {name: array.astype("f4") for name, array in batch(n).items()}

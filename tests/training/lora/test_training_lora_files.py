@@ -52,6 +52,7 @@ def base_spec(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_merged_weights_are_the_models_and_factors_a_small_file(tmp_path: Path) -> None:
     trainer = made(tmp_path)
     for seed in range(3):

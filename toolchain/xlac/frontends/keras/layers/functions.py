@@ -12,6 +12,7 @@ from xlac.frontends.keras.call import listed
 from xlac.frontends.keras.config import sequence
 from xlac.frontends.keras.layers.pointwise_functions import operand
 from xlac.frontends.keras.registry import operation
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
@@ -67,7 +68,7 @@ _position("Argmin", "argmin")
 @operation("Reshape")
 def reshape(x: Node, newshape: Any) -> Node:
     """The same elements in another shape; -1 or null stands for what is left."""
-    wanted = listed([-1 if n is None else n for n in sequence(newshape)])
+    wanted: list[Dim] = [*listed([-1 if n is None else n for n in sequence(newshape)])]
     if wanted.count(-1) > 1 and wanted[0] == -1:
         wanted[0] = x.shape[0]
     return build.reshape(x, wanted)
