@@ -49,8 +49,8 @@ def _results(
     if across is not None:
         with np.errstate(all="ignore"):
             return (widened(across(*(results[0] for results in inputs)), float64),)
-    made: list[tuple[Array, ...]] = []
+    results: list[tuple[Array, ...]] = []
     for rank in np.ndindex(*sizes):
         own = [tuple(array[rank] for array in results) for results in inputs]
-        made.append(evaluate(node, own, float64))
-    return tuple(np.stack(one).reshape(*sizes, *one[0].shape) for one in zip(*made, strict=True))
+        results.append(evaluate(node, own, float64))
+    return tuple(np.stack(one).reshape(*sizes, *one[0].shape) for one in zip(*results, strict=True))

@@ -116,10 +116,10 @@ class _Bodies:
             op = replace(node.op, type=node.type.with_shape(shape))
             return Node.of(op, origin=node.origin) if shape != node.shape else node
         places = self.places[node]
-        made = self.rules[node].local(lambda f: parts(places[f]) if f in places else 1)
-        if made is node.op and inputs == node.inputs:
+        local = self.rules[node].local(lambda f: parts(places[f]) if f in places else 1)
+        if local is node.op and inputs == node.inputs:
             return node
-        return Node.of(made, *inputs, origin=node.origin)
+        return Node.of(local, *inputs, origin=node.origin)
 
 
 def rule(node: Node, rule_of: RuleOf) -> ShardingRule:
@@ -184,13 +184,13 @@ def _meetings(node: Node) -> list[tuple[tuple[Node, int] | None, Place]]:
             at = None if inner is None or axis < skip else (inner, axis - skip)
             pairs.append((at, (kind, number, axis)))
 
-    ranks, made = [i.type.rank for i in node.inputs], [t.rank for t in node.results]
+    ranks, result_ranks = [i.type.rank for i in node.inputs], [t.rank for t in node.results]
     match op:
         case Scan(body=Graph() as body, carries=carries, scanned=scanned):
             for n, inner in enumerate(body.inputs):
                 meet("operand", n, ranks[n], inner, int(carries <= n < carries + scanned))
             for n, inner in enumerate(body.outputs.values()):
-                meet("result", n, made[n], inner, int(n >= carries))
+                meet("result", n, result_ranks[n], inner, int(n >= carries))
                 if n < carries:
                     meet("operand", n, ranks[n], inner)
         case While(cond=Graph() as cond, body=Graph() as body):
@@ -201,17 +201,21 @@ def _meetings(node: Node) -> list[tuple[tuple[Node, int] | None, Place]]:
                     meet("result", n, rank, inner)
         case Cond(branches=branches):
             for branch in branches:
-                _straight(branch, 1, ranks, made, meet)
+                _straight(branch, 1, ranks, result_ranks, meet)
         case Call(body=Graph() as body):
-            _straight(body, 0, ranks, made, meet)
+            _straight(body, 0, ranks, result_ranks, meet)
     return pairs
 
 
 def _straight(
-    body: Graph, first: int, ranks: Sequence[int], made: Sequence[int], meet: Callable[..., None]
+    body: Graph,
+    first: int,
+    ranks: Sequence[int],
+    result_ranks: Sequence[int],
+    meet: Callable[..., None],
 ) -> None:
     """A body whose inputs are the operands from `first` on, and whose outputs are the results."""
     for n, inner in enumerate(body.inputs, first):
         meet("operand", n, ranks[n], inner)
     for n, inner in enumerate(body.outputs.values()):
-        meet("result", n, made[n], inner)
+        meet("result", n, result_ranks[n], inner)

@@ -59,12 +59,12 @@ class Mesh:
 
 def slices(mesh: Mesh, rank: int, sharding: Sharding, shape: Sequence[int]) -> tuple[slice, ...]:
     """Which part of an array of `shape` a rank holds."""
-    found = []
+    slices = []
     for names, size in zip(sharding, shape, strict=True):
         part = size // mesh.parts(names)
         start = part * mesh.number(rank, names)
-        found.append(slice(start, start + part))
-    return tuple(found)
+        slices.append(slice(start, start + part))
+    return tuple(slices)
 
 
 def distributed(array: Array, mesh: Mesh, sharding: Sharding) -> Array:

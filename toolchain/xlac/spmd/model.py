@@ -76,12 +76,12 @@ def of_rank(model: Model, mesh: Mesh, rank: int, target: Target) -> tuple[Model,
     graph = expanded(model.graph, target)
     given = _said(model, mesh) | _data(model, graph, mesh)
     _check_nodes(graph, mesh)
-    made = partitioned(graph, mesh, given, tuple(model.state.items()))
-    _check_used(made, mesh)
-    weights = RankWeights(model.weights, made.weights, mesh, rank)
+    partition = partitioned(graph, mesh, given, tuple(model.state.items()))
+    _check_used(partition, mesh)
+    weights = RankWeights(model.weights, partition.weights, mesh, rank)
     ranks = MeshSection(mesh.sizes, rank=rank)
-    own = replace(model, graph=made.graph, weights=weights, checkpointed=None, ranks=ranks)
-    return own, made
+    own = replace(model, graph=partition.graph, weights=weights, checkpointed=None, ranks=ranks)
+    return own, partition
 
 
 def expanded(graph: Graph, target: Target) -> Graph:
@@ -120,12 +120,12 @@ def _said(model: Model, mesh: Mesh) -> dict[str, Sharding]:
         return {}
     params = {n.op.name: n for n in model.graph.nodes() if isinstance(n.op, Param)}
     params |= {n.op.name: n for n in model.graph.inputs if isinstance(n.op, Param)}
-    found: dict[str, Sharding] = {}
+    shardings: dict[str, Sharding] = {}
     for name, said in model.ranks.params.items():
         if name in params:
             _check_divides(name, params[name].type, said.axes, mesh, said.span)
-            found[name] = said.axes
-    return found
+            shardings[name] = said.axes
+    return shardings
 
 
 def _data(model: Model, graph: Graph, mesh: Mesh) -> dict[str, Sharding]:
@@ -154,14 +154,19 @@ def _used(model: Model, graph: Graph) -> Iterator[tuple[str, ...]]:
             yield from map(named, node.op.axes)
 
 
-def _check_used(made: Partitioned, mesh: Mesh) -> None:
+def _check_used(partition: Partitioned, mesh: Mesh) -> None:
     """Raises SourceError for an axis of the mesh that divides nothing."""
-    known = (*made.inputs.values(), *made.weights.values(), *made.outputs.values())
+    known = (*partition.inputs.values(), *partition.weights.values(), *partition.outputs.values())
     used = {name for sharding in known for names in sharding for name in names}
     used |= {
-        axis for node in made.reasons if isinstance(node.op, Collective) for axis in node.op.axes
+        axis
+        for node in partition.reasons
+        if isinstance(node.op, Collective)
+        for axis in node.op.axes
     }
-    used |= {axis for n in made.graph.nodes() if isinstance(n.op, AxisIndex) for axis in n.op.axes}
+    used |= {
+        axis for n in partition.graph.nodes() if isinstance(n.op, AxisIndex) for axis in n.op.axes
+    }
     for name, size in mesh.axes:
         if size > 1 and name not in used:
             problem = f"nothing is divided along '{name}': its {size} ranks would do the same work"
@@ -194,6 +199,10 @@ def _check_divides(name: str, type: Type, axes: Sharding, mesh: Mesh, span: Span
             raise SourceError(Diagnostic("XL7804", problem, span, hint))
 
 
-def collectives(made: Partitioned) -> list[tuple[Node, str]]:
+def collectives(partition: Partitioned) -> list[tuple[Node, str]]:
     """The collectives of a rank's program in order, each with why it is there."""
-    return [(node, made.reasons[node]) for node in made.graph.nodes() if node in made.reasons]
+    return [
+        (node, partition.reasons[node])
+        for node in partition.graph.nodes()
+        if node in partition.reasons
+    ]

@@ -124,13 +124,13 @@ class _Partitioner:
         def parts(factor: Factor | None) -> int:
             return 1 if factor is None else self.mesh.parts(axes.get(factor, ()))
 
-        made = self._made(node, rule, parts, inputs)
+        local = self._local_node(node, rule, parts, inputs)
         partial = self._partial(rule, axes)
         for number, dims in enumerate(rule.results):
             own = (
-                made
+                local
                 if len(node.results) == 1
-                else Node(Pick(number), (made,), made.results[number], node.origin)
+                else Node(Pick(number), (local,), local.results[number], node.origin)
             )
             value = Local(self._counted(node, own, dims, axes), _sharding(dims, axes))
             for combine, names in partial.items():
@@ -139,30 +139,30 @@ class _Partitioner:
                 value = self.resharder.total(value, names, combine, wanted, along)
             self.locals[node, number] = value
 
-    def _made(self, node: Node, rule: ShardingRule, parts: Parts, inputs: list[Node]) -> Node:
+    def _local_node(self, node: Node, rule: ShardingRule, parts: Parts, inputs: list[Node]) -> Node:
         op = rule.local(parts)
         if op is node.op and tuple(inputs) == node.inputs:
             return node
         return Node.of(op, *inputs, origin=node.origin)
 
-    def _counted(self, node: Node, made: Node, dims: Dims, axes: Assignment) -> Node:
+    def _counted(self, node: Node, local: Node, dims: Dims, axes: Assignment) -> Node:
         """A part of a count begins where the rank's part does."""
         if not isinstance(node.op, Iota):
-            return made
+            return local
         factor = dims[node.op.axis]
         names = axes.get(factor, ()) if factor is not None else ()
         if not names:
-            return made
-        start = build.cast(self.resharder.start(names, made.shape[node.op.axis]), node.op.dtype)
-        return build.add(made, start)
+            return local
+        start = build.cast(self.resharder.start(names, local.shape[node.op.axis]), node.op.dtype)
+        return build.add(local, start)
 
     def _partial(self, rule: ShardingRule, axes: Assignment) -> dict[str, AxisNames]:
         """Over which mesh axes results are partial, by how they are combined."""
-        found: dict[str, AxisNames] = {}
+        partial: dict[str, AxisNames] = {}
         for factor, combine in rule.combine.items():
             if axes.get(factor):
-                found[combine] = (*found.get(combine, ()), *axes[factor])
-        return found
+                partial[combine] = (*partial.get(combine, ()), *axes[factor])
+        return partial
 
     def _assigned(self, node: Node, rule: ShardingRule) -> dict[Factor, AxisNames]:
         """The mesh axes of each factor: as the result is to be divided, else as the operands are.

@@ -97,9 +97,9 @@ class Resharder:
 
     def collective(self, op: Collective, node: Node, reason: str) -> Node:
         """A collective of a value, with its reason."""
-        made = Node.of(op, node, origin=node.origin)
-        self.reasons[made] = reason
-        return made
+        collective = Node.of(op, node, origin=node.origin)
+        self.reasons[collective] = reason
+        return collective
 
     def total(
         self, value: Local, names: AxisNames, combine: str, wanted: Sharding, reason: str

@@ -54,9 +54,9 @@ def rule_of(node: Node) -> ShardingRule:
     """The rule of a node. Scalar functions are alike and need no entry."""
     if isinstance(node.op, Call | Cond | Scan | While):
         return control.rule(node, rule_of)
-    made = RULES.get(type(node.op))
-    if made is not None:
-        return made(node)
+    own = RULES.get(type(node.op))
+    if own is not None:
+        return own(node)
     shapes = {i.shape for i in node.inputs if len(i.results) == 1 and i.type.rank}
     if isinstance(node.op, Elementwise) and len(node.results) == 1 and shapes <= {node.shape}:
         return views.pointwise(node)

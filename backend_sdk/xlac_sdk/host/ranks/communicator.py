@@ -117,11 +117,11 @@ def prepared(program: Program) -> list[PreparedExchange]:
         problem += "no others here" if here is None else f"{here.size}"
         hint = f"mpirun -n {ranks} xlac run … --mesh {shown}"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
-    found: dict[int, PreparedExchange] = {}
+    by_number: dict[int, PreparedExchange] = {}
     for step in steps:
         one = step.exchange
         members, own = group_of(mesh, one.axes, here.rank)
-        found[one.number] = PreparedExchange(
+        by_number[one.number] = PreparedExchange(
             one.number,
             one.kind,
             step.target.slot.dtype,
@@ -134,7 +134,7 @@ def prepared(program: Program) -> list[PreparedExchange]:
             _count(step.received),
             step.origin.name if step.origin else "",
         )
-    return [found[number] for number in sorted(found)]
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def _count(size: Dim) -> int:

@@ -46,16 +46,16 @@ def library(folder: Path) -> Path:
         raise UnsupportedError(Diagnostic("XL7808", problem, hint=hint))
     text = SOURCE.read_bytes()
     stamp = f"{Path(compiler).resolve()}\n{_version(compiler)}\n".encode()
-    made = folder / f"libxlac_mpi-{blake2b(stamp + text, digest_size=12).hexdigest()}.so"
-    if not made.exists():
+    library = folder / f"libxlac_mpi-{blake2b(stamp + text, digest_size=12).hexdigest()}.so"
+    if not library.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as room:
-            own = Path(room) / made.name
+            own = Path(room) / library.name
             command = (compiler, "-O2", "-shared", "-fPIC", "-o", str(own), str(SOURCE))
             if problem := tool.run(command):
                 raise UnsupportedError(Diagnostic("XL7808", f"{compiler} fails: {problem}"))
-            own.replace(made)
-    return made
+            own.replace(library)
+    return library
 
 
 def _version(compiler: str) -> str:
@@ -96,9 +96,9 @@ class MpiRank:
             if max(one.sent, one.received) > LARGEST:
                 problem = f"collective '{one.name}' has {max(one.sent, one.received):,} elements"
                 raise UnsupportedError(Diagnostic("XL7806", f"{problem}; MPI sends 2^31 - 1"))
-        made = MpiTable(self._functions, prepared)
-        self._unsettled.append(made)
-        return made
+        table = MpiTable(self._functions, prepared)
+        self._unsettled.append(table)
+        return table
 
     def settle(self) -> None:
         """Makes the groups of all tables so far. Every rank calls it, after it made as many tables,
@@ -111,8 +111,8 @@ class MpiRank:
     def _group(self, one: PreparedExchange) -> int:
         """The communicator of a group; all ranks make theirs in the same order."""
         if one.members not in self._groups:
-            made = self._functions.xlac_mpi_group(min(one.members), one.own)
-            self._groups[one.members] = int(made)
+            group = self._functions.xlac_mpi_group(min(one.members), one.own)
+            self._groups[one.members] = int(group)
         return self._groups[one.members]
 
     def broadcast(self, data: bytes) -> bytes:
