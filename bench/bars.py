@@ -1,4 +1,4 @@
-"""What issue 3 asks for, bar by bar, against a recorded run."""
+"""What the benchmark is to reach, each target against a recorded run."""
 
 from __future__ import annotations
 

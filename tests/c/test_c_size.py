@@ -1,4 +1,4 @@
-"""--size: the bars of issue 4 for a stacked LSTM whose weights are 348,480 bytes."""
+"""--size: how small a stacked LSTM must be whose weights are 348,480 bytes."""
 
 from __future__ import annotations
 
