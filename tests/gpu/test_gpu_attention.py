@@ -198,7 +198,7 @@ def test_heads_side_by_side_and_what_follows() -> None:
     agree(build.add(y, param("skip", (1, 20, 48), D.BF16)), CORES, kernels=1, tolerance=2e-2)
 
 
-# ---- many queries in f32, and wide ones -----------------------------------------------------------
+# ---- many queries in f32, and wide ones ----------------------------------------------------------
 
 
 def test_f32_is_multiplied_by_threads() -> None:
