@@ -46,15 +46,21 @@ def rows_of_blocks(blocks: int, most: int) -> tuple[int, int]:
     return (blocks, 1) if not most or blocks <= most else (most, -(-blocks // most))
 
 
+def _exceeding(kernel: Kernel, most: int) -> Grid | None:
+    """The kernel as a grid that may have more than `most` blocks (0: any number), else None."""
+    form = grid(kernel)
+    if not most or form is None:
+        return None
+    high = bounds(form.blocks)[1]
+    return form if high is None or high > most else None
+
+
 def _in_rows(kernel: Kernel, most: int) -> Kernel:
     """The grid with a multiple of `most` blocks where it has more; those that it did not have do
     nothing.
     """
-    form = grid(kernel)
-    if not most or form is None:
-        return kernel
-    high = bounds(form.blocks)[1]
-    if high is not None and high <= most:
+    form = _exceeding(kernel, most)
+    if form is None:
         return kernel
     # without bounds, by which the condition would be simplified away
     counter = replace(form.block.counter, high=None, below=None)
@@ -71,11 +77,8 @@ def _in_rows(kernel: Kernel, most: int) -> Kernel:
 
 def _in_rounds(kernel: Kernel, most: int) -> Kernel:
     """The grid in at most `most` blocks."""
-    form = grid(kernel)
-    if not most or form is None:
-        return kernel
-    high = bounds(form.blocks)[1]
-    if high is not None and high <= most:
+    form = _exceeding(kernel, most)
+    if form is None:
         return kernel
     first = Var(unused_name("first", names(kernel)), INDEX, low=0, high=most - 1)
     body = form.thread.body
