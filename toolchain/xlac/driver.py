@@ -91,8 +91,8 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
             precision=options.precision,
             signature=options.signature,
         )
-        asked = options.allow_kernels
-        return model if asked is None else replace(model, allow_kernels=asked)
+        allowed = options.allow_kernels
+        return model if allowed is None else replace(model, allow_kernels=allowed)
 
     def build(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
