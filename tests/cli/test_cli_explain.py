@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,40 @@ def test_explain_tells_of_every_entry_that_a_user_wrote(capsys: pytest.CaptureFi
         for key in yaml.safe_load(spec.read_text("utf-8"))["graph"]:
             assert f"\n{key.split(',')[0]}" in f"\n{said}", key
         assert "×" not in said and "in all: " in said
+
+
+FOLDED = """\
+xlac: 1
+model: folded
+weights: {init: {seed: 0, scheme: kaiming}}
+inputs: {x: "f32[1, 4, 8, 8]", flat: "f32[2, 4]"}
+graph:
+  c: {op: conv2d, in: x, filters: 6, kernel: 3, bias: false}
+  n: {op: batch_norm, in: c}
+  same: {op: identity, in: n}
+  y: relu(same)
+  ones: {op: full, shape: [4], value: 3.0}
+  more: ones * 2
+  z: flat + more
+outputs: [y, z]
+"""
+
+
+def test_what_is_folded_or_simplified_is_told_with_its_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A convolution keeps its kernel when a batch norm is folded into its weights; a value that is
+    gone is told with its neighbours, and one of constants alone as computed at compile time.
+    """
+    spec = tmp_path / "folded.yaml"
+    spec.write_text(FOLDED)
+    assert status(["explain", str(spec)]) == 0
+    said = dict(re.findall(r"^(\w+): .*\n    (.*)$", capsys.readouterr().out, re.MULTILINE))
+    assert said["c"].endswith("conv_1 (conv), fused with n (add), y (max)"), said["c"]
+    assert said["n"].endswith("conv_1 (add), fused with c (conv), y (max)"), said["n"]
+    gone = "no kernel of its own: simplified into its neighbours n (conv_1), y (conv_1)"
+    assert said["same"] == gone
+    assert said["more"] == "no kernel: computed at compile time, from weights and constants"
 
 
 def test_explain_tells_of_an_error(capsys: pytest.CaptureFixture[str]) -> None:

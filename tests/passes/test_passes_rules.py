@@ -35,6 +35,9 @@ class Plain:
     def make(self, op: Op, *inputs: Node) -> Node:
         return Node.of(op, *inputs)
 
+    def with_inputs(self, node: Node, *inputs: Node) -> Node:
+        return Node.of(node.op, *inputs, origin=node.origin)
+
     def single(self, node: Node) -> bool:
         return True
 

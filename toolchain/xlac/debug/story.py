@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xlac.codegen.schedules.digest import digest
 from xlac.codegen.schedules.document import fields_of
+from xlac.debug.absorbed import Absorbed, absorbed
 from xlac.debug.decisions import call_of, groups, kernels_of, work_of
 from xlac.driver import Lowered
 from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind
@@ -80,6 +81,7 @@ def tell(
     }
     every = [group for _, group in groups(lowered.partition)]
     of_path = homes(every)
+    gone = absorbed(source, of_path) if any(path not in of_path for path in entries) else {}
     lines: list[str] = []
     by_hand = notes(source, lowered.target)
     for path, entry in entries.items():
@@ -87,9 +89,7 @@ def tell(
         lines += (f"    {line}" for line in dict.fromkeys(by_hand.get(path, ())))
         mine = of_path.get(path, [])
         if not mine:
-            lines.append(
-                "    no kernel: computed at compile time, or simplified into what reads it"
-            )
+            lines.append(f"    {_no_kernel(lowered, of_path, gone[path])}")
         for group in mine:
             lines += (f"    {line}" for line in _group(lowered, group, path, control or {}))
             if schedules:
@@ -110,6 +110,19 @@ def tell(
                 f"computed again, which takes about {100 * (again['factor'] - 1):.1f} % longer"
             )
     return "\n".join(lines)
+
+
+def _no_kernel(lowered: Lowered, of_path: Mapping[str, Sequence[Group]], absorbed: Absorbed) -> str:
+    """Why a path has no kernel, with the kernels of the neighbours that it became part of."""
+    if absorbed.known:
+        return "no kernel: computed at compile time, from weights and constants"
+    if not absorbed.neighbours:
+        return "no kernel: simplified away"
+    near = []
+    for path in absorbed.neighbours:
+        names = dict.fromkeys(k.name for g in of_path[path] for k in kernels_of(lowered, g))
+        near.append(f"{path} ({', '.join(names)})" if names else path)
+    return f"no kernel of its own: simplified into its neighbours {', '.join(near)}"
 
 
 def homes(every: Iterable[Group]) -> dict[str, list[Group]]:

@@ -68,6 +68,14 @@ class Rewriter:
             )
         return known
 
+    def with_inputs(self, node: Node, *inputs: Node) -> Node:
+        """A node on other inputs, simplified, with the origin that it had."""
+        here, self.origin = self.origin, node.origin
+        try:
+            return self.settle(Node.of(node.op, *inputs, origin=node.origin))
+        finally:
+            self.origin = here
+
     def single(self, node: Node) -> bool:
         """Whether at most one node reads a value."""
         only_reader = self._single(node)

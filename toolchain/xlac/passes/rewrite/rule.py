@@ -24,6 +24,12 @@ class Site(Protocol):
         """A node, simplified, with the origin of the one being rewritten."""
         ...
 
+    def with_inputs(self, node: Node, *inputs: Node) -> Node:
+        """A node on other inputs, simplified, with the origin that it had: for what remains of the
+        node being rewritten when another is folded into its operands.
+        """
+        ...
+
     def single(self, node: Node) -> bool:
         """Whether only the node being rewritten reads this one, so that rewriting removes it."""
         ...

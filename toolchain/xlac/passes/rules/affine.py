@@ -124,7 +124,7 @@ def scale_weights(node: Node, site: Site) -> Node | None:
     if weights.type.dtype is not node.type.dtype:
         return None
     spread = site.make(Broadcast(weights.shape, (rows,)), vector(by, weights.shape[rows], site))
-    return site.make(anchor.op, anchor.inputs[0], site.make(node.op, weights, spread))
+    return site.with_inputs(anchor, anchor.inputs[0], site.make(node.op, weights, spread))
 
 
 def _shifted(first: Op, after: Op, anchor: Callable[[Parameter], Node]) -> Example:
