@@ -16,7 +16,7 @@ import pytest
 from cuda_harness import Counts, OnStandin
 from device_doubles import LikeCupy
 
-from xlac.debug.story import tell
+from xlac.debug.explain.story import tell
 from xlac.driver import executable, lower
 from xlac.frontends.loader import load
 from xlac.runtime.compiled import Compiled

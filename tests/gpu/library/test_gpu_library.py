@@ -15,7 +15,7 @@ from gpu_harness import agree, lowered, param, run
 from library_groups import EXACT, REFUSED, ROUNDED
 from library_products import BF16, F16, F32, TARGET, bias, linear, note, only_call, product, x
 
-from xlac.debug.story import tell
+from xlac.debug.explain.story import tell
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
 from xlac.ops import build

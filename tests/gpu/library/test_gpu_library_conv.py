@@ -29,7 +29,7 @@ from library_convolutions import (
 )
 
 from xlac.debug.decisions import fused
-from xlac.debug.story import tell
+from xlac.debug.explain.story import tell
 from xlac.fusion.group import Kind
 from xlac.ir.dims import symbol
 from xlac.ir.graph import Node

@@ -57,7 +57,7 @@ def command(
         return
 
     from xlac.cli.models import open_model
-    from xlac.debug import story
+    from xlac.debug.explain import story
     from xlac.driver import lower
     from xlac_sdk.host.registry import find
     from xlac_sdk.source import Diagnostic, SourceError

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from xlac.debug.decisions import call_of, groups, kernels_of, label, work_of
+from xlac.debug.explain.story import TOGETHER, barriers, count, homes
 from xlac.debug.report.spec_text import SpecText
-from xlac.debug.story import TOGETHER, barriers, count, homes
 from xlac.driver import Lowered
 from xlac.fusion.group import Group, Kind
 from xlac.fusion.partition import is_alias

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from xlac.codegen.schedules.digest import digest
 from xlac.codegen.schedules.document import fields_of
-from xlac.debug.absorbed import Absorbed, absorbed
 from xlac.debug.decisions import call_of, groups, kernels_of, work_of
+from xlac.debug.explain.absorbed import Absorbed, absorbed
 from xlac.driver import Lowered
 from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind
 from xlac.fusion.partition import is_alias

@@ -1,0 +1,1 @@
+"""What each node of a model became: `xlac explain`."""
