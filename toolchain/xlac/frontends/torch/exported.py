@@ -86,6 +86,8 @@ class _Import:
         for spec, fx in zip(
             signature.output_specs, output_of(self.program.graph_module), strict=True
         ):
+            if spec.kind is OutputKind.TOKEN:  # it only orders effects
+                continue
             value = values[fx] if isinstance(fx, torch.fx.Node) else fx
             if not isinstance(value, Node):
                 results.append(value)
@@ -108,6 +110,8 @@ class _Import:
         return name
 
     def _input(self, spec: Any, place: Any, changed: set[str | None]) -> Node | None:
+        if spec.kind is InputKind.TOKEN:
+            return None
         if spec.kind is InputKind.USER_INPUT:
             meta = place.meta.get("val")
             if not isinstance(meta, torch.Tensor):

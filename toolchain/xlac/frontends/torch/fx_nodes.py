@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,19 @@ def name_of(node: FxNode) -> str:
         return str(target)
     name = getattr(target, "_name", None) or getattr(target, "__name__", None) or str(target)
     return str(name)
+
+
+def read_results(node: FxNode) -> frozenset[int]:
+    """The numbers of those results of an operation with several that the graph reads."""
+    items = (user for user in node.users if user.target is operator.getitem and user.users)
+    return frozenset(user.args[1] for user in items if isinstance(user.args[1], int))
+
+
+def is_row_major(node: FxNode) -> bool:
+    """Whether the example of a node's first argument is a tensor dense in row-major order."""
+    first = node.args[0] if node.args else None
+    meta = first.meta.get("val") if isinstance(first, FxNode) else None
+    return isinstance(meta, torch.Tensor) and meta.layout is torch.strided and meta.is_contiguous()
 
 
 def origin_of(node: FxNode) -> Origin:

@@ -15,10 +15,12 @@ from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import (
     dtype_of,
     inputs_of,
+    is_row_major,
     known_dtype,
     name_of,
     origin_of,
     output_of,
+    read_results,
     tensors_in,
 )
 from xlac.frontends.torch.random import Randomness
@@ -133,7 +135,10 @@ class FxImporter:
 
     def _built(self, node: FxNode, builder: Callable[..., Any], args: Any, named: Any) -> Any:
         results = self._types(node.meta["val"])
-        call = AtenCall(results, self._located, self.random, self._default)
+        used = read_results(node)
+        call = AtenCall(
+            results, self._located, self.random, self._default, used, is_row_major(node)
+        )
         built = builder(call, *args, **named)
         several = isinstance(node.meta["val"], tuple | list)
         parts = tuple(built) if isinstance(built, tuple | list) else (built,)
@@ -141,11 +146,9 @@ class FxImporter:
             raise AssertionError(
                 f"{name_of(node)} has {len(results)} results, its builder gave {len(parts)}"
             )
-        for user in node.users:
-            if user.target is operator.getitem and user.users:
-                number = user.args[1]
-                if parts[number] is None and results[number] is not None:
-                    raise NotExpressible(f"xlac cannot compute its result {number}, which is used")
+        for number in sorted(used):
+            if several and parts[number] is None and results[number] is not None:
+                raise NotExpressible(f"xlac cannot compute its result {number}, which is used")
         fitted = [
             self._fitted(node, part, wanted) for part, wanted in zip(parts, results, strict=True)
         ]

@@ -54,6 +54,8 @@ class AtenCall:
     located: dict[Symbol, Node]  # where each symbol can be read at run time: a scalar node
     random: Randomness
     default: DType  # PyTorch's default dtype for Python floats
+    used: frozenset[int] = frozenset({0})  # numbers of the results that the graph reads
+    row_major: bool = False  # whether the first argument's example lies dense in row-major order
 
     @property
     def type(self) -> Type:

@@ -17,7 +17,8 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from xlac.frontends.torch.errors import UnsupportedNode, refused
-from xlac.frontends.torch.fx_nodes import output_of
+from xlac.frontends.torch.fx_nodes import name_of, output_of
+from xlac.frontends.torch.importer import CHECKS
 from xlac.frontends.torch.table import BUILDERS
 from xlac.integrations.torch.per_size import PerSizePrograms
 from xlac.integrations.torch.subgraph import Options, Subgraph
@@ -33,12 +34,18 @@ class FallbackWarning(UserWarning):
     """Part of a model runs in PyTorch, because xlac does not support it."""
 
 
+ORDERED = CHECKS | {"with_effects"}
+"""Effects and the tokens that order them. A program has neither, so that where parts of a graph run
+in PyTorch, they do too.
+"""
+
+
 class _Supported(OperatorSupportBase):
     def __init__(self, bad: set[FxNode]) -> None:
         self.bad = bad
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: FxNode) -> bool:
-        if node.op != "call_function" or node in self.bad:
+        if node.op != "call_function" or node in self.bad or name_of(node) in ORDERED:
             return False
         return isinstance(node.meta.get("val"), torch.Tensor | tuple | list)
 

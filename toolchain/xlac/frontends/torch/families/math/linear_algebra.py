@@ -51,35 +51,52 @@ def factored(a: Node, pivot: bool) -> tuple[Node, Node, Node, int]:
     return packed, pivots, order, count
 
 
+def lying(call: AtenCall, a: Node) -> Node:
+    """A matrix, or its transpose where it lies in row-major order: of which of the two the
+    derivatives of determinants read the factors (PyTorch 2.13, `linalg_det_backward`).
+    """
+    return swapped(a) if call.row_major and 1 in call.used else a
+
+
 @aten("_linalg_det")
-def det(call: AtenCall, A: Node) -> tuple[Any, ...]:
-    """The determinant, and hidden results (factors of A or of its transpose) for the derivative."""
-    return build.apply1("det", A), None, None
+def det(call: AtenCall, A: Node) -> tuple[Node, ...]:
+    """The determinant, and factors for the derivative."""
+    a = lying(call, A)
+    packed, pivots, _, _ = factored(a, True)
+    return build.apply1("det", a), packed, build.add(pivots, 1)
 
 
 @aten("_linalg_slogdet")
-def slogdet(call: AtenCall, A: Node) -> tuple[Any, ...]:
-    """The sign and the logarithm of the determinant, and hidden factors."""
-    return *several(Slogdet(), A), None, None
+def slogdet(call: AtenCall, A: Node) -> tuple[Node, ...]:
+    """The sign and the logarithm of the determinant, and factors for the derivative."""
+    a = lying(call, A)
+    packed, pivots, _, _ = factored(a, True)
+    return *several(Slogdet(), a), packed, build.add(pivots, 1)
 
 
 @aten("_linalg_solve_ex")
 def solve(
     call: AtenCall, A: Node, B: Node, left: bool = True, check_errors: bool = False
-) -> tuple[Any, ...]:
+) -> tuple[Node, ...]:
     """The X for which A X = B, or X A = B; B may be vectors. A singular A, which eager mode
-    rejects, gives infinities and NaNs. Factors are hidden results.
+    rejects, gives infinities and NaNs. The factors of A are for the derivative.
     """
     vector = len(call.shape) == 1 or B.shape == A.shape[:-1]
     b = build.reshape(B, (*B.shape, 1)) if vector else B
     outer = build.broadcast_shapes([A.shape[:-2], b.shape[:-2]])
     a, b = (build.broadcast_to(v, (*outer, *v.shape[-2:])) for v in (A, b))
-    if left or vector:
-        solution = build.apply1("solve", a, b)
+    packed, pivots, order, count = factored(A, True)
+    left = left or vector
+    b = b if left else swapped(b)
+    if 1 in call.used and not left:  # no second factorization, of the transpose
+        lu, rows = (
+            build.broadcast_to(v, (*outer, *v.shape[A.type.rank - 2 :])) for v in (packed, order)
+        )
+        solution = build.apply1("lu_solve", lu, rows, b, transpose=True)
     else:
-        solution = swapped(build.apply1("solve", swapped(a), swapped(b)))
-    packed, _, _, count = factored(A, True)
-    return build.reshape(solution, call.shape), None, None, report(zeros_of(packed, count))
+        solution = build.apply1("solve", a if left else swapped(a), b)
+    solution = build.reshape(solution if left else swapped(solution), call.shape)
+    return solution, packed, build.add(pivots, 1), report(zeros_of(packed, count))
 
 
 @aten("linalg_inv_ex")

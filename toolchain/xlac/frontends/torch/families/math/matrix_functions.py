@@ -1,0 +1,161 @@
+"""Functions of matrices that are made of decompositions: pseudo-inverses, exponentials."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.frontends.torch.families.math.linear_algebra import several, unpacked
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.control.control import While
+from xlac.ops.linalg.eigh import Eigh
+from xlac.ops.linalg.lu import permutation_of
+from xlac.ops.linalg.matrices import swapped
+from xlac.ops.linalg.svd import Svd
+from xlac_sdk.dtypes import DType
+
+
+def product(x: Node, y: Node) -> Node:
+    """The product of two stacks of matrices."""
+    return build.apply1("matmul", x, y)
+
+
+@aten("lu_unpack")
+def lu_unpack(
+    call: AtenCall,
+    LU_data: Node,
+    LU_pivots: Node,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+) -> tuple[Node, ...]:
+    """P, L and U with A = P L U, or empty tensors for those that are not asked for."""
+    rows, columns = LU_data.shape[-2:]
+    assert isinstance(rows, int) and isinstance(columns, int)
+    order = permutation_of(build.sub(LU_pivots, 1), rows)
+    parts = unpacked(LU_data, order, min(rows, columns))
+    asked = (unpack_pivots, unpack_data, unpack_data)
+    return tuple(
+        part if wanted else call.filled_as(number, 0)
+        for number, (part, wanted) in enumerate(zip(parts, asked, strict=True))
+    )
+
+
+@aten("cholesky_inverse")
+def cholesky_inverse(call: AtenCall, self: Node, upper: bool = False) -> Node:
+    """The inverse of the matrix that has this Cholesky factor."""
+    eye = build.apply1("eye", rows=self.shape[-1], columns=self.shape[-1], dtype=call.dtype)
+    right = build.broadcast_to(eye, self.shape)
+    half = build.apply1("triangular_solve", self, right, lower=not upper, transpose=upper)
+    return build.apply1("triangular_solve", self, half, lower=not upper, transpose=not upper)
+
+
+@aten("linalg_pinv.atol_rtol_tensor")
+def pinv(
+    call: AtenCall,
+    self: Node,
+    atol: Node | None = None,
+    rtol: Node | None = None,
+    hermitian: bool = False,
+) -> Node:
+    """The pseudo-inverse: singular values of at most max(atol, rtol times the largest) count as 0.
+    `rtol` is the larger extent times the epsilon unless one of the two is given.
+    """
+    rows, columns = self.shape[-2:]
+    assert isinstance(rows, int) and isinstance(columns, int)
+    if 0 in self.shape:
+        return call.filled(0)
+    if hermitian:
+        values, right = several(Eigh(), self)
+        left = swapped(right)
+    else:
+        u, values, vh = several(Svd(full_matrices=False), self)
+        left, right = swapped(u), swapped(vh)
+    size = build.apply1("abs", values)
+    largest = build.reduce(size, "max", size.type.rank - 1)
+    least: Scalar = float(np.finfo(call.dtype.numpy).eps) * max(rows, columns)
+    if rtol is not None:
+        least = call.node(rtol, call.dtype)
+    elif atol is not None:
+        least = build.select(build.compare(atol, "gt", 0.0), 0.0, call.node(least, call.dtype))
+    bound = build.mul(largest, call.node(least, call.dtype))
+    if atol is not None:
+        bound = build.maximum(bound, build.broadcast_to(call.node(atol, call.dtype), bound.shape))
+    bound = build.reshape(bound, (*bound.shape, 1))
+    kept = build.compare(size, "gt", build.broadcast_to(bound, size.shape))
+    inverse = build.select(kept, build.div(1.0, build.select(kept, values, 1.0)), 0.0)
+    across = build.reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1]))
+    return product(build.mul(right, across), left)
+
+
+PADE = {
+    DType.F32: (3.925724783138660, (17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1)),
+    DType.F64: (
+        5.371920351148152,
+        (
+            64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800,
+            129060195264000, 10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960,
+            16380, 182, 1,
+        ),
+    ),
+}  # fmt: skip
+"""Diagonal Padé approximants of exp: the largest 1-norm for which one is exact to rounding, and the
+coefficients of its numerator (Higham, The scaling and squaring method for the matrix exponential
+revisited, 2005, table 2.3 and (2.3)).
+"""
+
+
+@aten("linalg_matrix_exp")
+def matrix_exp(call: AtenCall, self: Node) -> Node:
+    """The exponential of matrices: a Padé approximant of a / 2^k, squared k times."""
+    if 0 in self.shape:
+        return self
+    a = build.cast(self, DType.F64 if call.dtype is DType.F64 else DType.F32)
+    bound, coefficients = PADE[a.type.dtype]
+    norm = build.reduce(build.apply1("abs", a), "add", a.type.rank - 2)
+    norm = build.reduce(norm, "max", norm.type.rank - 1)
+    count = build.apply1("ceil", build.apply1("log2", build.div(norm, bound)))
+    # beyond every finite norm; NaN and infinite matrices are not squared
+    usual = build.apply1("and", build.compare(count, "gt", 0.0), build.compare(count, "lt", 1100.0))
+    times = build.cast(build.select(usual, count, 0.0), DType.I32)
+    scale = build.apply1("exp2", build.apply1("neg", build.cast(times, a.type.dtype)))
+    a = build.mul(a, build.reshape(scale, (*scale.shape, 1, 1)))
+    return build.cast(_squared(_pade(a, coefficients), times), call.dtype)
+
+
+def _pade(a: Node, coefficients: tuple[int, ...]) -> Node:
+    """The approximant (V - U)⁻¹ (V + U) of exp(a), with odd powers in U and even ones in V."""
+    eye = build.apply1("eye", rows=a.shape[-1], columns=a.shape[-1], dtype=a.type.dtype)
+    powers, square = [build.broadcast_to(eye, a.shape)], product(a, a)
+    for _ in range(len(coefficients) // 2 - 1):
+        powers.append(product(powers[-1], square) if len(powers) > 1 else square)
+
+    def total(first: int) -> Node:
+        terms = [
+            build.mul(p, float(c)) for p, c in zip(powers, coefficients[first::2], strict=True)
+        ]
+        held = terms[-1]  # the smallest terms first
+        for term in reversed(terms[:-1]):
+            held = build.add(held, term)
+        return held
+
+    odd, even = product(a, total(1)), total(0)
+    return build.apply1("solve", build.sub(even, odd), build.add(even, odd))
+
+
+def _squared(x: Node, times: Node) -> Node:
+    """Each matrix squared `times` times; one loop for all."""
+    most = build.reduce(times, "max", list(range(times.type.rank))) if times.shape else times
+    step = build.constant(0, DType.I32)
+    types = (step.type, x.type, most.type, times.type)
+
+    def going(at: Node, held: Node, end: Node, each: Node) -> list[Node]:
+        return [build.compare(at, "lt", end)]
+
+    def turn(at: Node, held: Node, end: Node, each: Node) -> list[Node]:
+        more = build.compare(each, "gt", build.broadcast_to(at, each.shape))
+        more = build.broadcast_to(build.reshape(more, (*more.shape, 1, 1)), held.shape)
+        return [build.add(at, 1), build.select(more, product(held, held), held), end, each]
+
+    loop = While(build.graph("going", types, going), build.graph("turn", types, turn))
+    return build.results(Node.of(loop, step, x, most, times))[1]
