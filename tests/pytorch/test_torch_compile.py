@@ -69,7 +69,7 @@ def test_what_xlac_lacks_stays_with_pytorch_and_says_so() -> None:
 def test_parts_between_what_is_missing_serve_many_sizes() -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         a = torch.nn.functional.gelu(x @ y)
-        values = torch.matrix_exp(a / 10)
+        values = torch.special.bessel_j0(a)
         b = values.sum() * a + values.mean()
         return b, torch.nanmedian(b @ b.T) + x.shape[0], a.T
 
