@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).parents[2]
-WITHOUT = next((f"{tool} is missing" for tool in ("mpirun", "mpicc") if not shutil.which(tool)), "")
+from mpirun import ROOT, alone, mpirun
 
 BIG = """\
 xlac: 1
@@ -38,46 +32,11 @@ outputs: {y: softmax(l), total: sum(l)}
 """
 
 
-@pytest.fixture(autouse=True)
-def _asked(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--mpi"):
-        pytest.skip("starts processes by mpirun: make test-mpi")
-    if WITHOUT:
-        pytest.skip(WITHOUT)
-
-
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     path = tmp_path / "big.yaml"
     path.write_text(BIG, "utf-8")
     return path
-
-
-def mpirun(count: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs xlac as ranks, more than there are cores if need be."""
-    allowed = {f"OMPI_ALLOW_RUN_AS_ROOT{end}": "1" for end in ("", "_CONFIRM")}
-    command = [
-        "mpirun",
-        "-n",
-        str(count),
-        sys.executable,
-        str(ROOT / "cli.py"),
-        *map(str, arguments),
-    ]
-    more = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
-    return subprocess.run(
-        command,
-        env={**os.environ, **allowed, **more},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "cli.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize(("count", "mesh"), [(2, "data=1"), (2, "data=2,model=1"), (4, "data=2")])

@@ -12,12 +12,15 @@ from xlac.driver import Lowered, executable, lower
 from xlac.ir.dims import static
 from xlac.ir.op import Array
 from xlac.ir.text import show
+from xlac.ir.types import Type
 from xlac.model import Model
+from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
-from xlac.spmd.mesh import Mesh, assembled, slices
+from xlac.spmd.mesh import Mesh, Sharding, assembled, slices
 from xlac.spmd.model import of_rank
 from xlac.spmd.partition import Partitioned
 from xlac_sdk.backend import Backend
+from xlac_sdk.host.call_binding import as_input
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.hashing import blake2b
 from xlac_sdk.target import Target
@@ -25,14 +28,15 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankProgram:
-    """A lowered program of one rank, and how the model was partitioned. `whole` has the shapes of
-    the model's outputs.
+    """A lowered program of one rank, and how the model was partitioned. `inputs` and `outputs` are
+    the types of the whole model's.
     """
 
     lowered: Lowered
     plan: Partitioned
     rank: int
-    whole: Mapping[str, tuple[int, ...]]
+    inputs: Mapping[str, Type]
+    outputs: Mapping[str, Type]
 
     @property
     def digest(self) -> str:
@@ -44,41 +48,54 @@ class RankProgram:
         """The program loaded; its collectives are those of the current communicator."""
         return executable(self.lowered, backend)
 
-    def parts(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """This rank's parts of whole inputs."""
-        return {
-            name: np.ascontiguousarray(
-                array[slices(self.plan.mesh, self.rank, self.plan.inputs[name], array.shape)]
-            )
-            if name in self.plan.inputs
-            else array
-            for name, array in inputs.items()
-        }
+    def parts(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """This rank's parts of whole inputs. Raises SourceError for one of another type or shape;
+        what is no input is returned as it is.
+        """
+        return {name: self._part(name, given) for name, given in inputs.items()}
+
+    def _part(self, name: str, given: Any) -> Any:
+        if name not in self.inputs:
+            return given
+        type, sharding = self.inputs[name], self.plan.inputs[name]
+        array = as_input(name, type.dtype, type.shape, given)
+        return part_of(array, self.plan.mesh, self.rank, sharding)
 
     def whole_output(self, name: str, parts: Mapping[int, Array]) -> Array:
         """An output from the parts of ranks, by number."""
-        sharding = self.plan.outputs[name]
-        return assembled(parts, self.plan.mesh, sharding, self.whole[name])
+        sharding, shape = self.plan.outputs[name], static(self.outputs[name].shape)
+        return assembled(parts, self.plan.mesh, sharding, shape)
 
     def divided(self, name: str) -> bool:
         """Whether ranks hold different parts of an output."""
         return any(self.plan.outputs[name])
 
 
+def part_of(array: Array, mesh: Mesh, rank: int, sharding: Sharding) -> Array:
+    """A rank's part of a whole array, as a dense one."""
+    return np.ascontiguousarray(array[slices(mesh, rank, sharding, array.shape)])
+
+
 def rank_program(
-    model: Model, mesh: Mesh, rank: int, backend: Backend, target: Target, **options: Any
+    model: Model,
+    mesh: Mesh,
+    rank: int,
+    backend: Backend,
+    target: Target,
+    idle_axes: bool = False,
+    **options: Any,
 ) -> RankProgram:
-    """Lowers the program of a rank; `options` are those of `driver.lower`. The model's sizes must
-    be fixed. Raises UnsupportedError where the target has no collectives and the program needs
-    them.
+    """Lowers the program of a rank; `options` are those of `driver.lower`, `idle_axes` is that of
+    `of_rank`. The model's sizes must be fixed. Raises UnsupportedError where the target has no
+    collectives and the program needs them.
     """
-    whole = {name: static(node.shape) for name, node in model.graph.outputs.items()}
-    own, plan = of_rank(model, mesh, rank, target)
+    own, plan = of_rank(model, mesh, rank, target, idle_axes)
     if plan.reasons and not target.collectives:
         problem = f"{backend.name} has no collectives, and the program needs {len(plan.reasons)}"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint="--target cpu has"))
-    lowered = lower(own, target, **options)
-    return RankProgram(lowered, plan, rank, whole)
+    inputs = {param(node).name: node.type for node in model.inputs}
+    outputs = {name: node.type for name, node in model.graph.outputs.items()}
+    return RankProgram(lower(own, target, **options), plan, rank, inputs, outputs)
 
 
 def memory_of(program: RankProgram) -> dict[str, int]:

@@ -69,15 +69,19 @@ def mesh_of(section: MeshSection | None, given: Mapping[str, int]) -> Mesh:
     return Mesh(tuple((name, size) for name, size in sizes.items() if size is not None))
 
 
-def of_rank(model: Model, mesh: Mesh, rank: int, target: Target) -> tuple[Model, Partitioned]:
+def of_rank(
+    model: Model, mesh: Mesh, rank: int, target: Target, idle_axes: bool = False
+) -> tuple[Model, Partitioned]:
     """The model of a rank, and how the whole one was partitioned. Its sizes must be fixed. Raises
-    SourceError for what cannot be divided as it is said.
+    SourceError for what cannot be divided as it is said, and, unless `idle_axes`, for an axis of
+    the mesh that divides nothing.
     """
     graph = expanded(model.graph, target)
     given = _said(model, mesh) | _data(model, graph, mesh)
     _check_nodes(graph, mesh)
     partition = partitioned(graph, mesh, given, tuple(model.state.items()))
-    _check_used(partition, mesh)
+    if not idle_axes:
+        _check_used(partition, mesh)
     weights = RankWeights(model.weights, partition.weights, mesh, rank)
     ranks = MeshSection(mesh.sizes, rank=rank)
     own = replace(model, graph=partition.graph, weights=weights, checkpointed=None, ranks=ranks)

@@ -28,6 +28,7 @@ from xlac.training.entries import (
 )
 from xlac.training.reports.memory_report import within
 from xlac_sdk.host.array_values import as_array
+from xlac_sdk.host.ranks.communicator import Communicator
 
 WITHOUT_STEPS = ("evaluate", "run", "evaluate_ema", "run_ema")
 
@@ -53,6 +54,11 @@ class TrainingPrograms:
         self._memory: dict[str, Array] = {}  # shared memory, if any: bytes by tensor
         self._bound: dict[Compiled, Array] = {}  # programs bound to it, with their scratch memory
 
+    @property
+    def here(self) -> Communicator | None:
+        """The ranks of programs on a mesh."""
+        return None
+
     def called(self, kind: str, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
         """Calls a model: its outputs by name, and its open sizes. `arrays` may hold inputs of other
         models, which are ignored. Raises SourceError for unknown inputs and wrong shapes or dtypes.
@@ -62,8 +68,7 @@ class TrainingPrograms:
         sizes = entry.sizes(given)
         key = (kind, *sizes.values())
         if key not in self._compiled:
-            compiled = compile(specialized(entry.model, sizes), **self._options)
-            assert isinstance(compiled, Compiled)
+            compiled = self._made(kind, sizes)
             if not any(one[0] == kind for one in self._compiled):
                 self._tell_memory(kind, compiled)
             self._compiled[key] = compiled
@@ -71,8 +76,18 @@ class TrainingPrograms:
         given |= {name: arrays[name] for name in arrays.keys() - known}  # the program refuses them
         program = self._compiled[key]
         self._make_current(program)
+        return self._run(program, given), sizes
+
+    def _made(self, kind: str, sizes: Mapping[str, int]) -> Compiled:
+        """The program of a model for open sizes."""
+        compiled = compile(specialized(self.entries[kind].model, sizes), **self._options)
+        assert isinstance(compiled, Compiled)
+        return compiled
+
+    def _run(self, program: Compiled, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Calls a program: its outputs by name."""
         returned = program(**given)
-        return (returned if isinstance(returned, dict) else {program.outputs[0]: returned}), sizes
+        return returned if isinstance(returned, dict) else {program.outputs[0]: returned}
 
     def _tell_memory(self, kind: str, compiled: Compiled) -> None:
         if self._tell is not None and self._limit is not None and kind not in WITHOUT_STEPS:

@@ -21,13 +21,14 @@ from xlac.training import weights
 from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_averages
 from xlac.training.data.index_ranges import index_ranges
 from xlac.training.entries import checked_state, fingerprint, step_inputs
+from xlac.training.factor_files import FactorFiles
 from xlac.training.failures.replay import failure
 from xlac.training.loop.saved import SavedState
 from xlac.training.loop.steps import Totals, added, finite_only, is_finite, means
 from xlac.training.micro_batches import MicroBatches, calls, checked_number
 from xlac.training.program import graphs_of
+from xlac.training.ranks.programs import programs_of
 from xlac.training.settings import ENDLESS, NO_LENGTH, rate_of, settings
-from xlac.training.shared_state import TrainingPrograms
 from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric
 from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
@@ -36,13 +37,15 @@ from xlac_sdk.host.entry_calls import setting_number
 LEAST_SCALE = 2.0**-14  # gradients that overflow with this loss scale would do so without one
 
 
-class Trainer(SavedState):
+class Trainer(SavedState, FactorFiles):
     """A model with its optimizer, compiled for a target.
 
     `inputs` are the types of a step's inputs by name, with the size `batch` open, and `ranges` the
     valid numbers of integer inputs (such as class labels). `metrics` are the names of the numbers
     that it reports, `losses`, those that are minimised, first. Weights and optimizer state are in
     the compiled programs; `state` and `weights` copy them. `tell` hears what a memory limit costs.
+    With a `mesh` ("data=2" or sizes by axis) this process is one of its ranks, all of which make
+    the same calls with whole batches and get the same results: docs/DISTRIBUTED.md.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Trainer(SavedState):
         accumulate: int | None = None,
         allow_outside: bool = False,
         tell: Callable[[str], object] | None = None,
+        mesh: str | Mapping[str, int] | None = None,
         **options: Any,
     ) -> None:
         model, training = load_training(
@@ -66,8 +70,10 @@ class Trainer(SavedState):
         graphs = graphs_of(model, training)
         self._models = graphs.entries
         self._options = {"target": target, "threads": threads, **options}
-        self._programs = TrainingPrograms(self._models, self._options, tell)
-        self._tensors = {tensor.name: tensor for tensor in graphs.state if not tensor.transient}
+        tensors = {tensor.name: tensor for tensor in graphs.state}
+        self._programs = programs_of(self._models, self._options, tell, mesh, tensors)
+        self.ranks = self._programs.here  # the ranks of the mesh, if there is one
+        self._tensors = {name: one for name, one in tensors.items() if not one.transient}
         self._metrics: tuple[Metric, ...] = graphs.metrics
         self._settings, self._needs_length = settings(graphs), LENGTH in self._tensors
         self._model, self._factors = model, training.factors
@@ -262,21 +268,6 @@ class Trainer(SavedState):
     def save_weights(self, path: str | os.PathLike[str], merged: bool = True) -> None:
         """Writes `weights` as safetensors, under the names of the model's spec. Raises OSError."""
         weights.write_weights(Path(path), self.weights(merged))
-
-    def save_factors(self, path: str | os.PathLike[str]) -> None:
-        """Writes the weights that learn, with LoRA factors, as safetensors. Raises OSError."""
-        weights.write_factors(Path(path), self._learned(), self._factors)
-
-    def load_factors(self, path: str | os.PathLike[str]) -> None:
-        """Loads a file of `save_factors` or PEFT. Raises SourceError, and changes nothing then."""
-        learned = {name: tensor.type for name, tensor in self._tensors.items() if tensor.learns}
-        factors = weights.read_factors(Path(path), learned, self._factors)
-        self.restore({**self.state(), **with_averages(factors, self._tensors)})
-
-    @property
-    def parts(self) -> dict[str, Callable[[Path], None]]:
-        """Writers of the files of LoRA factors of a run, by file name."""
-        return weights.factor_files(self._learned, self._factors, self.averages)
 
     def model(self, **options: Any) -> Compiled | Specializing:
         """The model for inference with a copy of the present weights, compiled with the trainer's

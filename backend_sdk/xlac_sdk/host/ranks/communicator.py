@@ -20,7 +20,7 @@ from math import prod
 from typing import Any, Protocol
 
 from xlac_sdk.dims import Dim
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.programs.exchange_checks import MESH
 from xlac_sdk.programs.program import Program, exchanges
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -55,13 +55,22 @@ class PreparedExchange:
 
 
 class Communicator(Protocol):
-    """The ranks of this run."""
+    """The ranks of this run. But for `table`, every rank calls the same functions in one order."""
 
     rank: int
     size: int
 
     def table(self, prepared: Sequence[PreparedExchange]) -> Any:
-        """An object that owns a ExchangeTable for these exchanges, with its `address`."""
+        """An object that owns an ExchangeTable for these exchanges, with its `address`."""
+
+    def settle(self) -> None:
+        """Makes all tables so far usable, on every rank after it made as many of them."""
+
+    def broadcast(self, data: bytes) -> bytes:
+        """What rank 0 gives, on every rank."""
+
+    def gather(self, array: Array) -> list[Array] | None:
+        """The arrays of all ranks, of one shape and dtype, on rank 0; None on the others."""
 
 
 _current: ContextVar[Communicator | None] = ContextVar("communicator", default=None)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, PERMUTE, BROADCAST, AXIS_INDEX };
 
@@ -160,4 +161,16 @@ int xlac_mpi_gather(const void *bytes, int32_t count, void *all) {
     return MPI_Gather(bytes, count, MPI_BYTE, all, count, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
-int xlac_mpi_barrier(void) { return MPI_Barrier(MPI_COMM_WORLD); }
+/* Whether all ranks call this within some seconds; where not, only xlac_mpi_abort may follow. */
+int xlac_mpi_meet(double seconds) {
+    static MPI_Request request;
+    const double until = MPI_Wtime() + seconds;
+    const struct timespec pause = {0, 1000000};
+    int met = 0;
+    if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return 0;
+    do {
+        if (MPI_Test(&request, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return 0;
+        if (!met) nanosleep(&pause, NULL);
+    } while (!met && MPI_Wtime() < until);
+    return met;
+}

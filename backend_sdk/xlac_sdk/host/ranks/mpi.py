@@ -26,6 +26,7 @@ TYPES = (*FLOATS, *INTEGERS, DType.F16, DType.BOOL)
 """Element types, by their numbers in mpi.c; bf16 is moved as f16."""
 
 LARGEST = 2**31 - 1  # elements of one message
+PIECE = 1 << 26  # bytes of one message of the host
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_NTASKS")
 """Variables by which launchers tell a process that it is a rank."""
 
@@ -120,25 +121,29 @@ class MpiRank:
         count = ctypes.c_int64(len(data))
         self._check(self._functions.xlac_mpi_broadcast(ctypes.byref(count), 8, 0))
         block = ctypes.create_string_buffer(data if self.rank == 0 else b"", count.value or 1)
-        self._check(self._functions.xlac_mpi_broadcast(block, count.value, 0))
+        for start in range(0, count.value, PIECE):
+            part = ctypes.byref(block, start)
+            size = min(PIECE, count.value - start)
+            self._check(self._functions.xlac_mpi_broadcast(part, size, 0))
         return block.raw[: count.value]
 
     def gather(self, array: Array) -> list[Array] | None:
         """The arrays of all ranks, of one shape and dtype, on rank 0; None on the others."""
-        own = np.ascontiguousarray(array)
-        every = np.empty((self.size, *own.shape), own.dtype) if self.rank == 0 else None
-        self._check(
-            self._functions.xlac_mpi_gather(
-                own.ctypes.data_as(ctypes.c_void_p),
-                own.nbytes,
-                None if every is None else every.ctypes.data_as(ctypes.c_void_p),
-            )
-        )
-        return None if every is None else list(every)
+        own = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        every = np.empty((self.size, own.size), np.uint8) if self.rank == 0 else None
+        for start in range(0, own.size, PIECE):
+            part = np.ascontiguousarray(own[start : start + PIECE])
+            parts = np.empty((self.size, part.size), np.uint8) if self.rank == 0 else None
+            target = None if parts is None else parts.ctypes.data_as(ctypes.c_void_p)
+            source = part.ctypes.data_as(ctypes.c_void_p)
+            self._check(self._functions.xlac_mpi_gather(source, part.size, target))
+            if every is not None and parts is not None:
+                every[:, start : start + PIECE] = parts
+        return None if every is None else [e.view(array.dtype).reshape(array.shape) for e in every]
 
-    def barrier(self) -> None:
-        """Waits for all ranks."""
-        self._check(self._functions.xlac_mpi_barrier())
+    def meet(self, seconds: float) -> bool:
+        """Whether all ranks call this within some seconds; where not, only `abort` may follow."""
+        return bool(self._functions.xlac_mpi_meet(ctypes.c_double(seconds)))
 
     def _check(self, code: int) -> None:
         if code:

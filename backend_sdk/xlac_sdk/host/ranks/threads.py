@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from threading import Barrier, Thread
+from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -60,6 +60,28 @@ class ThreadRank:
         """The functions of this rank."""
         return ThreadTable(self, prepared)
 
+    def settle(self) -> None:
+        """Nothing: tables are usable at once."""
+
+    def broadcast(self, data: bytes) -> bytes:
+        """What rank 0 gives, on every rank."""
+        first = self.exchanged(np.frombuffer(data, np.uint8))[0]
+        return bytes(first)
+
+    def gather(self, array: Array) -> list[Array] | None:
+        """The arrays of all ranks on rank 0; None on the others."""
+        every = self.exchanged(np.array(array))
+        return None if self.rank else every
+
+    def exchanged(self, array: Array) -> list[Array]:
+        """What every rank gives, in order."""
+        ranks = self.ranks
+        ranks.board[self.rank] = array
+        ranks.barrier.wait()
+        every = [part for part in ranks.board if part is not None]
+        ranks.barrier.wait()
+        return every
+
 
 class ThreadTable:
     """Functions that exchange through the board; a start is done when it returns."""
@@ -70,12 +92,9 @@ class ThreadTable:
         self.address = ctypes.addressof(self._table)
 
     def _start(self, table: int, number: int, source: int, target: int) -> None:
-        one, ranks = self.prepared[number], self.rank.ranks
-        ranks.board[self.rank.rank] = _array(source, one, one.sent).copy()
-        ranks.barrier.wait()
-        sent = [part for member in one.members if (part := ranks.board[member]) is not None]
-        _array(target, one, one.received)[:] = received(one, sent)
-        ranks.barrier.wait()
+        one = self.prepared[number]
+        every = self.rank.exchanged(_array(source, one, one.sent).copy())
+        _array(target, one, one.received)[:] = received(one, [every[m] for m in one.members])
 
     def _done(self, table: int, number: int) -> None:
         """Nothing: it has arrived."""
@@ -88,8 +107,8 @@ def _array(address: int, one: PreparedExchange, count: int) -> Array:
 
 
 def together(size: int, run: Callable[[ThreadRank], Result]) -> list[Result]:
-    """Runs a function on every rank at once, and gives the results in order. Raises the first
-    error of a rank.
+    """Runs a function on every rank at once, and gives the results in order. Raises the error
+    of the first rank that failed by itself.
     """
     ranks = ThreadRanks(size)
     results: dict[int, Result] = {}
@@ -109,6 +128,9 @@ def together(size: int, run: Callable[[ThreadRank], Result]) -> list[Result]:
         thread.start()
     for thread in threads:
         thread.join()
-    if errors:
-        raise errors[min(errors)]
+    if errors:  # those of ranks that waited for one that failed say nothing
+        first = sorted(
+            errors, key=lambda rank: (isinstance(errors[rank], BrokenBarrierError), rank)
+        )
+        raise errors[first[0]]
     return [results[rank] for rank in range(size)]

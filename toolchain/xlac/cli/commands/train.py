@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.options import memory_option, spec_options, target_options
+from xlac.cli.runs.rank import mesh_option
 
 if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
 
-REPORT_INTERVAL = 0.1  # seconds between two reports of progress
 KEPT = tuple(
     (
         "data validate columns resize accumulate epochs max_steps batch seed drop_last shuffle "
@@ -128,24 +127,56 @@ USUAL = {
     default=None,
     help="Write weights with factors of low rank (lora) merged into them, beside the factors.",
 )
-def command(folder: Path | None, resume: Path | None, from_torch: str | None, **given: Any) -> int:
+@mesh_option
+def command(mesh: str | None, **given: Any) -> int:
     """Train SPEC, which has a section `train:`, or the module of --from-torch, on data:
     metrics.csv, checkpoints and weights go to the run's folder.
 
     Ctrl-C, and SIGTERM, finish the step and write a checkpoint.
     """
-    from xlac.cli.choice import pairs, refuse_tensorflow
+    from xlac.cli.choice import refuse_tensorflow
+
+    refuse_tensorflow("specs and modules")
+    if mesh is None:
+        prepared(mesh=None, **given)()
+        return 0
+    from xlac.cli.runs.rank import alike, ended_together, opened_rank
+    from xlac_sdk.host.ranks.communicator import using
+
+    here = opened_rank(mesh, "train")
+    try:
+        with using(here):
+            run = alike(here, partial(prepared, mesh=mesh, quiet=here.rank > 0, **given))
+            with ended_together(here):
+                run()
+    finally:
+        here.close()
+    return 0
+
+
+def prepared(
+    folder: Path | None,
+    resume: Path | None,
+    from_torch: str | None,
+    mesh: str | None,
+    quiet: bool = False,
+    **given: Any,
+) -> Callable[[], object]:
+    """A run that is ready to begin; a `quiet` one leaves notes to rank 0."""
+    from xlac.cli.choice import pairs
+    from xlac.cli.runs.training_report import TerminalReport
     from xlac.training.data.files import absolute, column_names
     from xlac.training.loop.options import RunOptions
     from xlac.training.loop.run import TrainingLoop
-    from xlac.training.loop.run_folder import about
+    from xlac.training.loop.run_folder import RunFolder, about
     from xlac.training.loop.train import opened
 
-    refuse_tensorflow("specs and modules")
     if resume is not None and folder is not None and folder != resume:
         raise click.UsageError("--resume continues in the folder that it names; leave -o out")
     if (given["spec"] is None) == (from_torch is None):
         raise click.UsageError("give SPEC, or --from-torch MODULE:FUNCTION")
+    if mesh is not None and from_torch is not None:
+        raise click.UsageError("--mesh does not go with --from-torch")
     place = resume or folder or usual_folder(given["spec"], from_torch)
     kept = {name: given.pop(name) for name in KEPT}
     before = about(place) if resume is not None else {}
@@ -155,9 +186,10 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
         raise click.UsageError("give the training data with --data")
     if settings["epochs"] is None and settings["max_steps"] is None:
         settings["epochs"] = 1
-        click.echo(f"note: 1 epoch, into {place} (--epochs, -o choose others)", err=True)
+        if not quiet:
+            click.echo(f"note: 1 epoch, into {place} (--epochs, -o choose others)", err=True)
     options = RunOptions(**{name: settings[name] for name in KEPT[5:]})
-    trainer = trained(from_torch, given, settings)
+    trainer = trained(from_torch, given, settings, mesh)
     columns = column_names(pairs(settings["columns"], "--columns"))
     data = opened(trainer, list(settings["data"]), columns, settings["resize"])
     validate = (
@@ -175,9 +207,10 @@ def command(folder: Path | None, resume: Path | None, from_torch: str | None, **
         **settings,
         **data_files,
     }  # valid from any working directory
+    if not quiet:
+        RunFolder(place, options.keep).check(resume is not None)
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
-    loop.run(resume is not None)
-    return 0
+    return partial(loop.run, resume is not None)
 
 
 def usual_folder(spec: Path | None, from_torch: str | None) -> Path:
@@ -185,8 +218,10 @@ def usual_folder(spec: Path | None, from_torch: str | None) -> Path:
     return Path("runs") / (spec or Path((from_torch or "").partition(":")[0])).stem
 
 
-def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-    """The trainer of a spec, or of a PyTorch module."""
+def trained(
+    from_torch: str | None, given: Mapping[str, Any], settings: Mapping[str, Any], mesh: str | None
+) -> Any:
+    """The trainer of a spec, on a rank of a mesh if one is given, or of a PyTorch module."""
     if from_torch is None:
         import xlac
         from xlac.cli.choice import chosen
@@ -196,6 +231,7 @@ def trained(from_torch: str | None, given: Mapping[str, Any], settings: Mapping[
             choice.spec,
             accumulate=settings["accumulate"],
             tell=partial(click.echo, err=True),
+            mesh=mesh,
             **training_options(choice),
         )
     from xlac.cli.from_torch import torch_trainer
@@ -242,37 +278,3 @@ def training_options(choice: Chosen) -> dict[str, Any]:
     given = {f.name: getattr(choice.options, f.name) for f in fields(CompileOptions)}
     some = {name: value for name, value in given.items() if value != getattr(usual, name)}
     return {"target": choice.target, "allow_outside": choice.allow_outside, **some}
-
-
-class TerminalReport:
-    """Shows a run on standard error: a line per epoch, and on terminals the progress of the present
-    one.
-    """
-
-    def __init__(self, epochs: int | None) -> None:
-        self._epochs, self._reported_at = epochs, 0.0
-
-    def say(self, text: str) -> None:
-        """Prints a line."""
-        click.echo(text, err=True)
-
-    def count(self, what: str, done: int, total: int) -> None:
-        """Shows the progress, a few times per second."""
-        from xlac.cli.progress import current
-
-        now = time.monotonic()
-        if done == total or now - self._reported_at >= REPORT_INTERVAL:
-            self._reported_at = now
-            current().count(what, done, total)
-
-    def row(self, row: Mapping[str, float]) -> None:
-        """Prints a row of metrics."""
-        of = f"/{self._epochs}" if self._epochs is not None else ""
-        shown = [
-            f"{name} {row[name]:.4g}" for name in row if name not in ("epoch", "step", "seconds")
-        ]
-        line = (
-            f"epoch {row['epoch']}{of}, step {row['step']}: "
-            f"{', '.join(shown)} ({row['seconds']:.1f} s)"
-        )
-        click.echo(line, err=True)

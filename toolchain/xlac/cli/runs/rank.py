@@ -1,8 +1,9 @@
-"""`xlac run --mesh`: one of the processes that run a model together."""
+"""`xlac run --mesh`: one of the processes that run a model together; what `train --mesh` shares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Outputs = dict[str, Any]
-Ready = tuple["RankProgram", "Compiled"]
+MEETING = 5.0  # seconds within which all ranks have an error that they share
 
 
 def mesh_option(function: Any) -> Any:
@@ -32,7 +33,7 @@ class Silent(click.exceptions.Exit):
     """Ends a rank whose mistake rank 0 reports."""
 
 
-def opened_rank(mesh: str) -> MpiRank:
+def opened_rank(mesh: str, verb: str) -> MpiRank:
     """This process as a rank. Raises UnsupportedError where no launcher of MPI started it."""
     from xlac.settings import settings
     from xlac_sdk.host.ranks import mpi
@@ -40,7 +41,7 @@ def opened_rank(mesh: str) -> MpiRank:
 
     if not mpi.launched():
         problem = "no launcher of MPI started this process, so there are no other ranks"
-        hint = f"mpirun -n N xlac run … --mesh {mesh}, N being the product of its sizes"
+        hint = f"mpirun -n N xlac {verb} … --mesh {mesh}, N being the product of its sizes"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
     return mpi.opened(Path(settings().cache or Path.home() / ".cache" / "xlac") / "mpi")
 
@@ -75,33 +76,31 @@ def alike(here: MpiRank, work: Callable[[], Result]) -> Result:
     if not first:
         click.echo(f"rank {here.rank}: {problem}", err=True)
         here.abort(2)
-    raise Silent(2)
+    raise Silent(0)
 
 
-def first_on_rank_0(here: MpiRank, work: Callable[[], Ready]) -> Ready:
-    """Does the same work on every rank, on rank 0 first: what it compiles the others take from the
-    cache. Where it fails on rank 0, the others end in silence. Raises UnsupportedError where ranks
-    would run different programs.
+@contextmanager
+def ended_together(here: MpiRank) -> Iterator[None]:
+    """A block that every rank runs alike. An error of all of them is reported by rank 0 alone; one
+    that ranks do not share ends all, with a message of the rank that has it.
     """
-    from xlac_sdk.source import Diagnostic, XlacError
+    from xlac.ranks.agreement import ReportedElsewhereError
+    from xlac_sdk.source import XlacError
 
-    if here.rank == 0:
-        try:
-            made = work()
-        except BaseException:
-            here.broadcast(b"failed")
-            raise
-        here.broadcast(made[0].digest.encode())
-        return made
-    told = here.broadcast(b"").decode()
-    if told == "failed":
-        raise Silent(2)
-    made = work()
-    if made[0].digest != told:
-        problem = f"rank {here.rank} has another plan than rank 0: other files, or another xlac"
-        click.echo(str(XlacError(Diagnostic("XL7809", problem))), err=True)
-        here.abort(70)
-    return made
+    try:
+        yield
+    except BaseException as error:
+        if not here.meet(MEETING):
+            if isinstance(error, XlacError):
+                click.echo(f"rank {here.rank}: {error}", err=True)
+            else:
+                click.echo(f"rank {here.rank}: {type(error).__name__}: {error}", err=True)
+            here.abort(error.exit_code if isinstance(error, XlacError) else 70)
+        if isinstance(error, ReportedElsewhereError):
+            raise Silent(0) from None
+        if here.rank and isinstance(error, XlacError | click.UsageError):
+            raise Silent(0) from None
+        raise
 
 
 def run(
@@ -116,7 +115,7 @@ def run(
 
     _check(options)
     choice, sizes = chosen(**options), parsed(mesh)
-    here = opened_rank(mesh)
+    here = opened_rank(mesh, "run")
 
     def read() -> tuple[Model, Mesh, dict[str, Any]]:
         model, decided = opened(choice, given, archive)
@@ -126,7 +125,9 @@ def run(
 
     try:
         with using(here):
-            return _together(here, choice, *alike(here, read))
+            model, wanted, inputs = alike(here, read)
+            with ended_together(here):
+                return _together(here, choice, model, wanted, inputs)
     finally:
         here.close()
 
@@ -136,6 +137,7 @@ def _together(
 ) -> Outputs | None:
     from xlac.driver import specialized
     from xlac.ops.tensor.leaf import param
+    from xlac.ranks.agreement import ReadyProgram, rank_0_first
     from xlac.ranks.program import memory_of, rank_program
     from xlac.runtime.specialization import solve
     from xlac_sdk.host.registry import find
@@ -145,7 +147,7 @@ def _together(
     backend = find(choice.target)
     facts = backend.target_for(choice.options.request)
 
-    def work() -> Ready:
+    def work() -> ReadyProgram:
         made = rank_program(
             fixed,
             mesh,
@@ -159,18 +161,12 @@ def _together(
         )
         return made, made.compiled(backend)
 
-    program, compiled = first_on_rank_0(here, work)
-    here.settle()
+    program, compiled = rank_0_first(here, work)
     if here.rank == 0:
         needs = memory_of(program)
         text = ", ".join(f"{name} {amount:,} B" for name, amount in needs.items())
         click.echo(f"{model.name} on {mesh.ranks} ranks, mesh {mesh}; each: {text}", err=True)
-    try:
-        return _called(here, program, compiled, inputs)
-    except BaseException as error:  # the others would wait for this rank
-        click.echo(f"rank {here.rank}: {type(error).__name__}: {error}", err=True)
-        here.abort(70)
-        raise
+    return _called(here, program, compiled, inputs)
 
 
 def _called(

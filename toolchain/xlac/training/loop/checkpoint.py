@@ -145,6 +145,11 @@ def _loaders(state: Mapping[str, Array]) -> list[str]:
     return sorted(names, key=lambda name: int(name.removeprefix(LOADER)))
 
 
+def state_digest(state: Mapping[str, Array]) -> str:
+    """A hash of all tensors of a state."""
+    return _digest({}, state)
+
+
 def _digest(metadata: Mapping[str, str], state: Mapping[str, Array]) -> str:
     hasher = blake2b(digest_size=BYTES)
     for name, text in sorted(metadata.items()):

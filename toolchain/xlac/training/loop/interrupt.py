@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from xlac_sdk.host.ranks.communicator import Communicator
+
 TERMINATED = 128 + signal.SIGTERM  # the exit code of a program ended by SIGTERM
 
 
@@ -18,6 +20,12 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.signal: int | None = None
+
+    def is_asked(self, here: Communicator | None) -> bool:
+        """Whether the run is to end; ranks do what the signal of rank 0 says."""
+        if here is not None:
+            self.signal = here.broadcast(bytes([self.signal or 0]))[0] or None
+        return self.signal is not None
 
     def end(self) -> BaseException:
         """The exception that ends the run: KeyboardInterrupt, or SystemExit with SIGTERM's exit

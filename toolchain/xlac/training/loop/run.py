@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -19,10 +18,9 @@ from xlac.training.loop.events import EventWriter, event_writer
 from xlac.training.loop.identity import compare, identity
 from xlac.training.loop.interrupt import Interrupt, finishing_steps
 from xlac.training.loop.loader_state import LoaderPosition
-from xlac.training.loop.metrics import MetricsRow, MetricsTable, metric_columns
+from xlac.training.loop.metrics import MetricsRow, metric_columns
 from xlac.training.loop.options import AVERAGED, VALIDATE, RunOptions, batch_size, best_metric
-from xlac.training.loop.report import RunReport
-from xlac.training.loop.run_folder import RunFolder
+from xlac.training.loop.report import RunReport, SilentReport
 from xlac.training.loop.steps import (
     Evaluation,
     Sums,
@@ -35,6 +33,8 @@ from xlac.training.loop.steps import (
     means,
     ranges,
 )
+from xlac.training.ranks.folder import run_files
+from xlac_sdk.host.ranks.communicator import Communicator
 from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 
@@ -61,7 +61,9 @@ class TrainingLoop:
         about: dict[str, Any] | None = None,
     ) -> None:
         self.steps, self.data, self.validate, self.options = steps, data, validate, options
-        self.report, self._about = report, about or {}
+        self._ranks: Communicator | None = getattr(steps, "ranks", None)
+        self._writes = self._ranks is None or self._ranks.rank == 0
+        self.report, self._about = report if self._writes else SilentReport(), about or {}
         if options.tensorboard:
             event_writer()
         inputs = training_inputs(steps.inputs, steps.batch, ranges(steps))
@@ -69,8 +71,7 @@ class TrainingLoop:
         own: tuple[str, ...] = getattr(steps, "step_metrics", ())
         columns = metric_columns(steps.metrics, validate is not None, steps.averages, own)
         self.best = best_metric(options, columns[2:-1], validate is not None, steps.losses)
-        self.folder = RunFolder(folder, options.keep)
-        self.table = MetricsTable(folder / "metrics.csv", columns)
+        self.folder, self.table = run_files(self._ranks, folder, options.keep, columns)
         self.position = RunPosition()
         self._began = time.monotonic()
         self._events: EventWriter | None = None
@@ -93,7 +94,7 @@ class TrainingLoop:
             self._interrupt = held.enter_context(finishing_steps())
             newest = self.folder.newest(self.report.say) if resume else None
             self._begin(newest)
-            if self.options.tensorboard:
+            if self.options.tensorboard and self._writes:
                 self._events = EventWriter(self.folder.path / "tensorboard", self.position.step)
                 held.callback(self._events.close)
             if not self.table.rows:
@@ -184,9 +185,7 @@ class TrainingLoop:
             sums = self.steps.run_step(arrays)
         except SourceError as error:
             raise failed_step(error, here.step, here.epoch, self.folder.last) from None
-        for name in self.steps.losses:
-            if is_finite(sums[name]):
-                continue
+        for name in (one for one in self.steps.losses if not is_finite(sums[one])):
             what = "the loss" if name == "loss" else f"the loss {name!r}"
             problem = (
                 f"{what} of step {here.step + 1} (epoch {here.epoch + 1}) is {mean(sums[name])}"
@@ -293,8 +292,8 @@ class TrainingLoop:
 
     def _stop_if_asked(self) -> None:
         """After ctrl-C or SIGTERM: a checkpoint, and KeyboardInterrupt or SystemExit."""
-        if self._interrupt.signal is not None:
+        if self._interrupt.is_asked(self._ranks):
             self._save()
-            path = os.fspath(self.folder.path)
-            self.report.say(f"step {self.position.step} is saved: --resume {path} goes on from it")
+            step, path = self.position.step, self.folder.path
+            self.report.say(f"step {step} is saved: --resume {path} goes on from it")
             raise self._interrupt.end()

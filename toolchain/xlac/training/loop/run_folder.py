@@ -111,6 +111,10 @@ class RunFolder:
 
     def keep_best(self, step: int, steps: TrainingSteps, merge: bool) -> None:
         """Keeps the checkpoint of a step, and the present weights, as the best."""
+        self._keep_checkpoint(step)
+        self.save_weights(steps, merge, BEST)
+
+    def _keep_checkpoint(self, step: int) -> None:
         path = checkpoint.path_of(self.checkpoints, step)
         kept = f"{path} is whole: --resume {self.path} goes on from it"
         with replacing(self.path / CHECKPOINT, CHECKPOINT, kept) as temporary:
@@ -119,7 +123,6 @@ class RunFolder:
                 os.link(path, temporary)
             except OSError:
                 shutil.copyfile(path, temporary)
-        self.save_weights(steps, merge, BEST)
 
     def save_weights(self, steps: TrainingSteps, merge: bool, prefix: str = "") -> None:
         """Writes the present weights and their averages, if any, and the files of LoRA factors;

@@ -1,0 +1,1 @@
+"""Training among the ranks of a mesh: docs/DISTRIBUTED.md."""

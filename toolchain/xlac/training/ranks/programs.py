@@ -1,0 +1,200 @@
+"""The programs of training among the ranks of a mesh: each rank has its part of every batch, and
+its parts of those state tensors that are divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from xlac.codegen.schedules import document
+from xlac.driver import specialized
+from xlac.frontends.loader import load
+from xlac.ir.dims import Symbol
+from xlac.ir.op import Array
+from xlac.model import MeshSection, Model, SaidSharding
+from xlac.options import CompileOptions
+from xlac.passes.pipeline import Pipeline
+from xlac.ranks.agreement import rank_0_first
+from xlac.ranks.program import RankProgram, part_of, rank_program
+from xlac.runtime.compiled import Compiled
+from xlac.spmd.mesh import Mesh, Sharding, assembled
+from xlac.spmd.model import DATA, mesh_of, of_rank, parsed
+from xlac.training.shared_state import TrainingPrograms
+from xlac.training.state import StateTensor
+from xlac_sdk.host.ranks.communicator import Communicator, current
+from xlac_sdk.host.registry import find
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+
+TAKEN = ("target", "threads", "cpu", "triple", "arch", "precision", "schedules", "passes")
+"""Options of a trainer that go with a mesh."""
+
+
+class RankTrainingPrograms(TrainingPrograms):
+    """The programs of one rank. Calls take whole batches and return whole outputs, and the state is
+    given and read whole; every rank makes the same calls in one order. `tensors` are the state.
+
+    A batch whose rows are not a multiple of the ranks along an axis is computed whole by each.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        options: Mapping[str, Any],
+        mesh: str | Mapping[str, int],
+        tensors: Mapping[str, StateTensor],
+    ) -> None:
+        super().__init__(models, options)
+        target, chosen = _checked(options)
+        section = models["step"].ranks
+        self._mesh = mesh_of(section, parsed(mesh) if isinstance(mesh, str) else mesh)
+        self._ranks = _communicator(self._mesh)
+        self._backend = find(target)
+        self._facts = self._backend.target_for(chosen.request)
+        self._lowering = {
+            "pipeline": Pipeline.asked(chosen.passes),
+            "wanted": document.read(chosen.schedules),
+            "every": False,
+        }
+        self._precision = chosen.precision
+        self._plans: dict[Compiled, RankProgram] = {}
+        self._shapes = {name: tensor.type.shape for name, tensor in tensors.items()}
+        self._shardings = self._state_shardings(models["step"])
+        said = section.params if section is not None else {}
+        fixed = {name: SaidSharding(axes) for name, axes in self._shardings.items()}
+        self._section = MeshSection(dict(self._mesh.axes), {**said, **fixed})
+        self._gathered: dict[str, Array] = {}  # whole tensors, until the state changes
+
+    @property
+    def here(self) -> Communicator:
+        return self._ranks
+
+    def _state_shardings(self, step: Model) -> dict[str, Sharding]:
+        """How the state is divided in all programs: as the step has it, for a batch that all ranks
+        share.
+        """
+        parts = self._mesh.sizes.get(DATA, 1)
+        sizes = {name: _multiple(symbol, parts) for name, symbol in step.dims.items()}
+        _, plan = of_rank(specialized(step, sizes), self._mesh, self._ranks.rank, self._facts)
+        return {name: plan.inputs[name] for name in self._shapes}
+
+    # ---- what the ancestor calls -------------------------------------------------------------
+
+    def _made(self, kind: str, sizes: Mapping[str, int]) -> Compiled:
+        model = load(self.entries[kind].model, precision=self._precision)
+        model = specialized(replace(model, ranks=self._section, allow_kernels=False), sizes)
+
+        def work() -> tuple[RankProgram, Compiled]:
+            made = rank_program(
+                model,
+                self._mesh,
+                self._ranks.rank,
+                self._backend,
+                self._facts,
+                idle_axes=True,
+                **self._lowering,
+            )
+            return made, made.compiled(self._backend)
+
+        plan, compiled = rank_0_first(self._ranks, work)
+        self._plans[compiled] = plan
+        return compiled
+
+    def _run(self, program: Compiled, given: Mapping[str, Any]) -> dict[str, Any]:
+        plan = self._plans[program]
+        self._gathered = {}
+        outputs = super()._run(program, plan.parts(given))
+        whole = {}
+        for name, array in outputs.items():
+            shape = tuple(int(str(n)) for n in plan.outputs[name].shape)
+            whole[name] = self._whole(array, plan.plan.outputs[name], shape)
+        return whole
+
+    # ---- the state ---------------------------------------------------------------------------
+
+    def begin(self, state: dict[str, Array]) -> None:
+        """Sets the whole state, arrays by tensor, of which this rank keeps its parts."""
+        self._gathered = {}
+        super().begin({name: self._own(name, array) for name, array in state.items()})
+
+    def tensor(self, name: str) -> Array:
+        """A copy of one whole tensor of the state. What ranks must gather is kept until the state
+        changes: a rank may read again alone what all have read.
+        """
+        if not any(self._shardings[name]):
+            return super().tensor(name)
+        if name not in self._gathered:
+            shape = tuple(int(str(n)) for n in self._shapes[name])
+            own = super().tensor(name)
+            self._gathered[name] = self._whole(own, self._shardings[name], shape)
+        return np.array(self._gathered[name])
+
+    def write(self, name: str, array: Array) -> None:
+        """Sets one whole tensor of the state."""
+        self._gathered.pop(name, None)
+        super().write(name, self._own(name, array))
+
+    def _own(self, name: str, array: Array) -> Array:
+        sharding = self._shardings[name]
+        if not any(sharding):
+            return array
+        return part_of(np.asarray(array), self._mesh, self._ranks.rank, sharding)
+
+    def _whole(self, part: Array, sharding: Sharding, shape: tuple[int, ...]) -> Array:
+        """A whole array, on every rank, from the part of each."""
+        if not any(sharding):
+            return part
+        parts = self._ranks.gather(part)
+        if parts is None:
+            told = np.frombuffer(self._ranks.broadcast(b""), np.uint8)
+            return told.view(part.dtype).reshape(shape).copy()
+        whole = assembled(dict(enumerate(parts)), self._mesh, sharding, shape)
+        self._ranks.broadcast(whole.tobytes())
+        return whole
+
+
+def programs_of(
+    models: Mapping[str, Model],
+    options: Mapping[str, Any],
+    tell: Callable[[str], object] | None,
+    mesh: str | Mapping[str, int] | None,
+    tensors: Mapping[str, StateTensor],
+) -> TrainingPrograms:
+    """The programs of training in one process, or on a rank of a mesh. Raises SourceError, and
+    UnsupportedError where there are not as many ranks as the mesh has.
+    """
+    if mesh is None:
+        return TrainingPrograms(models, options, tell)
+    return RankTrainingPrograms(models, options, mesh, tensors)
+
+
+def _checked(options: Mapping[str, Any]) -> tuple[str, CompileOptions]:
+    """The target, and the options that apply. Raises SourceError for others."""
+    usual = {f.name: getattr(CompileOptions(), f.name) for f in fields(CompileOptions)}
+    for name, value in options.items():
+        if name not in TAKEN and value != usual.get(name):
+            problem = f"{name} does not go with a mesh"
+            raise SourceError(Diagnostic("XL7812", problem, hint="leave it out, or the mesh"))
+    taken = {name: options[name] for name in TAKEN if name in options and name != "target"}
+    return str(options["target"]), CompileOptions(**taken)
+
+
+def _communicator(mesh: Mesh) -> Communicator:
+    """The ranks of this run. Raises UnsupportedError unless they are as many as the mesh has."""
+    here = current()
+    if here is None or here.size != mesh.ranks:
+        started = "this process is alone" if here is None else f"{here.size} were started"
+        problem = f"mesh {mesh} has {mesh.ranks} ranks, and {started}"
+        hint = f"mpirun -n {mesh.ranks} xlac train … --mesh {mesh}"
+        raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
+    return here
+
+
+def _multiple(symbol: Symbol, parts: int) -> int:
+    """A size near the usual one that has equal parts, where the bounds permit one."""
+    step = int(np.lcm(symbol.multiple_of, parts))
+    size = max(symbol.opt // step, 1) * step
+    return size if symbol.min <= size <= symbol.max else symbol.opt
