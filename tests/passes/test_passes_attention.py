@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attention_forms
 import numpy as np
 import pytest
 from attention_forms import (
@@ -141,6 +142,16 @@ def test_open_sizes() -> None:
         substituted(g, {"batch": 2, "time": 3, "past": 4}),
         substituted(found, {"batch": 2, "time": 3, "past": 4}),
     )
+
+
+@pytest.mark.parametrize("lengths", ["T", "S", "BHW"])
+def test_lengths_of_one(lengths: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views leave out axes of length 1, and so may masks that are constants."""
+    for length in lengths:
+        monkeypatch.setattr(attention_forms, length, 1)
+    for make, *_ in (*SAID.values(), *((form,) for form in KEPT.values())):
+        g = graph(make())
+        same(g, optimize(g, WHOLE, weights={}, is_kept=is_kept), 1e-3)
 
 
 @pytest.mark.parametrize("name", ["gpt2_decode", "bert_layer"])

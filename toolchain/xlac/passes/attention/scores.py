@@ -192,9 +192,11 @@ def is_causal(mask: Mask, factors: Factors, query: Ints, key: Ints, gap: Dim) ->
     if not isinstance(gap, int) or factors.flat(*axes) not in ((*query, *key), (*key, *query)):
         return False
     if isinstance(node.op, Const):
-        table = node.op.value.reshape([n for n in node.op.value.shape if n != 1])
-        table = table if factors.flat(*axes) == (*query, *key) else table.T
-        return bool(np.array_equal(table, np.tri(table.shape[0], table.shape[1], gap, bool)))
+        by_query = factors.flat(*axes) == (*query, *key)
+        lengths = (factors.size(query), factors.size(key))
+        table = node.op.value.reshape(lengths if by_query else lengths[::-1])
+        table = table if by_query else table.T
+        return bool(np.array_equal(table, np.tri(*table.shape, gap, bool)))
     if not isinstance(node.op, Compare) or node.op.direction not in ("le", "lt", "ge", "gt"):
         return False
     less, more = (_linear(x, axes, factors, query, key) for x in node.inputs)
