@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xlac.ir.dims import Dim
+from xlac.ir.dims import Dim, static
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.nn.probability import Softmax
@@ -193,10 +193,10 @@ def is_causal(mask: Mask, factors: Factors, query: Ints, key: Ints, gap: Dim) ->
         return False
     if isinstance(node.op, Const):
         by_query = factors.flat(*axes) == (*query, *key)
-        lengths = (factors.size(query), factors.size(key))
+        lengths = static((factors.size(query), factors.size(key)))
         table = node.op.value.reshape(lengths if by_query else lengths[::-1])
         table = table if by_query else table.T
-        return bool(np.array_equal(table, np.tri(*table.shape, gap, bool)))
+        return bool(np.array_equal(table, np.tri(table.shape[0], table.shape[1], gap, bool)))
     if not isinstance(node.op, Compare) or node.op.direction not in ("le", "lt", "ge", "gt"):
         return False
     less, more = (_linear(x, axes, factors, query, key) for x in node.inputs)
