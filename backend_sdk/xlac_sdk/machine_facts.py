@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from enum import Enum
 from typing import Any
 
 from xlac_sdk.support.hashing import blake2b
@@ -170,3 +171,19 @@ TUNABLE: Mapping[str, Limit] = {
     "processors": _whole(0, 1 << 16),
 }
 """The same of the facts of a `Target` that `xlac backend tune` measures."""
+
+
+def plain_fact(value: Any) -> Any:
+    """A fact of a target as JSON; sets are sorted lists."""
+    if isinstance(value, frozenset):
+        return sorted(map(_word, value), key=repr)
+    return value.to_json() if isinstance(value, MachineFacts) else value
+
+
+def _word(value: Any) -> Any:
+    """An element of a set of facts as JSON."""
+    if isinstance(value, tuple):
+        return [_word(part) for part in value]
+    if isinstance(value, Enum):
+        return value.value
+    return value.to_json() if hasattr(value, "to_json") else value

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from xlac_sdk.arithmetic import WeakArithmetic
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
-from xlac_sdk.machine_facts import TUNABLE, MachineFacts
+from xlac_sdk.machine_facts import TUNABLE, MachineFacts, plain_fact
 from xlac_sdk.source import Diagnostic, SourceError
 
 if TYPE_CHECKING:  # rarely needed by targets
@@ -19,6 +18,7 @@ if TYPE_CHECKING:  # rarely needed by targets
     from xlac_sdk.libraries.product import Products
 
 MAX_THREADS = 1024
+MOST_ELEMENTS = 1 << 30  # of a buffer, and the largest size, where indices are i32
 DEVICES = ("cpu", "gpu")
 GENERIC = MachineFacts()
 Facts = tuple[tuple[str, Any], ...]
@@ -141,6 +141,23 @@ class Target:
                 f"and a cpu's is; here device is {device!r} and warp {self.warp}"
             )
         object.__setattr__(self, "device", device)
+        long = {DType.I64, DType.U64} & self.dtypes
+        if len(long) == 1 or (not long and DType.F64 in self.dtypes):
+            raise ValueError(
+                f"target '{self.name}': i64 and u64 are among its dtypes or both lacking, and f64 "
+                "is lacking where they are"
+            )
+
+    @property
+    def splits_long_integers(self) -> bool:
+        """Whether the language lacks 64-bit integers: they are two u32 then, and indices i32."""
+        return DType.I64 not in self.dtypes
+
+    def stores(self, dtype: DType) -> bool:
+        """Whether programs may have elements of a type: those that the language has, and those that
+        the SDK stores as bits or words of others.
+        """
+        return dtype in self.dtypes or dtype.is_half or dtype in (DType.I64, DType.U64)
 
     @property
     def l1_bytes(self) -> int:
@@ -223,12 +240,7 @@ class Target:
     def to_json(self) -> dict[str, Any]:
         """Every fact as JSON, the inverse of `from_json`."""
         values = {name: getattr(self, name) for name in (f.name for f in fields(self))}
-        return {
-            name: sorted(map(_word, value), key=repr)
-            if isinstance(value, frozenset)
-            else _plain(value)
-            for name, value in values.items()
-        }
+        return {name: plain_fact(value) for name, value in values.items()}
 
     @staticmethod
     def from_json(facts: Mapping[str, Any]) -> Target:
@@ -262,21 +274,6 @@ class Target:
     def weakness(self, primitive: Primitive, dtype: DType) -> list[WeakArithmetic]:
         """What is stated of a primitive's native form on operands of `dtype`; usually nothing."""
         return [w for w in self.weak if w.primitive is primitive and w.dtype is dtype]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, frozenset):
-        return sorted(map(_word, value), key=repr)
-    return value.to_json() if isinstance(value, MachineFacts) else value
-
-
-def _word(value: Any) -> Any:
-    """An element of a set of facts as JSON."""
-    if isinstance(value, tuple):
-        return [_word(part) for part in value]
-    if isinstance(value, Enum):
-        return value.value
-    return value.to_json() if hasattr(value, "to_json") else value
 
 
 def _products(facts: list[Any]) -> Products:

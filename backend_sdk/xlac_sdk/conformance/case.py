@@ -61,9 +61,9 @@ class Outcome:
 
 def without(target: Target, dtypes: Iterable[DType]) -> str:
     """The reason why a case with these element types is left out; "" if the target has them all.
-    16-bit floats that it lacks are stored as bits, so nothing is left out for them.
+    Those that the SDK stores as others (`Target.stores`) are not left out.
     """
-    missing = sorted(d.value for d in {*dtypes} - target.dtypes if not d.is_half)
+    missing = sorted(d.value for d in {*dtypes} if not target.stores(d))
     return f"the target has no {' and no '.join(missing)}" if missing else ""
 
 

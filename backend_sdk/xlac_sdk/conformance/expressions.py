@@ -106,7 +106,7 @@ def large() -> ConformanceCase:
 def constants(target: Target) -> Iterator[ConformanceCase]:
     """Every special number as a constant of the text, for each dtype."""
     for dtype in DType:
-        if not dtype.is_half and dtype not in target.dtypes:
+        if not target.stores(dtype):
             continue
         numbers = special(dtype).tolist()
 

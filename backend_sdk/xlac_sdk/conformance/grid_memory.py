@@ -48,7 +48,7 @@ def cases(target: Target, threads: int) -> Iterator[ConformanceCase]:
 def exchanges(target: Target, threads: int) -> Iterator[ConformanceCase]:
     """Exchanges between threads at every distance in a warp, for every type."""
     for dtype in DType:
-        if dtype not in target.dtypes and not dtype.is_half:
+        if not target.stores(dtype):
             continue
         x, y = ends(threads, dtype)
         b = GridBody(BLOCKS, threads)

@@ -23,19 +23,12 @@ def cases(target: Target) -> Iterator[ConformanceCase]:
     """One case for each primitive and width; an output for each dtype."""
     for primitive in Primitive:
         for vector in (False, True):
-            signatures = [s for s in _signatures(primitive) if all(available(target, d) for d in s)]
+            signatures = [s for s in _signatures(primitive) if all(map(target.stores, s))]
             wide = [(s, min(target.lanes(d) for d in s) if vector else 1) for s in signatures]
             wide = [(s, lanes) for s, lanes in wide if lanes > 1 or not vector]
             # casts have many signatures: one program for each source type
             for part in _split(wide, 13):
                 yield case_of(primitive, part, vector)
-
-
-def available(target: Target, dtype: DType) -> bool:
-    """Whether a dtype can be used; 16-bit floats always, since the SDK stores them as bits if a
-    target lacks them.
-    """
-    return dtype.is_half or dtype in target.dtypes
 
 
 def _split(

@@ -214,7 +214,7 @@ def folds(target: Target) -> Iterator[ConformanceCase]:
     """
     for primitive in sorted(FOLDABLE, key=lambda p: p.value):
         for dtype in DType:
-            if dtype.is_half or dtype not in target.dtypes or not applies(primitive, dtype):
+            if dtype.is_half or not target.stores(dtype) or not applies(primitive, dtype):
                 continue
             lanes = target.lanes(dtype)
 

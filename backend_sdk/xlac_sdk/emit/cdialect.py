@@ -143,8 +143,8 @@ class Dialect:
     # {0}: a value, {1}: the xor distance of the other thread's lane, {d}: the value's type;
     # {scratch}: the half of the shared memory that `scratch` declares whose turn it is
     exchange: str = ""
-    # declares {name}, shared memory of {threads} words of 8 bytes, two for each thread, in kernels
-    # that exchange values; "": an exchange needs none
+    # declares {name}, shared memory of {threads} words of the widest integer, two for each thread,
+    # in kernels that exchange values; "": an exchange needs none
     scratch: str = ""
     shared: str = ""  # declares {name}, {size} elements of {type}, aligned to {align} bytes
     # declares {name}, shared memory whose size is given at launch, aligned to {align} bytes

@@ -76,8 +76,9 @@ def module_text(
 
 def _typedefs(dialect: Dialect) -> Iterator[str]:
     for dtype in DType:
-        if dtype.is_integer and dialect.types[dtype] != TYPES[dtype]:
-            yield f"typedef {dialect.types[dtype]} {TYPES[dtype]};"
+        word = dialect.types.get(dtype, TYPES[dtype])  # types that the language lacks have none
+        if dtype.is_integer and word != TYPES[dtype]:
+            yield f"typedef {word} {TYPES[dtype]};"
 
 
 def _bitcasts(dialect: Dialect, before: str) -> Iterator[tuple[str, str]]:

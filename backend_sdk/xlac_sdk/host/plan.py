@@ -14,8 +14,10 @@ from functools import partial
 
 from xlac_sdk.backend import Device, MemoryPlace
 from xlac_sdk.dims import evaluate
+from xlac_sdk.dtypes import DType
 from xlac_sdk.host import stopping
 from xlac_sdk.host.device_memory import read, stamp
+from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.lowering.stop_checks import changes_state
 from xlac_sdk.programs.program import (
     Argument,
@@ -32,6 +34,8 @@ from xlac_sdk.programs.program import (
     While,
     touched,
 )
+from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.target import MOST_ELEMENTS
 
 UNROLLED = 1 << 12  # the most calls of an unrolled loop
 KEPT = 1 << 15  # the most calls in all cached plans of a program
@@ -96,8 +100,8 @@ class LaunchPlanner:
                 yield partial(self._at_once, step, counters)
                 continue
             match step:
-                case Launch(kernel=kernel, sizes=sizes):
-                    given = tuple(evaluate(size, counters) for size in sizes)
+                case Launch(kernel=kernel):
+                    given = _sizes(step, counters)
                     yield self.device.prepare(kernel, self._all(step, counters), given)
                 case Copy(target=target, source=source, count=count):
                     nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
@@ -124,8 +128,8 @@ class LaunchPlanner:
     def _at_once(self, step: Launch | Copy | Call, counters: Counters) -> None:
         """Executes a step on arrays of the current call."""
         match step:
-            case Launch(kernel=kernel, sizes=sizes):
-                given = tuple(evaluate(size, counters) for size in sizes)
+            case Launch(kernel=kernel):
+                given = _sizes(step, counters)
                 self.device.launch(kernel, self._all(step, counters), given)
             case Copy(target=target, source=source, count=count):
                 nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
@@ -178,6 +182,24 @@ class LaunchPlanner:
             run(planned[number])
 
         return chosen
+
+
+def _sizes(step: Launch, counters: Counters) -> tuple[int, ...]:
+    """The sizes of a launch. Raises UnsupportedError for one, or a buffer, that is too large for a
+    kernel whose indices are i32.
+    """
+    given = tuple(evaluate(size, counters) for size in step.sizes)
+    variables = step.kernel.sizes
+    if not variables or variables[0].dtype is not DType.I32:
+        return given
+    names = {var.name: size for var, size in zip(variables, given, strict=True)}
+    counts = (extent(b.size, names) for b in step.kernel.parameters if not isinstance(b.size, int))
+    most = max((*given, *counts))
+    if most > MOST_ELEMENTS:
+        problem = f"a size or a buffer of {most:,} elements, of {MOST_ELEMENTS:,} that 32-bit "
+        problem += "indices reach"
+        raise UnsupportedError(Diagnostic("XL5010", problem, hint="smaller inputs"))
+    return given
 
 
 def length(steps: Sequence[Step], counters: Counters) -> int:

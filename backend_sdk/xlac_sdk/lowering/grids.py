@@ -8,6 +8,7 @@ from xlac_sdk.kernel_ir.bounds import bounds
 from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.legalize import legalize, placed
+from xlac_sdk.lowering.long_integers.split import split_long_integers, with_long_integers
 from xlac_sdk.lowering.spread import THREADS, spread
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.rewrite import with_kernels
@@ -21,12 +22,15 @@ def grids(program: Program, target: Target) -> Program:
     a kernel beyond the target's limits, with its operations.
     """
     fast = program.facts.get("precision") == "fast"
+    known = with_long_integers(target) if target.splits_long_integers else target
     gpu = target.device == "gpu"
     threads = min(THREADS, target.block_threads or THREADS) if gpu else 1
 
     def launchable(kernel: Kernel) -> Kernel:
-        legal = legalize(kernel, target, fast)
+        legal = legalize(kernel, known, fast)
         ready = spread(legal, threads, not gpu, target.most_blocks, target.most_rows)
+        if target.splits_long_integers:
+            ready = split_long_integers(ready, target)
         check_limits(ready, target)
         return ready
 

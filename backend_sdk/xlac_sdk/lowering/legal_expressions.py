@@ -21,12 +21,12 @@ from xlac_sdk.kernel_ir.kernel import (
     Splat,
     TensorMap,
     Var,
-    names,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import operands
 from xlac_sdk.lowering.math import EXPANSIONS, FORMS, halves, integers
 from xlac_sdk.lowering.math.writer import Writer
+from xlac_sdk.lowering.unused_prefix import unused_prefix
 from xlac_sdk.lowering.weak_forms import check_repairable, folded, folds_weakly, without_flushing
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
@@ -53,7 +53,7 @@ class LegalExpressions:
         self._kinds: dict[tuple[Primitive, DType], bool] = {}
 
     def _fresh(self) -> str:
-        self._prefix = self._prefix or _unused_prefix(self.kernel)
+        self._prefix = self._prefix or unused_prefix(self.kernel)
         self._count += 1
         return f"{self._prefix}{self._count}"
 
@@ -176,7 +176,9 @@ class LegalExpressions:
         if primitive is P.CAST:
             if not (kind.is_float and expr.dtype.is_integer):
                 return None
-            return integers.from_float(w, w.value(new[0]), expr.dtype).expr
+            given = w.value(new[0])
+            wide = given.cast(DType.F32) if kind.is_half else given
+            return integers.from_float(w, wide, expr.dtype).expr
         if not kind.is_integer or _harmless(primitive, new[1], kind):
             return None
         x, y = map(w.value, new)
@@ -254,14 +256,3 @@ def _unsupported(target: Target, what: str) -> UnsupportedError:
             "XL5010", f"target '{target.name}' has no {what}, and it cannot be expanded", hint=hint
         )
     )
-
-
-def _unused_prefix(kernel: Kernel) -> str:
-    """A prefix of one or more letters with which no name of the kernel starts, followed by a
-    number.
-    """
-    taken = names(kernel)
-    prefix = "m"
-    while any(n.startswith(prefix) and n[len(prefix) :].isdigit() for n in taken):
-        prefix += "m"
-    return prefix

@@ -36,12 +36,11 @@ from xlac_sdk.kernel_ir.kernel import (
     Stmt,
     Store,
     TensorMap,
-    Var,
     statements,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.rewrite import KernelRewriter
 from xlac_sdk.kernel_ir.sharing import roots
+from xlac_sdk.lowering.inlined import inlined
 from xlac_sdk.lowering.legal_expressions import LegalExpressions
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.support.limits import checkpoint
@@ -108,7 +107,7 @@ class _Legalizer(LegalExpressions):
                 before = self._writer.take()
                 # it must stay the only statement of its kernel
                 if stmt.kind in (LoopKind.PARALLEL, LoopKind.BLOCK) and before:
-                    parts, before = _inlined(parts, before), []
+                    parts, before = inlined(parts, before), []
                 inner = self._block(body)
                 if parts[0] is not start or parts[1] is not stop or inner is not body:
                     stmt = replace(stmt, start=parts[0], stop=parts[1], body=inner)
@@ -179,21 +178,3 @@ class _Legalizer(LegalExpressions):
             return exprs
         self._memo = {}
         return tuple(map(self._expr, exprs))
-
-
-def _inlined(exprs: tuple[Expr, ...], lets: list[Stmt]) -> tuple[Expr, ...]:
-    """Expressions with the names bound by straight-line Lets substituted (as shared objects, not
-    copies).
-    """
-    known: dict[str, Expr] = {}
-
-    def visit(expr: Expr) -> Expr:
-        return known.get(expr.name, expr) if isinstance(expr, Var) else expr
-
-    rewriter = KernelRewriter(visit)
-    for let in lets:
-        assert isinstance(let, Let) and not let.mutable, (
-            "the bounds of a parallel loop are index arithmetic"
-        )
-        known[let.var.name] = rewriter.expr(let.value)
-    return tuple(map(rewriter.expr, exprs))

@@ -1,5 +1,5 @@
 """A port as docs/PORTING.md describes it, for a device in another process: a board on a cable, with
-memory of its own and no f64, which launches rows of blocks and answers only when asked.
+memory of its own and no type of 64 bits, which launches rows of blocks and answers only when asked.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ BOARD = replace(
     C99,
     name="board C",
     kernel="board_{}",
+    types={d: word for d, word in C99.types.items() if d.bits < 64},
     size="int32_t",
     offset="int32_t",
     block=f"(board_row * {ROW} + board_column)",
@@ -43,8 +44,7 @@ BOARD = replace(
     atomic="atomic_{p}_{space}_{d}(&{place}, {value})",
 )
 NATIVE, LACKS = BOARD.primitives()
-SWAP = "__sync_val_compare_and_swap({0}, {1}, {2})"
-SWAPS = WordSwaps({32: SWAP, 64: SWAP}, {32: "uint32_t", 64: "uint64_t"})
+SWAPS = WordSwaps({32: "__sync_val_compare_and_swap({0}, {1}, {2})"}, {32: "uint32_t"})
 FLAGS = "-O1 -std=gnu11 -fPIC -shared -ffp-contract=off -fno-strict-aliasing".split()
 FILE = Template(
     """\
@@ -53,8 +53,9 @@ FILE = Template(
 #include <stdint.h>
 #include <string.h>
 #define RESTRICT restrict
-static int64_t board_row, board_column;
-void board_at(int64_t row, int64_t column) { board_row = row; board_column = column; }
+#pragma GCC poison int64_t uint64_t INT64_C UINT64_C double long
+static int32_t board_row, board_column;
+void board_at(int32_t row, int32_t column) { board_row = row; board_column = column; }
 {{ (made.typedefs + made.vectors + made.functions) | join("\\n") }}
 {% for kernel, threads in made.kernels %}
 void {{ kernel.name }}({{ kernel.parameters | join(", ") }})
@@ -68,7 +69,7 @@ void {{ kernel.name }}({{ kernel.parameters | join(", ") }})
 FIRMWARE = """
 import ctypes, pickle, sys
 code, memory = ctypes.CDLL(sys.argv[1]), {}
-word, long = ctypes.c_int32, ctypes.c_int64
+word = ctypes.c_int32
 def base(handle): return -ctypes.addressof(memory[handle]) % 256
 def at(handle, offset): return ctypes.addressof(memory[handle]) + base(handle) + offset
 while True:
@@ -83,7 +84,7 @@ while True:
         bound = [a for h, o in places for a in (ctypes.c_void_p(at(h, 0)), word(o))]
         for row in range(rows):
             for column in range(columns):
-                code.board_at(long(row), long(column))
+                code.board_at(word(row), word(column))
                 code[name](*bound, *map(word, sizes))
     if what in ("read", "sync"): sys.stdout.buffer.write(b"!"); sys.stdout.buffer.flush()
 """
@@ -103,8 +104,7 @@ class BoardDevice(Device):
         self.board.communicate()
 
     def send(self, *message: object) -> None:
-        assert self.board.stdin is not None
-        pickle.dump(message, self.board.stdin)
+        pickle.dump(message, self.board.stdin)  # type: ignore[arg-type]
 
     def receive(self, nbytes: int) -> bytes:
         assert self.board.stdin is not None and self.board.stdout is not None
@@ -151,7 +151,7 @@ class BoardBackend(Backend):
 
     def target(self, request: Request) -> Target:
         request.refuse("board", "cpu", "triple", "features", "arch")
-        types = frozenset(DType) - {DType.F64}
+        types = frozenset(d for d in DType if d.bits < 64)
         facts = {"primitives": NATIVE, "lacks": LACKS, "dtypes": types, "most_blocks": ROW}
         return Target("board", most_rows=1 << 20, vectorizes=True, **facts).tuned(request)
 

@@ -167,11 +167,12 @@ class Writer:
 
     @contextmanager
     def repeat(self, count: Value) -> Iterator[None]:
-        """Statements run a scalar number of times (an index)."""
-        counter = Var(self._fresh(), build.INDEX)
+        """Statements run a scalar number of times, an integer."""
+        counter = Var(self._fresh(), count.dtype)
         with self._block() as body:
             yield
-        self.statements.append(For(counter, build.index(0), count.expr, tuple(body)))
+        start = Const(0, count.dtype)
+        self.statements.append(For(counter, start, count.expr, tuple(body)))
 
     @contextmanager
     def _block(self) -> Iterator[list[Stmt]]:

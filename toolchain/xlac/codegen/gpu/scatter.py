@@ -46,7 +46,8 @@ def _launches(
 ) -> list[KernelLaunch]:
     op = group.anchor.op
     assert isinstance(op, Scatter)
-    if op.unique or _in_any_order(op, group.anchor.results[0].dtype):
+    dtype = group.anchor.results[0].dtype
+    if op.unique or (dtype in target.dtypes and _in_any_order(op, dtype)):
         elements = Elements(Builder(), group, target)
         _Each(elements, results).write(name, lower_part.decisions)
         return [elements.launch(name, cost.work(group))]
