@@ -282,19 +282,6 @@ class _Splitter(SplitExpressions):
         return made.narrow
 
 
-def retyped(expr: Expr) -> Expr:
-    """Arithmetic on a kernel's sizes as i32."""
-    match expr:
-        case Const(value=value, dtype=dtype) if dtype in LONG:
-            return Const(value, I32)
-        case Var():
-            return int_var(expr)
-        case Apply(operands=given, dtype=dtype):
-            made = tuple(map(retyped, given))
-            return replace(expr, operands=made, dtype=I32 if dtype in LONG else dtype)
-    return expr
-
-
 def _refuse(target: Target, what: str) -> NoReturn:
     """Raises UnsupportedError."""
     problem = f"target '{target.name}' has no 64-bit integers, and so no {what}"

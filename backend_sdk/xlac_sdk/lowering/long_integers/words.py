@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, Var
@@ -121,3 +122,16 @@ def int_var(var: Var) -> Var:
     low = var.low if var.low is not None and INT[0] <= var.low else None
     high = var.high if var.high is not None and var.high <= INT[1] else None
     return Var(var.name, I32, var.lanes, low, high, var.multiple)
+
+
+def retyped(expr: Expr) -> Expr:
+    """Arithmetic on a kernel's sizes as i32."""
+    match expr:
+        case Const(value=value, dtype=dtype) if dtype in LONG:
+            return Const(value, I32)
+        case Var():
+            return int_var(expr)
+        case Apply(operands=given, dtype=dtype):
+            made = tuple(map(retyped, given))
+            return replace(expr, operands=made, dtype=I32 if dtype in LONG else dtype)
+    return expr
