@@ -19,7 +19,6 @@ from typing import NoReturn
 
 from xlac_sdk.kernel_ir.kernel import (
     Allocate,
-    Apply,
     Assign,
     Await,
     Barrier,
@@ -43,7 +42,16 @@ from xlac_sdk.kernel_ir.kernel import (
 from xlac_sdk.kernel_ir.ranges import fits
 from xlac_sdk.lowering.long_integers import arithmetic
 from xlac_sdk.lowering.long_integers.expressions import SplitExpressions
-from xlac_sdk.lowering.long_integers.words import I32, INT, LONG, U32, LongInteger, P, int_var
+from xlac_sdk.lowering.long_integers.words import (
+    I32,
+    INT,
+    LONG,
+    U32,
+    LongInteger,
+    P,
+    int_var,
+    retyped,
+)
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.unused_names import unused_name
