@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from random import Random
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from contraction_harness import group, param
 
 from xlac.codegen.core.lowered_group import LoweredGroup
 from xlac.codegen.lower import lower
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
-from xlac.codegen.schedules.schedule import Misfit, Schedule, from_data, kinds, to_data
-from xlac.codegen.schedules.templates import TEMPLATES
+from xlac.codegen.schedules.schedule import Schedule, kinds
+from xlac.debug.tune.neighbours import Field
+from xlac.debug.tune.neighbours import neighbours as next_to
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
@@ -28,11 +29,7 @@ from xlac_sdk.target import Target
 
 NUMBERS = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 48, 64, 128, 256, 512)
 
-ORDERS = ((0, 1), (1, 0), (0, 1, 2, 3), (1, 0, 3, 2), (2, 0, 1, 3))  # of axes
-
 Parts = Mapping[str, Schedule]
-Field = tuple[str, ...]
-"""The names of fields that lead to a value, places in lists left out."""
 
 
 def x(name: str, *shape: int, dtype: DType = DType.F32, kind: str = "input") -> Node:
@@ -95,13 +92,7 @@ def neighbours(
     made: Schedule, among: frozenset[Field] | None = None
 ) -> Iterator[tuple[Field, Schedule]]:
     """Every schedule that differs in one value, most of which no group can have, and the field."""
-    for field, data in _of_fields(type(made), to_data(made)):
-        try:
-            if among is not None and field not in among:
-                continue
-            yield field, from_data(data, TEMPLATES)
-        except Misfit:
-            continue
+    return next_to(made, lambda number: NUMBERS, among)
 
 
 def drawn(made: Schedule, rng: Random, changes: int) -> Schedule:
@@ -111,79 +102,6 @@ def drawn(made: Schedule, rng: Random, changes: int) -> Schedule:
         field = rng.choice(sorted({f for f, _ in near}))
         made = rng.choice([s for f, s in near if f == field])
     return made
-
-
-def _of_fields(of: type, data: dict[str, Any]) -> Iterator[tuple[Field, dict[str, Any]]]:
-    for name, kind in kinds(of).items():
-        for field, value in _values(kind, data[name]):
-            yield (name, *field), {**data, name: value}
-
-
-def _values(kind: Any, data: Any) -> Iterator[tuple[Field, Any]]:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        (inner,) = (a for a in arguments if a is not NoneType)
-        if data is not None:
-            yield (), None
-            yield from _values(inner, data)
-        else:
-            yield from (((), value) for value in _whole(inner))
-    elif origin is Annotated or kind is int:
-        yield from (((), n) for n in NUMBERS if n != data)
-    elif origin is Literal:
-        yield from (((), word) for word in arguments if word != data)
-    elif kind is bool:
-        yield (), not data
-    elif kind is DType:
-        yield from (((), d.value) for d in (DType.F32, DType.F16, DType.BF16) if d.value != data)
-    elif is_dataclass(kind):
-        yield from _of_fields(kind, data)  # type: ignore[arg-type]
-    elif origin is tuple:
-        each = arguments[:1] * len(data) if arguments[-1] is Ellipsis else arguments
-        for place, (inner, value) in enumerate(zip(each, data, strict=True)):
-            for field, other in _values(inner, value):
-                yield field, [*data[:place], other, *data[place + 1 :]]
-        if get_origin(arguments[0]) is tuple:  # loops of merged axes
-            yield from (((), loops) for loops in _regrouped(data))
-        elif arguments[-1] is Ellipsis:
-            yield from (((), order) for order in _reordered(data))
-            for place in range(len(data)):
-                yield (), [*data[:place], *data[place + 1 :]]
-
-
-def _whole(kind: Any) -> Iterator[Any]:
-    """Some values of what is not there."""
-    yield from (0, 1) if get_origin(kind) is Annotated else ()
-    if get_origin(kind) is tuple:
-        yield from ORDERS
-    if is_dataclass(kind) and "order" in kinds(kind):
-        yield from ({"dtype": "f32", "order": order} for order in ORDERS)
-    elif is_dataclass(kind):
-        for across in (0, 1):
-            for flag in (False, True):
-                words = {int: across, bool: flag}
-                yield {
-                    name: words.get(part, 16 if name in ("side", "pitch") else across)  # type: ignore[call-overload]
-                    for name, part in kinds(kind).items()  # type: ignore[arg-type]
-                }
-
-
-def _regrouped(loops: list[list[int]]) -> Iterator[list[list[int]]]:
-    """One loop split in two, or two neighbours made one."""
-    for place, axes in enumerate(loops):
-        for cut in range(1, len(axes)):
-            yield [*loops[:place], axes[:cut], axes[cut:], *loops[place + 1 :]]
-        if place:
-            yield [*loops[: place - 1], loops[place - 1] + axes, *loops[place + 1 :]]
-
-
-def _reordered(items: list[Any]) -> Iterator[list[Any]]:
-    """Two of them changed round."""
-    for one in range(len(items)):
-        for other in range(one):
-            found = list(items)
-            found[one], found[other] = items[other], items[one]
-            yield found
 
 
 def every_field(of: type, before: Field = ()) -> Iterator[Field]:

@@ -155,6 +155,8 @@ def lower(
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
     facts = permitted_kernels(facts, model)
+    if wanted is not None:
+        wanted.require(facts)
     schedules = LoweringCache(facts, wanted)
     every_pass, loops = verify_each or settings().verify_each, fuse and loop_kernels
     stages = _Stages(schedules, pipeline, every_pass, fuse, int8, memory, loops)

@@ -17,6 +17,7 @@ VERBS = {
     "verify": "Compare a compiled spec with its definition in float64, node by node.",
     "bench": "Time a compiled spec.",
     "profile": "Show which kernels and lines of a spec take the time.",
+    "tune": "Search faster schedules for a spec by measuring them.",
     "report": "Write a page that shows graph, kernels, memory and times of a spec.",
     "explain": "Show which kernel computes each node and why, or explain an error code.",
     "inspect": "Print one stage: graph, fused, kernels, memory, source or asm.",

@@ -55,6 +55,25 @@ def measured_options(function: Command) -> Command:
     return function
 
 
+def tuned_options(function: Command) -> Command:
+    """SPEC, how it is compiled, and its inputs, of a command that looks for schedules itself."""
+    copying = click.option(
+        "--copy-weights",
+        is_flag=True,
+        help="Read files of weights instead of mapping them, if they may change meanwhile.",
+    )
+    for option in (
+        copying,
+        input_options,
+        entry_option,
+        memory_option,
+        target_options,
+        spec_options,
+    ):
+        function = option(function)
+    return function
+
+
 def baseline_options(function: Command) -> Command:
     """--baseline FILE and --tolerance."""
     for option in (

@@ -236,10 +236,13 @@ def schedule_option(function: Command) -> Command:
     """--schedule, of commands that compile."""
     return click.option(
         "--schedule",
+        "--tuning",
+        "schedule",
         type=click.Path(path_type=Path),
         default=None,
         metavar="FILE",
-        help="Use these schedules: an edited output of `xlac inspect --stage schedules`.",
+        help="Use these schedules: what `xlac tune` found, or an edited output of `xlac inspect "
+        "--stage schedules`.",
     )(function)
 
 

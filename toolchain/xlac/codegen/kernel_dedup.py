@@ -89,7 +89,11 @@ class LoweringCache:
         return replace(lowered, schedules=decisions.settled)
 
     def check_asked(self) -> None:
-        """Raises SourceError for schedules of groups that were not lowered."""
+        """Raises SourceError for schedules of groups that were not lowered, unless they were tuned,
+        as those may be of several models.
+        """
+        if self.asked.tuned is not None:
+            return
         strange = [group for group in self.asked.groups if group not in self._met]
         if strange:
             raise self.asked.strange(strange)

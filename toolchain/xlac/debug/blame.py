@@ -8,7 +8,7 @@ that miscompiles the kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.debug.compare import ComparedModel, agree
 from xlac.debug.errors.approximation import Approximation
 from xlac.debug.errors.propagate import outputs_of
+from xlac.debug.group_alone import group_alone
 from xlac.debug.verify.exact import estimated
 from xlac.debug.verify.subject import built_anew, promise_of, ran
 from xlac.driver import Lowered, lower
@@ -28,7 +29,7 @@ from xlac.ir.op import Array
 from xlac.memory.planner import planned
 from xlac.ops.control.control import Call, Cond, Scan, While
 from xlac.ops.tensor.leaf import Param
-from xlac.passes.capture import captured, is_captured, is_constant, reshaped
+from xlac.passes.capture import captured, is_captured, reshaped
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.program import Program
 
@@ -206,32 +207,11 @@ class GroupSearch:
 def _alone(
     group: Group, values: Values, constants: bool = False
 ) -> tuple[Partition, dict[str, Array]]:
-    """A group as a program of its own: its inputs are the values that it reads; with `constants`,
+    """A group as a program of its own, and its inputs: the values that it reads; with `constants`,
     also its weights.
     """
-    new: dict[Node, Node] = {}
-    given: dict[str, Array] = {}
-    for number, node in enumerate(
-        dict.fromkeys(i for i in group.inputs if (constants and i.type.rank) or not is_constant(i))
-    ):
-        name = f"v{number}"
-        new[node] = Node.of(Param(name, node.type))
-        given[name] = np.ascontiguousarray(values[node][0])
-    params = tuple(new.values())
-    for node in group.nodes:
-        new[node] = replace(node, inputs=tuple(new.get(i, i) for i in node.inputs))
-    outputs = tuple(new[n] for n in group.outputs)
-    graph = Graph("alone", params, {f"out{i}": n for i, n in enumerate(outputs)})
-    inputs = tuple(new.get(i, i) for i in group.inputs)
-    group_alone = Group(
-        group.kind,
-        new[group.anchor],
-        tuple(new[n] for n in group.nodes),
-        inputs,
-        outputs,
-        group.reason,
-    )
-    return Partition(graph, (group_alone,)), given
+    alone, read = group_alone(group, constants)
+    return alone, {name: np.ascontiguousarray(values[node][0]) for name, node in read.items()}
 
 
 def _entered(

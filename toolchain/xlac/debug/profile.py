@@ -171,6 +171,19 @@ def take(
     """Builds the instrumented program of a model and calls it for some seconds; `begin` may
     initialize its state first.
     """
+    call, timed, parts = stamped(lowered, backend, inputs, begin)
+    return measure(call, timed, seconds, parts)
+
+
+def stamped(
+    lowered: Lowered,
+    backend: Backend,
+    inputs: Sequence[Array],
+    begin: Callable[[Compiled], object] = lambda compiled: None,
+) -> tuple[Callable[[], Mapping[str, Array]], tuple[Timed, ...], int]:
+    """A call of the instrumented program of a model, which returns its outputs by name; the steps
+    by stamp code - 1; and the number of words for parts in the log.
+    """
     target = lowered.target
     program, timed = instrumented(lowered.program, 1 if target.device == "gpu" else target.threads)
     compiled = executable(replace(lowered, program=program), backend)
@@ -182,7 +195,7 @@ def take(
 
     first = program.steps[0]
     assert isinstance(first, Stamp)
-    return measure(call, timed, seconds, first.parts)
+    return call, timed, first.parts
 
 
 def by_line(rows: Iterable[StepTimes]) -> list[tuple[str, float]]:

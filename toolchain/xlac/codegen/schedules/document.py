@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from xlac.codegen.schedules import schedule
+from xlac.codegen.schedules import schedule, tuned
 from xlac.codegen.schedules.decisions import PartMisfit
 from xlac.codegen.schedules.schedule import Misfit, Schedule
 from xlac.codegen.schedules.templates import TEMPLATES
+from xlac.codegen.schedules.tuned import SECTION, TuningRecords, differences
 from xlac.spec.text import yaml
 from xlac.spec.text.tree import Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
+from xlac_sdk.target import Target
 
 HEAD = "schedules"
 
@@ -28,10 +30,22 @@ class Asked:
 
     groups: Mapping[str, Mapping[str, Schedule]] = field(default_factory=dict)
     source: Source | None = None  # the document that it was read from
+    # what `xlac tune` measured, if it wrote the document: then the groups may be of other models
+    tuned: TuningRecords | None = None
 
     def of(self, group: str) -> Mapping[str, Schedule]:
         """The schedules asked for a group, by part; empty if there are none."""
         return self.groups.get(group, {})
+
+    def require(self, target: Target) -> None:
+        """Raises SourceError if the schedules were tuned on a machine that differs from a target
+        in what they depend on.
+        """
+        reasons = [] if self.tuned is None else differences(self.tuned.machine, target)
+        if reasons:
+            problem = f"these schedules were tuned for another machine: {'; '.join(reasons)}"
+            hint = "`xlac tune` tunes for this one; without the file the compiler chooses"
+            raise SourceError(Diagnostic("XL4114", problem, self._span((), top=SECTION), hint))
 
     def unfit(self, group: str, error: PartMisfit) -> SourceError:
         """The error for a schedule that does not fit its group."""
@@ -55,10 +69,10 @@ class Asked:
             )
         )
 
-    def _span(self, path: tuple[str | int, ...], key: bool = False) -> Span | None:
+    def _span(self, path: tuple[str | int, ...], key: bool = False, top: str = HEAD) -> Span | None:
         if self.source is None:
             return None
-        return (self.source.key_span if key else self.source.span)((HEAD, *path))
+        return (self.source.key_span if key else self.source.span)((top, *path))
 
 
 def read(given: Given) -> Asked:
@@ -79,14 +93,18 @@ def _entries(data: Any, source: Source | None) -> Asked:
     schedules: dict[str, dict[str, Schedule]] = {}
     asked = Asked(schedules, source)
 
-    def wrong(path: tuple[str | int, ...], problem: str, hint: str = "") -> None:
+    def wrong(path: tuple[str | int, ...], problem: str, hint: str = "", top: str = HEAD) -> None:
         where = " ".join(map(str, path))
         text = f"{where}: {problem}" if where else problem
-        problems.append(Diagnostic("XL4111", text, asked._span(path), hint))
+        problems.append(Diagnostic("XL4111", text, asked._span(path, top=top), hint))
 
     groups = data.get(HEAD) if isinstance(data, Mapping) else None
-    if not isinstance(groups, Mapping) or len(data) != 1:
-        wrong((), f"it must be a mapping of '{HEAD}' to schedules by group, and nothing else")
+    if not isinstance(groups, Mapping) or set(data) - {HEAD, SECTION}:
+        wrong(
+            (),
+            f"it must be a mapping of '{HEAD}' to schedules by group, beside '{SECTION}' where "
+            "`xlac tune` wrote it, and nothing else",
+        )
         groups = {}
     for group, parts in groups.items():
         if not isinstance(parts, Mapping):
@@ -98,16 +116,27 @@ def _entries(data: Any, source: Source | None) -> Asked:
                 schedules[group][part] = schedule.from_data(entry, TEMPLATES)
             except Misfit as misfit:
                 wrong((group, part, *misfit.path), misfit.problem, misfit.hint)
+    if isinstance(data, Mapping) and SECTION in data:
+        try:
+            asked = replace(asked, tuned=tuned.from_data(data[SECTION], schedules))
+        except ValueError as error:
+            wrong((), f"{SECTION}: {error}", "`xlac tune` writes it", SECTION)
     if problems:
         raise SourceError(*problems)
     return asked
 
 
 def write(
-    groups: Mapping[str, Mapping[str, Schedule]], titles: Mapping[str, str], head: str
+    groups: Mapping[str, Mapping[str, Schedule]],
+    titles: Mapping[str, str],
+    head: str,
+    records: TuningRecords | None = None,
 ) -> str:
-    """The document of schedules, each group under its title; `read` is the inverse."""
-    lines = [f"# {head}", f"{HEAD}:" if groups else f"{HEAD}: {{}}"]
+    """The document of schedules, each group under its title, after what was measured, if it was;
+    `read` is the inverse.
+    """
+    lines = [f"# {head}", *([] if records is None else tuned.section(records))]
+    lines.append(f"{HEAD}:" if groups else f"{HEAD}: {{}}")
     for group, parts in groups.items():
         lines += [f"  # {titles[group]}", f"  {group}:"]
         for part, settled in parts.items():

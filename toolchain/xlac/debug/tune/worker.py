@@ -1,0 +1,264 @@
+"""The process that builds and times programs for tuning. It may crash: the process that asks starts
+another, and remembers what it asked.
+
+It reads requests and writes answers, each a line of JSON. Schedules are plain data, by part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import IO, Any
+
+import numpy as np
+
+from xlac.codegen.schedules.digest import digest
+from xlac.codegen.schedules.document import Asked
+from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
+from xlac.codegen.schedules.templates import TEMPLATES
+from xlac.debug import profile
+from xlac.debug.decisions import groups, kernels_of, label
+from xlac.debug.profile_log import LOG, StampLog
+from xlac.debug.tune.group_programs import GroupProgram, GroupPrograms
+from xlac.debug.tune.race import race
+from xlac.driver import Lowered
+from xlac.fusion.group import Group
+from xlac.ir.op import Array
+from xlac.runtime.compiled import Compiled
+from xlac_sdk.backend import Backend
+from xlac_sdk.programs.program import Launch, Role
+from xlac_sdk.source import SourceError, XlacError
+
+Answer = dict[str, Any]
+Parts = Mapping[str, Schedule]
+
+VARIANT = re.compile(r"(_in_place_\d+)?(_backward)?(_in_place_\d+)?$")
+"""What a program adds to the name of a group's kernel."""
+
+BURSTS = 5
+LOW = 25  # the percentile of a burst's calls that is taken: what else runs makes calls longer
+FILL = 50e-6  # seconds that a group's kernels run in a call, of a model that fits the caches
+MOST = 64  # the most times that a call runs them
+FLUSHED = 32 << 20  # the most bytes that are read to displace what caches hold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TunedModel:
+    """A model lowered with the compiler's own schedules, and what lowers it with others; the arrays
+    that it is called with, and what gives it its first state.
+    """
+
+    lowered: Lowered
+    lowered_with: Callable[[Asked], Lowered]
+    backend: Backend
+    inputs: Sequence[Array]
+    begin: Callable[[Compiled], object]
+
+
+class TuningWorker:
+    """Answers requests about one model."""
+
+    def __init__(self, model: TunedModel) -> None:
+        self.model = model
+        self.by_name: dict[str, Group] = {}
+        self.of_kernel: dict[str, str] = {}
+        for _, group in groups(model.lowered.partition):
+            if kernels := kernels_of(model.lowered, group):
+                name = digest(group)
+                self.by_name.setdefault(name, group)
+                self.of_kernel.update((kernel.name, name) for kernel in kernels)
+        self.programs: dict[str, GroupPrograms] = {}
+        self.seconds: dict[str, float] = {}  # of a call, by group
+        self.flush = self._flush()
+
+    def answer(self, request: Mapping[str, Any]) -> Answer:
+        """The answer to a request: `ask` says which."""
+        match request["ask"]:
+            case "groups":
+                return {"groups": self.groups(request["seconds"])}
+            case "race":
+                return self.race(request)
+            case "confirm":
+                parts = {name: _parts(one) for name, one in request["groups"].items()}
+                return {"pairs": self.confirm(parts, request["seconds"])}
+        raise ValueError(f"unknown request {request['ask']!r}")
+
+    # ---- the groups of the model -------------------------------------------------------------
+
+    def groups(self, seconds: float) -> list[Answer]:
+        """The groups whose kernels the model's steps call, the dearest first, with the compiler's
+        schedules and the seconds of a call.
+        """
+        model = self.model
+        profiled = profile.take(model.lowered, model.backend, model.inputs, seconds, model.begin)
+        spent: dict[str, float] = {}
+        for row in profiled.rows:
+            if (name := self.group_of(row.name)) is not None:
+                spent[name] = spent.get(name, 0.0) + row.seconds
+        self.seconds = spent
+        described = []
+        for name, seconds_of_group in sorted(spent.items(), key=lambda entry: -entry[1]):
+            group = self.by_name[name]
+            parts = model.lowered.schedules(group).schedules
+            kernels = ", ".join(k.name for k in kernels_of(model.lowered, group))
+            values = ", ".join(map(label, group.outputs))
+            described.append(
+                {
+                    "name": name,
+                    "what": f"{group.kind.value}: {kernels} computes {values}",
+                    "seconds": seconds_of_group,
+                    "share": seconds_of_group / max(profiled.seconds, 1e-12),
+                    "parts": _data(parts),
+                }
+            )
+        return described
+
+    def group_of(self, kernel: str) -> str | None:
+        """The group that a launched kernel belongs to; None for one that loops were fused into."""
+        return self.of_kernel.get(kernel) or self.of_kernel.get(VARIANT.sub("", kernel))
+
+    # ---- one group alone ---------------------------------------------------------------------
+
+    def race(self, request: Mapping[str, Any]) -> Answer:
+        """Times a schedule of a group beside another one, alone and on random inputs. The results
+        of one that takes at most `limit` times as long are compared with the compiler's.
+        """
+        self.seconds.setdefault(request["group"], request["of_call"])
+        programs = self._programs(request["group"])
+        best, other = _parts(request["best"]), _parts(request["other"])
+        try:
+            first, second = programs.known(best), _lowered(programs, best, other)
+        except XlacError as error:
+            return {"why": "misfit", "text": str(error)}
+        if first.text == second.text:
+            return {"why": "same"}
+        times = race(programs.call(first), programs.call(second), request["seconds"], self.flush)
+        if times.ratio <= request["limit"] and not programs.alike(second, request["rounding"]):
+            return {"why": "rounding"}
+        return {"why": "measured", "ratio": times.ratio, "parts": _data(second.parts)}
+
+    def _programs(self, name: str) -> GroupPrograms:
+        if name not in self.programs:
+            self.programs.clear()  # its arrays may be large
+            seconds = self.seconds.get(name, FILL)
+            repeats = 1 if self.flush else max(1, min(MOST, int(FILL / max(seconds, 1e-9))))
+            self.programs[name] = GroupPrograms(
+                self.by_name[name], self.model.lowered, self.model.backend, repeats
+            )
+        return self.programs[name]
+
+    def _flush(self) -> Callable[[], object] | None:
+        """What displaces a group's data from the caches as the rest of the model would; None where
+        all of the model's data stay in the second-level cache, and on a GPU.
+        """
+        program, target = self.model.lowered.program, self.model.lowered.target
+        constants = sum(s.nbytes for s in program.slots if s.role is Role.CONSTANT)
+        size = program.arena_bytes + constants
+        if target.device == "gpu" or size <= target.l2_bytes:
+            return None
+        block = np.ones(min(size, FLUSHED) // 8, np.int64)
+        return block.sum
+
+    # ---- in place ----------------------------------------------------------------------------
+
+    def confirm(self, wanted: Mapping[str, Parts], seconds: float) -> dict[str, Any]:
+        """For each group the seconds of its kernels in calls of the whole model, with the
+        compiler's schedules and with others, in turn: the lower quartiles of each burst. Those of
+        the group "" are of all steps.
+        """
+        model = self.model
+        sides = [
+            _StampedModel(self, lowered)
+            for lowered in (model.lowered, model.lowered_with(Asked(wanted)))
+        ]
+        for side in sides:
+            side.spent()
+        pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in (*wanted, "")}
+        for _ in range(BURSTS):
+            taken: list[list[dict[str, float]]] = [[], []]
+            end = perf_counter() + seconds / BURSTS
+            while not taken[1] or perf_counter() < end:
+                for side, into in zip(sides, taken, strict=True):
+                    into.append(side.spent())
+            rate = sides[0].rate()
+            for name, pair in pairs.items():
+                before, after = (
+                    float(np.percentile([call.get(name, 0.0) for call in calls], LOW))
+                    for calls in taken
+                )
+                if before > 0 and after > 0:
+                    pair.append((before * rate, after * rate))
+        return dict(pairs)
+
+
+class _StampedModel:
+    """A program of the model with time stamps, and the ticks that each group takes in a call."""
+
+    def __init__(self, worker: TuningWorker, lowered: Lowered) -> None:
+        model = worker.model
+        self.call, timed, self.parts = profile.stamped(
+            lowered, model.backend, model.inputs, model.begin
+        )
+        steps: dict[str, list[int]] = {}
+        for number, step in enumerate(timed):
+            name = worker.group_of(step.kernel.name) if isinstance(step, Launch) else None
+            if name is not None:
+                steps.setdefault(name, []).append(number)
+        self.of_step = {name: np.array(numbers) for name, numbers in steps.items()}
+        self.steps = len(timed)
+        self.begun: tuple[float, int] | None = None
+        self.last = (0.0, 0)
+
+    def spent(self) -> dict[str, float]:
+        """Calls the program: ticks by group, and of all steps under ""."""
+        log = StampLog.of(self.call()[LOG], self.parts)
+        self.last = (perf_counter(), int(log.stamps[-1]))
+        self.begun = self.begun or self.last
+        ticks = np.zeros(self.steps)
+        np.add.at(ticks, log.codes - 1, np.diff(log.stamps))
+        spent = {name: float(ticks[steps].sum()) for name, steps in self.of_step.items()}
+        return {**spent, "": float(ticks.sum())}
+
+    def rate(self) -> float:
+        """Seconds of a tick, from all calls so far."""
+        assert self.begun is not None
+        return (self.last[0] - self.begun[0]) / max(self.last[1] - self.begun[1], 1)
+
+
+def _lowered(programs: GroupPrograms, best: Parts, other: Parts) -> GroupProgram:
+    """The group with other schedules. Where they do not go with those of its other parts, these are
+    left to the compiler. Raises SourceError where they do not fit.
+    """
+    try:
+        return programs.program(other)
+    except SourceError:
+        changed = {part: one for part, one in other.items() if best.get(part) != one}
+        if len(changed) == len(other):
+            raise
+        return programs.program(changed)
+
+
+def _parts(data: Mapping[str, Any]) -> dict[str, Schedule]:
+    return {part: from_data(one, TEMPLATES) for part, one in data.items()}
+
+
+def _data(parts: Parts) -> dict[str, Any]:
+    return {part: to_data(one) for part, one in parts.items()}
+
+
+def serve(model: TunedModel, requests: IO[str], answers: IO[str]) -> None:
+    """Answers requests until there are no more. An error is an answer too: `why` is "failed"."""
+    worker = TuningWorker(model)
+    for line in requests:
+        try:
+            answer = worker.answer(json.loads(line))
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{last.name}, line {last.lineno}"
+            answer = {"why": "failed", "text": f"{type(error).__name__}: {error} ({where})"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
