@@ -4,9 +4,12 @@ made up: nothing is timed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from xlac.cli.commands.bench import rates, spread
+from xlac.cli.commands.bench import rates
+from xlac.cli.runs.times import spread
 from xlac.debug import timing
 from xlac_sdk.kernel_ir.kernel import Work
 
@@ -103,3 +106,22 @@ def test_without_ceilings_there_are_no_shares() -> None:
         and told["doubts"] == []
         and spread(samples)["spread"] == 0
     )
+
+
+def test_calls_take_turns_burst_by_burst() -> None:
+    """Each call has its own samples; between two bursts of one the others have theirs."""
+    now, order = [0.0], []
+
+    def call(name: str, seconds: float) -> Callable[[], None]:
+        def run() -> None:
+            now[0] += seconds
+            if not order or order[-1] != name:
+                order.append(name)
+
+        return run
+
+    calls = [call("a", 0.001), call("b", 0.002), call("c", 0.001)]
+    samples = timing.take_turns(calls, 0.1, clock=lambda: now[0])
+    assert order == [*"abc" * (1 + timing.BURSTS)]
+    assert [len(one.bursts) for one in samples] == [timing.BURSTS] * 3
+    assert [one.median for one in samples] == pytest.approx([0.001, 0.002, 0.001])

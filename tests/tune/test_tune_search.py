@@ -93,9 +93,14 @@ def test_neighbours_differ_in_one_field_and_are_well_formed() -> None:
     assert near(4) == [8, 2, 5, 3, 16, 1] and near(1) == [2, 0, 4]
     found = list(neighbours(START))
     assert {field for field, _ in found} == {
-        ("swap",), ("lanes",), ("rows",), ("columns",), ("unroll",),
-        ("threads", "loops"), ("threads", "grain"),
-    }  # fmt: skip
+        ("swap",),
+        ("lanes",),
+        ("rows",),
+        ("columns",),
+        ("unroll",),
+        ("threads", "loops"),
+        ("threads", "grain"),
+    }
     for (name, *_), other in found:
         changed = {k for k, v in to_data(other).items() if v != to_data(START)[k]}
         assert changed == {name}
@@ -113,9 +118,12 @@ class MadeUpWorker:
     def ask(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
         if request["ask"] == "groups":
             one = {
-                "name": "g1", "what": "dot: dot_0 computes y", "seconds": cost(START),
-                "share": 0.9, "parts": {"main": to_data(START)},
-            }  # fmt: skip
+                "name": "g1",
+                "what": "dot: dot_0 computes y",
+                "seconds": cost(START),
+                "share": 0.9,
+                "parts": {"main": to_data(START)},
+            }
             return {"groups": [one, {**one, "name": "g2", "share": 0.001}]}
         if request["ask"] == "confirm":
             after = _schedule(request["groups"]["g1"])

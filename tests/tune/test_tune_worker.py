@@ -58,9 +58,15 @@ def raced(worker: TuningWorker, kind: str, rounding: bool = False, **fields: Any
     name, parts = part(worker, kind)
     other = {**parts, "main": {**parts["main"], **fields}}
     request = {
-        "ask": "race", "group": name, "best": parts, "other": other, "of_call": 1e-5,
-        "seconds": 0.001, "rounding": rounding, "limit": 1e9,
-    }  # fmt: skip
+        "ask": "race",
+        "group": name,
+        "best": parts,
+        "other": other,
+        "of_call": 1e-5,
+        "seconds": 0.001,
+        "rounding": rounding,
+        "limit": 1e9,
+    }
     return worker.answer(request)
 
 

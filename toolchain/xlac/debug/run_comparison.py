@@ -73,6 +73,13 @@ def compared(
     return RunComparison(ratio, low, high, tolerance, tuple(_doubts(before, now)))
 
 
+def of_bursts(
+    before: Sequence[float], now: Sequence[float], tolerance: float = TOLERANCE
+) -> RunComparison:
+    """Compares the medians of the bursts of two programs, at least two each."""
+    return RunComparison(*_ratio(before, now), tolerance)
+
+
 def _doubts(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """What speaks against comparing two runs."""
     for when, run in (("then", before), ("now", now)):

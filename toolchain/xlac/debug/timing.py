@@ -50,8 +50,13 @@ class Samples:
         """The distance of the slowest burst's median from the fastest one's, as a share of the
         median.
         """
-        medians = [float(np.median(burst)) for burst in self.bursts]
+        medians = self.burst_medians
         return (max(medians) - min(medians)) / self.median
+
+    @property
+    def burst_medians(self) -> list[float]:
+        """The median of each burst, in seconds."""
+        return [float(np.median(burst)) for burst in self.bursts]
 
 
 def take(
@@ -86,6 +91,34 @@ def take(
             call()
         bursts.append(_burst(call, repeat, each, clock))
     return Samples(tuple(bursts), tuple(map(tuple, runs)))
+
+
+def take_turns(
+    calls: Sequence[Callable[[], object]],
+    seconds: float,
+    clock: Clock = perf_counter,
+    tell: Callable[[int, int], object] = lambda done, whole: None,
+) -> list[Samples]:
+    """Times several calls, each for some seconds, in bursts that take turns, so that what else the
+    machine does slows down all of them. Samples and `tell` are as in `take`.
+    """
+    repeats = []
+    for call in calls:
+        call()
+        start = clock()
+        call()
+        repeats.append(max(1, int(FILL / max(clock() - start, 1e-9))))
+    each = seconds / BURSTS
+    bursts: list[list[tuple[float, ...]]] = [[] for _ in calls]
+    for number in range(BURSTS):
+        tell(number, BURSTS)
+        for call, repeat, into in zip(calls, repeats, bursts, strict=True):
+            call()
+            settled = clock() + min(SETTLE, each / 4)
+            while clock() < settled:
+                call()
+            into.append(_burst(call, repeat, each, clock))
+    return [Samples(tuple(one)) for one in bursts]
 
 
 def _burst(

@@ -19,6 +19,8 @@ from xlac.cli.measuring import (
     lowered_with_inputs,
     measured_options,
 )
+from xlac.cli.runs.contenders import BenchInputs, contenders, engines_named, show, timed
+from xlac.cli.runs.times import spread, tell_calls, tell_doubts
 
 if TYPE_CHECKING:
     from xlac.debug.timing import Samples
@@ -31,9 +33,26 @@ if TYPE_CHECKING:
 
 @click.command(name="bench")
 @measured_options
+@click.argument("others", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--against",
+    default="",
+    metavar="ENGINES",
+    help="Time these engines too, with commas: onnxruntime, torch, jax.",
+)
+@click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Write bars of times as SVG."
+)
+@click.option(
+    "--csv", "as_csv", type=click.Path(path_type=Path), metavar="FILE", help="Write rows as CSV."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @baseline_options
 def command(
+    others: tuple[Path, ...],
+    against: str,
+    plot: Path | None,
+    as_csv: Path | None,
     given: tuple[str, ...],
     archive: Path | None,
     seed: int,
@@ -54,20 +73,35 @@ def command(
     measured between bursts of calls; what cannot be right, or varies too much to be trusted, is
     said, and is `doubts` in JSON. With --baseline exit code 1 says that calls are slower than they
     were.
-    """
-    import time
 
+    Several specs, and engines after --against, are timed in turn, and compared with an interval of
+    95 %: engines with xlac, further specs with the first.
+    """
+    inputs = BenchInputs(given, archive, seed, timeout, allow_long, copy_weights)
+    if others or against or plot or as_csv:
+        if baseline is not None:
+            raise click.UsageError("--baseline is for one model, without --against, --plot, --csv")
+        specs = (options["spec"], *others)
+        entries = contenders(specs, engines_named(against), inputs, options)
+        show(timed(entries, seconds, tolerance), as_json, as_csv, plot)
+        return 0
     gate = Gate(baseline_result(baseline), tolerance, as_json)
     if is_artefact(options["spec"]):
-        supply = pairs(given, "--input"), archive, seed
-        return artefact_bench(supply, seconds, gate, timeout, allow_long, copy_weights, options)
+        return artefact_bench(inputs, seconds, gate, options)
+    return model_bench(inputs, seconds, gate, options)
+
+
+def model_bench(supplied: BenchInputs, seconds: float, gate: Gate, options: dict[str, Any]) -> int:
+    """Compiles a model and times its calls, in total and by kernel."""
+    import time
+
     from xlac.cli.entry_run import beginning
     from xlac.driver import executable
 
     choice = chosen(**options)
     start, busy = time.perf_counter(), time.process_time()
     model, graphs, arrays, backend, facts, lowered = lowered_with_inputs(
-        choice, given, archive, seed, copy_weights
+        choice, supplied.given, supplied.archive, supplied.seed, supplied.copy_weights
     )
     compiled = executable(lowered, backend)
     begin = beginning(graphs)
@@ -75,7 +109,9 @@ def command(
     compile_seconds, compile_cpu = time.perf_counter() - start, time.process_time() - busy
 
     inputs = [arrays[slot.name] for slot in compiled.program.inputs]
-    with calling(compiled.program, choice.target, choice.threads, timeout, allow_long):
+    with calling(
+        compiled.program, choice.target, choice.threads, supplied.timeout, supplied.allow_long
+    ):
         # a time-out slows calls down, so only the first has one; the others take as long
         compiled(*inputs)
     result = {
@@ -120,15 +156,7 @@ def measured(
     }
 
 
-def artefact_bench(
-    inputs: tuple[dict[str, str], Path | None, int],
-    seconds: float,
-    gate: Gate,
-    timeout: float | None,
-    allow_long: bool,
-    copy_weights: bool,
-    options: dict[str, Any],
-) -> int:
+def artefact_bench(inputs: BenchInputs, seconds: float, gate: Gate, options: dict[str, Any]) -> int:
     """Times calls of an artefact at the sizes of the given `inputs`, or their `opt`; does not
     import the compiler.
     """
@@ -138,7 +166,7 @@ def artefact_bench(
     from xlac.cli.inputs import drawn
     from xlac.debug import timing
 
-    whole = load(artefact(options["spec"]), copy_weights=copy_weights)
+    whole = load(artefact(options["spec"]), copy_weights=inputs.copy_weights)
     model: Any = whole
     if options["entry"] not in (None, "run"):
         from xlac.cli.entry_run import MEASURED_LENGTH
@@ -147,9 +175,10 @@ def artefact_bench(
         model = asked(whole.entries, options["entry"])
         if "length" in whole.state.settings:
             whole.state.set_number("length", MEASURED_LENGTH)
-    arrays = [*drawn(model.program, *inputs).values()]
+    given = pairs(inputs.given, "--input")
+    arrays = [*drawn(model.program, given, inputs.archive, inputs.seed).values()]
     facts = whole.manifest
-    with calling(model.program, facts.target, 1, timeout, allow_long):
+    with calling(model.program, facts.target, 1, inputs.timeout, inputs.allow_long):
         model(*arrays)
     samples = timing.take(lambda: model(*arrays), seconds)
     result = {
@@ -167,26 +196,6 @@ def artefact_bench(
         tell_doubts(result)
 
     return gate.shown(result, tell_artefact)
-
-
-def spread(samples: Samples) -> dict[str, Any]:
-    """Times of calls in microseconds; the distances of the quartiles, and of the bursts' medians,
-    as shares of the median.
-    """
-    import numpy as np
-
-    times = samples.all
-    low, median, high = (float(np.percentile(times, at)) * 1e6 for at in (25, 50, 75))
-    bursts = [float(np.median(burst)) * 1e6 for burst in samples.bursts]
-    statistics = {
-        "calls": len(times),
-        "burst_us": bursts,
-        "median_us": median,
-        "p25_us": low,
-        "p75_us": high,
-    }
-    steady = {"spread": samples.spread, "drift": samples.drift}
-    return statistics | {"best_us": min(times) * 1e6} | steady
 
 
 def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any]:
@@ -228,19 +237,6 @@ def rates(work: Work, samples: Samples, amounts: Sequence[int]) -> dict[str, Any
             }
             doubts += timing.doubtful(what, rate / most, varies, why)
     return reported | {"doubts": doubts}
-
-
-def tell_doubts(result: dict[str, Any]) -> None:
-    """Prints why a measurement may be unreliable."""
-    for doubt in result["doubts"]:
-        click.echo(f"  unreliable: {doubt}")
-
-
-def tell_calls(result: dict[str, Any]) -> None:
-    """Prints the time of a call."""
-    low, half, high, best = (result[f"{name}_us"] for name in ("p25", "median", "p75", "best"))
-    times = f"{half:.2f} us median, quartiles {low:.2f}–{high:.2f}, best {best:.2f}"
-    click.echo(f"  call      {times}, over {result['calls']} samples")
 
 
 def shares(

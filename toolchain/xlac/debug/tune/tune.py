@@ -139,9 +139,15 @@ class ModelTuning:
         def measure(best: Parts, other: Parts, again: bool) -> MeasuredSchedule:
             seconds = ONE * (AGAIN if again else 1)
             request = {
-                "ask": "race", "group": name, "best": _data(best), "other": _data(other),
-                "of_call": of_call, "seconds": seconds, "rounding": self.rounding, "limit": BETTER,
-            }  # fmt: skip
+                "ask": "race",
+                "group": name,
+                "best": _data(best),
+                "other": _data(other),
+                "of_call": of_call,
+                "seconds": seconds,
+                "rounding": self.rounding,
+                "limit": BETTER,
+            }
             try:
                 answer = self.worker.ask(request, PATIENCE + seconds)
             except WorkerLost:

@@ -1,5 +1,5 @@
 """Other engines that run the same model: ONNX Runtime on its export, JAX on its StableHLO, PyTorch
-on the exported program that it came from.
+on the exported program that it came from. Each is prepared once and may be called many times.
 """
 
 from __future__ import annotations
@@ -16,13 +16,22 @@ from xlac.ops.tensor.leaf import param
 
 Outputs = dict[str, Array]
 
+EngineCall = Callable[[], Outputs]
+"""Runs a model that was prepared for an engine, on the inputs that it was prepared with. Raises
+EngineUnavailable if that fails.
+"""
+
 
 class EngineUnavailable(Exception):
     """An engine that is not installed, or cannot run this model; the text says why."""
 
 
-def onnxruntime(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
-    """Runs the user's file, if it is an ONNX model, or our export in ONNX Runtime on the CPU."""
+def onnxruntime(
+    model: Model, source: Path | None, inputs: Mapping[str, Array], threads: int = 0
+) -> EngineCall:
+    """The user's file, if it is an ONNX model, or our export in ONNX Runtime on the CPU; with 0
+    threads it chooses their number.
+    """
     _needs("onnxruntime", "onnx")
     import onnxruntime as ort
 
@@ -38,19 +47,30 @@ def onnxruntime(model: Model, source: Path | None, inputs: Mapping[str, Array]) 
             raise EngineUnavailable(f"ONNX cannot express it: {_first(error)}") from None
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = threads
     try:
         session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         wanted = {i.name for i in session.get_inputs()}
         given = {name: array for name, array in inputs.items() if name in wanted}
-        results = session.run(None, given)
     except Exception as error:  # exceptions of a C++ library
         raise EngineUnavailable(_first(error)) from None
     names = [o.name for o in session.get_outputs()]
-    return _named(model, names, results)
+
+    def call() -> Outputs:
+        try:
+            return _named(model, names, session.run(None, given))
+        except Exception as error:  # exceptions of a C++ library
+            raise EngineUnavailable(_first(error)) from None
+
+    return call
 
 
-def jax(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
-    """Runs our export to StableHLO in the XLA for CPUs that comes with JAX."""
+def jax(
+    model: Model, source: Path | None, inputs: Mapping[str, Array], threads: int = 0
+) -> EngineCall:
+    """Our export to StableHLO in the XLA for CPUs that comes with JAX, which chooses the number of
+    threads itself.
+    """
     _needs("jax")
     import jax as library
     from jax._src import xla_bridge
@@ -77,14 +97,24 @@ def jax(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outpu
                 options = xla_client.CompileOptions()
                 executable = backend.compile_and_load(parsed, devices, options, [])
             given = [library.device_put(a, device) for a in arrays]
-            results = executable.execute_sharded(given).disassemble_into_single_device_arrays()
     except Exception as error:  # XLA has many exception types
         raise EngineUnavailable(_first(error)) from None
-    return _named(model, list(model.graph.outputs), [np.asarray(r[0]) for r in results])
+
+    def call() -> Outputs:
+        try:
+            results = executable.execute_sharded(given).disassemble_into_single_device_arrays()
+            arrays = [np.asarray(r[0]) for r in results]
+        except Exception as error:  # XLA has many exception types
+            raise EngineUnavailable(_first(error)) from None
+        return _named(model, list(model.graph.outputs), arrays)
+
+    return call
 
 
-def torch(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Outputs:
-    """Runs a .pt2 file in PyTorch, eagerly."""
+def torch(
+    model: Model, source: Path | None, inputs: Mapping[str, Array], threads: int = 0
+) -> EngineCall:
+    """A .pt2 file in PyTorch, eagerly; with 0 threads it chooses their number."""
     if source is None or source.suffix != ".pt2":
         raise EngineUnavailable("PyTorch runs .pt2 files alone")
     _needs("torch")
@@ -92,17 +122,24 @@ def torch(model: Model, source: Path | None, inputs: Mapping[str, Array]) -> Out
 
     program = library.export.load(str(source)).module()
     given = [library.from_numpy(np.array(inputs[param(n).name])) for n in model.inputs]
-    with library.no_grad():
-        results = program(*given)
-    values = list(results) if isinstance(results, tuple | list) else [results]
-    return _named(model, list(model.graph.outputs), [v.numpy() for v in values])
+    if threads:
+        library.set_num_threads(threads)
+
+    def call() -> Outputs:
+        with library.no_grad():
+            results = program(*given)
+        values = list(results) if isinstance(results, tuple | list) else [results]
+        return _named(model, list(model.graph.outputs), [v.numpy() for v in values])
+
+    return call
 
 
-ENGINES: Mapping[str, Callable[[Model, Path | None, Mapping[str, Array]], Outputs]] = {
-    "onnxruntime": onnxruntime,
-    "torch": torch,
-    "jax": jax,
-}
+Prepare = Callable[[Model, "Path | None", Mapping[str, Array], int], EngineCall]
+"""Prepares a model, or the file that it was read from, for some inputs and a number of threads.
+Raises EngineUnavailable.
+"""
+
+ENGINES: Mapping[str, Prepare] = {"onnxruntime": onnxruntime, "torch": torch, "jax": jax}
 """Engines by the name that `--against` takes; `reference` is our own interpreter."""
 
 

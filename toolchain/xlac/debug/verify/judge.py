@@ -177,7 +177,7 @@ class DrawJudge:
     ) -> list[VerifiedValue]:
         model: Model = self.program.model
         try:
-            theirs = ENGINES[name](model, source, self.inputs)
+            theirs = ENGINES[name](model, source, self.inputs, 0)()
         except EngineUnavailable as why:
             self.notes.append(f"{name}: {why}")
             return []
