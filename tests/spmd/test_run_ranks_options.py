@@ -11,7 +11,6 @@ from xlac.cli import status
 @pytest.mark.parametrize(
     ("option", "named"),
     [
-        (["--timeout", "5"], "--timeout"),
         (["--allow-long"], "--allow-long"),
         (["--copy-weights"], "--copy-weights"),
         (["--checked"], "--checked"),

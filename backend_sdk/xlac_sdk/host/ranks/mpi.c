@@ -48,14 +48,110 @@ static MPI_Op op_of(int combine) {
     return combine == 0 ? MPI_SUM : combine == 1 ? MPI_PROD : combine == 2 ? MPI_MAX : MPI_MIN;
 }
 
-static void check(int code, const exchange *one) {
+static void check(int code, const char *name) {
     if (code == MPI_SUCCESS) return;
     char text[MPI_MAX_ERROR_STRING];
     int length = 0, rank = 0;
     MPI_Error_string(code, text, &length);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    fprintf(stderr, "error: rank %d, collective '%s': %.*s [XL7807]\n", rank, one->name, length, text);
+    fprintf(stderr, "error: rank %d, collective '%s': %.*s [XL7807]\n", rank, name, length, text);
     MPI_Abort(MPI_COMM_WORLD, 70);
+}
+
+/* ---- waiting, with a limit ------------------------------------------------------------------
+
+   A rank that has waited for longer than the limit asks all others where they are. Ranks that wait
+   themselves answer; one that is dead, stopped or busy does not, and is named. */
+
+enum { ASK = 1, ANSWER = 2, NAME = 96, OWN_TURNS = 2000 };
+static const double LISTENING = 1e-3; /* seconds between two looks for questions */
+static const double GRACE = 2.0;      /* seconds for answers, and again for others to report */
+
+static struct {
+    int rank, size;
+    double limit;      /* seconds; 0: none */
+    MPI_Comm calls;    /* for questions and answers alone */
+    char (*nodes)[NAME];
+    char here[NAME];   /* what this rank waits for */
+} world;
+
+static int ask_all(int tag, const char *text) {
+    int code = MPI_SUCCESS;
+    for (int other = 0; other < world.size; other++) {
+        MPI_Request request;
+        if (other == world.rank) continue;
+        code = MPI_Isend(text, NAME, MPI_CHAR, other, tag, world.calls, &request);
+        if (code == MPI_SUCCESS) MPI_Request_free(&request);
+    }
+    return code;
+}
+
+/* Answers questions; notes in `heard`, unless it is NULL, what others answer. Whether a rank asked
+   that waits for the same as this one. */
+static int answer(char (*heard)[NAME]) {
+    int there = 1, same = 0;
+    while (there) {
+        MPI_Status status;
+        char text[NAME];
+        if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world.calls, &there, &status) || !there) break;
+        MPI_Recv(text, NAME, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, world.calls, &status);
+        if (status.MPI_TAG == ASK) {
+            MPI_Send(world.here, NAME, MPI_CHAR, status.MPI_SOURCE, ANSWER, world.calls);
+            same |= !strcmp(text, world.here);
+        } else if (heard) {
+            memcpy(heard[status.MPI_SOURCE], text, NAME);
+        }
+    }
+    return same;
+}
+
+static void pause_for(double seconds, char (*heard)[NAME]) {
+    const struct timespec moment = {0, 2000000};
+    for (double until = MPI_Wtime() + seconds; MPI_Wtime() < until; nanosleep(&moment, NULL)) answer(heard);
+}
+
+/* Reports which ranks do not answer, or wait for something else, and ends all. */
+static void overdue(const char *name, double waited) {
+    char(*heard)[NAME] = calloc((size_t)world.size, NAME);
+    int silent = 0, elsewhere = 0;
+    ask_all(ASK, world.here);
+    pause_for(GRACE, heard);
+    fprintf(stderr, "error: rank %d (%s) has waited for %.1f s in collective '%s' [XL7813]\n", world.rank,
+            world.nodes[world.rank], waited, name);
+    for (int other = 0; other < world.size; other++) {
+        if (other == world.rank) continue;
+        if (!heard[other][0] && ++silent <= 8)
+            fprintf(stderr, "        rank %d (%s) does not answer\n", other, world.nodes[other]);
+        if (heard[other][0] && strcmp(heard[other], world.here) && ++elsewhere <= 8)
+            fprintf(stderr, "        rank %d (%s) is in '%s'\n", other, world.nodes[other], heard[other]);
+    }
+    fflush(stderr);
+    free(heard);
+    pause_for(GRACE, NULL);
+    MPI_Abort(MPI_COMM_WORLD, 4);
+}
+
+/* Waits for requests. A `limit` of 0 is none; then the processor is left to others, too. */
+static void wait_for(int count, MPI_Request *requests, const char *name, double limit) {
+    const struct timespec moment = {0, 200000};
+    double began = 0, listened = 0;
+    int met = 0;
+    check(MPI_Testall(count, requests, &met, MPI_STATUSES_IGNORE), name);
+    if (met) return;
+    snprintf(world.here, NAME, "%s", name);
+    for (int64_t turn = 0; !met; turn++) {
+        if (turn > OWN_TURNS) {
+            const double now = MPI_Wtime();
+            if (!began) began = now;
+            if (now - listened > LISTENING) {
+                const int asked = answer(NULL); /* by a rank that is overdue: so are all that wait with it */
+                if (limit && (asked || now - began > limit)) overdue(name, now - began);
+                listened = now;
+            }
+            if (!limit) nanosleep(&moment, NULL);
+        }
+        check(MPI_Testall(count, requests, &met, MPI_STATUSES_IGNORE), name);
+    }
 }
 
 static void start(table *t, int64_t number, const void *source, void *target) {
@@ -78,8 +174,7 @@ static void start(table *t, int64_t number, const void *source, void *target) {
                              one->requests);
         break;
     case BROADCAST:
-        memcpy(target, one->own == one->root ? source : target,
-               one->own == one->root ? (size_t)sent * WIDTHS[one->type] : 0);
+        if (one->own == one->root) memcpy(target, source, (size_t)sent * WIDTHS[one->type]);
         code = MPI_Ibcast(target, received, type, one->root, one->group, one->requests);
         break;
     case PERMUTE: {
@@ -87,7 +182,7 @@ static void start(table *t, int64_t number, const void *source, void *target) {
         int to = one->target < 0 ? MPI_PROC_NULL : one->target;
         if (one->source < 0) memset(target, 0, (size_t)received * WIDTHS[one->type]);
         code = MPI_Irecv(target, received, type, from, (int)(number & 0x3fff), one->group, one->requests);
-        check(code, one);
+        check(code, one->name);
         code = MPI_Isend(source, sent, type, to, (int)(number & 0x3fff), one->group, one->requests + 1);
         one->pending = 2;
         break;
@@ -96,12 +191,12 @@ static void start(table *t, int64_t number, const void *source, void *target) {
         *(int32_t *)target = one->own;
         one->pending = 0;
     }
-    check(code, one);
+    check(code, one->name);
 }
 
 static void done(table *t, int64_t number) {
     exchange *one = &t->exchanges[number];
-    if (one->pending) check(MPI_Waitall(one->pending, one->requests, MPI_STATUSES_IGNORE), one);
+    if (one->pending) wait_for(one->pending, one->requests, one->name, world.limit);
     one->pending = 0;
 }
 
@@ -113,8 +208,22 @@ int xlac_mpi_open(int32_t *rank, int32_t *size) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, rank);
     MPI_Comm_size(MPI_COMM_WORLD, size);
+    if (!world.nodes) {
+        char own[MPI_MAX_PROCESSOR_NAME] = "", node[NAME];
+        int length = 0;
+        world.rank = *rank, world.size = *size;
+        MPI_Comm_dup(MPI_COMM_WORLD, &world.calls);
+        MPI_Comm_set_errhandler(world.calls, MPI_ERRORS_RETURN);
+        MPI_Get_processor_name(own, &length);
+        snprintf(node, NAME, "%s", own);
+        world.nodes = calloc((size_t)*size, NAME);
+        MPI_Allgather(node, NAME, MPI_CHAR, world.nodes, NAME, MPI_CHAR, MPI_COMM_WORLD);
+    }
     return !before;
 }
+
+/* How long a rank waits for others in a collective of a program: seconds; 0: without end. */
+void xlac_mpi_limit(double seconds) { world.limit = seconds; }
 
 void xlac_mpi_close(void) {
     int after = 0;
@@ -152,13 +261,18 @@ void xlac_mpi_free(table *t) {
     free(t);
 }
 
-/* For the host: bytes of one rank to all, and of all to all. 0, or a code of MPI. */
-int xlac_mpi_broadcast(void *bytes, int32_t count, int32_t root) {
-    return MPI_Bcast(bytes, count, MPI_BYTE, root, MPI_COMM_WORLD);
+/* For the host, which may be long in coming: bytes of rank 0 to all, and of all to rank 0. */
+void xlac_mpi_broadcast(void *bytes, int32_t count) {
+    MPI_Request request;
+    check(MPI_Ibcast(bytes, count, MPI_BYTE, 0, MPI_COMM_WORLD, &request), "a message of rank 0");
+    wait_for(1, &request, "a message of rank 0", 0);
 }
 
-int xlac_mpi_gather(const void *bytes, int32_t count, void *all) {
-    return MPI_Gather(bytes, count, MPI_BYTE, all, count, MPI_BYTE, 0, MPI_COMM_WORLD);
+void xlac_mpi_gather(const void *bytes, int32_t count, void *all) {
+    MPI_Request request;
+    check(MPI_Igather(bytes, count, MPI_BYTE, all, count, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+          "a message to rank 0");
+    wait_for(1, &request, "a message to rank 0", 0);
 }
 
 /* Whether all ranks call this within some seconds; where not, only xlac_mpi_abort may follow. */

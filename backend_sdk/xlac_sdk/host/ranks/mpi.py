@@ -16,7 +16,7 @@ from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.host import tool
 from xlac_sdk.host.ranks.communicator import PreparedExchange
 from xlac_sdk.programs.exchange_checks import COMBINE, KINDS
-from xlac_sdk.source import Diagnostic, UnsupportedError, XlacError
+from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.hashing import blake2b
 
 SOURCE = Path(__file__).with_name("mpi.c")
@@ -26,6 +26,7 @@ TYPES = (*FLOATS, *INTEGERS, DType.F16, DType.BOOL)
 """Element types, by their numbers in mpi.c; bf16 is moved as f16."""
 
 LARGEST = 2**31 - 1  # elements of one message
+LIMIT = 600.0  # seconds that a rank waits for others in a collective
 PIECE = 1 << 26  # bytes of one message of the host
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_NTASKS")
 """Variables by which launchers tell a process that it is a rank."""
@@ -77,6 +78,7 @@ class MpiRank:
         self.rank, self.size = rank.value, size.value
         self._groups: dict[tuple[int, ...], int] = {}
         self._unsettled: list[MpiTable] = []
+        self.limit(LIMIT)
         functions.xlac_mpi_group.restype = ctypes.c_int64
         functions.xlac_mpi_table.restype = ctypes.c_void_p
 
@@ -84,6 +86,12 @@ class MpiRank:
         """Ends MPI, once all ranks are done."""
         if self._owns:
             self._functions.xlac_mpi_close()
+
+    def limit(self, seconds: float | None) -> None:
+        """How long this rank waits for others in a collective of a program, before it asks who is
+        missing, says so and ends all; None: without end. LIMIT until this is called.
+        """
+        self._functions.xlac_mpi_limit(ctypes.c_double(seconds or 0.0))
 
     def abort(self, code: int) -> None:
         """Ends all ranks, with an exit code."""
@@ -119,12 +127,12 @@ class MpiRank:
     def broadcast(self, data: bytes) -> bytes:
         """What rank 0 gives, on every rank."""
         count = ctypes.c_int64(len(data))
-        self._check(self._functions.xlac_mpi_broadcast(ctypes.byref(count), 8, 0))
+        self._functions.xlac_mpi_broadcast(ctypes.byref(count), 8)
         block = ctypes.create_string_buffer(data if self.rank == 0 else b"", count.value or 1)
         for start in range(0, count.value, PIECE):
             part = ctypes.byref(block, start)
             size = min(PIECE, count.value - start)
-            self._check(self._functions.xlac_mpi_broadcast(part, size, 0))
+            self._functions.xlac_mpi_broadcast(part, size)
         return block.raw[: count.value]
 
     def gather(self, array: Array) -> list[Array] | None:
@@ -136,7 +144,7 @@ class MpiRank:
             parts = np.empty((self.size, part.size), np.uint8) if self.rank == 0 else None
             target = None if parts is None else parts.ctypes.data_as(ctypes.c_void_p)
             source = part.ctypes.data_as(ctypes.c_void_p)
-            self._check(self._functions.xlac_mpi_gather(source, part.size, target))
+            self._functions.xlac_mpi_gather(source, part.size, target)
             if every is not None and parts is not None:
                 every[:, start : start + PIECE] = parts
         return None if every is None else [e.view(array.dtype).reshape(array.shape) for e in every]
@@ -144,10 +152,6 @@ class MpiRank:
     def meet(self, seconds: float) -> bool:
         """Whether all ranks call this within some seconds; where not, only `abort` may follow."""
         return bool(self._functions.xlac_mpi_meet(ctypes.c_double(seconds)))
-
-    def _check(self, code: int) -> None:
-        if code:
-            raise XlacError(Diagnostic("XL7807", f"MPI gives error {code}"))
 
 
 class MpiTable:

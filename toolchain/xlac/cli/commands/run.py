@@ -86,7 +86,8 @@ def command(
     **options: Any,
 ) -> int:
     """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not
-    given are random. --entry step takes one step of what learns, from its first weights.
+    given are random. --entry step takes one step of what learns, from its first weights. With
+    --mesh, --timeout limits how long a process waits for another in a collective.
 
     Exit code 1 says that an output differs from what --expect gave.
     """
@@ -98,10 +99,9 @@ def command(
     if mesh is not None and not is_artefact(options["spec"]):
         from xlac.cli.runs import rank
 
-        rank.check_given(timeout, allow_long, copy_weights, numbers)
-        return finished(
-            rank.run(mesh, arrays, archive, seed, options), wanted, written, expected, rtol, atol
-        )
+        rank.check_given(allow_long, copy_weights, numbers)
+        outputs = rank.run(mesh, timeout, arrays, archive, seed, options)
+        return finished(outputs, wanted, written, expected, rtol, atol)
     run: Any = artefact_run if is_artefact(options["spec"]) else spec_run
     if options["entry"] not in (None, "run"):
         of_artefact = is_artefact(options["spec"])

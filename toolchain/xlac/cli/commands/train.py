@@ -128,7 +128,14 @@ USUAL = {
     help="Write weights with factors of low rank (lora) merged into them, beside the factors.",
 )
 @mesh_option
-def command(mesh: str | None, **given: Any) -> int:
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=None,
+    metavar="SECONDS",
+    help="With --mesh: how long a process waits for another in a collective; default 600.",
+)
+def command(mesh: str | None, timeout: float | None, **given: Any) -> int:
     """Train SPEC, which has a section `train:`, or the module of --from-torch, on data:
     metrics.csv, checkpoints and weights go to the run's folder.
 
@@ -138,12 +145,14 @@ def command(mesh: str | None, **given: Any) -> int:
 
     refuse_tensorflow("specs and modules")
     if mesh is None:
+        if timeout is not None:
+            raise click.UsageError("--timeout goes with --mesh")
         prepared(mesh=None, **given)()
         return 0
     from xlac.cli.runs.rank import alike, ended_together, opened_rank
     from xlac_sdk.host.ranks.communicator import using
 
-    here = opened_rank(mesh, "train")
+    here = opened_rank(mesh, "train", timeout)
     try:
         with using(here):
             run = alike(here, partial(prepared, mesh=mesh, quiet=here.rank > 0, **given))

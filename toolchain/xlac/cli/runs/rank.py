@@ -33,8 +33,10 @@ class Silent(click.exceptions.Exit):
     """Ends a rank whose mistake rank 0 reports."""
 
 
-def opened_rank(mesh: str, verb: str) -> MpiRank:
-    """This process as a rank. Raises UnsupportedError where no launcher of MPI started it."""
+def opened_rank(mesh: str, verb: str, timeout: float | None) -> MpiRank:
+    """This process as a rank, which waits for others as long as `timeout` says. Raises
+    UnsupportedError where no launcher of MPI started it.
+    """
     from xlac.settings import settings
     from xlac_sdk.host.ranks import mpi
     from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -43,7 +45,9 @@ def opened_rank(mesh: str, verb: str) -> MpiRank:
         problem = "no launcher of MPI started this process, so there are no other ranks"
         hint = f"mpirun -n N xlac {verb} … --mesh {mesh}, N being the product of its sizes"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
-    return mpi.opened(Path(settings().cache or Path.home() / ".cache" / "xlac") / "mpi")
+    here = mpi.opened(Path(settings().cache or Path.home() / ".cache" / "xlac") / "mpi")
+    here.limit(mpi.LIMIT if timeout is None else timeout)
+    return here
 
 
 def check_size(here: MpiRank, mesh: Mesh) -> None:
@@ -104,9 +108,16 @@ def ended_together(here: MpiRank) -> Iterator[None]:
 
 
 def run(
-    mesh: str, given: dict[str, str], archive: Path | None, seed: int, options: dict[str, Any]
+    mesh: str,
+    timeout: float | None,
+    given: dict[str, str],
+    archive: Path | None,
+    seed: int,
+    options: dict[str, Any],
 ) -> Outputs | None:
-    """Runs a model among the ranks of a mesh: all outputs on rank 0, None on the others."""
+    """Runs a model among the ranks of a mesh: all outputs on rank 0, None on the others. `timeout`
+    is how long ranks wait for each other in a collective, in seconds.
+    """
     from xlac.cli.choice import chosen
     from xlac.cli.inputs import gather
     from xlac.cli.runs.model import opened
@@ -115,7 +126,7 @@ def run(
 
     _check(options)
     choice, sizes = chosen(**options), parsed(mesh)
-    here = opened_rank(mesh, "run")
+    here = opened_rank(mesh, "run", timeout)
 
     def read() -> tuple[Model, Mesh, dict[str, Any]]:
         model, decided = opened(choice, given, archive)
@@ -186,16 +197,9 @@ def _called(
     return whole if here.rank == 0 else None
 
 
-def check_given(
-    timeout: float | None, allow_long: bool, copy_weights: bool, numbers: tuple[str, ...]
-) -> None:
+def check_given(allow_long: bool, copy_weights: bool, numbers: tuple[str, ...]) -> None:
     """Raises UsageError for options of calls that do not go with --mesh."""
-    given = {
-        "timeout": timeout is not None,
-        "allow-long": allow_long,
-        "copy-weights": copy_weights,
-        "number": bool(numbers),
-    }
+    given = {"allow-long": allow_long, "copy-weights": copy_weights, "number": bool(numbers)}
     for name, there in given.items():
         if there:
             raise click.UsageError(f"--mesh does not go with --{name}")
