@@ -41,6 +41,12 @@ class Type:
         """The same shape of another dtype."""
         return Type(dtype, self.shape)
 
+    def fills(self, other: Type) -> bool:
+        """Whether it takes the same memory as `other`, whose shape may be another: as many elements
+        of one dtype.
+        """
+        return self.dtype is other.dtype and self.size == other.size
+
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 

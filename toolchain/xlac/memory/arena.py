@@ -60,15 +60,21 @@ def pack(spans: Sequence[LiveRange]) -> ArenaLayout:
 
 def live_bound(spans: Sequence[LiveRange]) -> int:
     """The most bytes alive at one step."""
+    return live_peak(spans)[0]
+
+
+def live_peak(spans: Sequence[LiveRange]) -> tuple[int, int]:
+    """The most bytes alive at one step, and the first step at which they are."""
     changes: dict[int, int] = {}
     for s in spans:
         changes[s.first] = changes.get(s.first, 0) + _round(s.nbytes)
         changes[s.last + 1] = changes.get(s.last + 1, 0) - _round(s.nbytes)
-    alive = peak = 0
+    alive = peak = at = 0
     for step in sorted(changes):
         alive += changes[step]
-        peak = max(peak, alive)
-    return peak
+        if alive > peak:
+            peak, at = alive, step
+    return peak, at
 
 
 def _round(nbytes: int) -> int:

@@ -61,8 +61,9 @@ def unplaced(
     """
     planner = MemoryPlanner(lowerings, weights, launcher, tuple(sizes), caches)
     program = planner.program(partition, state or {})
-    needs = planner.lifetimes.inside([planner.times[g] for g in partition.groups])
-    return UnplacedProgram(program, planner.lifetimes.spans(), needs)
+    times = [planner.times[group] for group in partition.groups]
+    needs = planner.lifetimes.inside(times)
+    return UnplacedProgram(program, planner.lifetimes.spans(), needs, times)
 
 
 class MemoryPlanner(ProgramSlots):
@@ -178,7 +179,7 @@ class MemoryPlanner(ProgramSlots):
                     place = self.reusable(operand, output, number, readers, places)
                 if place is not None:
                     taken.add(held)
-            places[output] = place or self.temporary(output.type, output.origin)
+            places[output] = place or self.unwritten(output.type, output.origin)
         scratch: dict[Scratch, Argument] = {}
         steps: list[Step] = []
         origins = tuple(dict.fromkeys(n.origin for n in group.nodes if n.origin))

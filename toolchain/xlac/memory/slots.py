@@ -58,15 +58,19 @@ class ProgramSlots:
     def temporary(
         self, type: Type, origin: Origin | None = None, is_value: bool = True
     ) -> Argument:
-        """A temporary: a value, or else scratch memory for computing the one at `origin`."""
-        slot = self.slot(
-            Role.TEMPORARY,
-            type,
-            origin.name if origin and is_value else "",
-            f"t{len(self.slots)}",
-            origin,
-        )
-        self.lifetimes.use(slot)
+        """A temporary that is alive from now on: a value, or else scratch memory for computing the
+        one at `origin`.
+        """
+        place = self.unwritten(type, origin, is_value)
+        self.lifetimes.use(place.slot)
+        return place
+
+    def unwritten(
+        self, type: Type, origin: Origin | None = None, is_value: bool = True
+    ) -> Argument:
+        """A temporary that is alive from its first use on."""
+        name = origin.name if origin and is_value else ""
+        slot = self.slot(Role.TEMPORARY, type, name, f"t{len(self.slots)}", origin)
         return Argument(slot)
 
     def counter(self) -> str:

@@ -4,10 +4,11 @@ that orders of its groups can be compared before one is placed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xlac.memory.arena import LiveRange, live_bound, pack
+from xlac.fusion.group import Partition
+from xlac.memory.arena import LiveRange, live_peak, pack
 from xlac_sdk.programs.program import Program, Slot
 from xlac_sdk.programs.rewrite import with_slots
 
@@ -15,17 +16,23 @@ from xlac_sdk.programs.rewrite import with_slots
 @dataclass(frozen=True, slots=True, eq=False)
 class UnplacedProgram:
     """A program, the lifetimes of its temporaries, and for each group of its graph the bytes of
-    temporaries that live within it alone.
+    temporaries that live within it alone, and its first and last step.
     """
 
     program: Program
     spans: Mapping[Slot, LiveRange]
     needs: Sequence[int]
+    times: Sequence[tuple[int, int]]
 
     @property
     def live_bytes(self) -> int:
         """The most bytes of temporaries alive at one step: a lower bound for the arena."""
-        return live_bound(list(self.spans.values()))
+        return live_peak(list(self.spans.values()))[0]
+
+    @property
+    def peak_step(self) -> int:
+        """The first step at which that many are alive."""
+        return live_peak(list(self.spans.values()))[1]
 
     def placed(self) -> Program:
         """The program with every temporary in its place."""
@@ -42,3 +49,7 @@ class UnplacedProgram:
             arena_bytes=layout.nbytes,
             facts={**program.facts, "live_bytes": layout.bound},
         )
+
+
+Planner = Callable[[Partition], UnplacedProgram]
+"""The memory plan of a partition: `planner.unplaced`."""

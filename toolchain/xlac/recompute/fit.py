@@ -12,11 +12,12 @@ from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.fusion.group import Group, Partition
 from xlac.memory.arena import ALIGN
 from xlac.memory.limit import MemoryLimit, check
-from xlac.recompute.measure import Measured, measured
+from xlac.memory.unplaced import Planner
+from xlac.recompute.measure import Measured, in_order, measured
 from xlac.recompute.order import least_memory
 from xlac.recompute.problem import usage
 from xlac.recompute.rebuild import rebuilt
-from xlac.recompute.reorder import Planner, in_less_memory, in_order
+from xlac.recompute.reorder import in_less_memory
 from xlac.recompute.search import RecomputePlan, planned
 from xlac_sdk.programs.program import Program
 from xlac_sdk.support.limits import checkpoint

@@ -7,7 +7,7 @@ estimated from the operations and bytes of its kernels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_fusible
@@ -20,6 +20,7 @@ from xlac.memory.places import Lowerings, Readers
 from xlac.ops import cost as work
 from xlac.ops.control.effect import CustomCall
 from xlac.ops.tensor.leaf import Const, Iota, Param
+from xlac.recompute.order import reordered
 from xlac.recompute.problem import Problem, StateUpdate, Task
 from xlac_sdk.target import Target
 
@@ -50,6 +51,12 @@ def measured(
     values; `scratch` is the scratch memory of each group in bytes.
     """
     return _Measuring(partition, lowerings, target, state, scratch).measured()
+
+
+def in_order(whole: Measured, order: Sequence[int]) -> Measured:
+    """A measured partition with its required tasks in another order."""
+    groups = [whole.groups[number] for number in order] + whole.groups[len(order) :]
+    return replace(whole, problem=reordered(whole.problem, order), groups=groups)
 
 
 @dataclass

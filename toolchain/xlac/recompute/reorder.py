@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
 from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.fusion.group import Partition
-from xlac.memory.unplaced import UnplacedProgram
-from xlac.recompute.measure import Measured, measured
-from xlac.recompute.order import least_memory, reordered
+from xlac.memory.unplaced import Planner, UnplacedProgram
+from xlac.recompute.measure import in_order, measured
+from xlac.recompute.order import least_memory
 from xlac.recompute.problem import usage
+from xlac.recompute.readers_first import Scheduled, readers_first
 from xlac.recompute.rebuild import rebuilt
 
 WORTH = 1 / 64  # the share of memory that must be saved, or the order stays
 MANY = 4000  # groups: with more, the order stays, since the search would take too long
-
-Planner = Callable[[Partition], UnplacedProgram]
-"""The memory plan of a partition: `planner.unplaced`."""
 
 
 def in_less_memory(
@@ -34,23 +31,24 @@ def in_less_memory(
     if not 2 < len(partition.groups) <= MANY or not given.live_bytes:
         return partition, given
     whole = measured(partition, lowering.lowered(partition), lowering.target, state, given.needs)
-    problem = whole.problem
+    start = Scheduled(partition, given, whole)
+    best = readers_first(_listed(start, planner), partition, planner, lowering, WORTH)
+    return best.partition, best.program
+
+
+def _listed(given: Scheduled, planner: Planner) -> Scheduled:
+    """The best of the orders of list scheduling; `given`, where none saves at least WORTH."""
+    problem = given.problem.problem
     most = max(usage(problem, range(problem.required)), default=0)
     if most - max(map(problem.least, range(problem.required)), default=0) <= WORTH * most:
-        return partition, given
-    ordered = in_order(whole, least_memory(problem))
+        return given
+    ordered = in_order(given.problem, least_memory(problem))
     problem = ordered.problem
     if most - max(usage(problem, range(problem.required))) <= WORTH * most:
-        return partition, given
-    new_partition = rebuilt(partition, ordered, range(problem.required))
-    reordered = planner(new_partition)
+        return given
+    partition = rebuilt(given.partition, ordered, range(problem.required))
+    program = planner(partition)
     # the memory plan includes copies that the problem ignores
-    if given.live_bytes - reordered.live_bytes <= WORTH * given.live_bytes:
-        return partition, given
-    return new_partition, reordered
-
-
-def in_order(whole: Measured, order: Sequence[int]) -> Measured:
-    """A measured partition with its required tasks in another order."""
-    groups = [whole.groups[number] for number in order] + whole.groups[len(order) :]
-    return replace(whole, problem=reordered(whole.problem, order), groups=groups)
+    if given.program.live_bytes - program.live_bytes <= WORTH * given.program.live_bytes:
+        return given
+    return Scheduled(partition, program, ordered)

@@ -114,7 +114,7 @@ def tapped(lowered: Lowered, reads: bool = False) -> Tapped | str:
     )
     planner.reads = reads
     tapped_program = planner.program(lowered.partition, model.state)
-    placed = UnplacedProgram(tapped_program, planner.lifetimes.spans(), ()).placed()
+    placed = UnplacedProgram(tapped_program, planner.lifetimes.spans(), (), ()).placed()
     placed = with_loop_kernels(placed, target)
     taps = {*planner.after.values(), *planner.before.values()}
     steps = _merged(program, placed.steps, taps)

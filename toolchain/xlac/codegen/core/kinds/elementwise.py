@@ -101,7 +101,7 @@ def store(
 
 def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, Node]]:
     """Pairs of an output and an input that it may overwrite: only one nest reads the input, and
-    only at the index being written.
+    only where it writes. Their shapes may differ by a reshape.
     """
     pairs = []
     readers: dict[object, list[tuple[Elements, Survey]]] = {}
@@ -121,6 +121,6 @@ def overwritten(nests: Sequence[tuple[Elements, Survey]]) -> list[tuple[Node, No
                 for a in survey.exact(dry.parameter(node))
                 for w in written[:1]
             )
-            if written and same and node.type == output.type:
+            if written and same and node.type.fills(output.type):
                 pairs.append((output, node))
     return pairs

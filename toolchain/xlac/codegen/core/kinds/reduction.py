@@ -119,6 +119,7 @@ class ReductionValues:
                     a.strides == written.strides and a.offset == written.offset and not a.opaque
                     for a in read
                 )
-                if read and same and node.type == output.type and output not in self.borrowed:
+                fits = node.type.fills(output.type)
+                if read and same and fits and output not in self.borrowed:
                     pairs.append((output, node))
         return pairs
