@@ -21,6 +21,7 @@ from xlac.ops import cost as work
 from xlac.ops.control.effect import CustomCall
 from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.recompute.order import reordered
+from xlac.recompute.phases import Phases, phases
 from xlac.recompute.problem import Problem, StateUpdate, Task
 from xlac_sdk.target import Target
 
@@ -119,17 +120,33 @@ class _Measuring:
             if part_of < 0
             else []
         )
+        inside = (
+            self.phases(group, {b for pair in pairs for b in pair}) if part_of < 0 else Phases()
+        )
         return Task(
             self.cost(group, part_of < 0),
             tuple(dict.fromkeys(reads)),
             tuple(self.buffer[output] for output in group.outputs),
-            scratch,
+            scratch - inside.late,
             sum(_nbytes(o) for o in group.outputs if not self.nbytes[self.buffer[o]]),
             tuple(pairs),
             tuple(self.number(name) for name in dict.fromkeys(states)),
             _repeatable(group),
             part_of,
+            None if inside.operand is None else (inside.operand, inside.freed),
         )
+
+    def phases(self, group: Group, shared: set[int]) -> Phases:
+        """What a group needs between its kernels. Buffers `shared` by a result and an operand are
+        there all the time.
+        """
+        if group.kind in WITHOUT_KERNELS:
+            return Phases()
+        values = {node: self.value(node) for node in group.inputs}
+        reads = {n: self.buffer[v] for n, v in values.items() if v in self.buffer}
+        reads = {n: b for n, b in reads.items() if b not in shared}
+        writes = {o: b for o in group.outputs if (b := self.buffer[o]) not in shared}
+        return phases(self.lowerings[group], reads, writes, self.nbytes)
 
     def in_place(self, group: Group) -> Iterable[tuple[Node, Node]]:
         """Pairs of an output and an input that may share memory."""

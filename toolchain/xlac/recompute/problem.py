@@ -19,7 +19,8 @@ class Task:
 
     `in_place` are pairs of a written and a read buffer that may share memory when nothing reads the
     second any more. `states` are the state tensors that it reads. A task that is not `repeatable`
-    runs once. `part_of` is the required task that an optional one is a part of, else -1.
+    runs once. `part_of` is the required task that an optional one is a part of, else -1. `freed` is
+    a buffer that it reads, and the bytes that it takes less if nothing reads that afterwards.
     """
 
     cost: float
@@ -31,6 +32,7 @@ class Task:
     states: tuple[int, ...] = ()
     repeatable: bool = True
     part_of: int = -1
+    freed: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class Problem:
         """The bytes that a task needs when nothing else is in memory."""
         task = self.tasks[number]
         shared = sum(self.nbytes[r] for w, r in task.in_place if self.nbytes[w] == self.nbytes[r])
+        if task.freed:
+            shared += task.freed[1]
         return task.scratch + sum(self.nbytes[b] for b in (*task.reads, *task.writes)) - shared
 
     def makers(self) -> list[list[int]]:
@@ -134,6 +138,8 @@ def run_before(task: Task, live: int, needed: bytearray, nbytes: Sequence[int]) 
             if needed[read] == 2 and nbytes[written] == nbytes[read]:
                 needed[read] = 1
                 here -= nbytes[read]
+        if task.freed and needed[task.freed[0]] == 2:
+            here -= task.freed[1]
         for buffer in task.reads:
             needed[buffer] = 1
     return here, live + dying
