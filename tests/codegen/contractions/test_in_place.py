@@ -52,3 +52,22 @@ def test_nests_of_several_shapes_overwrite_what_one_of_them_reads() -> None:
     part = Node.of(Exp(), build.slice_(x, (0, 0), (4, 4)))
     made = lower(group(Kind.ELEMENTWISE, first, first, part), AVX512, "k")
     assert not made.in_place  # the other nest may come later
+
+
+def test_what_is_read_through_a_reshape_is_overwritten() -> None:
+    """The same elements in the same order; two axes exchanged are others."""
+    x = param("x", Type(DType.F32, (6, 8)))
+    apart = build.reshape(x, (2, 3, 8))
+    doubled = build.mul(apart, 2.0)
+    made = lower(group(Kind.ELEMENTWISE, doubled, apart, doubled), AVX512, "k")
+    assert (doubled, x) in made.in_place
+    turned = build.reshape(build.transpose(x, (1, 0)), (2, 3, 8))
+    moved = build.mul(turned, 2.0)
+    assert not lower(group(Kind.ELEMENTWISE, moved, *_between(moved, x)), AVX512, "k").in_place
+
+
+def _between(node: Node, source: Node) -> list[Node]:
+    """The nodes from below `source` up to a node, in order."""
+    if node is source or not node.inputs:
+        return []
+    return [*(n for i in node.inputs for n in _between(i, source)), node]
