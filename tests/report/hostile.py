@@ -42,7 +42,7 @@ def document() -> dict[str, Any]:
     backend = find("c")
     passes, stages = PassRecorder(), StageTimes()
     model = Model(graph, {})
-    with stages.watching(NAMES[3], lambda stage: None):
+    with stages.watching(NAMES[3]):
         lowered = lower(model, backend.target(Request()), observers=[passes])
     made = ReportData(lowered, model.graph, backend, passes, stages).json()
     return json.loads(json.dumps(made))

@@ -32,7 +32,7 @@ def document(file: Path, target: str = "cpu") -> dict[str, Any]:
     model = specialized(load(file))
     backend = find(target)
     passes, stages = PassRecorder(), StageTimes()
-    with stages.watching("reading the model", lambda stage: None):
+    with stages.watching("reading the model"):
         lowered = lower(model, backend.target(Request()), observers=[passes])
     made = ReportData(lowered, model.graph, backend, passes, stages).json()
     jsonschema.validate(made, SCHEMA)

@@ -162,6 +162,11 @@ def telling(tell: Callable[[str], object]) -> Iterator[None]:
         _told.reset(token)
 
 
+def told() -> Callable[[str], object]:
+    """What is called with each stage that begins here; outside of every scope it does nothing."""
+    return _told.get() or (lambda stage: None)
+
+
 def checkpoint(stage: str = "") -> None:
     """Begins a stage, which messages name; without a name, a long part of a stage, such as a
     kernel.

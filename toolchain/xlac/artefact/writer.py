@@ -27,6 +27,7 @@ from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
 
@@ -64,6 +65,7 @@ def write(
     (`folders.py`). Raises SourceError for a folder with other content, and for weights that changed
     since `source` was made.
     """
+    checkpoint("the artefact")
     with replacing(folder) as temporary:
         if wanted.forms:
             variants, plain = recorded(variants, unchecked) if backend.records else (variants, None)

@@ -14,12 +14,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def bounded(function: Command) -> Command:
     """Runs the command within --max-compile-seconds and --max-compile-memory; a terminal shows its
-    stages.
+    stages, and --timing how long they took.
     """
 
     @wraps(function)
     def command(
-        *given: Any, max_compile_seconds: float | None, max_compile_memory: str | None, **named: Any
+        *given: Any,
+        max_compile_seconds: float | None,
+        max_compile_memory: str | None,
+        timing: bool,
+        **named: Any,
     ) -> Any:
         from xlac.cli.progress import Progress
         from xlac_sdk.support.limits import telling, within
@@ -34,14 +38,23 @@ def bounded(function: Command) -> Command:
             telling(progress.stage),
             within(max_compile_seconds, memory),
         ):
-            return function(*given, **named)
+            if not timing:
+                return function(*given, **named)
+            from xlac.debug.report.stage_times import StageTimes
+
+            times = StageTimes()
+            try:
+                with times.watching("reading the model"):
+                    return function(*given, **named)
+            finally:
+                click.echo(times.text(), err=True)
 
     return command  # type: ignore[return-value]
 
 
 def spec_options(function: Command, required: bool = True) -> Command:
-    """SPEC, --dim, --set, --allow-outside, --signature, --trusted, --max-compile-seconds and
-    --max-compile-memory.
+    """SPEC, --dim, --set, --allow-outside, --signature, --trusted, --max-compile-seconds,
+    --max-compile-memory and --timing.
     """
     decorators = [
         click.argument("spec", type=click.Path(path_type=Path), required=required),
@@ -84,6 +97,11 @@ def spec_options(function: Command, required: bool = True) -> Command:
             default=None,
             metavar="N",
             help="Fail when reading and compiling take more memory. K, M, G.",
+        ),
+        click.option(
+            "--timing",
+            is_flag=True,
+            help="Print how long each stage, pass and kernel took to compile.",
         ),
     ]
     function = bounded(function)

@@ -26,7 +26,7 @@ from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.ir.graph import Node
-from xlac_sdk.support.limits import count_work
+from xlac_sdk.support.limits import checkpoint, count_work
 from xlac_sdk.target import Target
 
 
@@ -79,6 +79,7 @@ class LoweringCache:
         self._met.add(which)
         wanted = self.asked.of(which)
         decisions = Decisions(name, wanted)
+        checkpoint(f"kernel {name}")
         try:
             lowered = lower(group, self.target, name, decisions)
         except PartMisfit as error:

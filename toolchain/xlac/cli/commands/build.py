@@ -199,7 +199,7 @@ class Build:
             (unchecked,) = self.lowered(plain, targets[:1], pipeline, quiet=True)
         files = writer.write(programs, backend, folder, wanted, source, unchecked)
         if self.dump:
-            Dump.finish(self.dump, first, backend)
+            Dump.finish(self.dump, first, backend, (graphs.step if graphs else model).graph)
         for file in files:
             click.echo(f"  {file}  {size(file.stat().st_size)}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.choice import chosen, pairs
+from xlac.cli.choice import chosen, given_options, pairs
 from xlac.cli.measuring import calling, measured_options
 
 if TYPE_CHECKING:
@@ -45,26 +45,27 @@ def command(
     **options: Any,
 ) -> None:
     """Compile SPEC and write one page of HTML: graph, fusion, passes, memory, kernels, roofline,
-    times. It opens without a network.
+    times. It opens without a network. Of a folder that `xlac build --dump` wrote, nothing is
+    compiled or measured.
     """
-    import json
-
     from xlac.cli.entry_run import beginning
     from xlac.cli.models import supplied
     from xlac.cli.progress import current
-    from xlac.debug.report.document import ReportData
-    from xlac.debug.report.page import page
+    from xlac.debug.report.document import DOCUMENT, ReportData
     from xlac.debug.report.pass_changes import PassRecorder
     from xlac.debug.report.stage_times import StageTimes
     from xlac.driver import executable, lower
     from xlac.support.dependencies import copying
     from xlac_sdk.host.registry import find
 
+    if (options["spec"] / DOCUMENT).is_file():
+        _write(_dumped(options["spec"]), output or Path(f"{options['spec'].name}.html"), as_json)
+        return
     choice = chosen(**options)
     backend = find(choice.target)
     facts = backend.target_for(choice.options.request)
     stages, passes, tell = StageTimes(), PassRecorder(), current().stage
-    with copying(copy_weights), stages.watching("reading the model", tell):
+    with copying(copy_weights), stages.watching("reading the model"):
         model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
         lowered = lower(
             model, facts, wanted=choice.wanted, memory=choice.memory, observers=[passes]
@@ -80,15 +81,45 @@ def command(
     if verifies:
         tell("verifying")
         data = replace(data, verification=verification(choice, model, arrays, facts, backend))
-    document = data.json()
+    _write(data.json(), output or Path(f"{choice.spec.stem}.html"), as_json)
+
+
+def _write(document: dict[str, Any], file: Path, as_json: Path | None) -> None:
+    """Writes the page of a document, and the document too if that is asked for."""
+    import json
+
+    from xlac.debug.report.page import page
+
     html = page(document)
-    file = output or Path(f"{choice.spec.stem}.html")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(html, encoding="utf-8")
     if as_json is not None:
         as_json.parent.mkdir(parents=True, exist_ok=True)
         as_json.write_text(json.dumps(document) + "\n", encoding="utf-8")
     click.echo(f"{file}: {len(html.encode()) / 1e6:.1f} MB")
+
+
+def _dumped(folder: Path) -> dict[str, Any]:
+    """The document in a folder of --dump. Raises SourceError for what is none; a usage error for
+    options about compiling.
+    """
+    import json
+
+    from xlac.debug.report.document import DOCUMENT, SCHEMA
+    from xlac_sdk.source import Diagnostic, SourceError
+    from xlac_sdk.support.files import regular
+
+    for option in given_options(("spec", "output", "as_json")):
+        raise click.UsageError(f"{option} is for models; {folder} is what a build wrote")
+    file = folder / DOCUMENT
+    try:
+        document = json.loads(regular(file).read_text(encoding="utf-8"))
+    except ValueError as error:  # of JSON and of UTF-8
+        raise SourceError(Diagnostic("XL3018", f"{file} is not a report: {error}")) from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        hint = "write the folder again, with this version of `xlac build --dump`"
+        raise SourceError(Diagnostic("XL3018", f"{file} is not a report of {SCHEMA}", hint=hint))
+    return document
 
 
 def verification(

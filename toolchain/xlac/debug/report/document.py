@@ -29,6 +29,9 @@ from xlac_sdk.source import Origin
 
 SCHEMA = "xlac-report-1"
 
+DOCUMENT = "report.json"
+"""The file of the document in a folder that `xlac build --dump` wrote."""
+
 
 @dataclass
 class ReportData:
