@@ -82,16 +82,18 @@ class TFLiteCall:
         """The input `number`, dequantized where it is quantized."""
         return dequantized(self[number], self.info(number).quantization)
 
-    def rescaled(self, factor: float = 1.0, number: int = 0) -> Node | None:
-        """Input `number` times a positive factor, in the output's quantization, where both have a
-        single scale; else None.
+    def rescaled(
+        self, factor: float = 1.0, number: int = 0, computed: type = np.float64
+    ) -> Node | None:
+        """Input `number` times a factor, in the output's quantization, where both have a single
+        scale; else None. The type is that in which the kernel computes the ratio of the scales.
         """
         before, after = self.info(number).quantization, self.out().quantization
         if before is None or after is None or not before.single or not after.single:
             return None
         if self[number].type.dtype.is_float or self.out().dtype is None:
             return None
-        ratio = before.scales.astype(np.float64) * factor / after.scales
+        ratio = before.scales.astype(computed) * computed(factor) / after.scales
         return scaled(centred(self[number], before), ratio.reshape(()), self.out())
 
     def give(self, x: Node, number: int = 0) -> Node:

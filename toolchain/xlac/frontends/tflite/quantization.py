@@ -1,10 +1,9 @@
 """Quantization and dequantization of tensors.
 
-Sums of integers are exact. They are rescaled as by TensorFlow Lite's reference kernels (`scaled`):
-multiplied by the mantissa of the factor and rounded to an integer; then multiplied by its power of
-two and rounded again, halves away from zero. Results of real arithmetic are rounded once, halves
-away from zero (`quantized`). A result differs by at most one from that of the reference kernels,
-and only where it lies within their own error of a half.
+Sums of integers are exact, and rescaled to the bit of TensorFlow Lite's reference kernels
+(`scaled`). Results of real arithmetic are rounded once, halves away from zero (`quantized`): they
+differ by at most one from those of the reference kernels, and only where they lie within the
+kernels' own error of a half.
 """
 
 from __future__ import annotations
@@ -12,16 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.frontends.tflite.file.tensors import PACKED, AffineQuantization, TensorInfo
+from xlac.frontends.tflite.multiplier import Multiplier, half_away, multiplied, multiplier
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
-
-TIE = 2.0**-20
-"""A relative change small enough that it only moves a number over a half where it is exactly one:
-relevant numbers have at most 8 integer and 12 fractional bits.
-"""
-
 
 def fitted(numbers: Array, quantization: AffineQuantization, rank: int) -> Array:
     """A scale or zero point per tensor, or per entry of its axis, in a shape that broadcasts with
@@ -59,31 +53,26 @@ def quantized(x: Node, info: TensorInfo) -> Node:
     return saturated(build.div(build.compute(x), build.constant(scales)), info)
 
 
-def rescaled(x: Node, factor: Array) -> Node:
-    """Integers times positive factors f64[] or f64[n], as whole f32 numbers."""
-    mantissa, exponent = np.frexp(factor)
-    if x.type.dtype is DType.I64:  # kernels for 16-bit activations have factors of 15 bits
-        mantissa = np.minimum(np.rint(mantissa * (1 << 15)), (1 << 15) - 1) / (1 << 15)
-    late = np.minimum(exponent, 0) if x.type.dtype is not DType.I64 else np.zeros_like(exponent)
-    first = np.ldexp(mantissa, exponent - late).astype(np.float32)
-    # slightly more than the power of two, so that halves round away from zero
-    second = np.where(late < 0, np.ldexp(1 + TIE, late), 1.0).astype(np.float32)
-    numbers = build.apply1("round", build.mul(build.cast(x, DType.F32), build.constant(first)))
-    if (late < 0).any():
-        numbers = build.apply1("round", build.mul(numbers, build.constant(second)))
-    return numbers
+def rescaled(x: Node, factor: Array | float) -> Node:
+    """Integers times factors f64[] or f64[n], rounded to i32."""
+    return multiplied(x, multiplier(factor))
 
 
 def scaled(
-    x: Node, factor: Array, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.inf)
+    x: Node,
+    factor: Array | float | Multiplier,
+    info: TensorInfo,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    once: bool = False,
 ) -> Node:
-    """Integers times positive factors f64[] or f64[n], clamped to real `bounds`, in the type of a
-    quantized tensor that has a single scale.
+    """Integers times factors f64[] or f64[n], rounded twice or `once`, clamped to real `bounds`, in
+    the type of a quantized tensor that has a single scale.
     """
-    numbers = rescaled(x, factor)
+    by = factor if isinstance(factor, Multiplier) else multiplier(factor)
+    numbers = multiplied(x, by, once)
     zeros = info.quantization.zeros if info.quantization is not None else np.zeros(1)
     if zeros.any():
-        numbers = build.add(numbers, build.constant(zeros.reshape(()), DType.F32))
+        numbers = build.add(numbers, int(zeros[0]))
     return held(numbers, info, bounds)
 
 
@@ -106,11 +95,12 @@ def held(x: Node, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.i
         raise ShapeError(f"tensor '{info.name}' of type {info.kind} has no quantization")
     low, high = limits(info)
     if info.quantization.single:
-        scale, zero = float(info.quantization.scales[0]), float(info.quantization.zeros[0])
+        scale, zero = info.quantization.scales[0], float(info.quantization.zeros[0])
         with np.errstate(divide="ignore", invalid="ignore"):
-            ends = np.rint(np.divide(bounds, scale)) + zero
+            ends = half_away(np.divide(np.float32(bounds), scale)) + zero
         low, high = int(max(low, ends[0])), int(min(high, ends[1]))
-    clamped = build.minimum(build.maximum(x, float(low)), float(high))
+    number = float if x.type.dtype.is_float else int
+    clamped = build.minimum(build.maximum(x, number(low)), number(high))
     return build.cast(clamped, info.dtype)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.ops import integer_arithmetic
 from xlac.frontends.tflite.quantization import held
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.graph import Node
@@ -24,10 +25,10 @@ def _activation(name: str, apply: Callable[[Node], Node]) -> None:
 def _clamp(name: str, low: float, high: float) -> None:
     @operator(name)
     def clamp(call: TFLiteCall) -> Node:
-        again = call.rescaled()
+        again = call.rescaled(computed=np.float32)
         if again is None:
             return call.give(_between(low, high)(call.real(0)))
-        return held(build.cast(again, DType.F32), call.out(), (low, high))
+        return held(build.cast(again, DType.I32), call.out(), (low, high))
 
 
 def _between(low: float, high: float) -> Callable[[Node], Node]:
@@ -43,16 +44,23 @@ _clamp("RELU6", 0.0, 6.0)
 _clamp("RELU_N1_TO_1", -1.0, 1.0)
 _clamp("RELU_0_TO_1", 0.0, 1.0)
 _activation("ELU", lambda x: build.apply1("elu", x))
-_activation(
-    "HARD_SWISH", lambda x: build.mul(x, build.div(_between(0.0, 6.0)(build.add(x, 3.0)), 6.0))
-)
+
+
+@operator("HARD_SWISH")
+def hard_swish(call: TFLiteCall) -> Node:
+    """x clamp(x + 3, 0, 6) / 6."""
+    result = integer_arithmetic.hard_swish(call)
+    if result is not None:
+        return result
+    x = call.real(0)
+    return call.give(build.mul(x, build.div(_between(0.0, 6.0)(build.add(x, 3.0)), 6.0)))
 
 
 @operator("LEAKY_RELU", "LeakyReluOptions")
 def leaky_relu(call: TFLiteCall) -> Node:
     """x where it is positive, alpha x elsewhere."""
     alpha = call.option("alpha")
-    above, below = call.rescaled(), call.rescaled(alpha) if alpha > 0 else None
+    above, below = (call.rescaled(slope, computed=np.float32) for slope in (1.0, alpha))
     if above is None or below is None:
         return call.give(build.apply1("leaky_relu", call.real(0), alpha=alpha))
     quantization = call.info(0).quantization

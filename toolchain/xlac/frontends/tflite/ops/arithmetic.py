@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.ops import integer_arithmetic
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -15,10 +17,10 @@ _UNARY = {
     "NEG": "neg", "ROUND": "round", "RSQRT": "rsqrt", "SIGN": "sign", "SIN": "sin",
     "SQRT": "sqrt", "SQUARE": "square",
 }  # fmt: skip
-_ACTIVATED = {
-    "ADD": ("add", "AddOptions"),
-    "SUB": ("sub", "SubOptions"),
-    "MUL": ("mul", "MulOptions"),
+_ACTIVATED: dict[str, tuple[str, str, Callable[[TFLiteCall], Node | None]]] = {
+    "ADD": ("add", "AddOptions", lambda call: integer_arithmetic.added(call, 1)),
+    "SUB": ("sub", "SubOptions", lambda call: integer_arithmetic.added(call, -1)),
+    "MUL": ("mul", "MulOptions", integer_arithmetic.product),
 }
 _BINARY = {"MAXIMUM": "max", "MINIMUM": "min", "ATAN2": "atan2"}
 _COMPARISONS = {
@@ -44,9 +46,14 @@ def _binary(name: str, mnemonic: str) -> None:
         return call.give(build.apply1(mnemonic, call.real(0), call.real(1)))
 
 
-def _activated(name: str, mnemonic: str, options: str) -> None:
+def _activated(
+    name: str, mnemonic: str, options: str, of_integers: Callable[[TFLiteCall], Node | None]
+) -> None:
     @operator(name, options)
     def activated(call: TFLiteCall) -> Node:
+        result = of_integers(call)
+        if result is not None:
+            return result
         return call.give(call.activated(build.apply1(mnemonic, call.real(0), call.real(1))))
 
 
@@ -64,8 +71,8 @@ def _logical(name: str, mnemonic: str) -> None:
 
 for _name, _mnemonic in _UNARY.items():
     _unary(_name, _mnemonic)
-for _name, (_mnemonic, _options) in _ACTIVATED.items():
-    _activated(_name, _mnemonic, _options)
+for _name, (_mnemonic, _options, _of_integers) in _ACTIVATED.items():
+    _activated(_name, _mnemonic, _options, _of_integers)
 for _name, _mnemonic in _BINARY.items():
     _binary(_name, _mnemonic)
 for _name, _direction in _COMPARISONS.items():
@@ -110,6 +117,9 @@ def power(call: TFLiteCall) -> Node:
 @operator("SQUARED_DIFFERENCE")
 def squared_difference(call: TFLiteCall) -> Node:
     """(x - y)²."""
+    result = integer_arithmetic.squared_difference(call)
+    if result is not None:
+        return result
     return call.give(build.apply1("square", build.sub(call.real(0), call.real(1))))
 
 

@@ -20,6 +20,10 @@ Product = Callable[[Node, Node, DType], Node]
 """A sum of products of two tensors, in a type."""
 
 MOST = 1 << 16  # a stride or dilation
+IN_F32 = {"FULLY_CONNECTED", "BATCH_MATMUL"}
+"""Operators whose kernels multiply two single scales in f32, as all kernels of u8 do."""
+ROUNDED_ONCE = {"FULLY_CONNECTED"}
+"""Operators whose kernels round once where they bring sums to the result's scale."""
 
 
 def steps(call: TFLiteCall, *names: str) -> tuple[int, ...]:
@@ -146,10 +150,13 @@ def summed(call: TFLiteCall, product: Product, filters: int, bias: int = 2) -> N
     if out is None or call.activation not in BOUNDS:
         factor = build.constant(scales.astype(np.float32))
         return call.give(call.activated(build.mul(build.cast(sums, DType.F32), factor)))
+    if right.single and (call.operator in IN_F32 or x.type.dtype is DType.U8):
+        scales = (left.scales * right.scales).astype(np.float64)
     factors = scales / float(out.scales[0])
     return scaled(
         sums,
         factors.reshape(factors.shape if factors.size > 1 else ()),
         call.out(),
         BOUNDS[call.activation],
+        call.operator in ROUNDED_ONCE,
     )

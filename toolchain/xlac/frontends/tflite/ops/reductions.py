@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from xlac.frontends.tflite.call import TFLiteCall
-from xlac.frontends.tflite.quantization import alike, held
+from xlac.frontends.tflite.multiplier import Multiplier, multiplier
+from xlac.frontends.tflite.quantization import alike, scaled
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -29,8 +32,12 @@ def _reduction(name: str, mnemonic: str) -> None:
         axes = build.axes_of(sorted(set(_axes(call))), call[0].type.rank)
         keep = call.option("keep_dims")
         same = alike(call.info(0).quantization, call.out().quantization)
-        if same and mnemonic in ("mean", "reduce_max", "reduce_min") and _whole(call[0]):
-            return _integers(call, mnemonic, axes, keep)
+        if same and mnemonic in ("reduce_max", "reduce_min") and _whole(call[0]):
+            return build.apply1(mnemonic, call[0], axis=axes, keepdims=keep) if axes else call[0]
+        if axes and mnemonic in ("mean", "sum"):
+            total = _total(call, axes, keep, mnemonic == "mean")
+            if total is not None:
+                return total
         x = call.real(0)
         if not axes:
             return call.give(x)
@@ -41,19 +48,28 @@ def _whole(x: Node) -> bool:
     return x.type.dtype.is_integer and x.type.dtype.bits <= 16
 
 
-def _integers(call: TFLiteCall, mnemonic: str, axes: Sequence[int], keep: bool) -> Node:
-    """A reduction of integers in their scale: means, which include the zero point, round halves
-    away from zero.
+def _total(call: TFLiteCall, axes: Sequence[int], keep: bool, mean: bool) -> Node | None:
+    """The sum or mean of quantized integers, to the bit of the reference kernels; None where they
+    have none.
     """
-    x = call[0]
-    if not axes or mnemonic != "mean":
-        return build.apply1(mnemonic, x, axis=axes, keepdims=keep) if axes else x
-    total = build.reduce(build.cast(x, DType.I32), "add", axes, keep)
+    x, before, after = call[0], call.info(0).quantization, call.out().quantization
+    if before is None or after is None or not before.single or not after.single or not _whole(x):
+        return None
+    if call.out().dtype is not x.type.dtype:
+        return None
     count = prod(x.shape[axis] for axis in axes)
     if not isinstance(count, int):
-        call.fail(f"the mean of integers needs a known number of them, got {x.type}")
-    mean = build.div(build.cast(total, DType.F32), float(max(1, count)))
-    return held(build.apply1("round_half_away", mean), call.out())
+        call.fail(f"sums of integers need a known number of them, got {x.type}")
+    total = build.reduce(build.cast(x, DType.I32), "add", axes, keep)
+    zero = int(before.zeros[0]) * count
+    if zero:
+        total = build.sub(total, zero)
+    by = multiplier(before.scales[0].astype(np.float64) / after.scales[0])
+    if mean and count:
+        # the kernel divides the mantissa by the count, which it first shifts by the bits of that
+        bits = min(count.bit_length() - 1, 32, 31 + int(by.exponent))
+        by = Multiplier((by.mantissa << bits) // count, by.exponent - bits)
+    return scaled(total, by, call.out())
 
 
 def _axes(call: TFLiteCall) -> list[int]:

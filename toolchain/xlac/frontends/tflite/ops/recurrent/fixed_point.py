@@ -5,9 +5,9 @@ result has 15 bits after the point.
 
 from __future__ import annotations
 
+from xlac.frontends.tflite.multiplier import divided
 from xlac.ir.graph import Node
 from xlac.ops import build
-from xlac_sdk.dtypes import DType
 
 ONE = 32767  # the largest number with 15 bits after the point stands for 1
 EXPONENTIALS = (
@@ -30,14 +30,6 @@ def tanh(x: Node, integer_bits: int) -> Node:
     size = _reciprocal(_exp(_negative(x), integer_bits + 1), halved=False)
     result = build.select(build.compare(x, "lt", 0), build.sub(0, size), size)
     return build.select(build.compare(x, "eq", 0), 0, result)
-
-
-def shifted(x: Node, bits: int) -> Node:
-    """Numbers divided by a power of two, halves away from zero."""
-    if bits == 0:
-        return x
-    less = build.cast(build.compare(x, "lt", 0), DType.I32)
-    return _shr(build.sub(build.add(x, 1 << bits - 1), less), bits)
 
 
 def _negative(x: Node) -> Node:
@@ -83,8 +75,8 @@ def _exp_of_quarter(x: Node) -> Node:
     x = build.add(x, 1 << 12)
     x2 = _times(x, x)
     x3, x4 = _times(x2, x), _times(x2, x2)
-    sums = _times(build.add(shifted(x4, 2), x3), _constant(715827883))
-    higher = shifted(build.add(sums, x2), 1)
+    sums = _times(build.add(divided(x4, 2), x3), _constant(715827883))
+    higher = divided(build.add(sums, x2), 1)
     return build.minimum(build.add(_times(build.add(x, higher), middle), middle), ONE)
 
 

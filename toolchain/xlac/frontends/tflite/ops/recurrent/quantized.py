@@ -10,7 +10,8 @@ import numpy as np
 
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.file.tensors import AffineQuantization
-from xlac.frontends.tflite.ops.recurrent.fixed_point import logistic, shifted, tanh
+from xlac.frontends.tflite.multiplier import divided
+from xlac.frontends.tflite.ops.recurrent.fixed_point import logistic, tanh
 from xlac.frontends.tflite.ops.recurrent.state import keep, scanned, state
 from xlac.frontends.tflite.quantization import centred, rescaled, scaled
 from xlac.ir.graph import Node
@@ -19,7 +20,7 @@ from xlac_sdk.dtypes import DType
 
 GATE = 2.0**-12  # the scale of a gate before its activation
 FRACTION = 2.0**-15  # that of an activation's result, and of what lies in [-1, 1)
-LOW, HIGH = -32768.0, 32767.0
+LOW, HIGH = -32768, 32767
 
 
 def quantized_lstm(call: TFLiteCall, x: Node) -> Node:
@@ -39,7 +40,7 @@ def quantized_lstm(call: TFLiteCall, x: Node) -> Node:
     sides = [_gates(call, centred(x, taken), taken, 1, gates, bias=12)]
     rest = [call[5 + n] for n in gates]
     limit = call.option("cell_clip") / cell
-    low, high = (-int(limit), int(limit)) if 0 < limit < HIGH else (int(LOW), int(HIGH))
+    low, high = (-int(limit), int(limit)) if 0 < limit < HIGH else (LOW, HIGH)
     out = call.out()
     factor = np.asarray(FRACTION * FRACTION / hidden.scales[0], np.float64)
 
@@ -50,13 +51,12 @@ def quantized_lstm(call: TFLiteCall, x: Node) -> Node:
             sums = _product(before, weight)
             ratio = hidden.scales[0] * _scale(call, 5 + gate).scales[0] / GATE
             own = build.cut(x, 1, units * number, units * (number + 1))
-            total = _clamped(build.add(_near(sums, ratio), build.cast(own, DType.F32)))
-            parts[gate] = build.cast(total, DType.I32)
+            parts[gate] = _clamped(build.add(rescaled(sums, ratio), build.cast(own, DType.I32)))
         forget = logistic(parts[1], 3)
         enter = logistic(parts[0], 3) if 0 in parts else build.sub(32767, forget)
         fresh = tanh(parts[2], 3)
-        kept = shifted(build.mul(forget, build.cast(c, DType.I32)), 15)
-        new = shifted(build.mul(enter, fresh), 30 + bits)
+        kept = divided(build.mul(forget, build.cast(c, DType.I32)), 15)
+        new = divided(build.mul(enter, fresh), 30 + bits)
         total = build.minimum(build.maximum(build.add(kept, new), low), high)
         opened = logistic(parts[3], 3)
         seen = tanh(total, 15 + bits)
@@ -106,7 +106,7 @@ def _gates(
         if call.get(bias + gate) is not None:
             sums = build.add(sums, call[bias + gate])
         ratio = taken.scales[0] * _scale(call, first + gate).scales[0] / GATE
-        parts.append(build.cast(_clamped(_near(sums, ratio)), DType.I16))
+        parts.append(build.cast(_clamped(rescaled(sums, ratio)), DType.I16))
     return build.concat(parts, 2)
 
 
@@ -114,11 +114,6 @@ def _product(x: Node, weight: Node) -> Node:
     """i32 sums of integers with the rows of an i8 weight."""
     contract = ((x.type.rank - 1,), (1,))
     return build.dot(x, build.cast(weight, DType.I16), contract, out_dtype=DType.I32)
-
-
-def _near(sums: Node, ratio: float) -> Node:
-    """i32 sums times a factor, as whole f32 numbers."""
-    return rescaled(sums, np.asarray(ratio, np.float64))
 
 
 def _clamped(x: Node) -> Node:
@@ -138,7 +133,7 @@ def quantized_svdf(call: TFLiteCall) -> Node:
     before = build.reshape(state(call, 4), (x.shape[0], filters, memory))
     sums = _product(centred(x, taken), features)
     ratio = float(taken.scales[0]) * float(weight.scales[0]) / float(kept.scales[0])
-    new = build.cast(_clamped(_near(sums, ratio)), DType.I16)
+    new = build.cast(_clamped(rescaled(sums, ratio)), DType.I16)
     new = build.reshape(new, (x.shape[0], filters, 1))
     now = build.concat([build.cut(before, 2, 1, memory), new], 2)
     keep(call, 4, build.reshape(now, (x.shape[0], filters * memory)))

@@ -1,0 +1,89 @@
+"""Integers times real factors, in the arithmetic of TensorFlow Lite's reference kernels and to their
+bits: a factor is an integer of 31 bits and a power of two. Most kernels round the product with the
+first to an integer, divide it by the power of two and round again; some round once.
+
+Source: QuantizeMultiplier and MultiplyByQuantizedMultiplier (kernels/internal/quantization_util.h,
+kernels/internal/common.h).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from xlac.ir.graph import Node
+from xlac.ir.op import Array
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+BITS = 31  # of a mantissa, after the point
+LEAST = -31  # the least exponent: smaller factors count as 0
+NARROW = 15  # bits of a mantissa for sums of 64 bits
+
+
+class Multiplier(NamedTuple):
+    """mantissa * 2^(exponent - 31), by tensor or by channel; a negative factor has a negative
+    mantissa.
+    """
+
+    mantissa: Array  # i64
+    exponent: Array  # i64
+
+
+def multiplier(factor: Array | float) -> Multiplier:
+    """The multiplier nearest to a factor f64[] or f64[n]."""
+    part, exponent = np.frexp(np.asarray(factor, np.float64))
+    mantissa = half_away(part * 2.0**BITS).astype(np.int64)
+    full = np.abs(mantissa) == 1 << BITS
+    mantissa, exponent = np.where(full, mantissa // 2, mantissa), exponent + full
+    small = exponent < LEAST
+    return Multiplier(np.where(small, 0, mantissa), np.where(small, 0, exponent).astype(np.int64))
+
+
+def half_away(x: Array) -> Array:
+    """Numbers rounded to integers, halves away from zero."""
+    rounded: Array = np.copysign(np.floor(np.abs(x) + 0.5), x)
+    return rounded
+
+
+def multiplied(x: Node, by: Multiplier, once: bool = False) -> Node:
+    """Integers times a multiplier, i32: rounded twice, or `once`, halves up. Sums of 64 bits are
+    multiplied by a mantissa of 15 bits, and rounded once.
+    """
+    if x.type.dtype is DType.I64:
+        most = (1 << NARROW) - 1
+        mantissa = np.minimum((by.mantissa + (1 << NARROW)) >> BITS - NARROW, most)
+        return _rounded(x, mantissa, NARROW - by.exponent)
+    if once:
+        return _rounded(x, by.mantissa, BITS - by.exponent)
+    high = _rounded(x, by.mantissa << np.maximum(by.exponent, 0), BITS)
+    return divided(high, np.maximum(-by.exponent, 0))
+
+
+def _rounded(x: Node, mantissa: Array, bits: Array | int) -> Node:
+    """x * mantissa / 2^bits in 64 bits, halves up, as i32."""
+    product = build.mul(build.cast(x, DType.I64), build.constant(mantissa, DType.I64))
+    shift = np.asarray(bits, np.int64)
+    half = build.constant(np.int64(1) << shift - 1, DType.I64)
+    shifted = build.apply1("shr", build.add(product, half), build.constant(shift, DType.I64))
+    return build.cast(shifted, DType.I32)
+
+
+def divided(x: Node, bits: Array | int) -> Node:
+    """Integers divided by powers of two, halves away from zero."""
+    counts = np.asarray(bits)
+    if not counts.any():
+        return x
+    kind = x.type.dtype
+    # halves of negative numbers go down: 1 less, unless nothing is shifted out
+    less = build.apply1("shr", x, kind.bits - 1)
+    if not counts.all():
+        less = build.apply1("and", less, build.constant(np.where(counts > 0, -1, 0), kind))
+    # one bit is kept for the half, so that adding it cannot overflow
+    kept = build.constant(np.maximum(counts - 1, 0), kind)
+    nearly = build.apply1("shr", build.add(x, less), kept)
+    if counts.all():
+        return build.apply1("shr", build.add(nearly, 1), 1)
+    last = build.constant(np.minimum(counts, 1), kind)
+    return build.apply1("shr", build.add(nearly, last), last)

@@ -1,0 +1,154 @@
+"""Element-wise arithmetic of quantized tensors, in the integers of TensorFlow Lite's reference
+kernels and to their bits: operands are brought to one scale with some bits after the point, and the
+result to that of the output. Each function gives None where the kernels have no integer form; then
+real numbers are computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
+from xlac.frontends.tflite.file.tensors import AffineQuantization
+from xlac.frontends.tflite.multiplier import divided, multiplied, multiplier
+from xlac.frontends.tflite.quantization import centred, held, rescaled, scaled
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+BYTES = (DType.I8, DType.U8)
+
+
+def added(call: TFLiteCall, sign: int) -> Node | None:
+    """x + sign y."""
+    found = _quantizations(call, 2)
+    if found is None:
+        return None
+    left, right, out = found
+    if call[0].type.dtype is DType.I16 and _powers_of_two(call, found):
+        return _added_by_shifts(call, found, sign)
+    shift = 20 if call[0].type.dtype in BYTES else 15
+    largest = 2.0 * max(_scale(left), _scale(right))
+    factor = largest / ((1 << shift) * _scale(out))
+    if not factor < 1:
+        return None
+    x = rescaled(_raised(call, 0, left, shift), _scale(left) / largest)
+    y = rescaled(_raised(call, 1, right, shift), sign * (_scale(right) / largest))
+    return scaled(build.add(x, y), factor, call.out(), BOUNDS[call.activation])
+
+
+def _added_by_shifts(
+    call: TFLiteCall, found: tuple[AffineQuantization, ...], sign: int
+) -> Node | None:
+    """x + sign y where scales are powers of two, and one of the inputs has that of the result."""
+    left, right, out = (round(np.log2(_scale(each))) for each in found)
+    if max(left, right) > out or out not in (left, right):
+        return None
+    x, y = (build.cast(call[n], DType.I32) for n in range(2))
+    x, y = divided(x, out - left), divided(y, out - right)
+    total = build.add(x, y) if sign > 0 else build.sub(x, y)
+    return held(total, call.out(), BOUNDS[call.activation])
+
+
+def _powers_of_two(call: TFLiteCall, found: tuple[AffineQuantization, ...]) -> bool:
+    scales = np.log2([_scale(each) for each in found])
+    zeros = [int(each.zeros[0]) for each in found]
+    near = np.abs(scales - np.rint(scales)) < 1e-3
+    return bool(call.option("pot_scale_int16") and near.all() and not any(zeros))
+
+
+def product(call: TFLiteCall) -> Node | None:
+    """x y."""
+    found = _quantizations(call, 2)
+    if found is None:
+        return None
+    left, right, out = found
+    x, y = (
+        build.cast(centred(call[n], each), DType.I32) for n, each in enumerate((left, right))
+    )
+    # the kernel computes the factor in f32
+    factor = left.scales[0] * right.scales[0] / out.scales[0]
+    return scaled(build.mul(x, y), float(factor), call.out(), BOUNDS[call.activation])
+
+
+def squared_difference(call: TFLiteCall) -> Node | None:
+    """(x - y)²."""
+    found = _quantizations(call, 2)
+    if found is None or call[0].type.dtype is not DType.I8:
+        return None
+    left, right, out = found
+    largest = 2.0 * max(_scale(left), _scale(right))
+    factor = largest * largest / ((1 << 14) * _scale(out))
+    if not factor < 1:
+        return None
+    x = rescaled(_raised(call, 0, left, 7), _scale(left) / largest)
+    y = rescaled(_raised(call, 1, right, 7), _scale(right) / largest)
+    apart = build.sub(x, y)
+    return scaled(build.mul(apart, apart), factor, call.out())
+
+
+def hard_swish(call: TFLiteCall) -> Node | None:
+    """x clamp(x + 3, 0, 6) / 6, in 16 bits: x with 7 bits more is multiplied by a number in
+    [0, 1], which has 15 bits after the point.
+    """
+    found = _quantizations(call, 1)
+    if found is None or call[0].type.dtype not in BYTES:
+        return None
+    before, after = found
+    fine = np.float32(before.scales[0] / np.float32(128))
+    out = multiplier(float(np.float32(fine / after.scales[0])))
+    slope = multiplier(float(np.float32(fine / np.float32(3.0 / 32768.0))))
+    if out.exponent > 0:
+        return None
+    x = build.cast(_raised(call, 0, before, 7), DType.I32)
+    value = _high(x, _narrow(out.mantissa))
+    share, up = x, int(slope.exponent)
+    if up > 0:
+        share = _saturated(build.mul(share, 1 << min(up - 1, 15)))
+    share = _high(share, _narrow(slope.mantissa))
+    if up > 0:
+        share = _saturated(build.mul(share, 2))
+    share = divided(share, max(-up, 0))
+    share = build.apply1("shr", build.add(share, 1 << 15), 1)
+    # rounds towards zero
+    result = build.div(build.mul(share, value), 1 << 15)
+    result = divided(result, -int(out.exponent))
+    return held(build.add(result, int(after.zeros[0])), call.out())
+
+
+def _high(x: Node, mantissa: int) -> Node:
+    """Numbers of 16 bits times a mantissa with 15 bits after the point, rounded."""
+    return build.apply1("shr", build.add(build.mul(x, mantissa), 1 << 14), 15)
+
+
+def _narrow(mantissa: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> int:
+    """A mantissa with 15 instead of 31 bits after the point."""
+    return min((int(mantissa) + (1 << 15)) >> 16, (1 << 15) - 1)
+
+
+def _saturated(x: Node) -> Node:
+    return build.minimum(build.maximum(x, -(1 << 15)), (1 << 15) - 1)
+
+
+def _raised(call: TFLiteCall, number: int, quantization: AffineQuantization, bits: int) -> Node:
+    """An input minus its zero point, with so many bits after the point, i32."""
+    wide = build.cast(centred(call[number], quantization), DType.I32)
+    return build.mul(wide, 1 << bits)
+
+
+def _scale(quantization: AffineQuantization) -> float:
+    return float(quantization.scales[0])
+
+
+def _quantizations(call: TFLiteCall, inputs: int) -> tuple[AffineQuantization, ...] | None:
+    """Those of the inputs and of the result, or None where they are not what kernels for integers
+    take: one type of 8 or 16 bits, single scales, and an activation that clamps.
+    """
+    infos = [*(call.info(n) for n in range(inputs)), call.out()]
+    kinds = {info.dtype for info in infos}
+    if len(kinds) > 1 or not kinds <= {*BYTES, DType.I16} or call.activation not in BOUNDS:
+        return None
+    found = tuple(info.quantization for info in infos if info.quantization is not None)
+    if len(found) < len(infos) or not all(each.single and _scale(each) > 0 for each in found):
+        return None
+    return found
