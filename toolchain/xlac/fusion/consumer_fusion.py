@@ -176,7 +176,7 @@ class ConsumerFusion:
     def _weigh(self, node: Node) -> None:
         inline = [i for i in dict.fromkeys(node.inputs) if i in self.number and i not in self.home]
         self.weights[node] = min(
-            10_000, cost.weight(node.op) + sum(self.weights[i] for i in inline)
+            10_000, cost.weight_of(node) + sum(self.weights[i] for i in inline)
         )
         read = sum(
             cost.nbytes(i)

@@ -9,6 +9,7 @@ from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
 from xlac.ops import cost
+from xlac.ops.scalar.convert import Cast
 from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor import leaf, view
 from xlac_sdk.kernel_ir.kernel import Work
@@ -65,6 +66,17 @@ def weight(op: Op) -> int:
     if isinstance(op, Scalar):
         return WEIGHTS.get(op.primitive, 1)
     return GATHERING if op.mnemonic in ("gather", "concat", "pad", "dyn_slice", "dyn_update") else 1
+
+
+def weight_of(node: Node) -> int:
+    """Operations for one element of a node, given its operands. A stored constant is widened while
+    it is loaded, in one instruction.
+    """
+    if isinstance(node.op, Cast) and isinstance(node.inputs[0].op, leaf.Const):
+        before, after = node.inputs[0].type.dtype, node.type.dtype
+        if before.is_integer and after.is_integer and before.bits < after.bits:
+            return 0
+    return weight(node.op)
 
 
 def staged(nodes: Iterable[Node]) -> int:

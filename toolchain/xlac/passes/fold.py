@@ -19,11 +19,14 @@ from xlac.passes.registry import Pass, at_least, register
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
+from xlac_sdk.dtypes import DType
 
 OPAQUE = (
     control.While, control.Scan, control.Cond, control.Call, control.Pick, effect.CustomCall,
     effect.Barrier, RngBits,
 )  # fmt: skip
+
+WIDENED = (DType.I32, DType.I64)
 
 
 @register("fold")
@@ -101,11 +104,14 @@ class Folder:
     def whole(self, node: Node) -> bool:
         """Whether a foldable node is worth a stored value: broadcasts, reshapes and counters are
         free, and so are weights widened from half precision, which kernels convert as they read
-        them and libraries take unconverted.
+        them and libraries take unconverted. Arrays widened from 32 to 64 bits stay narrow too:
+        processors multiply numbers known to have 32 bits faster.
         """
         if not node.inputs or isinstance(node.op, Broadcast | Reshape):
             return False
         narrow = node.inputs[0].type.dtype
+        if isinstance(node.op, Cast) and node.shape and (narrow, node.type.dtype) == WIDENED:
+            return False
         if (
             node in self.weighted
             and isinstance(node.op, Cast)

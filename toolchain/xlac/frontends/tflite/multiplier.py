@@ -51,39 +51,46 @@ def multiplied(x: Node, by: Multiplier, once: bool = False) -> Node:
     """Integers times a multiplier, i32: rounded twice, or `once`, halves up. Sums of 64 bits are
     multiplied by a mantissa of 15 bits, and rounded once.
     """
+    right = np.maximum(-by.exponent, 0)
     if x.type.dtype is DType.I64:
         most = (1 << NARROW) - 1
         mantissa = np.minimum((by.mantissa + (1 << NARROW)) >> BITS - NARROW, most)
-        return _rounded(x, mantissa, NARROW - by.exponent)
-    if once:
-        return _rounded(x, by.mantissa, BITS - by.exponent)
-    high = _rounded(x, by.mantissa << np.maximum(by.exponent, 0), BITS)
-    return divided(high, np.maximum(-by.exponent, 0))
+        bits = NARROW - by.exponent
+        half = build.constant(np.int64(1) << bits - 1, DType.I64)
+        product = build.add(build.mul(x, _wide(mantissa, x)), half)
+        return build.cast(build.apply1("shr", product, build.constant(bits, DType.I64)), DType.I32)
+    mantissa = by.mantissa << np.maximum(by.exponent, 0)
+    product = build.mul(build.cast(x, DType.I64), _wide(mantissa, x))
+    # where more bits follow, a product that is rounded once is cut off here
+    half = np.where((right > 0) & once, 0, 1 << BITS - 1)
+    if half.any():
+        product = build.add(product, build.constant(half, DType.I64))
+    high = build.cast(build.apply1("shr", product, BITS), DType.I32)
+    return divided(high, right, up=once)
 
 
-def _rounded(x: Node, mantissa: Array, bits: Array | int) -> Node:
-    """x * mantissa / 2^bits in 64 bits, halves up, as i32."""
-    product = build.mul(build.cast(x, DType.I64), build.constant(mantissa, DType.I64))
-    shift = np.asarray(bits, np.int64)
-    half = build.constant(np.int64(1) << shift - 1, DType.I64)
-    shifted = build.apply1("shr", build.add(product, half), build.constant(shift, DType.I64))
-    return build.cast(shifted, DType.I32)
+def _wide(mantissa: Array, x: Node) -> Node:
+    """Mantissas as i64, to be multiplied by x. They are stored in 32 bits where they fit, and
+    widened where they are used: processors multiply numbers known to have 32 bits faster.
+    """
+    if mantissa.ndim and np.abs(mantissa).max(initial=0) < 1 << BITS:
+        stored = build.constant(mantissa, DType.I32)
+        return build.cast(build.broadcast_to(stored, x.shape), DType.I64)
+    return build.constant(mantissa, DType.I64)
 
 
-def divided(x: Node, bits: Array | int) -> Node:
-    """Integers divided by powers of two, halves away from zero."""
+def divided(x: Node, bits: Array | int, up: bool = False) -> Node:
+    """Integers divided by powers of two, halves away from zero, or `up`."""
     counts = np.asarray(bits)
     if not counts.any():
         return x
     kind = x.type.dtype
-    # halves of negative numbers go down: 1 less, unless nothing is shifted out
-    less = build.apply1("shr", x, kind.bits - 1)
-    if not counts.all():
-        less = build.apply1("and", less, build.constant(np.where(counts > 0, -1, 0), kind))
+    if not up:  # halves of negative numbers go down: 1 less, unless nothing is shifted out
+        less = build.apply1("shr", x, kind.bits - 1)
+        if not counts.all():
+            less = build.apply1("and", less, build.constant(np.where(counts > 0, -1, 0), kind))
+        x = build.add(x, less)
     # one bit is kept for the half, so that adding it cannot overflow
-    kept = build.constant(np.maximum(counts - 1, 0), kind)
-    nearly = build.apply1("shr", build.add(x, less), kept)
-    if counts.all():
-        return build.apply1("shr", build.add(nearly, 1), 1)
+    nearly = build.apply1("shr", x, build.constant(np.maximum(counts - 1, 0), kind))
     last = build.constant(np.minimum(counts, 1), kind)
     return build.apply1("shr", build.add(nearly, last), last)
