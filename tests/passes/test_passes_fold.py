@@ -82,3 +82,12 @@ def test_derived_weights_are_computed_once_in_float64() -> None:
     exact = (third.astype(np.float64) * np.float64(np.float32(1.1)) ** 30).astype(np.float32)
     assert np.array_equal(weights[derived.op.name], exact)
     assert weights[derived.op.name] is weights[derived.op.name]
+
+
+def test_integers_that_are_widened_to_64_bits_stay_narrow() -> None:
+    stored = build.constant(np.arange(4, dtype=np.int32))
+    wide = build.cast(stored, DType.I64)
+    g = graph(build.mul(build.cast(build.param("a", DType.I32, (4,)), DType.I64), wide))
+    assert FoldPass().run(g, Trace(), PassContext()) is g
+    one = build.cast(build.constant(np.int32(3)), DType.I64)
+    assert "cast" not in counts(FoldPass().run(graph(one), Trace(), PassContext()))

@@ -1,22 +1,66 @@
-"""Cases of recurrent layers of int8, whose states are variables."""
+"""Cases of integers whose scales are as odd as a converter's, and of recurrent layers of int8,
+whose states are variables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-from tflite_case import Case, const, q, random
+from tflite_case import Case, case, const, q, random
 from tflite_writer import Graph, Tensor
 
 
 def cases() -> Iterator[Case]:
-    """The cases, each called three times."""
+    """The cases; recurrent layers are called three times."""
+    for seed in range(3):
+        yield from _odd_scales(np.random.default_rng(seed), seed)
     yield _lstm("LSTM_i8", -15)
     yield _lstm("LSTM_i8_major", -12, major=True)
     yield _lstm("LSTM_i8_coupled", -11, coupled=True)
     yield _lstm("LSTM_i8_clipped", -12, clip=0.4)
     for rank in (1, 2):
         yield _svdf(rank)
+
+
+def _odd_scales(source: np.random.Generator, seed: int) -> Iterator[Case]:
+    """An operator of each way to bring integers to another scale."""
+
+    def scale() -> float:
+        return float(np.exp(source.uniform(np.log(0.003), np.log(0.2))))
+
+    def operand(*shape: int, dtype: str = "i8") -> Tensor:
+        zero = int(source.integers(-128, 128)) if dtype == "i8" else 0
+        return q(*shape, dtype=dtype, scale=scale() / (200 if dtype == "i16" else 1), zero=zero)
+
+    for name in ("ADD", "SUB", "MUL"):
+        table = f"{name.title()}Options"
+        for dtype in ("i8", "i16"):
+            x, y = operand(9, 67, dtype=dtype), operand(9, 67, dtype=dtype)
+            largest = x.scale * y.scale * 90 if name == "MUL" else max(x.scale, y.scale)
+            largest *= 200 if (name, dtype) == ("MUL", "i16") else 1
+            out = q(dtype=dtype, scale=largest * source.uniform(0.7, 1.5), zero=0)
+            options = {} if name == "MUL" else {"pot_scale_int16": False}
+            yield case(f"{name}_odd_{dtype}_{seed}", name, x, y, out=out, table=table, **options)
+    x, y = operand(9, 67), operand(9, 67)
+    out = q(scale=max(x.scale, y.scale) ** 2 * 90, zero=seed - 128)
+    yield case(f"SQUARED_DIFFERENCE_odd_{seed}", "SQUARED_DIFFERENCE", x, y, out=out)
+    x = operand(9, 67)
+    for name in ("HARD_SWISH", "QUANTIZE", "RELU6"):
+        out = q(scale=x.scale * source.uniform(0.4, 1), zero=int(source.integers(-128, 90)))
+        yield case(f"{name}_odd_{seed}", name, x, out=out)
+    x = operand(2, 5, 7 - seed, 67)
+    out = q(scale=x.scale * source.uniform(0.2, 1), zero=-20)
+    options = {"table": "ReducerOptions", "keep_dims": bool(seed % 2)}
+    yield case(f"MEAN_odd_{seed}", "MEAN", x, const([1, 2]), out=out, **options)
+    x = operand(6, 512)
+    by_row = [scale() / 20 for _ in range(32)]
+    weight = random(seed, 32, 512, dtype="i8", scale=by_row if seed else by_row[0])
+    out = q(scale=x.scale * 0.003 * 127 * 22, zero=5)
+    options = {"table": "FullyConnectedOptions"}
+    yield case(
+        f"FULLY_CONNECTED_odd_{seed}", "FULLY_CONNECTED", x, weight, None, out=out, **options
+    )
 
 
 def _lstm(

@@ -1,5 +1,6 @@
 """Every operator of TensorFlow Lite beside the reference kernels, whose results expected.npz has:
-floats within 2e-6 of the largest, quantized integers at most one apart and 99 % of them equal.
+floats within 2e-6 of the largest, integers equal. Random networks amplify a single step that an
+operator is off to tens of steps.
 """
 
 from __future__ import annotations
@@ -45,19 +46,15 @@ def run(case: Case, target: str, folder: Path) -> list[Array]:
 
 def check(case: Case, found: list[Array]) -> None:
     """Compares results with those recorded."""
-    results = [case.graph.tensors[n] for n in case.graph.outputs] * case.calls
-    for number, (array, tensor) in enumerate(zip(found, results, strict=True)):
+    assert len(found) == len(case.graph.outputs) * case.calls
+    for number, array in enumerate(found):
         wanted = recorded()[f"{case.name}/{number}"]
         assert (array.shape, array.dtype) == (wanted.shape, wanted.dtype)
         if wanted.dtype.kind == "f":
             limit = 2e-6 * np.abs(wanted).max(initial=1e-6)
             np.testing.assert_allclose(array, wanted, rtol=0, atol=limit)
             continue
-        apart = np.abs(array.astype(np.int64) - wanted.astype(np.int64))
-        if tensor.scale is None:
-            assert not apart.any()
-        assert apart.max(initial=0) <= 1
-        assert np.mean(apart == 0) >= 0.99
+        np.testing.assert_array_equal(array, wanted)
 
 
 @pytest.mark.sampled(4)

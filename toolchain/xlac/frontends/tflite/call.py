@@ -94,7 +94,8 @@ class TFLiteCall:
         if self[number].type.dtype.is_float or self.out().dtype is None:
             return None
         ratio = before.scales.astype(computed) * computed(factor) / after.scales
-        return scaled(centred(self[number], before), ratio.reshape(()), self.out())
+        x = centred(self[number], before)
+        return scaled(x, ratio.reshape(()), self.out(), most=1 << min(31, x.type.dtype.bits))
 
     def give(self, x: Node, number: int = 0) -> Node:
         """Numbers converted to the type of the output `number`: quantized if it is."""

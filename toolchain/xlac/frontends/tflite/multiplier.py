@@ -1,6 +1,6 @@
-"""Integers times real factors, in the arithmetic of TensorFlow Lite's reference kernels and to their
-bits: a factor is an integer of 31 bits and a power of two. Most kernels round the product with the
-first to an integer, divide it by the power of two and round again; some round once.
+"""Integers times real factors, to the bit of TensorFlow Lite's reference kernels: a factor is an
+integer of 31 bits and a power of two. Most kernels round the product with the first to an integer,
+divide it by the power of two and round again; some round once.
 
 Source: QuantizeMultiplier and MultiplyByQuantizedMultiplier (kernels/internal/quantization_util.h,
 kernels/internal/common.h).
@@ -47,22 +47,30 @@ def half_away(x: Array) -> Array:
     return rounded
 
 
-def multiplied(x: Node, by: Multiplier, once: bool = False) -> Node:
+def multiplied(x: Node, by: Multiplier, once: bool = False, most: int = 1 << BITS) -> Node:
     """Integers times a multiplier, i32: rounded twice, or `once`, halves up. Sums of 64 bits are
-    multiplied by a mantissa of 15 bits, and rounded once.
+    multiplied by a mantissa of 15 bits, and rounded once. No integer is larger than `most`.
     """
     right = np.maximum(-by.exponent, 0)
     if x.type.dtype is DType.I64:
-        most = (1 << NARROW) - 1
-        mantissa = np.minimum((by.mantissa + (1 << NARROW)) >> BITS - NARROW, most)
+        largest = (1 << NARROW) - 1
+        mantissa = np.minimum((by.mantissa + (1 << NARROW)) >> BITS - NARROW, largest)
         bits = NARROW - by.exponent
         half = build.constant(np.int64(1) << bits - 1, DType.I64)
         product = build.add(build.mul(x, _wide(mantissa, x)), half)
         return build.cast(build.apply1("shr", product, build.constant(bits, DType.I64)), DType.I32)
-    mantissa = by.mantissa << np.maximum(by.exponent, 0)
-    product = build.mul(build.cast(x, DType.I64), _wide(mantissa, x))
     # where more bits follow, a product that is rounded once is cut off here
     half = np.where((right > 0) & once, 0, 1 << BITS - 1)
+    if most < 1 << BITS - 2 and (by.exponent <= 0).all():
+        # with two bits more it is the upper half of a product, which processors have
+        more = build.mul(build.cast(x, DType.I32), 4)
+        product = build.mul(build.cast(more, DType.I64), _wide(by.mantissa, x))
+        high = build.cast(build.apply1("shr", product, 32), DType.I32)
+        if half.any():
+            high = build.add(high, build.constant(half >> BITS - 1, DType.I32))
+        return divided(build.apply1("shr", high, 1), right, up=once)
+    mantissa = by.mantissa << np.maximum(by.exponent, 0)
+    product = build.mul(build.cast(x, DType.I64), _wide(mantissa, x))
     if half.any():
         product = build.add(product, build.constant(half, DType.I64))
     high = build.cast(build.apply1("shr", product, BITS), DType.I32)
@@ -80,7 +88,9 @@ def _wide(mantissa: Array, x: Node) -> Node:
 
 
 def divided(x: Node, bits: Array | int, up: bool = False) -> Node:
-    """Integers divided by powers of two, halves away from zero, or `up`."""
+    """Integers divided by powers of two, halves away from zero, or `up`. None is the least of its
+    type.
+    """
     counts = np.asarray(bits)
     if not counts.any():
         return x

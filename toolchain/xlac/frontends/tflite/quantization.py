@@ -17,6 +17,7 @@ from xlac.ir.op import Array, ShapeError
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
+
 def fitted(numbers: Array, quantization: AffineQuantization, rank: int) -> Array:
     """A scale or zero point per tensor, or per entry of its axis, in a shape that broadcasts with
     it.
@@ -53,9 +54,9 @@ def quantized(x: Node, info: TensorInfo) -> Node:
     return saturated(build.div(build.compute(x), build.constant(scales)), info)
 
 
-def rescaled(x: Node, factor: Array | float) -> Node:
-    """Integers times factors f64[] or f64[n], rounded to i32."""
-    return multiplied(x, multiplier(factor))
+def rescaled(x: Node, factor: Array | float, most: int = 1 << 31) -> Node:
+    """Integers up to `most` times factors f64[] or f64[n], rounded to i32."""
+    return multiplied(x, multiplier(factor), most=most)
 
 
 def scaled(
@@ -64,12 +65,13 @@ def scaled(
     info: TensorInfo,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     once: bool = False,
+    most: int = 1 << 31,
 ) -> Node:
-    """Integers times factors f64[] or f64[n], rounded twice or `once`, clamped to real `bounds`, in
-    the type of a quantized tensor that has a single scale.
+    """Integers up to `most` times factors f64[] or f64[n], rounded twice or `once`, clamped to real
+    `bounds`, in the type of a quantized tensor that has a single scale.
     """
     by = factor if isinstance(factor, Multiplier) else multiplier(factor)
-    numbers = multiplied(x, by, once)
+    numbers = multiplied(x, by, once, most)
     zeros = info.quantization.zeros if info.quantization is not None else np.zeros(1)
     if zeros.any():
         numbers = build.add(numbers, int(zeros[0]))

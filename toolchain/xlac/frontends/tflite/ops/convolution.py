@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
 from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
+from xlac.frontends.tflite.file.tensors import array_of
 from xlac.frontends.tflite.quantization import centred, dequantized, scaled
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.dims import Dim
@@ -159,4 +161,21 @@ def summed(call: TFLiteCall, product: Product, filters: int, bias: int = 2) -> N
         call.out(),
         BOUNDS[call.activation],
         call.operator in ROUNDED_ONCE,
+        _most(call, sums, filters, bias),
     )
+
+
+def _most(call: TFLiteCall, sums: Node, filters: int, bias: int) -> int:
+    """A bound of sums of products of bytes, with the bias."""
+    limit, weight = 1 << 31, call[1].shape
+    if sums.type.dtype is not DType.I32 or not all(isinstance(size, int) for size in weight):
+        return limit
+    sizes = [int(size) for size in weight]  # type: ignore[arg-type]
+    terms = max(sizes[-2:]) if filters < 0 else prod(sizes) // max(1, sizes[filters])
+    most = terms * 255 * 255
+    if call.get(bias) is not None:
+        info = call.info(bias)
+        if info.data is None:
+            return limit
+        most += int(np.abs(array_of(info).astype(np.int64)).max(initial=0))
+    return min(most, limit)

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
 from xlac.frontends.tflite.file.tensors import AffineQuantization
-from xlac.frontends.tflite.multiplier import divided, multiplied, multiplier
+from xlac.frontends.tflite.multiplier import divided, multiplier
 from xlac.frontends.tflite.quantization import centred, held, rescaled, scaled
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -32,9 +32,11 @@ def added(call: TFLiteCall, sign: int) -> Node | None:
     factor = largest / ((1 << shift) * _scale(out))
     if not factor < 1:
         return None
-    x = rescaled(_raised(call, 0, left, shift), _scale(left) / largest)
-    y = rescaled(_raised(call, 1, right, shift), sign * (_scale(right) / largest))
-    return scaled(build.add(x, y), factor, call.out(), BOUNDS[call.activation])
+    most = 1 << shift + call[0].type.dtype.bits
+    x = rescaled(_raised(call, 0, left, shift), _scale(left) / largest, most)
+    y = rescaled(_raised(call, 1, right, shift), sign * (_scale(right) / largest), most)
+    # each is halved
+    return scaled(build.add(x, y), factor, call.out(), BOUNDS[call.activation], most=most)
 
 
 def _added_by_shifts(
@@ -63,12 +65,12 @@ def product(call: TFLiteCall) -> Node | None:
     if found is None:
         return None
     left, right, out = found
-    x, y = (
-        build.cast(centred(call[n], each), DType.I32) for n, each in enumerate((left, right))
-    )
+    x, y = (build.cast(centred(call[n], each), DType.I32) for n, each in enumerate((left, right)))
     # the kernel computes the factor in f32
     factor = left.scales[0] * right.scales[0] / out.scales[0]
-    return scaled(build.mul(x, y), float(factor), call.out(), BOUNDS[call.activation])
+    most = 1 << 2 * call[0].type.dtype.bits
+    clamp = BOUNDS[call.activation]
+    return scaled(build.mul(x, y), float(factor), call.out(), clamp, most=most)
 
 
 def squared_difference(call: TFLiteCall) -> Node | None:
@@ -81,8 +83,8 @@ def squared_difference(call: TFLiteCall) -> Node | None:
     factor = largest * largest / ((1 << 14) * _scale(out))
     if not factor < 1:
         return None
-    x = rescaled(_raised(call, 0, left, 7), _scale(left) / largest)
-    y = rescaled(_raised(call, 1, right, 7), _scale(right) / largest)
+    x = rescaled(_raised(call, 0, left, 7), _scale(left) / largest, 1 << 15)
+    y = rescaled(_raised(call, 1, right, 7), _scale(right) / largest, 1 << 15)
     apart = build.sub(x, y)
     return scaled(build.mul(apart, apart), factor, call.out())
 
