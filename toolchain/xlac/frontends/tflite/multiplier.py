@@ -56,8 +56,8 @@ def multiplied(x: Node, by: Multiplier, once: bool = False, most: int = 1 << BIT
         largest = (1 << NARROW) - 1
         mantissa = np.minimum((by.mantissa + (1 << NARROW)) >> BITS - NARROW, largest)
         bits = NARROW - by.exponent
-        half = build.constant(np.int64(1) << bits - 1, DType.I64)
-        product = build.add(build.mul(x, _wide(mantissa, x)), half)
+        added = build.constant(np.int64(1) << bits - 1, DType.I64)
+        product = build.add(build.mul(x, _wide(mantissa, x)), added)
         return build.cast(build.apply1("shr", product, build.constant(bits, DType.I64)), DType.I32)
     # where more bits follow, a product that is rounded once is cut off here
     half = np.where((right > 0) & once, 0, 1 << BITS - 1)

@@ -99,7 +99,7 @@ def held(x: Node, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.i
     if info.quantization.single:
         scale, zero = info.quantization.scales[0], float(info.quantization.zeros[0])
         with np.errstate(divide="ignore", invalid="ignore"):
-            ends = half_away(np.divide(np.float32(bounds), scale)) + zero
+            ends = half_away(np.divide(np.asarray(bounds, np.float32), scale)) + zero
         low, high = int(max(low, ends[0])), int(min(high, ends[1]))
     number = float if x.type.dtype.is_float else int
     clamped = build.minimum(build.maximum(x, number(low)), number(high))
