@@ -48,7 +48,10 @@ def images(shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
 
 
 def filled(model: Any, x: np.ndarray, random: np.random.Generator) -> None:
-    """Weights as if the model had learned: no layer's output is constant, and none fades."""
+    """Weights as if the model had learned: no layer's output is constant, and none fades. Offsets of
+    batch normalization are about 1, so that rectifiers pass most numbers: where they are about 0,
+    fifty random layers amplify a rounding error a thousand times, and no comparison says anything.
+    """
     norms = [each for each in layers(model) if "BatchNormalization" in type(each).__name__]
     for weight in model.weights:
         if "seed" in weight.path or weight.dtype != "float32":
@@ -57,6 +60,7 @@ def filled(model: Any, x: np.ndarray, random: np.random.Generator) -> None:
         if len(shape) < 2:
             # ConvNeXt's scales of residual branches begin near 0
             start = np.maximum(start, 0.5) if weight.path.endswith("gamma") else start
+            start = start + 1.0 if norms and weight.path.endswith("beta") else start
             weight.assign(start + 0.1 * random.standard_normal(shape))
         elif not norms:
             weight.assign(start * 2**0.5)  # a rectifier halves the variance

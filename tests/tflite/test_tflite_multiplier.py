@@ -75,7 +75,7 @@ def test_sums_of_64_bits_have_mantissas_of_15() -> None:
 
 @pytest.mark.parametrize("bits", [0, 1, 4, 31])
 def test_halves_are_rounded_away_from_zero(bits: int) -> None:
-    values = [v for v in LARGE if v != -(1 << 31)]
+    values = [v for v in LARGE if v not in (-(1 << 31), (1 << 31) - 1)]
     x = build.param("x", DType.I32, (len(values),))
     node = build.add(divided(x, bits), 0)
     assert computed(node, x, values) == [away(v, bits) for v in values]

@@ -88,8 +88,8 @@ def _wide(mantissa: Array, x: Node) -> Node:
 
 
 def divided(x: Node, bits: Array | int, up: bool = False) -> Node:
-    """Integers divided by powers of two, halves away from zero, or `up`. None is the least of its
-    type.
+    """Integers divided by powers of two, halves away from zero, or `up`. None is the least or
+    the greatest of its type.
     """
     counts = np.asarray(bits)
     if not counts.any():
