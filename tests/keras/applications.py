@@ -48,9 +48,10 @@ def images(shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
 
 
 def filled(model: Any, x: np.ndarray, random: np.random.Generator) -> None:
-    """Weights as if the model had learned: no layer's output is constant, and none fades. Offsets of
-    batch normalization are about 1, so that rectifiers pass most numbers: where they are about 0,
-    fifty random layers amplify a rounding error a thousand times, and no comparison says anything.
+    """Weights as if the model had learned: no layer's output is constant, and none fades.
+
+    Offsets of batch normalization are about 1, so that rectifiers pass most numbers: where they are
+    about 0, fifty random layers amplify a rounding error a thousand times.
     """
     norms = [each for each in layers(model) if "BatchNormalization" in type(each).__name__]
     for weight in model.weights:
