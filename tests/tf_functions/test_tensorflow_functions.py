@@ -44,6 +44,16 @@ def test_the_result_is_an_ordinary_tensor() -> None:
     np.testing.assert_allclose(result + result, 2 * model_fn(*XYZ), rtol=1e-5)
 
 
+def test_no_gradient_is_recorded_where_nobody_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = xlac.compile(model_fn, XYZ)
+    wanted = compiled(*XYZ)
+    monkeypatch.setattr(tf, "custom_gradient", None)
+    np.testing.assert_array_equal(compiled(*XYZ), wanted)
+    with tf.GradientTape() as tape, pytest.raises(TypeError):
+        tape.watch(XYZ[0])
+        compiled(*XYZ)
+
+
 def test_inside_a_graph_it_is_a_host_function() -> None:
     compiled = xlac.compile(model_fn, XYZ)
 

@@ -67,7 +67,7 @@ class TensorFlowFunction:
             )
         ]
         given += [tf.convert_to_tensor(value) for value in self.lowered.captured]
-        results = self._called(*given)
+        results = self._called(*given) if _may_record() else self._computed(*given)
         own, new = results[: len(self._gives)], results[len(self._gives) :]
         writes = [
             variable.assign(value, read_value=False)
@@ -80,7 +80,8 @@ class TensorFlowFunction:
     def _checked(self, spec: Any, value: Any) -> Any:
         import tensorflow as tf
 
-        tensor = tf.convert_to_tensor(value, spec.dtype)
+        known = isinstance(value, tf.Tensor) and value.dtype == spec.dtype
+        tensor = value if known else tf.convert_to_tensor(value, spec.dtype)
         if not tensor.shape.is_compatible_with(spec.shape):
             raise SourceError(
                 Diagnostic(
@@ -91,6 +92,13 @@ class TensorFlowFunction:
                 )
             )
         return tensor
+
+    def _computed(self, *given: Any) -> Sequence[Any]:
+        """The results as tensors, of eager tensors whose gradients nobody asks for."""
+        import tensorflow as tf
+
+        found = _listed(self._forward(*(x.numpy() for x in given)))
+        return [tf.constant(y, t) for y, t in zip(found, self._types, strict=True)]
 
     def _called(self, *given: Any) -> Sequence[Any]:
         """The results, with a gradient, as tensors."""
@@ -138,6 +146,22 @@ class TensorFlowFunction:
             c if dtype.is_float else None for c, dtype in zip(cotangents, outputs, strict=True)
         )
         return tuple(part for part in back(given) if part is not None)
+
+
+def _may_record() -> bool:
+    """Whether gradients of a call may be asked for, or a graph is being traced. TensorFlow's
+    function for it is not public; where a version lacks it, every call counts as recorded.
+    """
+    import tensorflow as tf
+
+    if not tf.executing_eagerly():
+        return True
+    try:
+        from tensorflow.python.eager import record
+    except ImportError:
+        return True
+    may: bool = getattr(record, "could_possibly_record", lambda: True)()
+    return may
 
 
 def _listed(value: Any) -> list[Any]:
