@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
+from xlac_sdk.backend import Executable
 from xlac_sdk.conformance import Case, Outcome, Report, Tolerance, cases, check, run
 from xlac_sdk.conformance.case import agrees
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Request, Target
 
 CHOSEN = [(name, case) for name in ("cpu", "c") for case in cases(find(name).target(Request()))]
@@ -33,6 +38,30 @@ def test_the_interpreter_agrees_with_itself_on_vectors_of_any_width() -> None:
     """Scalar and vector text of the same kernels are written by different code."""
     for only in ("steps", "vectors", "folds", "shr"):
         assert run(find("reference"), only=only).ok
+
+
+def test_a_program_runs_when_the_folder_of_its_build_is_gone() -> None:
+    """A backend that reads its build when it runs fails, as caches and `xlac.compile` delete it."""
+
+    class Late(type(find("reference"))):  # type: ignore[misc]
+        def build(self, sources: Mapping[str, str], folder: Path) -> Path:
+            (folder / "late").write_text("kept", encoding="utf-8")
+            return folder / "late"
+
+        def load(self, artifact: Path, program: Program, target: Target) -> Executable:
+            assert artifact.exists()
+            made: Executable = super().load(artifact, program, target)
+
+            class Reads:
+                def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+                    artifact.read_text(encoding="utf-8")
+                    made.run(inputs, outputs)
+
+            return cast("Executable", Reads())
+
+    (case,) = (one for one in cases(Target("any")) if one.name == "add scalar")
+    (outcome,) = check(case, Late(), Late().target(Request()))
+    assert outcome.status == "failed" and "FileNotFoundError" in outcome.detail
 
 
 def test_every_primitive_has_a_case() -> None:

@@ -130,9 +130,10 @@ def check(case: ConformanceCase, backend: Backend, target: Target) -> list[Outco
         with tempfile.TemporaryDirectory(prefix="xlac-conformance-") as folder:
             artifact = backend.build(backend.emit(case.program, target), Path(folder))
             executable = backend.load(artifact, case.program, target)
-            got = _run(executable, case)
-            if case.calls == 1 and not case.program.state_bytes:
-                _threads(executable, case, got)
+        # without the folder, which may be deleted as soon as a program is loaded
+        got = _run(executable, case)
+        if case.calls == 1 and not case.program.state_bytes:
+            _threads(executable, case, got)
     except UnsupportedError as error:
         return [Outcome(case.group, case.name, "unsupported", str(error))]
     except Exception as error:  # any exception of a backend is a failure, not the end of the run
