@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,6 +197,17 @@ def test_a_scan_of_numbers_is_one_launch(target: str) -> None:
     graph = Graph("g", (c, x), {"last": build.pick(loop, 0), "all": build.pick(loop, 1)})
     (step,) = one_launch(graph, target)
     assert isinstance(step, Launch) and "loop" in step.kernel.name
+
+
+def test_a_loop_of_more_buffers_than_a_launch_takes_stays_steps() -> None:
+    body = build.graph("turn", [Type(F32), Type(F32)], lambda c, x: (build.mul(c, x), c))
+    c, x = param("c", ()), param("x", (9,))
+    loop = Node.of(Scan(body, 9, 1, 1), c, x)
+    graph = Graph("g", (c, x), {"last": build.pick(loop, 0), "all": build.pick(loop, 1)})
+    few = replace(find("cpu").target(Request()), most_buffers=2)
+    steps = lower(Model(graph, {}), few).program.steps
+    assert any(isinstance(step, Repeat) for step in steps)
+    assert not any(isinstance(step, Launch) and "loop" in step.kernel.name for step in steps)
 
 
 def test_a_while_is_launches_between_which_a_call_can_be_stopped() -> None:

@@ -35,7 +35,16 @@ ANCHORS = {
 class ConsumerFusion:
     """The clusters, the cluster of each node, and what the sweep knows of every node."""
 
-    def __init__(self, graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        fuse: bool,
+        kind_taken: KindTaken,
+        apart: frozenset[Node] = frozenset(),
+    ) -> None:
+        """Nodes of `apart` are read from memory."""
+        self.apart = apart
         self.target, self.fuse, self.kind_taken = target, fuse, kind_taken
         self.nodes = [n for n in graph.nodes() if not is_leaf(n)]
         self.number = {n: i for i, n in enumerate(self.nodes)}
@@ -122,7 +131,9 @@ class ConsumerFusion:
             return None
         cluster = self.clusters[newest]
         for i in node.inputs:
-            if self.newest.get(i, -1) == newest and self.home.get(i) is not cluster:
+            if self.newest.get(i, -1) != newest:
+                continue
+            if self.home.get(i) is not cluster or i in self.apart:
                 return None
         return cluster if any(self.home.get(i) is cluster for i in node.inputs) else None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 
 from xlac.fusion import cost
+from xlac.fusion.buffers import buffers_of
 from xlac.fusion.cluster import MAX_NODES, Cluster, is_pointwise
 from xlac.fusion.group import Kind, is_immediate
 from xlac.ir.graph import Node
@@ -20,7 +21,10 @@ MOST_OUTPUTS = 8
 
 
 def join_readers(
-    clusters: Sequence[Cluster], number: Mapping[Node, int], results: Container[Node]
+    clusters: Sequence[Cluster],
+    number: Mapping[Node, int],
+    results: Container[Node],
+    target: Target,
 ) -> list[Cluster]:
     """The clusters in order, without those merged into an earlier one of the same shape.
 
@@ -43,6 +47,8 @@ def join_readers(
         makers = {i: maker[i] for i in _reads(cluster) if i in maker}
         first = max(makers.values(), key=place.__getitem__, default=None)
         if first is None or not _continues(cluster, first, number):
+            continue
+        if not _few_buffers((first, cluster), target):
             continue
         first.members.update(cluster.members)
         first.outputs.update(cluster.outputs)
@@ -113,7 +119,8 @@ def join_siblings(
                 continue
             free = all(first_read.get(o, len(clusters)) > place[cluster] for o in other.outputs)
             small = len(cluster.members) + len(other.members) <= MAX_NODES
-            if free and small and len(cluster.outputs) + len(other.outputs) <= MOST_OUTPUTS:
+            small &= len(cluster.outputs) + len(other.outputs) <= MOST_OUTPUTS
+            if free and small and _few_buffers((cluster, other), target):
                 cluster.members.update(other.members)
                 cluster.outputs.update(other.outputs)
                 cluster.notes["side by side"] = None
@@ -122,6 +129,11 @@ def join_siblings(
         for key in keys:
             latest[key] = cluster
     return [c for c in clusters if c not in gone]
+
+
+def _few_buffers(clusters: Sequence[Cluster], target: Target) -> bool:
+    """Whether a launch takes the buffers of a kernel for all of the clusters."""
+    return not target.most_buffers or buffers_of(clusters) <= target.most_buffers
 
 
 def _reads(cluster: Cluster) -> dict[Node, None]:

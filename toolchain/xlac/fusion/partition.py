@@ -3,13 +3,15 @@
 Two sweeps. Forwards (`consumer_fusion.py`), reductions, contractions and the like found clusters,
 and nodes that read their results join them. Backwards (`producer_fusion.py`), each node that is in
 none is computed where it is read, or written to memory once. Then elementwise clusters are joined:
-one that reads what another writes, those of one shape that share an operand, and tiny ones.
+one that reads what another writes, those of one shape that share an operand, and tiny ones. Where
+launches take few buffers, all of it is repeated with cuts (`buffers.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from xlac.fusion.buffers import cuts
 from xlac.fusion.cluster import Cluster
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Group, Kind, KindTaken, Partition
@@ -27,7 +29,7 @@ def partition(
     """The groups of a graph and of the bodies inside it. Without `fuse`, every node has a kernel of
     its own. `kind_taken` says which composites a lowering takes whole: `codegen.claims.kind_taken`.
     """
-    groups = _groups(graph, target, fuse, kind_taken)
+    groups = _fitting(graph, target, fuse, kind_taken)
     inner: dict[Graph, Partition] = {}
     for group in groups:
         if group.kind is Kind.CONTROL:
@@ -45,12 +47,28 @@ def is_alias(group: Group) -> bool:
     )
 
 
-def _groups(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> tuple[Group, ...]:
-    fusion = ConsumerFusion(graph, target, fuse, kind_taken)
+def _fitting(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> tuple[Group, ...]:
+    """The groups, within the buffers of a launch where the target limits them."""
+    apart: frozenset[Node] = frozenset()
+    while True:
+        groups = _groups(graph, target, fuse, kind_taken, apart)
+        if not target.most_buffers or not fuse:
+            return groups
+        more = cuts(groups, target.most_buffers, apart)
+        if not more:
+            return groups
+        apart |= more
+
+
+def _groups(
+    graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken, apart: frozenset[Node]
+) -> tuple[Group, ...]:
+    """The groups; nodes of `apart` are read from memory."""
+    fusion = ConsumerFusion(graph, target, fuse, kind_taken, apart)
     why = ProducerFusion(fusion).why
     clusters = sorted((c for c in fusion.clusters if c.outputs), key=lambda c: c.key)
     if fuse:
-        clusters = join_readers(clusters, fusion.number, fusion.results)
+        clusters = join_readers(clusters, fusion.number, fusion.results, target)
         clusters = join_siblings(clusters, fusion.number, target)
     return tuple(_group(c, fusion.number, why) for c in clusters)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xlac.fusion import cost
+from xlac.fusion.buffers import CROWDED
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind
@@ -22,8 +23,7 @@ from xlac.ops.reduction.window import Window
 from xlac.ops.tensor import extend, gather, leaf, view
 from xlac_sdk.support.limits import count_work
 
-# operands of a concatenation that is computed where it is read; one of more is written piece by
-# piece
+# most operands of a concatenation computed where it is read; others are written piece by piece
 PIECES = 32
 
 RESULT = "a result of the model"
@@ -119,8 +119,9 @@ class ProducerFusion:
 
     def _refuses(self, cluster: Cluster, user: Node, node: Node) -> str:
         """Why a cluster reads an operand of its node from memory; "" where it may compute it."""
-        if not self.fuse:
-            return "" if self.home.get(node) is cluster else "fusion is off"
+        own = self.home.get(node) is cluster
+        if not self.fuse or (node in self.consumers.apart and not own):
+            return "" if own else CROWDED if self.fuse else "fusion is off"
         if (
             cluster.kind is Kind.ATTENTION
             and user is cluster.anchor

@@ -4,7 +4,8 @@ The steps of a scan or a while are launches of kernels; a body of a few scalars 
 its launches, and than passing its values through memory from one launch to the next. A loop is
 merged where (`_Estimate`)
 
-* every step in it is a launch of a serial kernel, a copy, a branch, or a loop of such steps,
+* every step in it is a launch of a serial kernel, a copy, a branch, or a loop of such steps, and a
+  launch takes the buffers of all,
 * its launches take at least `WORTH` of its time, and it has at most `MOST_STATEMENTS`,
 * the temporaries that it alone uses fit in half of the first-level cache; they become local.
 
@@ -39,6 +40,7 @@ from xlac_sdk.programs.program import (
     Step,
     While,
     arguments,
+    walk,
 )
 from xlac_sdk.target import Target
 
@@ -110,7 +112,7 @@ class _Merger:
         if room <= self.target.shipped.l1_bytes // 2 and _pays(step):
             writer = LoopWriter(step, self.target, local, self.written, self.fresh)
             steps = writer.steps()
-            if steps:
+            if steps and self._takes(steps):
                 self.merged += 1
                 self.local |= local
                 return steps
@@ -118,6 +120,12 @@ class _Merger:
             return (replace(step, body=self.steps(step.body)),)
         condition = self.steps(step.condition)
         return (replace(step, condition=condition, body=self.steps(step.body)),)
+
+    def _takes(self, steps: tuple[Step, ...]) -> bool:
+        """Whether launches take the buffers of these."""
+        most = self.target.most_buffers
+        launches = [step for step in walk(steps) if isinstance(step, Launch)]
+        return not most or all(len(launch.arguments) <= most for launch in launches)
 
 
 def _pays(step: Repeat | While) -> bool:
