@@ -87,7 +87,7 @@ class RandomExpression:
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.sampled(12)
 def test_random_expressions(seed: int) -> None:
-    for number in range(8):
+    for number in range(5):
         one = RandomExpression(seed * 1000 + number)
         dtype = one.rng.choice((*LONG, F32, I32))
         value = one.floating(5) if dtype is F32 else one.integer(dtype, 4)

@@ -53,13 +53,14 @@ def signatures() -> Iterator[tuple[Primitive, tuple[DType, ...], DType]]:
 
 @pytest.mark.parametrize("target", [PLAIN, RICH, GUARDED], ids=lambda t: t.name)
 @pytest.mark.parametrize("primitive", sorted({p for p, _, _ in signatures()}, key=str))
+@pytest.mark.sampled(2)
 def test_every_operation(primitive: Primitive, target: Target) -> None:
     for which, operands, result in signatures():
         if which is not primitive or (which is P.POW and target is not RICH):
             continue
         arrays = arguments(primitive, operands, 16)
         if which is P.POW:  # expanded before, and slow
-            arrays = tuple(a[::40] for a in arrays)
+            arrays = tuple(a[::90] for a in arrays)
         count = len(arrays[0])
         inputs = [Buffer(f"x{k}", d, count) for k, d in enumerate(operands)]
         given = {b.name: a for b, a in zip(inputs, arrays, strict=True)}
@@ -68,6 +69,7 @@ def test_every_operation(primitive: Primitive, target: Target) -> None:
 
 
 @pytest.mark.parametrize("dtype", LONG)
+@pytest.mark.sampled(2)
 def test_constants_as_second_operands(dtype: DType) -> None:
     numbers = special(dtype)
     x = Buffer("x", dtype, len(numbers))
@@ -171,7 +173,7 @@ class NoDevice(Device):
 
 @pytest.mark.parametrize("target", [RICH, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("part", range(48))
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_nothing_of_64_bits_is_left_of_the_kit(target: Target, part: int) -> None:
     chosen = [*cases(target)][part::48]
     for case in chosen:
