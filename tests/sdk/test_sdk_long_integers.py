@@ -151,6 +151,23 @@ def test_bounds_of_loops_that_are_data() -> None:
         check(kernel, {"x": np.array(values, np.int64)}, RICH)
 
 
+def test_words_of_a_counter_are_named_where_they_are_used() -> None:
+    """In a branch, in a loop inside it, and after it: each has its own."""
+    x = Buffer("x", I64, 6)
+    y = Buffer("y", I64, 6, access=Access.WRITE)
+    b = Builder()
+    with b.loop("i", 0, 6) as i:
+        value = build.load(x, i)
+        b.store(y, i, value)
+        with b.when(build.apply(P.LT, value, i)):
+            b.store(y, i, build.apply(P.SUB, i, value))
+            with b.loop("j", 0, 2) as j, b.when(build.apply(P.LT, j, value)):
+                b.store(y, i, build.apply(P.XOR, i, value))
+        with b.when(build.apply(P.LT, i, value)):
+            b.store(y, i, build.apply(P.ADD, i, value))
+    check(Kernel("k", (x, y), b.body()), {"x": np.array([1 << 40, -9, 2, 1, 4, 7], np.int64)}, RICH)
+
+
 def test_sums_over_vectors_of_odd_lanes() -> None:
     x = Buffer("x", U64, 7)
     load = Load(x, build.index(0), 7)

@@ -165,7 +165,11 @@ class SplitExpressions:
             case Const(value=value, lanes=lanes):
                 return Long.of_number(m, int(value), lanes)
             case Var(name=name):
-                return self.names[name]
+                known = self.names[name]
+                if known.narrow is None or known.bounds is None:
+                    return known
+                # words that one statement makes of it are not named in others
+                return Long.of_int(m, known.narrow, known.bounds)
             case Apply():
                 return self._apply(expr, given)
         longs = tuple(one for one in given if isinstance(one, LongInteger))
