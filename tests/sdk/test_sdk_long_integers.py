@@ -159,11 +159,11 @@ def test_words_of_a_counter_are_named_where_they_are_used() -> None:
     with b.loop("i", 0, 6) as i:
         value = build.load(x, i)
         b.store(y, i, value)
-        with b.when(build.apply(P.LT, value, i)):
-            b.store(y, i, build.apply(P.SUB, i, value))
-            with b.loop("j", 0, 2) as j, b.when(build.apply(P.LT, j, value)):
+        with b.when(build.apply(P.LT, value, Const(3, I64))):
+            with b.loop("j", 0, 2), b.when(build.apply(P.LT, value, Const(2, I64))):
                 b.store(y, i, build.apply(P.XOR, i, value))
-        with b.when(build.apply(P.LT, i, value)):
+            b.store(y, i, build.apply(P.SUB, i, value))
+        with b.when(build.apply(P.LT, Const(3, I64), value)):
             b.store(y, i, build.apply(P.ADD, i, value))
     check(Kernel("k", (x, y), b.body()), {"x": np.array([1 << 40, -9, 2, 1, 4, 7], np.int64)}, RICH)
 

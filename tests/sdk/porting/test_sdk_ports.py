@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import ast
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import board_port
+import numpy as np
 import pytest
 import slate_port
 from board_port import BoardBackend
 from slate_port import SlateBackend
 
+from xlac.driver import executable, lower
+from xlac.frontends.loader import load
 from xlac_sdk.backend import Backend
 from xlac_sdk.conformance import ConformanceCase, cases, check
+from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 MOST = 150  # lines of a port, that are not empty
@@ -35,6 +40,19 @@ def test_a_port_conforms(backend: Backend, case: ConformanceCase) -> None:
     outcomes = check(case, backend, backend.target(Request()))
     wrong = [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]
     assert outcomes and not wrong, "\n".join(wrong)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C compiler")
+def test_a_model_runs_on_a_device_of_few_buffers_without_types_of_64_bits() -> None:
+    """As on cpu; its kernels share counters among branches and loops, which the kit's do not."""
+    specs = Path(__file__).parents[3] / "specs"
+    given = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    results = []
+    for backend in (find("cpu"), BoardBackend()):
+        target = replace(backend.target(Request()), most_buffers=8)
+        compiled = executable(lower(load(specs / "digits.yaml"), target), backend)
+        results.append(compiled(given))
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("port", PORTS, ids=[port.__name__ for port in PORTS])
