@@ -155,6 +155,26 @@ def test_gradients_are_reduced_once() -> None:
     parted.check(graph, made, arrays, {"w": arrays["w"]})
 
 
+def test_sums_that_are_added_are_one() -> None:
+    """Three sums over ranks, added; one that is read twice stays."""
+    x = build.param("x", DType.F32, (8, 4))
+    one, two, three = (
+        build.apply1("reduce", build.mul(x, float(n)), axes=(0, 1), combine="add")
+        for n in (2, 3, 5)
+    )
+    total = build.add(build.add(one, two), three)
+    given = {"x": (("data",), ())}
+    arrays = {"x": np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)}
+    graph = Graph("g", (x,), {"total": total})
+    made = partitioned(graph, DATA, given)
+    assert kinds(made) == {"all_reduce": 1}
+    parted.check(graph, made, arrays, {})
+    graph = Graph("g", (x,), {"total": total, "two": two})
+    made = partitioned(graph, DATA, given)
+    assert kinds(made) == {"all_reduce": 3}
+    parted.check(graph, made, arrays, {})
+
+
 def test_a_sum_wanted_in_parts_is_scattered() -> None:
     x, w = build.param("x", DType.F32, (4, 8)), build.param("w", DType.F32, (8, 6), "weight")
     product = build.dot(x, w, contract=((1,), (0,)))

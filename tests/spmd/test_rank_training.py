@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from xlac.training.loop import checkpoint
 from xlac.training.trainer import Trainer
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host.ranks.threads import ThreadRank, together
+from xlac_sdk.programs.program import exchanges
 from xlac_sdk.source import SourceError, UnsupportedError, XlacError
 
 SPEC = """\
@@ -93,8 +95,52 @@ def parts_of(trainer: Trainer) -> dict[str, int]:
     return {slot.name: slot.nbytes for slot in program.program.slots if slot.role.name == "STATE"}
 
 
+def collectives_of(trainer: Trainer, kind: str) -> Counter[str]:
+    """The collectives of a program of this rank."""
+    (compiled, *_) = (c for k, c in trainer._programs._compiled.items() if k[0] == kind)
+    found = exchanges(compiled.program.every_step)
+    return Counter(f"{one.exchange.kind} {one.sent}" for one in found)
+
+
+IN_PARTS = {
+    **{f"reduce_scatter {n}": 1 for n in (48, 32, 8, 4)},  # a gradient
+    **{f"all_gather {n // 2}": 1 for n in (48, 32, 8, 4)},  # a weight
+    "all_reduce 1": 3,  # loss, accuracy, norm of all gradients
+    "axis_index 1": 1,
+}
+
+
+@pytest.mark.parametrize("shard", ["optimizer", "weights"])
+def test_what_ranks_hold_in_parts(spec: Path, shard: str) -> None:
+    """Each gradient is exchanged once, and each weight; results are those of one process."""
+    text = SPEC.replace("  clip:", f"  shard: {shard}\n  clip:")
+    spec.write_text(
+        text.replace("shard: {up.weight: [model, null], down.weight: [null, model]}\n", "")
+    )
+
+    def steps(rank: ThreadRank | None) -> Any:
+        mesh = "data=2,model=1" if rank else None
+        trainer = xlac.trainer(spec, mesh=mesh, target="reference")
+        numbers = [trainer.step(**rows(count, count)) for count in (4, 3)]
+        return numbers, trainer.state(), parts_of(trainer), trainer
+
+    wanted, state, _, _ = steps(None)
+    for numbers, own, parts, trainer in together(2, steps):
+        for want, had in zip(wanted, numbers, strict=True):
+            assert had == pytest.approx(want, abs=BOUND)
+        check_states(state, own)
+        assert collectives_of(trainer, "step") == IN_PARTS
+        for name, array in state.items():
+            kept = name.startswith(("optimizer.m.", "optimizer.v.", "optimizer.exp"))
+            divided = array.ndim and (kept or (shard == "weights" and "optimizer" not in name))
+            assert parts[name] * (2 if divided else 1) == array.nbytes, name
+
+
 @pytest.mark.long
-def test_micro_batches(spec: Path) -> None:
+@pytest.mark.parametrize("shard", ["", "gradients", "weights"])
+def test_micro_batches(spec: Path, shard: str) -> None:
+    spec.write_text(SPEC.replace("  clip:", f"  shard: {shard or 'null'}\n  clip:"), "utf-8")
+
     def steps(rank: ThreadRank | None) -> Any:
         mesh = "data=2,model=1" if rank else None
         trainer = xlac.trainer(spec, mesh=mesh, target="reference", accumulate=2)

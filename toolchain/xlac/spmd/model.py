@@ -12,7 +12,7 @@ from xlac.model import MeshSection, Model
 from xlac.ops.collective.group import Collective
 from xlac.ops.collective.ranks import AxisIndex
 from xlac.ops.collective.shard import Shard, named
-from xlac.ops.tensor.leaf import Param
+from xlac.ops.tensor.leaf import Param, param
 from xlac.passes.expand import ExpandPass
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
@@ -151,8 +151,13 @@ def _data(model: Model, graph: Graph, mesh: Mesh) -> dict[str, Sharding]:
 
 
 def _used(model: Model, graph: Graph) -> Iterator[tuple[str, ...]]:
-    for said in (model.ranks.params if model.ranks else {}).values():
-        yield from said.axes
+    """The mesh axes that a model names itself, but for its state: ranks may share a batch among
+    them, and also what is kept between steps.
+    """
+    state = {param(n).name for n in graph.inputs if param(n).kind == "state"}
+    for name, said in (model.ranks.params if model.ranks else {}).items():
+        if name not in state:
+            yield from said.axes
     for node in graph.nodes():
         if isinstance(node.op, Shard):
             yield from map(named, node.op.axes)

@@ -14,6 +14,7 @@ from xlac.ops import build
 from xlac.ops.collective.shard import Shard
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Iota, Param
+from xlac.spmd.merge_sums import merge_sums
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding
 from xlac.spmd.propagate import Shardings, value_of
 from xlac.spmd.reshard import Local, Resharder, describe
@@ -63,13 +64,14 @@ def partitioned(
     inputs = tuple(partitioner.value(i).node for i in graph.inputs)
     known = {name: partitioner.value(node).sharding for name, node in params.items()}
     weights = {n: s for n, s in known.items() if params[n] not in set(graph.inputs)}
+    merged, reasons = merge_sums(Graph(graph.name, inputs, outputs), partitioner.resharder.reasons)
     return Partitioned(
-        Graph(graph.name, inputs, outputs),
+        merged,
         mesh,
         {n: s for n, s in known.items() if n not in weights},
         weights,
         shardings,
-        partitioner.resharder.reasons,
+        reasons,
     )
 
 

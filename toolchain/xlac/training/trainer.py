@@ -27,7 +27,7 @@ from xlac.training.loop.saved import SavedState
 from xlac.training.loop.steps import Totals, added, finite_only, is_finite, means
 from xlac.training.micro_batches import MicroBatches, calls, checked_number
 from xlac.training.program import graphs_of
-from xlac.training.ranks.programs import programs_of
+from xlac.training.ranks.programs import RankTraining, programs_of
 from xlac.training.settings import ENDLESS, NO_LENGTH, rate_of, settings
 from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric
@@ -71,7 +71,8 @@ class Trainer(SavedState, FactorFiles):
         self._models = graphs.entries
         self._options = {"target": target, "threads": threads, **options}
         tensors = {tensor.name: tensor for tensor in graphs.state}
-        self._programs = programs_of(self._models, self._options, tell, mesh, tensors)
+        among = None if mesh is None else RankTraining(mesh, tensors, training.shard)
+        self._programs = programs_of(self._models, self._options, tell, among)
         self.ranks = self._programs.here  # the ranks of the mesh, if there is one
         self._tensors = {name: one for name, one in tensors.items() if not one.transient}
         self._metrics: tuple[Metric, ...] = graphs.metrics

@@ -194,6 +194,11 @@ class TrainSpec(Strict):
         description="whether a step writes nothing unless all its gradients are finite, as with "
         "clip: {norm: …}",
     )
+    shard: Literal["optimizer", "gradients", "weights"] | None = Field(
+        default=None,
+        description="what ranks along the mesh axis data hold in parts: what the optimizer keeps; "
+        "that and summed gradients; or weights, too",
+    )
     compute: Literal["f32", "bf16", "f16"] = Field(
         default="f32",
         description="the type of products and of what follows them in a step; weights, sums, norms "

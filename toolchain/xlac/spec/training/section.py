@@ -64,6 +64,7 @@ class Training:
     ema: ExponentialAverage | None = None
     scale: LossScale | None = None  # of the loss, for its gradients
     finite: bool = False  # whether gradients are checked to be finite
+    shard: str | None = None  # what ranks along the mesh axis `data` hold in parts
 
     @property
     def learns(self) -> dict[str, Optimizer]:
@@ -132,6 +133,7 @@ def read_training(
         read_average(spec.ema, context, scope.constants, place.at("ema")) if spec.ema else None,
         loss_scale(spec),
         spec.finite,
+        spec.shard,
     )
     _check_optimizers(training)
     return training if len(report.diagnostics) == before else None

@@ -5,7 +5,7 @@ its parts of those state tensors that are divided.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,12 @@ import numpy as np
 from xlac.codegen.schedules import document
 from xlac.driver import specialized
 from xlac.frontends.loader import load
-from xlac.ir.dims import Symbol
+from xlac.ir.dims import Symbol, static
+from xlac.ir.graph import Graph, apply
 from xlac.ir.op import Array
 from xlac.model import MeshSection, Model, SaidSharding
+from xlac.ops.tensor.leaf import param
+from xlac.ops.walks import substituted
 from xlac.options import CompileOptions
 from xlac.passes.pipeline import Pipeline
 from xlac.ranks.agreement import rank_0_first
@@ -33,24 +36,41 @@ TAKEN = ("target", "threads", "cpu", "triple", "arch", "precision", "schedules",
 """Options of a trainer that go with a mesh."""
 
 
+@dataclass(frozen=True, slots=True)
+class RankTraining:
+    """How training is divided: the mesh, as text or as sizes by axis; the tensors of the state, and
+    what of them is held in parts along the mesh axis `data` (`optimizer`, `gradients`, `weights`).
+    """
+
+    mesh: str | Mapping[str, int]
+    tensors: Mapping[str, StateTensor]
+    shard: str | None
+
+    def is_divided(self, name: str) -> bool:
+        """Whether ranks along `data` hold parts of a tensor."""
+        tensor = self.tensors[name]
+        if tensor.learns:
+            return self.shard == "weights"
+        if tensor.transient:
+            return self.shard in ("gradients", "weights")
+        return self.shard is not None
+
+
 class RankTrainingPrograms(TrainingPrograms):
     """The programs of one rank. Calls take whole batches and return whole outputs, and the state is
-    given and read whole; every rank makes the same calls in one order. `tensors` are the state.
+    given and read whole; every rank makes the same calls in one order.
 
     A batch whose rows are not a multiple of the ranks along an axis is computed whole by each.
     """
 
     def __init__(
-        self,
-        models: Mapping[str, Model],
-        options: Mapping[str, Any],
-        mesh: str | Mapping[str, int],
-        tensors: Mapping[str, StateTensor],
+        self, models: Mapping[str, Model], options: Mapping[str, Any], among: RankTraining
     ) -> None:
         super().__init__(models, options)
         target, chosen = _checked(options)
         section = models["step"].ranks
-        self._mesh = mesh_of(section, parsed(mesh) if isinstance(mesh, str) else mesh)
+        sizes = parsed(among.mesh) if isinstance(among.mesh, str) else among.mesh
+        self._mesh = mesh_of(section, sizes)
         self._ranks = _communicator(self._mesh)
         self._backend = find(target)
         self._facts = self._backend.target_for(chosen.request)
@@ -61,8 +81,12 @@ class RankTrainingPrograms(TrainingPrograms):
         }
         self._precision = chosen.precision
         self._plans: dict[Compiled, RankProgram] = {}
-        self._shapes = {name: tensor.type.shape for name, tensor in tensors.items()}
-        self._shardings = self._state_shardings(models["step"])
+        self._shapes = {name: static(one.type.shape) for name, one in among.tensors.items()}
+        asked = self._asked_shardings(models["step"])
+        self._shardings = {n: self._divided(n, axes, among) for n, axes in asked.items()}
+        # the weights that every step gathers, and how it then has them
+        self._gathering = {n: axes for n, axes in asked.items() if axes != self._shardings[n]}
+        self._gathering = {n: a for n, a in self._gathering.items() if among.tensors[n].learns}
         said = section.params if section is not None else {}
         fixed = {name: SaidSharding(axes) for name, axes in self._shardings.items()}
         self._section = MeshSection(dict(self._mesh.axes), {**said, **fixed})
@@ -72,19 +96,45 @@ class RankTrainingPrograms(TrainingPrograms):
     def here(self) -> Communicator:
         return self._ranks
 
-    def _state_shardings(self, step: Model) -> dict[str, Sharding]:
-        """How the state is divided in all programs: as the step has it, for a batch that all ranks
-        share.
+    def _asked_shardings(self, step: Model) -> dict[str, Sharding]:
+        """How the state is divided by what the model says of its weights: as a step has it, for a
+        batch that all ranks share.
         """
         parts = self._mesh.sizes.get(DATA, 1)
         sizes = {name: _multiple(symbol, parts) for name, symbol in step.dims.items()}
         _, plan = of_rank(specialized(step, sizes), self._mesh, self._ranks.rank, self._facts)
         return {name: plan.inputs[name] for name in self._shapes}
 
+    def _divided(self, name: str, sharding: Sharding, among: RankTraining) -> Sharding:
+        """The sharding of a tensor with `data` added to the first axis that has equal parts."""
+        used = {axis for names in sharding for axis in names}
+        if not among.is_divided(name) or self._mesh.sizes.get(DATA, 1) == 1 or DATA in used:
+            return sharding
+        for axis, (size, names) in enumerate(zip(self._shapes[name], sharding, strict=True)):
+            more = (*names, DATA)
+            if size and size % self._mesh.parts(more) == 0:
+                return (*sharding[:axis], more, *sharding[axis + 1 :])
+        return sharding
+
+    def _with_whole_weights(self, model: Model) -> Model:
+        """The model with weights gathered, once, where they are held in parts along `data`."""
+        if not self._gathering:
+            return model
+        whole = {
+            node: apply("shard", node, axes=tuple(names or None for names in self._gathering[n]))
+            for node in model.graph.inputs
+            if (n := param(node).name) in self._gathering
+        }
+        names = list(model.graph.outputs)
+        nodes = substituted(list(model.graph.outputs.values()), whole)
+        outputs = dict(zip(names, nodes, strict=True))
+        graph = Graph(model.graph.name, model.graph.inputs, outputs)
+        return replace(model, graph=graph)
+
     # ---- what the ancestor calls -------------------------------------------------------------
 
     def _made(self, kind: str, sizes: Mapping[str, int]) -> Compiled:
-        model = load(self.entries[kind].model, precision=self._precision)
+        model = load(self._with_whole_weights(self.entries[kind].model), precision=self._precision)
         model = specialized(replace(model, ranks=self._section, allow_kernels=False), sizes)
 
         def work() -> tuple[RankProgram, Compiled]:
@@ -109,7 +159,7 @@ class RankTrainingPrograms(TrainingPrograms):
         outputs = super()._run(program, plan.parts(given))
         whole = {}
         for name, array in outputs.items():
-            shape = tuple(int(str(n)) for n in plan.outputs[name].shape)
+            shape = static(plan.outputs[name].shape)
             whole[name] = self._whole(array, plan.plan.outputs[name], shape)
         return whole
 
@@ -127,9 +177,8 @@ class RankTrainingPrograms(TrainingPrograms):
         if not any(self._shardings[name]):
             return super().tensor(name)
         if name not in self._gathered:
-            shape = tuple(int(str(n)) for n in self._shapes[name])
-            own = super().tensor(name)
-            self._gathered[name] = self._whole(own, self._shardings[name], shape)
+            own, sharding = super().tensor(name), self._shardings[name]
+            self._gathered[name] = self._whole(own, sharding, self._shapes[name])
         return np.array(self._gathered[name])
 
     def write(self, name: str, array: Array) -> None:
@@ -160,15 +209,14 @@ def programs_of(
     models: Mapping[str, Model],
     options: Mapping[str, Any],
     tell: Callable[[str], object] | None,
-    mesh: str | Mapping[str, int] | None,
-    tensors: Mapping[str, StateTensor],
+    among: RankTraining | None,
 ) -> TrainingPrograms:
     """The programs of training in one process, or on a rank of a mesh. Raises SourceError, and
     UnsupportedError where there are not as many ranks as the mesh has.
     """
-    if mesh is None:
+    if among is None:
         return TrainingPrograms(models, options, tell)
-    return RankTrainingPrograms(models, options, mesh, tensors)
+    return RankTrainingPrograms(models, options, among)
 
 
 def _checked(options: Mapping[str, Any]) -> tuple[str, CompileOptions]:
