@@ -30,13 +30,13 @@ class NetworkLink:
         form = r"([\d.]+)\s*([kmgt]?)b/s\s*,\s*([\d.]+)\s*(ns|us|ms)"
         match = re.fullmatch(form, text.strip(), re.IGNORECASE)
         try:
-            assert match is not None
-            rate = float(match[1]) * SCALES[match[2].lower()]
-            latency = float(match[3]) * TIMES[match[4].lower()]
-            assert rate > 0
-        except (AssertionError, ValueError):
+            rate = float(match[1]) * SCALES[match[2].lower()] if match else 0.0
+            latency = float(match[3]) * TIMES[match[4].lower()] if match else 0.0
+        except ValueError:  # such as 1.2.3
+            rate = latency = 0.0
+        if rate <= 0:
             problem = f"'{text}' is no link"
-            raise SourceError(Diagnostic("XL7810", problem, hint="--link 25GB/s,2us")) from None
+            raise SourceError(Diagnostic("XL7810", problem, hint="--link 25GB/s,2us"))
         return NetworkLink(latency, rate)
 
     def __str__(self) -> str:

@@ -59,7 +59,7 @@ def partitioned(
         if name in linked:
             wanted = partitioner.value(linked[name]).sharding
         reason = f"output '{name}' is divided as its state"
-        outputs[name] = partitioner.resharder.to(value, wanted, lambda reason=reason: reason)  # type: ignore[misc]
+        outputs[name] = partitioner.resharder.to(value, wanted, reason)
         shardings[name] = wanted
     inputs = tuple(partitioner.value(i).node for i in graph.inputs)
     known = {name: partitioner.value(node).sharding for name, node in params.items()}
@@ -97,9 +97,7 @@ class _Partitioner:
         elif isinstance(node.op, Shard):
             reason = f"{describe(node.origin, 'shard')} asks for it"
             source = self.value(node.inputs[0])
-            self.locals[node, 0] = Local(
-                self.resharder.to(source, sharding, lambda: reason), sharding
-            )
+            self.locals[node, 0] = Local(self.resharder.to(source, sharding, reason), sharding)
         else:
             self._compute(node)
 
@@ -117,9 +115,7 @@ class _Partitioner:
         axes = self._assigned(node, rule)
         what = describe(node.origin, node.op.mnemonic)
         inputs = [
-            self.resharder.to(
-                self.value(i), _sharding(dims, axes), lambda: f"{what} needs its operand so"
-            )
+            self.resharder.to(self.value(i), _sharding(dims, axes), f"{what} needs its operand so")
             for i, dims in zip(node.inputs, rule.operands, strict=True)
         ]
 

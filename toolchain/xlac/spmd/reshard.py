@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,7 +32,7 @@ class Resharder:
     _moved: dict[tuple[Node, Sharding], Node] = field(default_factory=dict)
     _numbers: dict[AxisNames, Node] = field(default_factory=dict)
 
-    def to(self, value: Local, wanted: Sharding, reason: Callable[[], str]) -> Node:
+    def to(self, value: Local, wanted: Sharding, reason: str) -> Node:
         """The part that a rank holds under another sharding.
 
         An axis of the mesh that leaves one axis of the value for another is an `all_to_all`; one
@@ -46,7 +45,7 @@ class Resharder:
             self._moved[key] = self._to(value, wanted, reason)
         return self._moved[key]
 
-    def _to(self, value: Local, wanted: Sharding, reason: Callable[[], str]) -> Node:
+    def _to(self, value: Local, wanted: Sharding, reason: str) -> Node:
         node, now = value.node, list(value.sharding)
         for source in range(len(now)):
             for target in range(len(now)):
@@ -59,13 +58,13 @@ class Resharder:
                     and self._divides(node, target, names)
                 ):
                     exchange = AllToAll(self.mesh.axes, names, target, source)
-                    node = self.collective(exchange, node, reason())
+                    node = self.collective(exchange, node, reason)
                     now[source], now[target] = now[source][:-1], wanted[target]
         for axis, names in enumerate(now):
             kept = _common(names, wanted[axis])
             gone = names[len(kept) :]
             if gone:
-                node = self.collective(AllGather(self.mesh.axes, gone, axis), node, reason())
+                node = self.collective(AllGather(self.mesh.axes, gone, axis), node, reason)
                 now[axis] = kept
         coming = [
             (axis, names[len(now[axis]) :])

@@ -47,7 +47,7 @@ class ThreadRanks:
     def __init__(self, size: int) -> None:
         self.size = size
         self.board: list[Array | None] = [None] * size
-        self.barrier = Barrier(size, timeout=60)
+        self.barrier = Barrier(size, timeout=600)  # seconds: a busy machine compiles long
 
 
 class ThreadRank:
