@@ -86,9 +86,7 @@ def read_training(
     symbols: Mapping[str, Symbol],
     fixed: Mapping[str, DimValue],
 ) -> Training | None:
-    """Reads the section. `fixed` are open sizes that the caller has fixed. Mistakes go to the
-    report, and give None.
-    """
+    """Reads the section; None after mistakes, which are reported. `fixed`: sizes fixed by callers."""
     spec, place, report = entry.spec, entry.place, context.report
     before = len(report.diagnostics)
     reader = SectionReader(context, _with_weights(context, scope), place, symbols, spec.batch or "")
