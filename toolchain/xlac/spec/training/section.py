@@ -86,7 +86,7 @@ def read_training(
     symbols: Mapping[str, Symbol],
     fixed: Mapping[str, DimValue],
 ) -> Training | None:
-    """Reads the section; None after mistakes, which are reported. `fixed`: sizes fixed by callers."""
+    """Reads the section; None after mistakes, all reported. `fixed`: sizes that callers fix."""
     spec, place, report = entry.spec, entry.place, context.report
     before = len(report.diagnostics)
     reader = SectionReader(context, _with_weights(context, scope), place, symbols, spec.batch or "")
