@@ -49,6 +49,9 @@ def _odd_scales(source: np.random.Generator, seed: int) -> Iterator[Case]:
     for name in ("HARD_SWISH", "QUANTIZE", "RELU6"):
         out = q(scale=x.scale * source.uniform(0.4, 1), zero=int(source.integers(-128, 90)))
         yield case(f"{name}_odd_{seed}", name, x, out=out)
+    x = q(9, 67, scale=scale(), zero=-128)  # no kernel takes the root of a negative number
+    out = q(scale=0.02 / np.sqrt(x.scale), zero=-120)
+    yield case(f"RSQRT_odd_{seed}", "RSQRT", x, out=out)
     x = operand(2, 5, 7 - seed, 67)
     out = q(scale=x.scale * source.uniform(0.2, 1), zero=-20)
     options = {"table": "ReducerOptions", "keep_dims": bool(seed % 2)}

@@ -14,7 +14,7 @@ from xlac_sdk.dtypes import DType
 
 _UNARY = {
     "ABS": "abs", "CEIL": "ceil", "COS": "cos", "EXP": "exp", "FLOOR": "floor", "LOG": "log",
-    "NEG": "neg", "ROUND": "round", "RSQRT": "rsqrt", "SIGN": "sign", "SIN": "sin",
+    "NEG": "neg", "ROUND": "round", "SIGN": "sign", "SIN": "sin",
     "SQRT": "sqrt", "SQUARE": "square",
 }  # fmt: skip
 _ACTIVATED: dict[str, tuple[str, str, Callable[[TFLiteCall], Node | None]]] = {
@@ -79,6 +79,13 @@ for _name, _direction in _COMPARISONS.items():
     _comparison(_name, _direction)
 for _name, _mnemonic in _LOGIC.items():
     _logical(_name, _mnemonic)
+
+
+@operator("RSQRT")
+def rsqrt(call: TFLiteCall) -> Node:
+    """1 / sqrt(x)."""
+    result = integer_arithmetic.rsqrt(call)
+    return call.give(build.apply1("rsqrt", call.real(0))) if result is None else result
 
 
 @operator("LOGICAL_NOT")

@@ -118,6 +118,24 @@ def hard_swish(call: TFLiteCall) -> Node | None:
     return held(build.add(result, int(after.zeros[0])), call.out())
 
 
+def rsqrt(call: TFLiteCall) -> Node | None:
+    """1 / sqrt(x): of each of the 256 integers with 20 bits after the point, then brought to the
+    result's scale. The largest result stands for that of 0, and of less, which kernels refuse.
+    """
+    found = _quantizations(call, 1)
+    if found is None or call[0].type.dtype is not DType.I8:
+        return None
+    before, after = found
+    roots = np.floor(2.0**20 / np.sqrt(np.arange(1, 256)) + 0.5)
+    table = build.constant(np.concatenate([roots[:1], roots]).astype(np.int32))
+    # the kernel multiplies in f32
+    by = multiplier(1 / float(np.sqrt(before.scales[0]) * after.scales[0]))
+    x = build.maximum(build.cast(centred(call[0], before), DType.I32), 0)
+    by = by._replace(exponent=by.exponent - 20)
+    result = scaled(build.take(table, x, 0), by, call.out(), most=1 << 21)
+    return build.select(build.compare(x, "eq", 0), np.int8(127), result)
+
+
 def _high(x: Node, mantissa: int) -> Node:
     """Numbers of 16 bits times a mantissa with 15 bits after the point, rounded."""
     return build.apply1("shr", build.add(build.mul(x, mantissa), 1 << 14), 15)
