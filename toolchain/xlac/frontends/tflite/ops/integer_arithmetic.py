@@ -133,7 +133,7 @@ def rsqrt(call: TFLiteCall) -> Node | None:
     x = build.maximum(build.cast(centred(call[0], before), DType.I32), 0)
     by = by._replace(exponent=by.exponent - 20)
     result = scaled(build.take(table, x, 0), by, call.out(), most=1 << 21)
-    return build.select(build.compare(x, "eq", 0), np.int8(127), result)
+    return build.select(build.compare(x, "eq", 0), 127, result)
 
 
 def _high(x: Node, mantissa: int) -> Node:
