@@ -10,7 +10,6 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import IO
 
 import harness.fuzz
 import harness.target
@@ -99,19 +98,25 @@ def test_a_target_that_reaches_no_code_is_a_finding(
 ) -> None:
     """An engine that counts inputs and stays at two edges runs no reader."""
 
-    class Engine:
-        def __init__(self, command: list[str], stdout: IO[str], **_: object) -> None:
-            stdout.write("#2\tINITED cov: 2 ft: 2 corp: 1/1b\n#1002719\tDONE cov: 2 ft: 2\n")
-            stdout.flush()
+    def engine(_: object, log: Path, __: float) -> tuple[str, float]:
+        log.write_text("#2\tINITED cov: 2 ft: 2 corp: 1/1b\n#1002719\tDONE cov: 2 ft: 2\n")
+        time.sleep(1)
+        return "", 0.5
 
-        def wait(self, seconds: float) -> int:
-            time.sleep(1)
-            return 0
-
-    monkeypatch.setattr(harness.fuzz.subprocess, "Popen", Engine)
+    monkeypatch.setattr(harness.fuzz, "run", engine)
     report = harness.fuzz.fuzz("specs", 1, tmp_path)
-    assert report.executed == 1_002_719
+    assert (report.executed, report.processor) == (1_002_719, 0.5)
     assert [*report.findings.values()] == ["it reached 2 edges, so its reader was not run"]
+
+
+def test_how_an_engine_ends(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    ended, processor = harness.fuzz.run([sys.executable, "-c", "print(sum(range(9)))"], log, 60)
+    assert not ended and processor > 0 and log.read_text() == "36\n"
+    ended, _ = harness.fuzz.run([sys.executable, "-c", "raise SystemExit(7)"], log, 60)
+    assert ended == "the process ended with 7"
+    ended, _ = harness.fuzz.run([sys.executable, "-c", "import time; time.sleep(60)"], log, 0.2)
+    assert ended.startswith("killed after 0 seconds")
 
 
 def test_each_folder_of_findings_has_its_target() -> None:

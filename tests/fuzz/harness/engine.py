@@ -1,5 +1,5 @@
-"""Fuzzes one target until time is over: `python -m harness.engine NAME FOLDER SECONDS`. What
-atheris drives; see fuzz.py.
+"""Fuzzes one target until time is over: `python -m harness.engine NAME FOLDER SECONDS`, of which
+starting and reading seeds are a part. What atheris drives; see fuzz.py.
 
 Findings are written to FOLDER as they come, and fuzzing goes on; only what ends the process itself
 (a crash in native code, a call that does not return) is left to libFuzzer to write.
@@ -8,6 +8,7 @@ Findings are written to FOLDER as they come, and fuzzing goes on; only what ends
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from pathlib import Path
 from random import Random
@@ -22,7 +23,8 @@ UNANSWERED = 300
 
 
 def main() -> None:
-    name, folder, seconds = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+    start = time.monotonic()
+    name, folder, seconds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     warnings.simplefilter("ignore")
     with atheris.instrument_imports(include=["xlac", "xlac_sdk"]):
         one = target(name)
@@ -37,8 +39,9 @@ def main() -> None:
     words.write_text(
         "".join(f'"{"".join(f"{chr(92)}x{byte:02x}" for byte in word)}"\n' for word in one.words)
     )
+    left = max(1, seconds - int(time.monotonic() - start))  # 0 would be no limit
     flags = [
-        f"-max_total_time={seconds}", f"-max_len={one.longest}", f"-timeout={UNANSWERED}",
+        f"-max_total_time={left}", f"-max_len={one.longest}", f"-timeout={UNANSWERED}",
         f"-report_slow_units={UNANSWERED}",
         "-rss_limit_mb=6000", "-malloc_limit_mb=0", f"-artifact_prefix={folder}/",
         *([f"-dict={words}"] if one.words else []), "-print_final_stats=1", "-len_control=20",

@@ -1,8 +1,9 @@
 """Fuzzes targets for some seconds each and says what was found: `make fuzz-inputs SECONDS=1200
 TARGETS=onnx,specs`.
 
-For each it prints how many inputs were tried, how much of the code they reached (edges that
-libFuzzer counts), and a line for each finding. Inputs and tracebacks of findings are in
+For each it prints how many inputs were tried, in how many processor seconds (few on a machine that
+is busy with something else), how much of the code they reached (edges that libFuzzer counts), and a
+line for each finding. Inputs and tracebacks of findings are in
 out/fuzz/TARGET, the corpus beside them for the next time. Exits with 1 where something was found,
 or where a target was not run because a package is missing, which is said first.
 """
@@ -12,12 +13,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
 
 from harness.target import HERE, ROOT, lacking, names
 
@@ -29,8 +33,30 @@ GRACE = 600  # seconds for starting, for reading a corpus, and for an input that
 class Report:
     name: str
     executed: int = 0
+    processor: float = 0  # seconds
     coverage: int = 0
     findings: dict[str, str] = field(default_factory=dict)  # file -> what it is
+
+
+def run(command: Sequence[str], log: Path, seconds: float) -> tuple[str, float]:
+    """Runs an engine: how it failed, empty if it did not, and its processor seconds."""
+    start = time.monotonic()
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=out,
+            env={**os.environ, "PYTHONPATH": f"{HERE}:{HERE.parent}", "XLAC_CACHE": "off"},
+        )
+        late = Timer(seconds, process.kill)
+        late.start()
+        _, status, used = os.wait4(process.pid, 0)
+    processor = used.ru_utime + used.ru_stime
+    code = process.returncode = os.waitstatus_to_exitcode(status)
+    late.cancel()
+    if code == -signal.SIGKILL and time.monotonic() - start >= seconds:
+        return f"killed after {seconds:.0f} seconds, {processor:.0f} of them its own", processor
+    return f"the process ended with {code}" if code else "", processor
 
 
 def fuzz(name: str, seconds: int, folder: Path) -> Report:
@@ -41,28 +67,18 @@ def fuzz(name: str, seconds: int, folder: Path) -> Report:
     before = set(folder.iterdir())
     while (left := seconds - int(time.monotonic() - start)) > 0:
         log = folder / "log"
-        with log.open("w") as out:
-            run = subprocess.Popen(
-                [sys.executable, "-m", "harness.engine", name, str(folder), str(left)],
-                stdout=out,
-                stderr=out,
-                env={**os.environ, "PYTHONPATH": f"{HERE}:{HERE.parent}", "XLAC_CACHE": "off"},
-            )
-            try:
-                code = run.wait(left + GRACE)
-            except subprocess.TimeoutExpired:
-                run.kill()
-                code = run.wait()
+        command = [sys.executable, "-m", "harness.engine", name, str(folder), str(left)]
+        failed, processor = run(command, log, left + GRACE)
+        report.processor += processor
         text = log.read_text(errors="replace")
         reached = [
             (int(n), int(c)) for n, c in re.findall(r"^#(\d+)\s.*\bcov: (\d+)", text, re.MULTILINE)
         ]
         report.executed += max((n for n, _ in reached), default=0)
         report.coverage = max(report.coverage, *(c for _, c in reached), 0)
-        if code and not set(folder.glob("*-*")) - before:
+        if failed and not set(folder.glob("*-*")) - before:
             report.findings[str(log)] = (
-                f"the process ended with {code}: "
-                f"{text.strip().splitlines()[-1] if text.strip() else 'nothing said'}"
+                f"{failed}: {text.strip().splitlines()[-1] if text.strip() else 'nothing said'}"
             )
             break  # it would do so again
     if report.coverage < LEAST and not report.findings:
@@ -99,8 +115,8 @@ def main() -> int:
             lambda name: fuzz(name, chosen.seconds, chosen.out / name), runnable
         ):
             print(
-                f"{report.name}: {report.executed:,} inputs, {report.coverage:,} edges, "
-                f"{len(report.findings)} findings",
+                f"{report.name}: {report.executed:,} inputs in {report.processor:.0f} processor "
+                f"seconds, {report.coverage:,} edges, {len(report.findings)} findings",
                 flush=True,
             )
             for file, what in report.findings.items():
