@@ -60,6 +60,38 @@ def test_a_program_of_every_kind_is_read(rich: Path) -> None:
     np.testing.assert_allclose(found["output_0"], y + z * 5, rtol=1e-5, atol=1e-5)
 
 
+class Sums(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sum(0) + y.mean(0) * y.shape[0]
+
+
+@pytest.mark.parametrize("form", [(2, 0), (1, 1), (3, -1)])
+def test_sizes_derived_from_others(
+    form: tuple[int, int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """PyTorch writes bounds of the expression too, as of a symbol with its text as the name."""
+    factor, more = form
+    n = torch.export.Dim("n", min=2, max=64)
+    derived = factor * n if not more else factor * n + more
+    x, y = (torch.from_numpy(rows(size)) for size in (4, factor * 4 + more))
+    shapes = {"x": {0: n}, "y": {0: derived}}
+    program = torch.export.export(Sums(), (x, y), dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "sums.pt2")
+    with zipfile.ZipFile(tmp_path / "sums.pt2") as held:
+        (member,) = (n for n in held.namelist() if n.endswith("models/model.json"))
+        assert len(json.loads(held.read(member))["range_constraints"]) == 2
+    capfd.readouterr()
+    model = compile(tmp_path / "sums.pt2")
+    for size in (4, 9):
+        x, y = rows(size), rows(factor * size + more)
+        np.testing.assert_allclose(model(x=x, y=y), x.sum(0) + y.sum(0), rtol=1e-5, atol=1e-5)
+    assert not any(capfd.readouterr())
+
+
+def rows(size: int) -> np.ndarray:
+    return np.random.default_rng(size).standard_normal((size, 3), np.float32)
+
+
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_text_of_an_archive_is_run(
     rich: Path,

@@ -22,7 +22,7 @@ from torch._export.serde import schema
 from torch._export.serde.serialize import _dict_to_dataclass
 from torch._export.serde.union import _Union
 
-from xlac.frontends.torch.expressions import expression, symbol
+from xlac.frontends.torch.expressions import SYMBOL, expression
 from xlac.frontends.torch.nest import nest
 from xlac.frontends.torch.operations import operation
 
@@ -110,8 +110,8 @@ KEYS: Mapping[tuple[str, str], Check] = {
     ("Argument", "as_string_to_argument"): name, ("Graph", "tensor_values"): name,
     ("Graph", "sym_int_values"): name, ("Graph", "sym_bool_values"): name,
     ("Graph", "sym_float_values"): name, ("Graph", "custom_obj_values"): name,
-    ("ExportedProgram", "opset_version"): word, ("ExportedProgram", "range_constraints"): symbol,
-    ("PayloadConfig", "config"): path,
+    ("ExportedProgram", "opset_version"): word, ("PayloadConfig", "config"): path,
+    ("ExportedProgram", "range_constraints"): expression,
 }  # fmt: skip
 
 
@@ -120,8 +120,16 @@ class Refused(Exception):
 
 
 def program(text: bytes) -> Any:
-    """The schema's ExportedProgram from the JSON of `models/NAME.json`. Raises Refused."""
-    return _read(schema.ExportedProgram, text)
+    """The schema's ExportedProgram from the JSON of `models/NAME.json`. Raises Refused.
+
+    Of bounds, those of symbols are kept: PyTorch ignores those of expressions such as 2*s0, with a
+    warning, or fails to read them.
+    """
+    read = _read(schema.ExportedProgram, text)
+    read.range_constraints = {
+        size: bounds for size, bounds in read.range_constraints.items() if SYMBOL.fullmatch(size)
+    }
+    return read
 
 
 def payloads(text: bytes) -> Mapping[str, Any]:
