@@ -93,3 +93,21 @@ def test_a_missing_driver_is_no_fault_and_says_what_to_install(tmp_path: Path) -
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("not here: ") and "pip install pyopencl" in done.stdout
+
+
+def test_a_missing_compiler_is_no_fault_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XLAC_CACHE", "off")
+    assert status(["doctor", "--target", "c"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("not here: ") and "needs a C compiler" in text
+
+
+def test_wrong_results_are_a_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("xlac.api.compile", lambda *_: lambda x: x)
+    assert status(["doctor", "--target", "reference"]) == 1
+    assert "FAILS: ArithmeticError: rows of a softmax sum to 119" in capsys.readouterr().out
