@@ -12,6 +12,7 @@ from xlac_sdk.kernel_ir.kernel import Const, For, If, Kernel, Let, LoopKind, Stm
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sums import INDEX
 from xlac_sdk.lowering.fewer_blocks import fewer_blocks
+from xlac_sdk.support.unused_names import unused_name
 
 THREADS = 128  # block size of a kernel that does not specify one
 
@@ -35,7 +36,7 @@ def _spread(kernel: Kernel, threads: int, grained: bool) -> Kernel:
     if grid(kernel) is not None:
         return kernel
     taken = names(kernel)
-    block_name, thread_name = _fresh("block", taken), _fresh("thread", taken)
+    block_name, thread_name = unused_name("block", taken), unused_name("thread", taken)
     loop = kernel.parallel
     if loop is None:
         return _gridded(
@@ -54,7 +55,7 @@ def _spread(kernel: Kernel, threads: int, grained: bool) -> Kernel:
         indexing.add(loop.start, indexing.mul(number, loop.step)), loop.counter.dtype
     )
     if grained and loop.grain > 1:
-        begin = Var(_fresh("begin", taken), loop.counter.dtype)
+        begin = Var(unused_name("begin", taken), loop.counter.dtype)
         end = indexing.add(begin, loop.grain * loop.step)
         least = indexing.apply(Primitive.MIN, end, loop.stop)
         inner = For(loop.counter, begin, least, loop.body, loop.step)
@@ -90,11 +91,3 @@ def _gridded(
     return replace(
         kernel, body=(For(block, zero, indexing.lift(blocks), (inner,), kind=LoopKind.BLOCK),)
     )
-
-
-def _fresh(hint: str, taken: set[str]) -> str:
-    name, number = hint, 1
-    while name in taken:
-        name, number = f"{hint}_{number}", number + 1
-    taken.add(name)
-    return name
