@@ -44,7 +44,7 @@ def test_one_capture_serves_many_sizes(name: str, request: pytest.FixtureRequest
     torch._dynamo.utils.counters.clear()
     compiled = torch.compile(model, backend="xlac", options=OPTIONS, dynamic=True)
     for batch, time in ((2, 7), (3, 12), (2, 15)):
-        given = [a[:1].repeat(batch, 2)[:, :time] for a in args]
+        given = [a[:1].repeat(batch, 4)[:, :time] for a in args]  # every argument has `time`
         with torch.no_grad():
             models.check(compiled(*given), model(*given), models.exact(model, given))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1

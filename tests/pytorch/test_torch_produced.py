@@ -31,6 +31,9 @@ SAMPLED = """
     bitwise_left_shift nn.functional.mish nn.functional.gelu nn.functional.bilinear
     nn.functional.hardswish linalg.solve_triangular nn.functional.hardsigmoid
     nn.functional.pad.reflect max_pool2d_with_indices_backward
+    linalg.cholesky linalg.eigh linalg.svd linalg.lu_factor linalg.lu_solve linalg.qr geqrf
+    linalg.householder_product linalg.inv linalg.solve linalg.slogdet linalg.det
+    take_along_dim
     """.split()
 
 

@@ -8,6 +8,7 @@ from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.linalg.eigh import Eigh
 from xlac.ops.linalg.householder import HouseholderQr
 from xlac.ops.linalg.lu import Lu, permutation_of
@@ -15,12 +16,24 @@ from xlac.ops.linalg.matrices import diagonal, swapped
 from xlac.ops.linalg.qr import Qr
 from xlac.ops.linalg.slogdet import Slogdet
 from xlac.ops.linalg.svd import Svd
+from xlac.ops.walks import closed
 from xlac_sdk.dtypes import DType
 
 
 def several(op: Any, *inputs: Node) -> tuple[Node, ...]:
     """The results of an operation with several."""
     return build.results(Node.of(op, *inputs))
+
+
+def symmetric(x: Node) -> Node:
+    """Matrices of which an operation reads one triangle and PyTorch calls them symmetric: their
+    gradients are, too, half in each triangle.
+    """
+    ct = build.param("ct", x.type.dtype, x.shape)
+    back = build.mul(build.add(ct, swapped(ct)), 0.5)
+    body = closed("symmetric", [x], [x])
+    gradient = closed("symmetric_gradient", [x, x, ct], [back])
+    return Node.of(CustomGradient(body, gradient, "symmetric"), x)
 
 
 def report(wrong: Node) -> Node:
@@ -156,7 +169,7 @@ def cholesky_ex(
     """The triangular factor; NaNs for matrices that are not positive definite, which eager mode
     rejects.
     """
-    factor = build.apply1("cholesky", self, lower=not upper)
+    factor = build.apply1("cholesky", symmetric(self), lower=not upper)
     along = diagonal(factor)
     return factor, report(build.compare(along, "ne", along))
 
@@ -164,7 +177,7 @@ def cholesky_ex(
 @aten("cholesky")
 def cholesky(call: AtenCall, self: Node, upper: bool = False) -> Node:
     """The triangular factor."""
-    return build.apply1("cholesky", self, lower=not upper)
+    return build.apply1("cholesky", symmetric(self), lower=not upper)
 
 
 @aten("cholesky_solve")
@@ -198,7 +211,7 @@ def householder_product(call: AtenCall, input: Node, tau: Node) -> Node:
 @aten("_linalg_eigh")
 def eigh(call: AtenCall, A: Node, UPLO: str = "L", compute_v: bool = True) -> tuple[Node, ...]:
     """Eigenvalues, and eigenvectors or an empty tensor."""
-    values, vectors = several(Eigh(lower=UPLO.upper() == "L"), A)
+    values, vectors = several(Eigh(lower=UPLO.upper() == "L"), symmetric(A))
     return values, vectors if compute_v else call.filled_as(1, 0)
 
 

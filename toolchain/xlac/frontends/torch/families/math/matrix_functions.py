@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.torch.families.math.linear_algebra import several, unpacked
+from xlac.frontends.torch.families.math.linear_algebra import several, symmetric, unpacked
 from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -66,7 +66,7 @@ def pinv(
     if 0 in self.shape:
         return call.filled(0)
     if hermitian:
-        values, right = several(Eigh(), self)
+        values, right = several(Eigh(), symmetric(self))
         left = swapped(right)
     else:
         u, values, vh = several(Svd(full_matrices=False), self)
