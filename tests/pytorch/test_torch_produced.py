@@ -33,7 +33,7 @@ SAMPLED = """
     nn.functional.pad.reflect max_pool2d_with_indices_backward
     linalg.cholesky linalg.eigh linalg.svd linalg.lu_factor linalg.lu_solve linalg.qr geqrf
     linalg.householder_product linalg.inv linalg.solve linalg.slogdet linalg.det
-    take_along_dim
+    take_along_dim lu_unpack special.zeta polygamma.polygamma_n_1
     """.split()
 
 
