@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.torch.families.math.linear_algebra import several, symmetric, unpacked
+from xlac.frontends.torch.families.math.linear_algebra import eigen, several, unpacked
 from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.control.control import While
-from xlac.ops.linalg.eigh import Eigh
 from xlac.ops.linalg.lu import permutation_of
 from xlac.ops.linalg.matrices import swapped
 from xlac.ops.linalg.svd import Svd
@@ -66,7 +65,7 @@ def pinv(
     if 0 in self.shape:
         return call.filled(0)
     if hermitian:
-        values, right = several(Eigh(), symmetric(self))
+        values, right = eigen(self)
         left = swapped(right)
     else:
         u, values, vh = several(Svd(full_matrices=False), self)
