@@ -5,8 +5,9 @@ from __future__ import annotations
 PRODUCED = frozenset(
     """
     abs acos acosh add and argmax argmin asin asinh atan atan2 atanh bessel_i1e bitcast
-    broadcast cast ceil cholesky compare concat cond const conv cos cosh cumprod cumsum custom_gradient det
-    digamma dim_size div dot eigh erf erf_inv erfc exp exp2 expm1 eye flip floor
+    broadcast cast ceil cholesky compare concat cond const conv cos cosh cumprod cumsum
+    custom_gradient det digamma dim_size div dot eigh erf erf_inv erfc exp exp2 expm1 eye
+    flip floor
     floor_divide gather gather_nd gelu grid_sample hardsigmoid hardswish householder_product
     householder_qr inv iota isfinite isinf isnan layer_norm lgamma log log1p log2
     log_softmax logsumexp lu lu_solve matmul max mean min mish mod mul neg next_after norm

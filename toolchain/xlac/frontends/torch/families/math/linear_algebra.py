@@ -12,7 +12,7 @@ from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.linalg.eigh import Eigh
 from xlac.ops.linalg.householder import HouseholderQr
 from xlac.ops.linalg.lu import Lu, permutation_of
-from xlac.ops.linalg.matrices import diagonal, on_diagonal, product, swapped
+from xlac.ops.linalg.matrices import diagonal, swapped
 from xlac.ops.linalg.qr import Qr
 from xlac.ops.linalg.slogdet import Slogdet
 from xlac.ops.linalg.svd import Svd
@@ -34,24 +34,6 @@ def symmetric(x: Node) -> Node:
     body = closed("symmetric", [x], [x])
     gradient = closed("symmetric_gradient", [x, x, ct], [back])
     return Node.of(CustomGradient(body, gradient, "symmetric"), x)
-
-
-def eigen(a: Node, lower: bool = True) -> tuple[Node, ...]:
-    """Eigenvalues L and eigenvectors V of symmetric matrices. The gradient is PyTorch's, which is
-    not symmetric: V (V' ct_V / gaps, with ct_L on the diagonal) V'.
-    """
-    values, vectors = several(Eigh(lower=lower), a)
-    cts = [build.param(f"ct{n}", r.type.dtype, r.shape) for n, r in enumerate((values, vectors))]
-    rank = vectors.type.rank
-    across, down = (build.back(values, vectors.shape, (rank - k,)) for k in (2, 1))
-    here = on_diagonal(vectors.shape)
-    gaps = build.select(here, 1.0, build.sub(across, down))
-    turned = build.div(product(swapped(vectors), cts[1]), gaps)
-    inner = build.select(here, build.back(cts[0], vectors.shape, (rank - 1,)), turned)
-    back = product(product(vectors, inner), swapped(vectors))
-    body = closed("eigh", [a], [values, vectors])
-    gradient = closed("eigh_gradient", [a, values, vectors, *cts], [back])
-    return several(CustomGradient(body, gradient, "eigh"), a)
 
 
 def report(wrong: Node) -> Node:
@@ -229,7 +211,7 @@ def householder_product(call: AtenCall, input: Node, tau: Node) -> Node:
 @aten("_linalg_eigh")
 def eigh(call: AtenCall, A: Node, UPLO: str = "L", compute_v: bool = True) -> tuple[Node, ...]:
     """Eigenvalues, and eigenvectors or an empty tensor."""
-    values, vectors = eigen(A, UPLO.upper() == "L")
+    values, vectors = several(Eigh(lower=UPLO.upper() == "L"), symmetric(A))
     return values, vectors if compute_v else call.filled_as(1, 0)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.torch.families.math.linear_algebra import eigen, several, unpacked
+from xlac.frontends.torch.families.math.linear_algebra import several, unpacked
 from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.control.control import While
+from xlac.ops.control.custom_gradient import CustomGradient
+from xlac.ops.linalg.eigh import Eigh
 from xlac.ops.linalg.lu import permutation_of
 from xlac.ops.linalg.matrices import swapped
 from xlac.ops.linalg.svd import Svd
+from xlac.ops.walks import closed
 from xlac_sdk.dtypes import DType
 
 
@@ -65,7 +68,7 @@ def pinv(
     if 0 in self.shape:
         return call.filled(0)
     if hermitian:
-        values, right = eigen(self)
+        values, right = several(Eigh(), self)
         left = swapped(right)
     else:
         u, values, vh = several(Svd(full_matrices=False), self)
@@ -84,7 +87,25 @@ def pinv(
     kept = build.compare(size, "gt", build.broadcast_to(bound, size.shape))
     inverse = build.select(kept, build.div(1.0, build.select(kept, values, 1.0)), 0.0)
     across = build.reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1]))
-    return product(build.mul(right, across), left)
+    inverse = product(build.mul(right, across), left)
+    return with_pinv_gradient(self, inverse) if hermitian else inverse
+
+
+def with_pinv_gradient(a: Node, inverse: Node) -> Node:
+    """The pseudo-inverse of symmetric matrices, with PyTorch's gradient: that of any square matrix,
+    which is not symmetric.
+    """
+    ct = build.param("ct", a.type.dtype, a.shape)
+    over, turned = swapped(ct), swapped(inverse)
+    inner = product(over, inverse)
+    outer = product(inner, turned)
+    back = build.sub(outer, swapped(product(inverse, inner)))
+    back = build.sub(back, product(product(a, inverse), outer))
+    rest = build.sub(over, product(inner, a))
+    back = build.add(back, product(product(turned, inverse), rest))
+    body = closed("pinv", [a], [inverse])
+    gradient = closed("pinv_gradient", [a, inverse, ct], [back])
+    return Node.of(CustomGradient(body, gradient, "pinv"), a)
 
 
 PADE = {
