@@ -23,9 +23,10 @@ from xlac.cli.options import (
 from xlac.debug.run_comparison import TOLERANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from xlac.driver import Lowered
+    from xlac.passes.pipeline import Observer
     from xlac_sdk.backend import Backend
     from xlac_sdk.programs.program import Program
     from xlac_sdk.source import SourceError
@@ -168,10 +169,15 @@ class MeasuredModel(NamedTuple):
 
 
 def lowered_with_inputs(
-    choice: Any, given: tuple[str, ...], archive: Path | None, seed: int, copy_weights: bool
+    choice: Any,
+    given: tuple[str, ...],
+    archive: Path | None,
+    seed: int,
+    copy_weights: bool,
+    observers: Sequence[Observer] = (),
 ) -> MeasuredModel:
     """The model given by the options, lowered for its target, with the user's inputs, and random
-    ones for the others.
+    ones for the others. `observers` are told of its passes.
     """
     from xlac.cli.models import supplied
     from xlac.driver import lower
@@ -182,7 +188,9 @@ def lowered_with_inputs(
     with copying(copy_weights):
         model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
         facts = backend.target_for(choice.options.request)
-        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
+        lowered = lower(
+            model, facts, wanted=choice.wanted, memory=choice.memory, observers=observers
+        )
     return MeasuredModel(model, graphs, arrays, backend, facts, lowered)
 
 

@@ -24,6 +24,19 @@ from xlac.cli.measuring import calling, lowered_with_inputs, measured_options
     help="Write the call of median time as a Chrome trace (chrome://tracing, Perfetto), "
     "a track a thread.",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the page of `xlac report`, with these times.",
+)
+@click.option(
+    "--csv",
+    "as_csv",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a line for each kernel as CSV.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     given: tuple[str, ...],
@@ -32,6 +45,8 @@ def command(
     seconds: float,
     top: int,
     trace: Path | None,
+    html: Path | None,
+    as_csv: Path | None,
     as_json: bool,
     timeout: float | None,
     allow_long: bool,
@@ -46,22 +61,39 @@ def command(
     from xlac.cli.entry_run import beginning
     from xlac.cli.progress import current
     from xlac.debug import profile
+    from xlac.debug.report.document import ReportData
+    from xlac.debug.report.page import page
+    from xlac.debug.report.pass_changes import PassRecorder
+    from xlac.debug.report.stage_times import StageTimes
 
-    choice = chosen(**options)
-    model, graphs, arrays, backend, _, lowered = lowered_with_inputs(
-        choice, given, archive, seed, copy_weights
-    )
+    choice, passes, stages = chosen(**options), PassRecorder(), StageTimes()
+    with stages.watching("reading the model"):
+        model, graphs, arrays, backend, _, lowered = lowered_with_inputs(
+            choice, given, archive, seed, copy_weights, [passes] if html else ()
+        )
     inputs = [arrays[slot.name] for slot in lowered.program.inputs]
     current().stage("measuring")
     with calling(lowered.program, choice.target, choice.threads, timeout, allow_long):
         profiled = profile.take(lowered, backend, inputs, seconds, beginning(graphs))
     if trace is not None:
         trace.write_text(json.dumps(profile.chrome_trace(profiled, model.name)), encoding="utf-8")
+    if html is not None:
+        data = ReportData(lowered, model.graph, backend, passes, stages)
+        data.measured(profiled)
+        _write(html, page(data.json(), opens="time"))
+    told = _object(profiled, model.name, choice)
+    if as_csv is not None:
+        _write(as_csv, _csv(told["kernels"]))
     if as_json:
-        click.echo(json.dumps(_object(profiled, model.name, choice)))
+        click.echo(json.dumps(told))
         return
+    _tell(profiled, model.name, choice, top, trace)
+
+
+def _tell(profiled: Any, model: str, choice: Any, top: int, trace: Path | None) -> None:
+    """Prints the tables, and what is missing in them."""
     click.echo(
-        f"{model.name} on {choice.target}, {choice.threads} thread(s): "
+        f"{model} on {choice.target}, {choice.threads} thread(s): "
         f"{_time(profiled.seconds)} a call in "
         f"{len(profiled.rows)} steps, over {profiled.calls} calls"
     )
@@ -154,6 +186,24 @@ def _object(profiled: Any, model: str, choice: Any) -> dict[str, Any]:
         "kernels": kernels,
         "lines": lines,
     }
+
+
+def _csv(kernels: list[dict[str, Any]]) -> str:
+    """The kernels of `_object`, a line each."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    names = ("kernel", "seconds", "runs", "flops", "bytes", "computes", "where")
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**one, "computes": " ".join(dict.fromkeys(one["computes"]))} for one in kernels)
+    return text.getvalue()
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
 
 
 def _share(seconds: float, profiled: Any) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from xlac.debug import profile
 from xlac.debug.report.fused_groups import groups_json, places
 from xlac.debug.report.kernel_code import assembly_of, code_of
 from xlac.debug.report.measured import ceilings_json, errors_json, times_json
@@ -53,7 +54,11 @@ class ReportData:
         self, inputs: Sequence[Array], seconds: float, begin: Callable[[Compiled], object]
     ) -> None:
         """Measures the time of each kernel for some seconds, and the machine's ceilings."""
-        self.times = times_json(self.lowered, self.backend, inputs, seconds, begin, self.text)
+        self.measured(profile.take(self.lowered, self.backend, inputs, seconds, begin))
+
+    def measured(self, times: profile.Profile) -> None:
+        """Takes the times of a profile, and measures the machine's ceilings."""
+        self.times = times_json(times, self.text)
         self.ceilings = ceilings_json(self.lowered, self.backend)
 
     def json(self) -> dict[str, Any]:

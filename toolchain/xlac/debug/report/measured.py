@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlac.debug import ceilings, profile, timing
@@ -11,26 +10,16 @@ from xlac.debug.report.fused_groups import places
 from xlac.debug.report.spec_text import SpecText
 from xlac.debug.verify.verification import Verification
 from xlac.driver import Lowered
-from xlac.ir.op import Array
-from xlac.runtime.compiled import Compiled
 from xlac_sdk.backend import Backend
 
 RUNS = 7
 """Runs of each probe of a ceiling."""
 
 
-def times_json(
-    lowered: Lowered,
-    backend: Backend,
-    inputs: Sequence[Array],
-    seconds: float,
-    begin: Callable[[Compiled], object],
-    text: SpecText,
-) -> dict[str, Any]:
+def times_json(timing: profile.Profile, text: SpecText) -> dict[str, Any]:
     """The section `times`: the median seconds of every step of a call, and of each place of the
     model.
     """
-    timing = profile.take(lowered, backend, inputs, seconds, begin)
     rows = [
         {
             "kernel": row.name,

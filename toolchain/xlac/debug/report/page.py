@@ -37,9 +37,9 @@ WORKER = "vendor/elk-worker.min.js"
 LICENCES = "vendor/LICENSES.txt"
 
 
-def page(document: dict[str, Any]) -> str:
-    """The HTML of a document. Names in it may be any text: they are data, and the page's code makes
-    text of them, never markup.
+def page(document: dict[str, Any], opens: str = "overview") -> str:
+    """The HTML of a document, which opens with one of its panels. Names in the document may be any
+    text: they are data, and the page's code makes text of them, never markup.
     """
     style = "\n".join(_read(name) for name in STYLES)
     code = "\n".join(["'use strict';(() => {", *map(_read, SCRIPTS), "})();"])
@@ -49,6 +49,7 @@ def page(document: dict[str, Any]) -> str:
     return _read("page.html").format(
         policy=policy([library, code], [style]),
         title=title,
+        opens=escape(opens),
         style=style,
         licences=escape(_read(LICENCES)),
         library=library,

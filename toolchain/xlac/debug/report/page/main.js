@@ -115,7 +115,7 @@ async function begin() {
   const started = startWorker();
   view.worker = started;
   performance.mark('frame');
-  showPanel(Object.hasOwn(panels, location.hash.slice(1)) ? location.hash.slice(1) : 'overview');
+  showPanel(Object.hasOwn(panels, location.hash.slice(1)) ? location.hash.slice(1) : document.body.dataset.opens);
   await view.ready;
   document.documentElement.dataset.ready = 'true';
 }
