@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets test-export fuzz fuzz-inputs stress stress-leaks docs bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets test-export fuzz fuzz-inputs stress stress-leaks docs site bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -171,6 +171,10 @@ docs: $(VENV)/.tested ## regenerate what is generated
 	$(BIN)/python -m xlac.frontends.keras.reference docs/KERAS.md
 	$(BIN)/python -m xlac.ops.error_bounds docs/SPEC.md
 	$(BIN)/xlac schema -o docs/xlac-spec-1.schema.json
+
+site: $(VENV)/.tested ## the documentation as a web site, in out/site/site: no page loads anything from elsewhere; half a minute
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "mkdocs-material>=9.8"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python docs/site/build.py
 
 bless: $(VENV)/.tested ## accept the present output as the goldens
 	$(BIN)/python -m pytest -n 2 tests --bless

@@ -197,7 +197,9 @@ def _csv(kernels: list[dict[str, Any]]) -> str:
     names = ("kernel", "seconds", "runs", "flops", "bytes", "computes", "where")
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**one, "computes": " ".join(dict.fromkeys(one["computes"]))} for one in kernels)
+    writer.writerows(
+        {**one, "computes": " ".join(dict.fromkeys(one["computes"]))} for one in kernels
+    )
     return text.getvalue()
 
 
