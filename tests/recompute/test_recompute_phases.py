@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from training_specs import RESIDUAL
 
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, Scratch, Value
 from xlac.driver import lower, specialized
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
+from xlac.memory.limit import MemoryLimit, needed
+from xlac.memory.unplaced import UnplacedProgram
 from xlac.ops import build
 from xlac.ops.tensor.leaf import Param
-from xlac.recompute import reorder
+from xlac.recompute import fit, reorder
 from xlac.recompute.phases import Phases, phases
 from xlac.recompute.problem import Problem, Task, usage
+from xlac.recompute.search import RecomputePlan
 from xlac.spec.load import load_training
 from xlac.training.program import graphs_of
 from xlac.training.trainer import Trainer
@@ -24,6 +30,7 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
+from xlac_sdk.source import LimitError
 from xlac_sdk.target import Request
 
 TIED = """\
@@ -93,3 +100,30 @@ def test_readers_of_what_is_copied_come_first(
     assert program.arena_bytes < before.arena_bytes * 0.95
     assert loss == wanted
     np.testing.assert_equal(weights, old)
+
+
+def test_where_gaps_exceed_the_limit_plans_take_less_in_doubled_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An arena that stays as large as it was, whatever values it holds."""
+    monkeypatch.setenv("XLAC_CACHE", "off")
+    file = tmp_path / "residual.yaml"
+    file.write_text(RESIDUAL)
+    graph = specialized(graphs_of(*load_training(file, dims={"batch": 8})).step)
+    machine = find("cpu").target(Request(cpu="znver3"))
+    free = lower(graph, machine).program
+    placed, planned, targets = UnplacedProgram.placed, fit.planned, list[int]()
+
+    def with_gaps(program: UnplacedProgram) -> Program:
+        return replace(placed(program), arena_bytes=free.arena_bytes)
+
+    def noted(problem: Problem, limit: int) -> RecomputePlan:
+        targets.append(limit)
+        return planned(problem, limit)
+
+    monkeypatch.setattr(UnplacedProgram, "placed", with_gaps)
+    monkeypatch.setattr(fit, "planned", noted)
+    with pytest.raises(LimitError):
+        lower(graph, machine, memory=MemoryLimit(needed(free, True) - free.arena_bytes // 64))
+    first, second, *_ = (a - b for a, b in pairwise(targets))
+    assert second >= 2 * first > 0, targets

@@ -22,7 +22,7 @@ from xlac.recompute.search import RecomputePlan, planned
 from xlac_sdk.programs.program import Program
 from xlac_sdk.support.limits import checkpoint
 
-ATTEMPTS = 4  # of plans: an arena can be larger than its live values, so the target is lowered
+ATTEMPTS = 5  # of plans: an arena can be larger than its live values, so the target is lowered
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def fitted(
     problem, groups = ordered.problem, ordered.groups
     plan = RecomputePlan(tuple(range(problem.required)), problem.cost, False)
     best: Fitted | None = None
-    target, searched = limit, False
+    target, searched, step = limit, False, ALIGN
     largest = max(map(problem.least, range(problem.required)), default=0)
     for _ in range(ATTEMPTS):
         partition_now = rebuilt(partition, ordered, plan.sequence)
@@ -120,7 +120,9 @@ def fitted(
         if not searched:
             target = limit - overhead
         elif plan.fits:
-            target = min(target - ALIGN, limit - overhead)
+            # gaps may take what a slightly lower target saves, so steps are doubled
+            step = max(2 * step, target - (limit - overhead))
+            target -= step
         elif target > largest:  # a search for a lower target can end in a better plan
             target = max(largest, target * 3 // 4)
         else:
