@@ -168,7 +168,8 @@ def chosen(
 OF_ARTEFACTS = frozenset(
     (
         "spec given archive seed wanted written expected rtol atol entry numbers timeout "
-        "allow_long copy_weights seconds as_json baseline tolerance others against plot as_csv"
+        "allow_long copy_weights seconds as_json baseline tolerance others against plot as_csv "
+        "counted"
     ).split()
 )
 """Parameters of commands that apply to artefacts, which are compiled already; no others do."""

@@ -20,7 +20,7 @@ from xlac.cli.measuring import (
     measured_options,
 )
 from xlac.cli.runs.contenders import BenchInputs, contenders, engines_named, show, timed
-from xlac.cli.runs.times import spread, tell_calls, tell_doubts
+from xlac.cli.runs.times import counters, spread, tell_calls, tell_doubts
 
 if TYPE_CHECKING:
     from xlac.debug.timing import Samples
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 @click.option(
     "--csv", "as_csv", type=click.Path(path_type=Path), metavar="FILE", help="Write rows as CSV."
 )
+@click.option(
+    "--counters", "counted", is_flag=True, help="Count cycles, misses, faults, energy of a call."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @baseline_options
 def command(
@@ -53,6 +56,7 @@ def command(
     against: str,
     plot: Path | None,
     as_csv: Path | None,
+    counted: bool,
     given: tuple[str, ...],
     archive: Path | None,
     seed: int,
@@ -77,10 +81,11 @@ def command(
     Several specs, and engines after --against, are timed in turn, and compared with an interval of
     95 %: engines with xlac, further specs with the first.
     """
-    inputs = BenchInputs(given, archive, seed, timeout, allow_long, copy_weights)
+    inputs = BenchInputs(given, archive, seed, timeout, allow_long, copy_weights, counted)
     if others or against or plot or as_csv:
-        if baseline is not None:
-            raise click.UsageError("--baseline is for one model, without --against, --plot, --csv")
+        if baseline is not None or counted:
+            name = "--counters" if counted else "--baseline"
+            raise click.UsageError(f"{name} is for one model, without --against, --plot, --csv")
         specs = (options["spec"], *others)
         entries = contenders(specs, engines_named(against), inputs, options)
         show(timed(entries, seconds, tolerance), as_json, as_csv, plot)
@@ -121,6 +126,7 @@ def model_bench(supplied: BenchInputs, seconds: float, gate: Gate, options: dict
         "compile_seconds": round(compile_seconds, 4),
         "compile_cpu_seconds": round(compile_cpu, 4),
         **measured(lowered, backend, facts, compiled, inputs, seconds, begin),
+        **counters(supplied.counters, lambda: compiled(*inputs), seconds / 4),
     }
     return gate.shown(result, tell)
 
@@ -187,6 +193,7 @@ def artefact_bench(inputs: BenchInputs, seconds: float, gate: Gate, options: dic
         **({"flops": facts.flops} if model is whole else {"entry": options["entry"]}),
         **spread(samples),
         "doubts": timing.unsteady(samples),
+        **counters(inputs.counters, lambda: model(*arrays), seconds / 4),
     }
 
     def tell_artefact(result: dict[str, Any]) -> None:

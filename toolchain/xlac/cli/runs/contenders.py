@@ -69,7 +69,9 @@ class BenchRow:
 
 @dataclass(frozen=True, slots=True)
 class BenchInputs:
-    """The options about what is called: inputs that the user gave, and limits on calls."""
+    """The options about what is called: inputs that the user gave, limits on calls, and whether
+    counters are read beside them.
+    """
 
     given: tuple[str, ...]
     archive: Path | None
@@ -77,6 +79,7 @@ class BenchInputs:
     timeout: float | None
     allow_long: bool
     copy_weights: bool
+    counters: bool = False
 
 
 def engines_named(text: str) -> list[str]:

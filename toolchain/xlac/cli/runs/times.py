@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xlac.debug.timing import Samples
 
 
@@ -36,8 +38,19 @@ def tell_doubts(result: dict[str, Any]) -> None:
         click.echo(f"  unreliable: {doubt}")
 
 
+def counters(wanted: bool, call: Callable[[], object], seconds: float) -> dict[str, Any]:
+    """The entry `counters` of a result, where it is wanted: events of a call."""
+    from xlac.debug.counters.counted import counted
+
+    return {"counters": counted(call, seconds)} if wanted else {}
+
+
 def tell_calls(result: dict[str, Any]) -> None:
-    """Prints the time of a call."""
+    """Prints the time of a call, and what was counted."""
+    from xlac.debug.counters.counted import told
+
     low, half, high, best = (result[f"{name}_us"] for name in ("p25", "median", "p75", "best"))
     times = f"{half:.2f} us median, quartiles {low:.2f}–{high:.2f}, best {best:.2f}"
     click.echo(f"  call      {times}, over {result['calls']} samples")
+    for line in told(result["counters"]) if "counters" in result else ():
+        click.echo(f"  counted   {line}")
