@@ -119,9 +119,10 @@ def _result(result: Any, values: Mapping[str, Any], tensors: list[torch.Tensor])
     match result:
         case ViewOfMemory(base, _, geometry):
             return geometry.of(_result(base, values, tensors))
-        case Output(name, back=back):
+        case Output(name, back=back, complex=complex):
             array = values[name]
             tensor = tensor_of(np.ascontiguousarray(array).reshape(array.shape).copy())
+            tensor = torch.complex(tensor[..., 0], tensor[..., 1]) if complex else tensor
             return tensor if back is None else tensor.permute(back)
         case PassedArgument(position):
             return tensors[position]

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # PyTorch's samples need it
 
 from tests.pytorch import opinfo
+from xlac.frontends.torch.complex_tensors import COMPLEX_BUILDERS
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.table import BUILDERS
 
@@ -51,7 +52,8 @@ def core() -> list[str]:
 
 def test_core_operations_are_there_or_listed() -> None:
     ways = {str(op) for op in decompositions()}
-    missing = {op for op in core() if op not in BUILDERS and op not in ways}
+    ways |= {*BUILDERS, *COMPLEX_BUILDERS}
+    missing = {op for op in core() if op not in ways}
     assert missing == set(LISTED["core"])
     assert len(missing) <= 0.05 * len(core())
 
@@ -59,7 +61,7 @@ def test_core_operations_are_there_or_listed() -> None:
 def test_every_builder_names_an_operation_that_pytorch_has() -> None:
     import torch._inductor.inductor_prims  # which adds prims.fma
 
-    for name in BUILDERS:
+    for name in (*BUILDERS, *COMPLEX_BUILDERS):
         space, packet, overload = name.split(".")
         assert overload in getattr(getattr(torch.ops, space), packet).overloads(), name
 

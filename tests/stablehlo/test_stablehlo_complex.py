@@ -11,8 +11,8 @@ import pytest
 from complex_references import IS_WIDE, OF_C, REFERENCES, Array, Parts, Wide, quotient, raised
 
 from xlac.api import compile
-from xlac.frontends.stablehlo.complex.arithmetic import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
-from xlac.frontends.stablehlo.complex.parts import hypot
+from xlac.frontends.complex.arithmetic import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
+from xlac.frontends.complex.parts import hypot
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.model import Model

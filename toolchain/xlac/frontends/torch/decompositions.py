@@ -17,11 +17,19 @@ from xlac.frontends.torch.table import BUILDERS
 assert families
 
 
+OWN_COMPLEX = ("aten.complex.default", "aten.polar.default")
+"""Operations that only complex numbers have; PyTorch's decompositions of them write in place."""
+
+
+def _built(op: Any) -> bool:
+    return str(op) in BUILDERS or str(op) in OWN_COMPLEX
+
+
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions, core and others, of all operations that have no builder here."""
     tables: tuple[Any, ...] = (decomposition_table, core_aten_decompositions())
-    ways = {op: way for table in tables for op, way in table.items() if str(op) not in BUILDERS}
+    ways = {op: way for table in tables for op, way in table.items() if not _built(op)}
     pools = (
         torch.ops.aten.max_pool2d_with_indices_backward,
         torch.ops.aten.max_pool3d_with_indices_backward,
@@ -34,7 +42,7 @@ def export_decompositions() -> Any:
     operations.
     """
     table = torch.export.default_decompositions()
-    for op in [op for op in table if str(op) in BUILDERS]:
+    for op in [op for op in table if _built(op)]:
         del table[op]
     for op, way in decompositions().items():
         if isinstance(op, torch._ops.OpOverload) and op not in table:

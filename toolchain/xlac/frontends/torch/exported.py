@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from xlac.frontends.produced import verified
+from xlac.frontends.torch.complex_tensors import ComplexTensor, apart, together
 from xlac.frontends.torch.decompositions import export_decompositions
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode, refused
 from xlac.frontends.torch.fx_nodes import inputs_of, output_of
@@ -21,7 +22,6 @@ from xlac.frontends.torch.table import BUILDERS
 from xlac.frontends.torch.tensors import array_of
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
-from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac_sdk.source import Diagnostic, Origin, SourceError
@@ -38,6 +38,7 @@ class Exported:
     # the user's outputs: names of model outputs, or constants
     outputs: tuple[str | int | float | bool | None, ...]
     seeded: bool  # whether there is an input `seed` for random numbers
+    complex: frozenset[str]  # parameters and outputs of complex numbers: a last axis of 2 for parts
 
 
 def imported(
@@ -68,13 +69,14 @@ class _Import:
         self.weights: dict[str, Array] = {}
         self.inputs: list[Node] = []
         self.asked: list[str] = []
+        self.complex: set[str] = set()
         self.taken: set[str] = set()
 
     def result(self) -> Exported:
         signature = self.program.graph_signature
         changed = {s.target for s in signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
         places = {n.name: n for n in inputs_of(self.program.graph)}
-        given: dict[Any, Node | None] = {}
+        given: dict[Any, Any] = {}
         for spec in signature.input_specs:
             given[places[spec.arg.name]] = self._input(spec, places[spec.arg.name], changed)
         values = self.importer.run(given)
@@ -89,27 +91,32 @@ class _Import:
             if spec.kind is OutputKind.TOKEN:  # it only orders effects
                 continue
             value = values[fx] if isinstance(fx, torch.fx.Node) else fx
+            complex = isinstance(value, ComplexTensor)
+            value = together(value) if isinstance(value, ComplexTensor) else value
             if not isinstance(value, Node):
                 results.append(value)
                 continue
             if spec.kind is OutputKind.USER_OUTPUT:
-                results.append(self._named(outputs, f"output_{len(results)}", value))
+                results.append(self._named(outputs, f"output_{len(results)}", value, complex))
             else:
                 target = spec.target or ""
-                buffers[target] = self._named(outputs, f"{target}.next", value)
+                buffers[target] = self._named(outputs, f"{target}.next", value, complex)
         seed = self.importer.random.seed
         graph = Graph(self.name, (*self.inputs, *([seed] if seed else [])), outputs)
         if not outputs:
             raise SourceError(Diagnostic("XL7303", f"{self.name} returns no tensor"))
         graph = verified(graph, PRODUCED, "PyTorch")
         model = Model(graph, self.weights, self.importer.sizes.symbols)
-        return Exported(model, tuple(self.asked), buffers, tuple(results), seed is not None)
+        asked, known = tuple(self.asked), frozenset(self.complex)
+        return Exported(model, asked, buffers, tuple(results), seed is not None, known)
 
-    def _named(self, outputs: dict[str, Node], name: str, value: Node) -> str:
+    def _named(self, outputs: dict[str, Node], name: str, value: Node, complex: bool) -> str:
         outputs[name] = value
+        if complex:
+            self.complex.add(name)
         return name
 
-    def _input(self, spec: Any, place: Any, changed: set[str | None]) -> Node | None:
+    def _input(self, spec: Any, place: Any, changed: set[str | None]) -> Any:
         if spec.kind is InputKind.TOKEN:
             return None
         if spec.kind is InputKind.USER_INPUT:
@@ -117,24 +124,32 @@ class _Import:
             if not isinstance(meta, torch.Tensor):
                 return None
             try:
-                type = self.importer.type_of(meta)
+                node = self._param(place.name, meta)
             except NotExpressible as error:
                 self.importer.unsupported.append(UnsupportedNode(place, "input", str(error), True))
                 return None
             self.asked.append(place.name)
-            return self._param(place.name, type)
+            return node
         tensor = self._tensor(spec)
-        type = self.importer.type_of(tensor)
         if spec.target in changed:
-            return self._param(spec.target, type)
+            return self._param(spec.target, tensor)
         if spec.target not in self.weights:
             self.weights[spec.target] = array_of(tensor)
-        return build.param(spec.target, type.dtype, type.shape, "weight", Origin(spec.target))
+        return self._param(spec.target, tensor, "weight")
 
-    def _param(self, name: str, type: Type) -> Node:
-        node = build.param(name, type.dtype, type.shape, origin=Origin(name))
-        self.inputs.append(node)
-        return node
+    def _param(self, name: str, tensor: torch.Tensor, kind: str = "input") -> Any:
+        """A parameter of the graph for a tensor; a complex one is real with a last axis of 2, the
+        same memory. Raises NotExpressible.
+        """
+        type = self.importer.type_of(tensor)
+        shape = (*type.shape, 2) if tensor.is_complex() else type.shape
+        node = build.param(name, type.dtype, shape, kind, Origin(name))
+        if kind == "input":
+            self.inputs.append(node)
+        if not tensor.is_complex():
+            return node
+        self.complex.add(name)
+        return apart(node)
 
     def _tensor(self, spec: Any) -> torch.Tensor:
         if (

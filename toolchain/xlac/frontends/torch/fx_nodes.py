@@ -11,20 +11,42 @@ from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.tensors import DTYPES
+from xlac.frontends.torch.tensors import DTYPES, PARTS
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
+CHECKS = {
+    "aten._assert_async.msg",
+    "aten._assert_scalar.default",
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default",
+    "prims._make_token.default",
+    "prims._sink_tokens.default",
+}
+"""Assertions that are dropped: bounds of sizes are checked when the program is called. Tokens order
+effects.
+"""
+
+EFFECTS = {"aten._linalg_check_errors.default"}
+"""Effects that are dropped: matrices that eager mode refuses give infinities and NaNs."""
+
 
 def known_dtype(dtype: torch.dtype) -> DType:
-    """xlac's element type. Raises NotExpressible if there is none."""
+    """xlac's element type; of complex numbers that of a part. Raises NotExpressible if there is
+    none.
+    """
+    if dtype in PARTS:
+        return PARTS[dtype]
     if dtype not in DTYPES:
         raise NotExpressible(f"xlac has no element type {str(dtype).removeprefix('torch.')}")
     return DTYPES[dtype]
 
 
 def dtype_of(tensor: torch.Tensor) -> DType:
-    """The element type of a dense tensor on the CPU. Raises NotExpressible."""
+    """The element type of a dense tensor on the CPU, or of the parts of a complex one. Raises
+    NotExpressible.
+    """
     if tensor.device.type != "cpu":
         raise NotExpressible(f"a tensor on the device {tensor.device}")
     if tensor.layout is not torch.strided:
@@ -36,6 +58,11 @@ def tensors_in(meta: Any) -> list[torch.Tensor]:
     """The tensors among a node's results."""
     many = meta if isinstance(meta, tuple | list) else (meta,)
     return [m for m in many if isinstance(m, torch.Tensor)]
+
+
+def is_complex(meta: Any) -> bool:
+    """Whether a node's results are complex tensors."""
+    return any(tensor.is_complex() for tensor in tensors_in(meta))
 
 
 def name_of(node: FxNode) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,10 +12,20 @@ from torch.fx import GraphModule
 from torch.fx import Node as FxNode
 
 from xlac.frontends.torch import control, families
+from xlac.frontends.torch.complex_tensors import (
+    COMPLEX_BUILDERS,
+    ComplexTensor,
+    apart,
+    built_complex,
+    holds_complex,
+)
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import (
+    CHECKS,
+    EFFECTS,
     dtype_of,
     inputs_of,
+    is_complex,
     is_row_major,
     known_dtype,
     name_of,
@@ -37,22 +48,6 @@ from xlac_sdk.source import LimitError, Origin
 assert families  # importing the families registers all builders
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-CHECKS = {
-    "aten._assert_async.msg",
-    "aten._assert_scalar.default",
-    "aten._assert_tensor_metadata.default",
-    "aten.sym_constrain_range.default",
-    "aten.sym_constrain_range_for_size.default",
-    "prims._make_token.default",
-    "prims._sink_tokens.default",
-}
-"""Assertions that are dropped: bounds of sizes are checked when the program is called. Tokens order
-effects.
-"""
-
-EFFECTS = {"aten._linalg_check_errors.default"}
-"""Effects that are dropped: matrices that eager mode refuses give infinities and NaNs."""
-
 SCATTERS = ("aten.as_strided_scatter.default", "prims.as_strided_scatter.default")
 
 Values = dict[FxNode, Any]
@@ -72,9 +67,10 @@ class FxImporter:
         self._default = DTYPES[default or torch.get_default_dtype()]
         self._located: dict[Any, Node] = {}
 
-    def run(self, inputs: Mapping[FxNode, Node | None]) -> Values:
+    def run(self, inputs: Mapping[FxNode, Node | ComplexTensor | None]) -> Values:
         """The values of all nodes; `inputs` has those of tensor placeholders."""
-        self._located = located([n for n in inputs.values() if n is not None])
+        read = [v.real if isinstance(v, ComplexTensor) else v for v in inputs.values()]
+        self._located = located([node for node in read if node is not None])
         given = {n: v for n, v in inputs.items() if v is not None or not _number(n.meta.get("val"))}
         return self._graph(self.module, given)
 
@@ -128,18 +124,21 @@ class FxImporter:
             args = strided(node, args, values, self.sizes)
         if operation in SCATTERS:
             args = scattered(node, args, self.sizes)
-        builder = BUILDERS.get(operation)
-        if builder is None:
-            raise NotExpressible("xlac has no counterpart of it")
-        return self._built(node, builder, args, named)
+        return self._built(node, operation, args, named)
 
-    def _built(self, node: FxNode, builder: Callable[..., Any], args: Any, named: Any) -> Any:
+    def _built(self, node: FxNode, operation: str, args: Any, named: Any) -> Any:
+        builder = BUILDERS.get(operation)
+        if builder is None and operation not in COMPLEX_BUILDERS:
+            raise NotExpressible("xlac has no counterpart of it")
         results = self._types(node.meta["val"])
-        used = read_results(node)
+        used, numbers = read_results(node), is_complex(node.meta["val"])
         call = AtenCall(
-            results, self._located, self.random, self._default, used, is_row_major(node)
+            results, self._located, self.random, self._default, used, numbers, is_row_major(node)
         )
-        built = builder(call, *args, **named)
+        if numbers or builder is None or holds_complex((args, named)):
+            built = built_complex(operation, call, builder, args, named)
+        else:
+            built = builder(call, *args, **named)
         several = isinstance(node.meta["val"], tuple | list)
         parts = tuple(built) if isinstance(built, tuple | list) else (built,)
         if len(parts) != len(results):
@@ -150,11 +149,14 @@ class FxImporter:
             if several and parts[number] is None and results[number] is not None:
                 raise NotExpressible(f"xlac cannot compute its result {number}, which is used")
         fitted = [
-            self._fitted(node, part, wanted) for part, wanted in zip(parts, results, strict=True)
+            part.each(partial(self._fitted, node, wanted))
+            if isinstance(part, ComplexTensor) and wanted is not None
+            else self._fitted(node, wanted, part)
+            for part, wanted in zip(parts, results, strict=True)
         ]
         return fitted if several else fitted[0]
 
-    def _fitted(self, node: FxNode, part: Node | None, wanted: Type | None) -> Node | None:
+    def _fitted(self, node: FxNode, wanted: Type | None, part: Any) -> Any:
         """A result in the shape that PyTorch states, whose sizes may be spelled differently."""
         if part is None or wanted is None:
             return None
@@ -182,11 +184,13 @@ class FxImporter:
         if operation not in control.OPERATIONS:
             raise NotExpressible("xlac has no counterpart of this operation over graphs")
         meta = node.meta["val"]
+        if holds_complex(args) or is_complex(meta):
+            raise NotExpressible("complex numbers as its operands or results")
         results = self._types(meta)
         built = control.OPERATIONS[operation](control.HigherOrder(self, args, results))
         if len(built) != len(results):
             raise AssertionError(f"{operation} has {len(results)} results, not {len(built)}")
-        fitted = [self._fitted(node, v, t) for v, t in zip(built, results, strict=True)]
+        fitted = [self._fitted(node, t, v) for v, t in zip(built, results, strict=True)]
         return fitted if isinstance(meta, tuple | list) else fitted[0]
 
     def inner(self, module: Any, values: Sequence[Any]) -> list[Any]:
@@ -224,7 +228,9 @@ class FxImporter:
         return tuple(self.type_of(m) if isinstance(m, torch.Tensor) else None for m in many)
 
     def type_of(self, tensor: torch.Tensor) -> Type:
-        """The type of a tensor, fake or real. Raises NotExpressible."""
+        """The type of a tensor, fake or real, or of a part of a complex one. Raises
+        NotExpressible.
+        """
         return Type(dtype_of(tensor), self.sizes.shape(tensor.shape))
 
     def _argument(self, value: Any, values: Values) -> Any:
@@ -258,7 +264,8 @@ class FxImporter:
             attribute = getattr(attribute, part)
         if isinstance(attribute, torch.Tensor):
             self.type_of(attribute)
-            return build.constant(array_of(attribute))
+            value = build.constant(array_of(attribute))
+            return apart(value) if attribute.is_complex() else value
         return attribute
 
     def _unknown(self, node: FxNode) -> Any:
@@ -274,9 +281,10 @@ class FxImporter:
             type = self.type_of(meta) if isinstance(meta, torch.Tensor) else None
         except NotExpressible:
             type = None
-        return (
-            None if type is None else build.param(name, type.dtype, type.shape, origin=Origin(name))
-        )
+        if type is None:
+            return None
+        unknown = build.param(name, type.dtype, type.shape, origin=Origin(name))
+        return ComplexTensor(unknown, unknown) if is_complex(meta) else unknown
 
 
 def _number(meta: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from torch.fx import Node as FxNode
 
 from xlac.frontends.torch.aliases import root
+from xlac.frontends.torch.complex_tensors import ComplexTensor
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.layout import is_dense, number, order
 from xlac.frontends.torch.sizes import Sizes
@@ -25,6 +26,8 @@ def strided(node: FxNode, args: Any, values: Mapping[FxNode, Any], sizes: Sizes)
     meta = base.meta["val"]
     perm = order(meta)
     whole = values[base]
+    if isinstance(whole, ComplexTensor):
+        raise NotExpressible("the memory that it reads holds complex numbers")
     if not is_dense(meta) or whole is None:
         raise NotExpressible("the memory that it reads has gaps")
     size, stride, *offset = args[1:]
@@ -45,6 +48,8 @@ def scattered(node: FxNode, args: Any, sizes: Sizes) -> list[Any]:
     there (None: as they are). Raises NotExpressible.
     """
     x, source, size, stride, *offset = args
+    if isinstance(x, ComplexTensor) or isinstance(source, ComplexTensor):
+        raise NotExpressible("the memory that it writes holds complex numbers")
     meta = node.all_input_nodes[0].meta["val"]
     if not is_dense(meta) or number(meta.storage_offset()):
         raise NotExpressible("the memory that it writes has gaps")

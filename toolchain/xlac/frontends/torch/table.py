@@ -55,6 +55,7 @@ class AtenCall:
     random: Randomness
     default: DType  # PyTorch's default dtype for Python floats
     used: frozenset[int] = frozenset({0})  # numbers of the results that the graph reads
+    complex: bool = False  # whether results are complex: their types are those of a part
     row_major: bool = False  # whether the first argument's example lies dense in row-major order
 
     @property

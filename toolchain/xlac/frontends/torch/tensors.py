@@ -16,14 +16,21 @@ DTYPES = {
     torch.uint32: DType.U32, torch.uint64: DType.U64, torch.bool: DType.BOOL,
 }  # fmt: skip
 TORCH = {ours: theirs for theirs, ours in DTYPES.items()}
+PARTS = {torch.complex64: DType.F32, torch.complex128: DType.F64}
+"""The element type of the parts of complex numbers."""
+COMPLEX = {part: whole for whole, part in PARTS.items()}
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """The elements of a CPU tensor; copied only if they are not dense in row-major order."""
+    """The elements of a CPU tensor; copied only if they are not dense in row-major order. Complex
+    numbers become real ones with a last axis of 2.
+    """
     with unset_fake_temporarily():  # while a graph is being traced, PyTorch refuses real tensors
         dense = tensor.detach().contiguous()
         if dense.is_conj() or dense.is_neg():
             dense = dense.resolve_conj().resolve_neg()
+        if dense.is_complex():
+            dense = torch.view_as_real(dense)
         if dense.dtype is torch.bfloat16:  # dtypes that NumPy lacks
             bits: Array = dense.view(torch.uint16).numpy()
             return bits.view(DType.BF16.numpy)

@@ -17,8 +17,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from xlac.frontends.torch.errors import UnsupportedNode, refused
-from xlac.frontends.torch.fx_nodes import name_of, output_of
-from xlac.frontends.torch.importer import CHECKS
+from xlac.frontends.torch.fx_nodes import CHECKS, name_of, output_of
 from xlac.frontends.torch.table import BUILDERS
 from xlac.integrations.torch.per_size import PerSizePrograms
 from xlac.integrations.torch.subgraph import Options, Subgraph

@@ -18,6 +18,7 @@ from xlac.integrations.torch import exporting
 from xlac.integrations.torch.leaves import check_written, checked, constant
 from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
 from xlac.ir.dims import Sym
+from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import param
 from xlac.support.failures import Asked
 from xlac_sdk.host.array_values import wrong
@@ -59,10 +60,10 @@ class TorchFunction:
 
     def __repr__(self) -> str:
         names = [*self._exported.inputs, *self.buffers]
-        given = {name: text_of(self._types[name].dtype, self._types[name].shape) for name in names}
+        given = {name: self._text(name, self._types[name]) for name in names}
         graph = self.model.graph.outputs
         gives = {
-            name: text_of(graph[name].type.dtype, graph[name].shape) if name in graph else ""
+            name: self._text(name, graph[name].type) if name in graph else ""
             for name in map(str, self._exported.outputs)
         }
         return shown(
@@ -72,6 +73,13 @@ class TorchFunction:
             gives,
             sizes_of(type.shape for type in self._types.values()),
         )
+
+    def _text(self, name: str, type: Type) -> str:
+        """The type of an input or result, as it is called with."""
+        if name not in self._exported.complex:
+            return text_of(type.dtype, type.shape)
+        extents = text_of(type.dtype, type.shape[:-1]).partition("[")[2]
+        return f"complex{2 * type.dtype.bits}[{extents}"
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         leaves = self._leaves(args, named)
@@ -108,7 +116,8 @@ class TorchFunction:
                     raise wrong(
                         "XL6002", f"input '{name}' must be a tensor, not {type(value).__name__}"
                     )
-                tensors[name] = checked(name, self._types[name], value)
+                complex = name in self._exported.complex
+                tensors[name] = checked(name, self._types[name], value, complex)
             elif isinstance(expected, ConstantArgument):
                 constant(name, expected.value, value)
         check_written(self._exported.buffers, tensors)
@@ -133,8 +142,9 @@ class TorchFunction:
         )
 
     def _output(self, name: str) -> Output:
-        node = self.model.graph.outputs[name]
-        return Output(name, node.type.dtype, node.shape, None)
+        node, complex = self.model.graph.outputs[name], name in self._exported.complex
+        shape = node.shape[:-1] if complex else node.shape
+        return Output(name, node.type.dtype, shape, None, complex=complex)
 
 
 def _nested(nest: Any) -> str:

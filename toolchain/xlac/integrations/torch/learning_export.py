@@ -79,7 +79,12 @@ def loss_program(module: LossModule, args: tuple[Any, ...], named: Mapping[str, 
         program = exporting.exported(module, args, None, False, dict(named))
     _mark_no_grad(program.graph_module)
     with exporting.quiet():
-        return imported(program, "step")
+        exported = imported(program, "step")
+    if exported.complex:
+        names = ", ".join(f"'{_own(name)}'" for name in sorted(exported.complex))
+        problem = f"a step takes no tensors of complex numbers, as {names}"
+        raise refuse(problem, "torch.compile(model, backend='xlac') does; or view_as_real of them")
+    return exported
 
 
 def _own(name: str) -> str:

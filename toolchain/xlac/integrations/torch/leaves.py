@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
-from xlac.frontends.torch.tensors import TORCH
+from xlac.frontends.torch.tensors import COMPLEX, TORCH
 from xlac.ir.types import Type
 from xlac_sdk.host.array_values import NOWHERE, on_device, without_memory, wrong
 from xlac_sdk.host.call_binding import check_apart, fits, other_shape, other_type
 
 
-def checked(name: str, wanted: Type, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself, if it is strided, on the CPU, and has the wanted dtype and shape. Raises
-    SourceError otherwise, and for a tensor without memory (meta, fake).
+def checked(name: str, wanted: Type, tensor: torch.Tensor, complex: bool = False) -> torch.Tensor:
+    """The tensor itself, if it is strided, on the CPU, and has the wanted dtype and shape; of
+    `complex` numbers `wanted` has the parts along a last axis. Raises SourceError otherwise, and
+    for a tensor without memory (meta, fake).
     """
     if tensor.device.type != "cpu":
         raise on_device(name, str(tensor.device))
@@ -26,17 +28,18 @@ def checked(name: str, wanted: Type, tensor: torch.Tensor) -> torch.Tensor:
             "not an array",
             "x.to_dense() is",
         )
-    dtype = TORCH[wanted.dtype]
+    dtype = (COMPLEX if complex else TORCH)[wanted.dtype]
+    shape = wanted.shape[:-1] if complex else wanted.shape
     if tensor.dtype is not dtype:
         raise other_type(
             "input",
             name,
-            wanted.dtype,
+            np.dtype(f"complex{2 * wanted.dtype.bits}") if complex else wanted.dtype,
             str(tensor.dtype).removeprefix("torch."),
             f"convert it: x.to({dtype})",
         )
-    if not fits(tensor.shape, wanted.shape):
-        raise other_shape("input", name, wanted.shape, tensor.shape)
+    if not fits(tensor.shape, shape):
+        raise other_shape("input", name, shape, tensor.shape)
     if without_memory(tensor):
         raise on_device(name, NOWHERE)
     return tensor

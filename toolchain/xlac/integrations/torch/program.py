@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from xlac.frontends.torch.layout import Perm
-from xlac.frontends.torch.tensors import TORCH, array_of
+from xlac.frontends.torch.tensors import COMPLEX, TORCH, array_of
 from xlac.integrations.torch.views import ViewGeometry
 from xlac.ir.dims import Dim, Shape, Sym, static, substitute
 from xlac.model import Model
@@ -36,7 +36,7 @@ class TorchInput:
 @dataclass(frozen=True, slots=True)
 class Output:
     """A result computed by the model: the output's name, dtype and shape, and the permutation
-    `back` to PyTorch's order of axes.
+    `back` to PyTorch's order of axes. Of a `complex` one dtype and shape are those of a part.
     """
 
     name: str
@@ -44,6 +44,12 @@ class Output:
     shape: Shape
     back: Perm | None
     place: ViewGeometry | None = None  # of a result that has gaps in PyTorch
+    complex: bool = False
+
+    @property
+    def element(self) -> torch.dtype:
+        """PyTorch's element type."""
+        return (COMPLEX if self.complex else TORCH)[self.dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ class TensorProgram:
         for result in self.results:
             output = result.base if isinstance(result, ViewOfMemory) else result
             if isinstance(output, Output):
-                programs[output.name] = _extents(output.shape, sizes), TORCH[output.dtype]
+                programs[output.name] = _extents(output.shape, sizes), output.element
         results = [_fixed(r, sizes) for r in self.results]
         return FixedSizeProgram(compiled, sizes, self.inputs, programs, results, self.seed)
 
@@ -175,12 +181,12 @@ class FixedSizeProgram:
 
 def _dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
     """A tensor in the memory order that the program reads; a copy where it differs from the
-    example's order, or is a negative view.
+    example's order, or is a negative view or a conjugate one.
     """
     laid = tensor if perm is None else tensor.permute(perm)
-    if laid.is_contiguous() and not laid.is_neg():
+    if laid.is_contiguous() and not laid.is_neg() and not laid.is_conj():
         return laid
-    return laid.detach().resolve_neg().contiguous()
+    return laid.detach().resolve_neg().resolve_conj().contiguous()
 
 
 def _permuted(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:

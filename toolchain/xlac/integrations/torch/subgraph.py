@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.fx import Node as FxNode
 from xlac.api import compile
 from xlac.frontends.produced import verified
 from xlac.frontends.torch.aliases import viewed
+from xlac.frontends.torch.complex_tensors import ComplexTensor, apart, together
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import inputs_of, output_of
 from xlac.frontends.torch.importer import FxImporter
@@ -64,14 +66,14 @@ class Subgraph:
         self.importer = FxImporter(module, Sizes(values=sizes))
         self.inputs: list[TorchInput] = []
         self.params: list[Node] = []
-        values: dict[FxNode, Node | None] = {}
+        values: dict[FxNode, Node | ComplexTensor | None] = {}
         self.places = inputs_of(module.graph)
         for position, place in enumerate(self.places):
             values[place] = self._input(position, place)
         self.values = self.importer.run(values)
         self.unsupported: list[UnsupportedNode] = self.importer.unsupported
 
-    def _input(self, position: int, place: FxNode) -> Node | None:
+    def _input(self, position: int, place: FxNode) -> Node | ComplexTensor | None:
         meta = place.meta.get("val")
         if not isinstance(meta, torch.Tensor):
             return None
@@ -82,9 +84,13 @@ class Subgraph:
         perm = order(meta)
         name = f"{place.name}"
         shape = type.shape if perm is None else tuple(type.shape[axis] for axis in perm)
-        node = build.param(name, type.dtype, shape, origin=Origin(name))
+        held = (*shape, 2) if meta.is_complex() else shape
+        node = build.param(name, type.dtype, held, origin=Origin(name))
         self.params.append(node)
         self.inputs.append(TorchInput(position, name, perm, any(isinstance(d, Sym) for d in shape)))
+        if meta.is_complex():
+            back = range(len(shape)) if perm is None else inverse(perm)
+            return apart(node).each(partial(build.transpose, perm=back))
         return node if perm is None else build.transpose(node, inverse(perm))
 
     @property
@@ -180,15 +186,17 @@ class Subgraph:
         if fx in self.places:
             return PassedArgument(self.places.index(fx))
         value = self.values[fx]
-        if not isinstance(value, Node):
+        if not isinstance(value, Node | ComplexTensor):
             return value  # type: ignore[no-any-return]
-        perm = order(fx.meta["val"])
+        perm, complex = order(fx.meta["val"]), isinstance(value, ComplexTensor)
         if perm is not None:
-            value = build.transpose(value, perm)
+            turned = partial(build.transpose, perm=perm)
+            value = value.each(turned) if isinstance(value, ComplexTensor) else turned(value)
         dims: tuple[Dim, ...] = value.shape
-        outputs[fx.name] = value
+        outputs[fx.name] = held = together(value) if isinstance(value, ComplexTensor) else value
         meta = fx.meta["val"]
-        output = Output(fx.name, value.type.dtype, dims, None if perm is None else inverse(perm))
+        back = None if perm is None else inverse(perm)
+        output = Output(fx.name, held.type.dtype, dims, back, complex=complex)
         if not seen or (place := self._geometry(meta)) is None:
             return output
         if is_dense(meta):  # strides of axes of one element may be any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo.complex.arithmetic import CHLO
+from xlac.frontends.stablehlo.complex_functions import CHLO
 from xlac.frontends.stablehlo.ops.elementwise import total_order
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation

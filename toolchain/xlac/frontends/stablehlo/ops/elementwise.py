@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac.frontends.stablehlo.complex import arithmetic
+from xlac.frontends.stablehlo import complex_functions
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import TypedTensor, numbers, stored
@@ -30,11 +30,13 @@ LOGICAL = {"add": "or", "maximum": "or", "minimum": "and", "multiply": "and", "s
 
 @operation(*UNARY)
 def unary(site: OperationSite) -> Built:
-    """One operand, element by element: the table `UNARY`, `arithmetic` for complex numbers."""
+    """One operand, element by element: the table `UNARY`; for complex numbers that of
+    `complex_functions`.
+    """
     site.takes(1)
     x = site.tensor(0)
     if x.element.complex:
-        function = arithmetic.UNARY.get(site.name)
+        function = complex_functions.UNARY.get(site.name)
         return function(x) if function else site.fail("is not defined on complex numbers")
     return stored(build.apply1(UNARY[site.name], numbers(x)), site.result.element)
 
@@ -42,13 +44,13 @@ def unary(site: OperationSite) -> Built:
 @operation(*BINARY)
 def binary(site: OperationSite) -> Built:
     """Two operands of one type, element by element: the table `BINARY`, `LOGICAL` for i1,
-    `arithmetic` for complex numbers.
+    `complex_functions` for complex numbers.
     """
     site.takes(2)
     x, y = site.tensors()
     site.importer.agree([x.shape, y.shape])
     if x.element.complex or y.element.complex:
-        function = arithmetic.BINARY.get(site.name)
+        function = complex_functions.BINARY.get(site.name)
         if function is None or x.element != y.element:
             site.fail(f"is not defined on {x.element.text} and {y.element.text}")
         return function(x, y)
@@ -117,7 +119,9 @@ def compare(site: OperationSite) -> Built:
     site.importer.agree([x.shape, y.shape])
     direction = site.word("comparison_direction").lower()
     if x.element.complex:
-        return arithmetic.compare(direction, x, y) or site.fail("complex numbers have no order")
+        return complex_functions.compare(direction, x, y) or site.fail(
+            "complex numbers have no order"
+        )
     a, b = same(site, x, y)
     if site.word("compare_type", "") == "TOTALORDER" and a.type.dtype.is_float:
         a, b = total_order(a), total_order(b)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp as exp_of
 
-from xlac.frontends.stablehlo.complex.parts import (
+from xlac.frontends.complex.parts import (
     Parts,
     absolute,
     beyond,

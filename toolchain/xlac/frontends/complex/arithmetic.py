@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.frontends.stablehlo.complex.exponential import (
+from xlac.frontends.complex.exponential import (
     cos_,
     cosh_,
     exp,
@@ -18,9 +18,9 @@ from xlac.frontends.stablehlo.complex.exponential import (
     tan,
     tanh_,
 )
-from xlac.frontends.stablehlo.complex.inverse import acos, acosh, asin, asinh, atan, atanh
-from xlac.frontends.stablehlo.complex.logarithm import cbrt, log, log1p_, power, rsqrt, sqrt
-from xlac.frontends.stablehlo.complex.parts import (
+from xlac.frontends.complex.inverse import acos, acosh, asin, asinh, atan, atanh
+from xlac.frontends.complex.logarithm import cbrt, log, log1p_, power, rsqrt, sqrt
+from xlac.frontends.complex.parts import (
     INFINITE,
     Parts,
     absolute,
@@ -32,15 +32,11 @@ from xlac.frontends.stablehlo.complex.parts import (
     largest,
     moderate,
     neg,
-    parts,
     scaled,
     signed,
     signed_as,
     where,
 )
-from xlac.frontends.stablehlo.text.elements import part_of
-from xlac.frontends.stablehlo.values import TypedTensor
-from xlac.ir.graph import Node
 from xlac.ops import build
 
 
@@ -131,31 +127,6 @@ def sign(x: Parts) -> Parts:
     return where(both(endless, alone), (units[0], units[1]), direction)
 
 
-def absolute_of(x: TypedTensor) -> TypedTensor:
-    """|x|, without intermediate overflow."""
-    return TypedTensor(part_of(x.element), (hypot(*parts(x)),))
-
-
-def compare(direction: str, x: TypedTensor, y: TypedTensor) -> Node | None:
-    """Equality of both parts, or inequality of any."""
-    if direction not in ("eq", "ne") or x.element != y.element:
-        return None
-    real, imaginary = (
-        build.compare(a, direction, b) for a, b in zip(x.parts, y.parts, strict=True)
-    )
-    return both(real, imaginary) if direction == "eq" else either(real, imaginary)
-
-
-def _mapped(function: Callable[[Parts], Parts]) -> Callable[[TypedTensor], TypedTensor]:
-    return lambda x: x.each(function(parts(x)))
-
-
-def _paired(
-    function: Callable[[Parts, Parts], Parts],
-) -> Callable[[TypedTensor, TypedTensor], TypedTensor]:
-    return lambda x, y: x.each(function(parts(x), parts(y)))
-
-
 def atan2(y: Parts, x: Parts) -> Parts:
     """-i log((x + iy) / sqrt(x² + y²)), as XLA has it."""
     above = add(x, (neg(y[1]), y[0]))
@@ -185,13 +156,3 @@ PAIRS: dict[str, Callable[[Parts, Parts], Parts]] = {
     "power": power,
 }
 """Functions of two complex numbers."""
-
-UNARY: dict[str, Callable[[TypedTensor], TypedTensor]] = {
-    name: _mapped(f) for name, f in FUNCTIONS.items()
-} | {"abs": absolute_of}
-CHLO: dict[str, Callable[[TypedTensor], TypedTensor]] = {
-    name: _mapped(f) for name, f in CHLO_FUNCTIONS.items()
-}
-BINARY: dict[str, Callable[[TypedTensor, TypedTensor], TypedTensor]] = {
-    name: _paired(f) for name, f in PAIRS.items()
-}

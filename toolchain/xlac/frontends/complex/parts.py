@@ -12,7 +12,6 @@ from math import log as log_of
 
 import numpy as np
 
-from xlac.frontends.stablehlo.values import TypedTensor
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.scalar import convert
@@ -21,12 +20,6 @@ from xlac_sdk.dtypes import DType
 Parts = tuple[Node, Node]
 INFINITE = float("inf")
 LN2 = log_of(2.0)
-
-
-def parts(x: TypedTensor) -> Parts:
-    """The real and the imaginary part of a complex tensor."""
-    real, imaginary = x.parts
-    return real, imaginary
 
 
 def one(mnemonic: str) -> Callable[[Node], Node]:

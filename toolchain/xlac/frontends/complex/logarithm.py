@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.frontends.stablehlo.complex.exponential import Stretched, polar
-from xlac.frontends.stablehlo.complex.parts import (
+from xlac.frontends.complex.exponential import Stretched, polar
+from xlac.frontends.complex.parts import (
     INFINITE,
     LN2,
     Parts,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from math import pi
 
-from xlac.frontends.stablehlo.complex.logarithm import sqrt
-from xlac.frontends.stablehlo.complex.parts import (
+from xlac.frontends.complex.logarithm import sqrt
+from xlac.frontends.complex.parts import (
     INFINITE,
     LN2,
     Parts,

@@ -1,0 +1,1 @@
+"""ATen operations on complex numbers that are not linear with real coefficients."""
