@@ -19,7 +19,9 @@ from xlac.frontends.torch.complex_tensors import (
     built_complex,
     holds_complex,
 )
+from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
+from xlac.frontends.torch.families.nn.flex_attention import traced
 from xlac.frontends.torch.fx_nodes import (
     CHECKS,
     EFFECTS,
@@ -181,6 +183,8 @@ class FxImporter:
             return self.inner(args[1], args[2:])
         if operation == "wrap_with_autocast":
             return self.inner(args[4], args[5:])
+        if operation == "flex_attention":
+            return self.inner(*traced(node, args, decompositions()))
         if operation not in control.OPERATIONS:
             raise NotExpressible("xlac has no counterpart of this operation over graphs")
         meta = node.meta["val"]

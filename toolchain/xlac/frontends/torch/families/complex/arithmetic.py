@@ -53,8 +53,9 @@ def quotient(x: Number, y: Number, dtype: DType) -> Parts:
 def total(call: AtenCall, x: Number, y: Number, alpha: Number, sign: float) -> ComplexTensor:
     """x + sign alpha y."""
     a, b = as_complex(x, call.dtype).parts
-    c, d = product(y, complex(alpha) * sign if not isinstance(alpha, Node) else alpha, call.dtype)
-    return spread(call, (build.add(a, c), build.add(b, d)))
+    c, d = product(y, alpha, call.dtype)
+    join = build.add if sign > 0 else build.sub
+    return spread(call, (join(a, c), join(b, d)))
 
 
 @aten_complex("add.Tensor", "add.Scalar")
@@ -165,7 +166,7 @@ def addmm(
     call: AtenCall, x: Number, y: Number, z: Number, beta: Number = 1, alpha: Number = 1
 ) -> Any:
     """beta x + alpha y z."""
-    rank = z.real.type.rank if isinstance(z, ComplexTensor) else z.type.rank  # type: ignore[union-attr]
+    rank = len(as_complex(z, call.dtype).shape)
     builder = BUILDERS[f"aten.{('mv', 'mm', 'bmm')[rank - 1]}.default"]
     return _plus(call, x, _contracted(builder, call, y, z), beta, alpha)
 
@@ -352,9 +353,9 @@ def masked_fill(call: AtenCall, x: ComplexTensor, mask: Node, value: Number) -> 
 
 
 @aten_complex("constant_pad_nd")
-def constant_pad_nd(call: AtenCall, x: ComplexTensor, pad: Any, value: Number = 0) -> Any:
+def constant_pad_nd(call: AtenCall, x: ComplexTensor, pad: Any, value: complex = 0) -> Any:
     """Padding with a number."""
-    builder, number = BUILDERS["aten.constant_pad_nd.default"], complex(value)  # type: ignore[arg-type]
+    builder, number = BUILDERS["aten.constant_pad_nd.default"], complex(value)
     parts = zip(x.parts, (number.real, number.imag), strict=True)
     a, b = (builder(call, part, pad, fill) for part, fill in parts)
     return ComplexTensor(a, b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlac.frontends.torch.table import AtenCall, aten
+from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -20,9 +20,9 @@ from xlac_sdk.dtypes import DType
     "contiguous",
     "prims.convert_element_type.default",
 )
-def converted(call: AtenCall, x: Node, *_: Any, **__: Any) -> Node:
-    """Copies and conversions to the result's dtype. Memory formats are ignored."""
-    return build.cast(x, call.dtype)
+def converted(call: AtenCall, x: Scalar, *_: Any, **__: Any) -> Node:
+    """Copies and conversions to the result's dtype, of numbers too. Memory formats are ignored."""
+    return call.node(x, call.dtype)
 
 
 @aten("detach", "detach_copy")
