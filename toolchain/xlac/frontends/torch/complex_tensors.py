@@ -76,6 +76,7 @@ def aten_complex(*names: str) -> Callable[[F], F]:
     def enter(builder: F) -> F:
         for name in names:
             key = f"aten.{name}" if "." in name else f"aten.{name}.default"
+            key = name if name.startswith("prims.") else key
             assert key not in COMPLEX_BUILDERS, f"{key} has two builders"
             COMPLEX_BUILDERS[key] = builder
         return builder
