@@ -30,6 +30,11 @@ BY_NAME = {
 }
 
 
+def is_complex(op: Any) -> bool:
+    """Whether an operator takes complex numbers on the CPU."""
+    return torch.complex64 in op.supported_dtypes("cpu")
+
+
 @dataclass(frozen=True)
 class Case:
     """A function of tensors, and tensors for it."""

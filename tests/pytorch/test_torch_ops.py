@@ -70,7 +70,7 @@ def closeness(wanted: torch.Tensor) -> dict[str, Any]:
     """Floats are summed in another order than in eager; halves are rounded at other places too, and
     terms may cancel.
     """
-    if not wanted.dtype.is_floating_point:
+    if not wanted.dtype.is_floating_point and not wanted.dtype.is_complex:
         return {"rtol": 0, "atol": 0}
     if wanted.dtype is not torch.bfloat16:
         return {"rtol": 1e-4, "atol": 1e-4}
@@ -90,7 +90,8 @@ def check(case: opinfo.Case, native: bool, values: bool = True) -> None:
         for ours, theirs in zip(found, wanted, strict=True):
             assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
             if values and subgraph.importer.random.seed is None:
-                torch.testing.assert_close(ours, theirs, equal_nan=True, **closeness(theirs))
+                near = closeness(theirs)
+                torch.testing.assert_close(ours, theirs.resolve_conj(), equal_nan=True, **near)
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -109,15 +110,32 @@ def test_operators(name: str, request: pytest.FixtureRequest) -> None:
     """
     if not request.config.getoption("--all"):
         pytest.skip("with --all")
-    failures = []
-    for dtype in opinfo.DTYPES:
-        for number, case in enumerate(opinfo.cases(name, dtype, 4)):
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    check(case, native=number == 0, values=name not in LISTED["undefined"])
-            except Exception as error:
-                failures.append(f"{dtype} sample {number}: {type(error).__name__}: {error}")
+    failures = [told for dtype in opinfo.DTYPES for told in failing(name, dtype, native=True)]
     assert bool(failures) == (name in LISTED["operators"]), (
         failures or f"{name} works: take it out of unsupported.yaml"
     )
+
+
+@pytest.mark.parametrize("name", [n for n, op in opinfo.BY_NAME.items() if opinfo.is_complex(op)])
+def test_operators_of_complex_numbers(name: str, request: pytest.FixtureRequest) -> None:
+    """The same of the operators that take complex numbers, interpreted."""
+    if not request.config.getoption("--all"):
+        pytest.skip("with --all")
+    failures = failing(name, torch.complex64, native=False)
+    assert bool(failures) == (name in LISTED["complex"]), (
+        failures or f"{name} works: take it out of unsupported.yaml"
+    )
+
+
+def failing(name: str, dtype: torch.dtype, native: bool) -> list[str]:
+    """What is wrong with the samples of an operator; `native`: the first is compiled too."""
+    failures = []
+    for number, case in enumerate(opinfo.cases(name, dtype, 4)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                first = native and number == 0
+                check(case, native=first, values=name not in LISTED["undefined"])
+        except Exception as error:
+            failures.append(f"{dtype} sample {number}: {type(error).__name__}: {error}")
+    return failures

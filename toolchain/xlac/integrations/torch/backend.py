@@ -30,8 +30,11 @@ def backend(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """Compiles a captured graph to a function of its inputs. The backward pass, if one is needed,
-    is compiled at its first call. Raises SourceError for unknown options.
+    is compiled at its first call. Raises SourceError for unknown options, and for any `mode`: those
+    of torch.compile are inductor's.
     """
+    if mode not in (None, "default"):
+        raise unknown_word(f"the xlac backend has no mode '{mode}'", mode, ["default"], "XL7307")
     chosen = replace(options_of(options), name=f"graph_{next(_numbers)}")
 
     def inference(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from xlac.frontends.onnx.graph.call import OperatorCall
 from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
-from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.control.control import Scan
 from xlac_sdk.dtypes import DType
 
 
@@ -73,41 +71,9 @@ def unbiased(x: Node, zero: Node | None, axis: int) -> Node:
 
 @operator("Det", since=11)
 def determinant(call: OperatorCall) -> Node:
-    """By Gaussian elimination with partial pivoting."""
+    """det, of halves in f32."""
     x = call[0]
     n = x.shape[-1] if x.type.rank > 1 else None
     if not isinstance(n, int) or x.shape[-2] != n or not x.type.dtype.is_float:
         call.fail(f"takes square matrices of known size, got {x.type}")
-    wide = build.compute(x)
-    rows = build.reshape(wide, [-1, n, n])
-    one = build.full(1, (rows.shape[0],), wide.type.dtype)
-    if n == 0:
-        return build.cast(build.reshape(one, x.shape[:-2]), x.type.dtype)
-    graph = build.graph("step", [rows.type, one.type, Type(DType.I64)], _eliminated)
-    determinants = build.results(
-        Node.of(Scan(graph, n, carries=2, scanned=1), rows, one, build.iota((n,), 0))
-    )[1]
-    return build.cast(build.reshape(determinants, x.shape[:-2]), x.type.dtype)
-
-
-def _eliminated(rows: Node, product: Node, step: Node) -> tuple[Node, Node]:
-    """One step of the elimination of a batch of matrices, and the product of pivots so far with the
-    signs of row swaps.
-    """
-    batch, n, _ = rows.shape
-    number = build.iota((batch, n, 1), 1)
-    column = build.take(rows, build.reshape(step, [1]), 2)
-    size = build.select(build.compare(number, "lt", step), -1.0, build.apply1("abs", column))
-    place = build.reshape(build.apply1("argmax", size, axis=1), [batch, 1, 1])
-    here = build.take(rows, build.reshape(step, [1]), 1)
-    there = build.apply1("take_along_axis", rows, build.broadcast_to(place, (batch, 1, n)), axis=1)
-    swapped = build.select(build.compare(number, "eq", place), here, rows)
-    swapped = build.select(build.compare(number, "eq", step), there, swapped)
-    pivot = build.take(there, build.reshape(step, [1]), 2)
-    safe = build.select(build.compare(pivot, "eq", 0.0), build.like(1, pivot), pivot)
-    factor = build.div(build.take(swapped, build.reshape(step, [1]), 2), safe)
-    factor = build.select(build.compare(number, "gt", step), factor, 0.0)
-    sign = build.select(build.compare(place, "eq", step), pivot, build.apply1("neg", pivot))
-    return build.sub(swapped, build.mul(factor, there)), build.mul(
-        product, build.reshape(sign, [batch])
-    )
+    return build.cast(build.apply1("det", build.compute(x)), x.type.dtype)
