@@ -83,6 +83,36 @@ def test_a_wrong_shape_is_named() -> None:
         compiled(torch.randn(5, 6))
 
 
+class Transformed(torch.nn.Module):
+    """A step of gradient descent, and gradients for each row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        def loss(state: dict[str, torch.Tensor]) -> torch.Tensor:
+            result: torch.Tensor = torch.func.functional_call(self.layer, state, (x,))
+            return (result - y).square().mean()
+
+        state = dict(self.layer.named_parameters())
+        gradients = torch.func.grad(loss)(state)
+        rows = torch.func.vmap(torch.func.grad(lambda row: self.layer(row).sin().sum()))(x)
+        return {"rows": rows} | {name: state[name] - 0.1 * gradients[name] for name in state}
+
+
+def test_transforms_of_torch_func() -> None:
+    """PyTorch's own export of them has constants for inputs."""
+    module, x, y = Transformed(), torch.randn(4, 3), torch.randn(4, 1)
+    function = xlac.from_torch(module, x, y)
+    assert set(function.exported_program.state_dict) == {"layer.weight", "layer.bias"}
+    assert "forward" not in module.__dict__
+    x, y = torch.randn(4, 3), torch.randn(4, 1)
+    torch.testing.assert_close(
+        function(x, y), {name: value.detach() for name, value in module(x, y).items()}
+    )
+
+
 class Impossible(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.nanmedian(x), torch.special.bessel_j0(x)
