@@ -1,4 +1,4 @@
-"""Linear algebra of PyTorch: values and gradients beside eager mode's."""
+"""Decompositions and solvers of PyTorch: values and gradients beside eager mode's."""
 
 from __future__ import annotations
 
