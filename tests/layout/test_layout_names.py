@@ -1,8 +1,11 @@
-"""A class name means one thing: no two classes of the distributions have the same."""
+"""A class name means one thing: no two classes of the distributions have the same, and no two files
+of tests, which pytest imports by their names.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -38,3 +41,9 @@ def test_operations_and_steps_are_what_share_a_name() -> None:
         first, second = sorted(homes()[name])
         assert any("/ops/" in file for file in (first, second)), name
         assert any("xlac_sdk" in f or "/autodiff/" in f for f in (first, second)), name
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    """pytest stops at the second of two with one name in folders without `__init__.py`."""
+    counted = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in counted.items() if count > 1] == []
