@@ -39,7 +39,8 @@ class Layer(nn.Module):
         return r + self.down(F.gelu(self.up(self.n2(r))))
 
 
-def made(name: str) -> tuple[nn.Module, Any]:
+def model_and_loss(name: str) -> tuple[nn.Module, Any]:
+    """The module of a model, and its loss."""
     if name == "mlp":
         module = nn.Sequential(
             nn.Linear(784, WIDTH),
@@ -55,7 +56,7 @@ def made(name: str) -> tuple[nn.Module, Any]:
 def run(rank: int, ranks: int, name: str, way: str) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    module, loss_of = made(name)
+    module, loss_of = model_and_loss(name)
     if ranks > 1:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29531"}
         dist.init_process_group("gloo", rank=rank, world_size=ranks)
