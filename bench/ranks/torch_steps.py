@@ -27,6 +27,7 @@ class Layer(nn.Module):
         self.up, self.down = nn.Linear(MODEL, 4 * MODEL), nn.Linear(4 * MODEL, MODEL)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x (batch, time, MODEL) after the layer."""
         n = self.n1(x)
         b, t, _ = x.shape
         q, k, v = (f(n).view(b, t, HEADS, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
@@ -54,6 +55,7 @@ def model_and_loss(name: str) -> tuple[nn.Module, Any]:
 
 
 def run(rank: int, ranks: int, name: str, way: str) -> None:
+    """One rank: steps of a model, on its part of the batch. Rank 0 prints the line."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     module, loss_of = model_and_loss(name)

@@ -19,6 +19,7 @@ STEPS, REPEATS = 4, 15
 
 
 def main(name: str, shard: str) -> None:
+    """Prints a line: what, model, ranks, best and middle milliseconds, loss."""
     here = mpi.opened(Path(tempfile.gettempdir()) / "xlac_bench_mpi") if mpi.launched() else None
     with using(here) if here else nullcontext(), tempfile.TemporaryDirectory() as folder:
         spec = Path(folder) / "model.yaml"

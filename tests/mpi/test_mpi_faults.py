@@ -71,4 +71,6 @@ def test_a_rank_that_is_killed_ends_all(tmp_path: Path) -> None:
     assert process.returncode != 0
     assert time.monotonic() - began < 60
     assert "rank 1" in said
-    assert not any(map(lives, ranks.values()))
+    while any(map(lives, ranks.values())):  # mpirun does not wait for those that it ends
+        assert time.monotonic() - began < 60
+        time.sleep(0.1)
