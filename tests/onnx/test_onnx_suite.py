@@ -25,6 +25,10 @@ REASONS = {
         "its expected output is the rounding of the arithmetic that made it (an f32 FFT, f16 "
         "step by step), beyond the tolerance"
     ),
+    "processor": (
+        "some of its expected numbers are exact zeros, beside others of 100; whether the errors of "
+        "an f32 FFT cancel there depends on the processor's instructions, so it may pass"
+    ),
     "gradient": (
         "the operator asks for the derivative of the graph around it, which the importer "
         "does not make"
@@ -53,7 +57,8 @@ def test_exactly_what_is_listed_fails(shard: int, monkeypatch: pytest.MonkeyPatc
     failed = failures(names)
     unlisted = {name: why for name, why in failed.items() if name not in listed()}
     assert not unlisted, "\n".join(f"{name}: {why}" for name, why in unlisted.items())
-    passing = [name for name in names if name in listed() and name not in failed]
+    known = [name for name in names if listed().get(name, "processor") != "processor"]
+    passing = [name for name in known if name not in failed]
     assert not passing, f"failures.yaml lists tests that pass: {passing}"
 
 
