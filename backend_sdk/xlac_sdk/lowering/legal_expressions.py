@@ -26,7 +26,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import operands
 from xlac_sdk.lowering.math import EXPANSIONS, FORMS, halves, integers
 from xlac_sdk.lowering.math.writer import Writer
-from xlac_sdk.lowering.unused_prefix import unused_prefix
+from xlac_sdk.lowering.unused_prefix import UnusedNames
 from xlac_sdk.lowering.weak_forms import check_repairable, folded, folds_weakly, without_flushing
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
@@ -43,19 +43,13 @@ class LegalExpressions:
     def __init__(self, kernel: Kernel, target: Target, fast: bool) -> None:
         target = without_flushing(target) if fast else target
         self.kernel, self.target = kernel, target
-        self._prefix, self._count = "", 0
-        self._writer = Writer(target, FORMS, self._fresh, fast)
+        self._writer = Writer(target, FORMS, UnusedNames(kernel), fast)
         self._memo: dict[int, tuple[Expr, Expr]] = {}
         self._buffers: dict[Buffer, Buffer] = {}
         self._missing = frozenset(DType) - target.dtypes
         # expressions of the kernel that are legal already, by identity
         self._plain: set[int] = set()
         self._kinds: dict[tuple[Primitive, DType], bool] = {}
-
-    def _fresh(self) -> str:
-        self._prefix = self._prefix or unused_prefix(self.kernel)
-        self._count += 1
-        return f"{self._prefix}{self._count}"
 
     def _stays(self, root: Expr) -> bool:
         """Whether everything inside an expression is legal, on a target that has every type.

@@ -14,3 +14,18 @@ def unused_prefix(kernel: Kernel) -> str:
     while any(n.startswith(prefix) and n[len(prefix) :].isdigit() for n in taken):
         prefix += "m"
     return prefix
+
+
+class UnusedNames:
+    """Callable: a name that a kernel does not use, another one at each call. The kernel is searched
+    at the first.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._prefix, self._count = "", 0
+
+    def __call__(self) -> str:
+        self._prefix = self._prefix or unused_prefix(self._kernel)
+        self._count += 1
+        return f"{self._prefix}{self._count}"

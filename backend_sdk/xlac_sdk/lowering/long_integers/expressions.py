@@ -27,7 +27,7 @@ from xlac_sdk.lowering.long_integers.words import I32, LONG, U32, LongInteger, P
 from xlac_sdk.lowering.math import FORMS
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
-from xlac_sdk.lowering.unused_prefix import unused_prefix
+from xlac_sdk.lowering.unused_prefix import UnusedNames
 from xlac_sdk.target import Target
 
 Long = LongInteger
@@ -39,17 +39,11 @@ class SplitExpressions:
 
     def __init__(self, kernel: Kernel, target: Target) -> None:
         self.kernel, self.target = kernel, target
-        self._prefix, self._count = "", 0
-        self.m = Writer(target, FORMS, self._fresh)
+        self.m = Writer(target, FORMS, UnusedNames(kernel))
         self.long = LongOperations(self.m)
         self.names: dict[str, Long] = {}  # 64-bit names in scope
         self._memo: dict[int, tuple[Expr, Split]] = {}
         self._buffers: dict[Buffer, Buffer] = {}
-
-    def _fresh(self) -> str:
-        self._prefix = self._prefix or unused_prefix(self.kernel)
-        self._count += 1
-        return f"{self._prefix}{self._count}"
 
     def _forget(self) -> None:
         """Begins another statement: what was computed for the last is not named here."""
