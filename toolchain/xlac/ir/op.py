@@ -70,8 +70,9 @@ class Sample:
     """One conformance case of an op: attributes, the types of its inputs, and how to draw their
     values.
 
-    `draw` names a range of input values: "normal", "positive", "unit" (-1..1), "small" (integers
-    0..7), "index" (any integer, out of range too), "special" (NaN, infinities, zeros, denormals).
+    `draw` names a range of input values: "normal", "positive", "above_one" (1..8), "unit" (-1..1),
+    "small" (integers 0..7), "index" (any integer, out of range too), "special" (NaN, infinities,
+    zeros, denormals).
     """
 
     inputs: tuple[Type, ...]

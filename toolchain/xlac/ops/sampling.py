@@ -53,6 +53,8 @@ def draw_one(kind: str, wanted: Type, rng: np.random.Generator) -> Array:
         values = rng.choice(np.array(SPECIAL), shape)
     elif kind == "positive":
         values = rng.uniform(0.05, 4.0, shape)
+    elif kind == "above_one":
+        values = rng.uniform(1.0, 8.0, shape)
     elif kind == "unit":
         values = rng.uniform(-1.0, 1.0, shape)
     elif kind in ("small", "index"):

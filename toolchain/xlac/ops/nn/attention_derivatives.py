@@ -58,10 +58,11 @@ class Weighing:
         return build.cast(build.dot(x, y, ((2, 3), (2, 3)), ((0, 1), (0, 1)), wide), y.type.dtype)
 
 
-DRAWN = ("unit", "unit", "normal", "normal", "positive", "positive", "normal")
-"""The draws of operands. Maximum scores are at most positive and scores are small, so that weights
-are in the range of real ones: exponentials of larger differences amplify the operands' rounding
-errors.
+DRAWN = ("unit", "unit", "normal", "normal", "positive", "above_one", "normal")
+"""The draws of operands. Maximum scores are positive and scores are small, so that weights are in
+the range of real ones: exponentials of larger differences amplify the operands' rounding errors.
+Sums of exponentials relative to the maximum are at least 1, its own; a smaller one would give
+weights above 1, and with them errors that no real attention has.
 """
 
 

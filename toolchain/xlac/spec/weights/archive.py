@@ -13,8 +13,6 @@ from xlac.ir.op import Array
 from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, StoredTensor, lacking
 from xlac_sdk.dtypes import DType
 
-_DTYPES = {np.dtype(d.numpy): d for d in DType}
-
 
 class Archive:
     """The members of a zip file by name, which must be unique."""
@@ -79,7 +77,10 @@ class NpzFile:
             head.tell(),
             self.archive.members[member].file_size,
         )
-        known = _DTYPES.get(dtype.newbyteorder("=")) if not dtype.hasobject else None
+        try:
+            known = DType.of(dtype.newbyteorder("="))
+        except KeyError:
+            known = None
         if len(shape) > MAX_RANK or any(n < 0 for n in shape):
             raise BadFile(f"the shape of tensor {name!r} is not one")
         count = 1
