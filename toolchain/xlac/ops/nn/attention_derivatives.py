@@ -61,8 +61,7 @@ class Weighing:
 DRAWN = ("unit", "unit", "normal", "normal", "positive", "above_one", "normal")
 """The draws of operands. Maximum scores are positive and scores are small, so that weights are in
 the range of real ones: exponentials of larger differences amplify the operands' rounding errors.
-Sums of exponentials relative to the maximum are at least 1, its own; a smaller one would give
-weights above 1, and with them errors that no real attention has.
+Sums of exponentials relative to the maximum are at least 1, so that no weight is above 1.
 """
 
 
