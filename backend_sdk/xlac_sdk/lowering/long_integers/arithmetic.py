@@ -9,26 +9,24 @@ from xlac_sdk.lowering.long_integers.words import I32, U32, LongInteger, P, is_z
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
 
-Long = LongInteger
 
-
-def add(m: Writer, a: Long, b: Long) -> Long:
+def add(m: Writer, a: LongInteger, b: LongInteger) -> LongInteger:
     """The sum, with the carry of the lower words."""
     low = a.low + b.low
-    return Long.of_words(low, lambda: a.high + b.high + (low < a.low).cast(U32))
+    return LongInteger.of_words(low, lambda: a.high + b.high + (low < a.low).cast(U32))
 
 
-def sub(m: Writer, a: Long, b: Long) -> Long:
+def sub(m: Writer, a: LongInteger, b: LongInteger) -> LongInteger:
     """The difference, with the borrow of the lower words."""
-    return Long.of_words(a.low - b.low, lambda: a.high - b.high - (a.low < b.low).cast(U32))
+    return LongInteger.of_words(a.low - b.low, lambda: a.high - b.high - (a.low < b.low).cast(U32))
 
 
-def negate(m: Writer, a: Long) -> Long:
+def negate(m: Writer, a: LongInteger) -> LongInteger:
     """0 - a."""
-    return sub(m, Long.of_number(m, 0, a.lanes), a)
+    return sub(m, LongInteger.of_number(m, 0, a.lanes), a)
 
 
-def multiply(m: Writer, a: Long, b: Long) -> Long:
+def multiply(m: Writer, a: LongInteger, b: LongInteger) -> LongInteger:
     """The product modulo 2^64."""
 
     def high() -> Value:
@@ -37,7 +35,7 @@ def multiply(m: Writer, a: Long, b: Long) -> Long:
             total = total if is_zero(word) else total + low * word
         return total
 
-    return Long.of_words(a.low * b.low, high)
+    return LongInteger.of_words(a.low * b.low, high)
 
 
 def upper_product(m: Writer, x: Value, y: Value) -> Value:
@@ -51,17 +49,17 @@ def upper_product(m: Writer, x: Value, y: Value) -> Value:
 # ---- comparisons -----------------------------------------------------------------------------
 
 
-def negative(a: Long) -> Value:
+def negative(a: LongInteger) -> Value:
     """Whether it is negative, as a signed number."""
     return a.high.cast(I32) < 0
 
 
-def equal(m: Writer, a: Long, b: Long) -> Value:
+def equal(m: Writer, a: LongInteger, b: LongInteger) -> Value:
     """Whether both words are equal."""
     return a.low.eq(b.low) & a.high.eq(b.high)
 
 
-def less(m: Writer, a: Long, b: Long, dtype: DType) -> Value:
+def less(m: Writer, a: LongInteger, b: LongInteger, dtype: DType) -> Value:
     """Whether a < b, as numbers of the type."""
     upper = a.high, b.high
     if dtype is DType.I64:
@@ -71,7 +69,7 @@ def less(m: Writer, a: Long, b: Long, dtype: DType) -> Value:
     return (upper[0] < upper[1]) | (a.high.eq(b.high) & (a.low < b.low))
 
 
-def compare(m: Writer, primitive: Primitive, a: Long, b: Long, dtype: DType) -> Value:
+def compare(m: Writer, primitive: Primitive, a: LongInteger, b: LongInteger, dtype: DType) -> Value:
     """A comparison of two numbers of a type."""
     match primitive:
         case P.EQ:
@@ -84,9 +82,9 @@ def compare(m: Writer, primitive: Primitive, a: Long, b: Long, dtype: DType) -> 
     return ~less(m, b, a, dtype)
 
 
-def select(m: Writer, condition: Value, a: Long, b: Long) -> Long:
+def select(m: Writer, condition: Value, a: LongInteger, b: LongInteger) -> LongInteger:
     """a where the condition holds, else b."""
-    return Long.of_words(
+    return LongInteger.of_words(
         m.select(condition, a.low, b.low), lambda: m.select(condition, a.high, b.high)
     )
 
@@ -94,28 +92,30 @@ def select(m: Writer, condition: Value, a: Long, b: Long) -> Long:
 # ---- bits ------------------------------------------------------------------------------------
 
 
-def bitwise(m: Writer, primitive: Primitive, *given: Long) -> Long:
+def bitwise(m: Writer, primitive: Primitive, *given: LongInteger) -> LongInteger:
     """and, or, xor, not: word by word."""
-    return Long.of_words(
+    return LongInteger.of_words(
         m.apply(primitive, *(one.low for one in given)),
         lambda: m.apply(primitive, *(one.high for one in given)),
     )
 
 
-def count_ones(m: Writer, a: Long) -> Long:
+def count_ones(m: Writer, a: LongInteger) -> LongInteger:
     """The number of 1 bits."""
     count = m.apply(P.POPCNT, a.low) + m.apply(P.POPCNT, a.high)
-    return Long.of_int(m, count.cast(I32).expr, (0, 64))
+    return LongInteger.of_int(m, count.cast(I32).expr, (0, 64))
 
 
-def leading_zeros(m: Writer, a: Long) -> Long:
+def leading_zeros(m: Writer, a: LongInteger) -> LongInteger:
     """The number of bits above the highest 1; 64 for 0."""
     below = m.apply(P.CLZ, a.low) + 32
     count = m.select(a.high.eq(0), below, m.apply(P.CLZ, a.high))
-    return Long.of_int(m, count.cast(I32).expr, (0, 64))
+    return LongInteger.of_int(m, count.cast(I32).expr, (0, 64))
 
 
-def shift(m: Writer, primitive: Primitive, a: Long, by: Long, dtype: DType) -> Long:
+def shift(
+    m: Writer, primitive: Primitive, a: LongInteger, by: LongInteger, dtype: DType
+) -> LongInteger:
     """A shift to the left or right. By 64 and more it gives 0, or the sign where a signed number is
     shifted to the right.
     """
@@ -136,18 +136,20 @@ def shift(m: Writer, primitive: Primitive, a: Long, by: Long, dtype: DType) -> L
         near = (a.high.cast(I32) >> count.cast(I32)).cast(U32) if arithmetic else a.high >> count
         high = m.select(far, fill, near)
         low = m.select(far, near, (a.low >> count) | ((a.high << 1) << back))
-    return Long.of_words(m.select(outside, fill, low), m.select(outside, fill, high))
+    return LongInteger.of_words(m.select(outside, fill, low), m.select(outside, fill, high))
 
 
-def shift_by(m: Writer, primitive: Primitive, a: Long, by: int, arithmetic: bool) -> Long:
+def shift_by(
+    m: Writer, primitive: Primitive, a: LongInteger, by: int, arithmetic: bool
+) -> LongInteger:
     """A shift by a known number, from 0 to 64."""
     zero = Value(m, Const(0, U32, a.lanes))
     if by == 0:
         return a
     if primitive is P.SHL:
         if by >= 32:
-            return Long.of_words(zero, (lambda: a.low << (by - 32)) if by < 64 else zero)
-        return Long.of_words(a.low << by, lambda: (a.high << by) | (a.low >> (32 - by)))
+            return LongInteger.of_words(zero, (lambda: a.low << (by - 32)) if by < 64 else zero)
+        return LongInteger.of_words(a.low << by, lambda: (a.high << by) | (a.low >> (32 - by)))
     fill = _sign(a) if arithmetic else zero
 
     def above(count: int) -> Value:
@@ -156,14 +158,14 @@ def shift_by(m: Writer, primitive: Primitive, a: Long, by: int, arithmetic: bool
         return (a.high.cast(I32) >> count).cast(U32)
 
     if by >= 64:
-        return Long.of_words(fill, fill)
+        return LongInteger.of_words(fill, fill)
     if by > 32:
-        return Long.of_words(above(by - 32), fill)
+        return LongInteger.of_words(above(by - 32), fill)
     if by == 32:
-        return Long.of_words(a.high, fill)
-    return Long.of_words((a.low >> by) | (a.high << (32 - by)), lambda: above(by))
+        return LongInteger.of_words(a.high, fill)
+    return LongInteger.of_words((a.low >> by) | (a.high << (32 - by)), lambda: above(by))
 
 
-def _sign(a: Long) -> Value:
+def _sign(a: LongInteger) -> Value:
     """A word of sign bits."""
     return (a.high.cast(I32) >> 31).cast(U32)

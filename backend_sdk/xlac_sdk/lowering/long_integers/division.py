@@ -9,11 +9,12 @@ from xlac_sdk.lowering.long_integers.words import I32, U32, LongInteger, P, is_z
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
 
-Long = LongInteger
 ALL = 0xFFFFFFFF
 
 
-def divide(m: Writer, a: Long, b: Long, dtype: DType) -> tuple[Long, Long]:
+def divide(
+    m: Writer, a: LongInteger, b: LongInteger, dtype: DType
+) -> tuple[LongInteger, LongInteger]:
     """Quotient and remainder of numbers of a type. The quotient by 0 has all bits set, and the
     remainder is the dividend; that of the smallest i64 by -1 is the dividend, and the remainder 0.
     """
@@ -34,7 +35,7 @@ def divide(m: Writer, a: Long, b: Long, dtype: DType) -> tuple[Long, Long]:
     return quotient, arithmetic.select(m, minus[0], arithmetic.negate(m, rest), rest)
 
 
-def _power_of_two(b: Long) -> int | None:
+def _power_of_two(b: LongInteger) -> int | None:
     """The logarithm of a constant that is a power of two, below 2^31."""
     if not isinstance(b.narrow, Const):
         return None
@@ -42,7 +43,7 @@ def _power_of_two(b: Long) -> int | None:
     return value.bit_length() - 1 if value > 0 and value & (value - 1) == 0 else None
 
 
-def _by_power(m: Writer, a: Long, by: int, dtype: DType) -> tuple[Long, Long]:
+def _by_power(m: Writer, a: LongInteger, by: int, dtype: DType) -> tuple[LongInteger, LongInteger]:
     """Division by 2^by, which for a negative number rounds up: 2^by - 1 is added before."""
     signed = dtype is DType.I64
     raised = a
@@ -53,14 +54,14 @@ def _by_power(m: Writer, a: Long, by: int, dtype: DType) -> tuple[Long, Long]:
     return quotient, arithmetic.sub(m, a, arithmetic.shift_by(m, P.SHL, quotient, by, False))
 
 
-def _unsigned(m: Writer, a: Long, b: Long) -> tuple[Long, Long]:
+def _unsigned(m: Writer, a: LongInteger, b: LongInteger) -> tuple[LongInteger, LongInteger]:
     """Quotient and remainder of unsigned numbers: of single words where all upper ones are 0."""
     # all words are computed here: what the branches below compute is not known after them
-    a, b = (Long.of_words(one.low, one.high) for one in (a, b))
+    a, b = (LongInteger.of_words(one.low, one.high) for one in (a, b))
     if is_zero(a.high) and is_zero(b.high):
         quotient, rest = _of_words(m, a.low, b.low)
         upper = m.select(b.low.eq(0), quotient.like(ALL), quotient.like(0))
-        return Long.of_words(quotient, upper), Long.of_words(rest, rest.like(0))
+        return LongInteger.of_words(quotient, upper), LongInteger.of_words(rest, rest.like(0))
     short = ~m.any((a.high | b.high).ne(0))
     # the dividend moves out of its words to the left, and the quotient in
     left = [m.variable(word) for word in (a.low, a.high)]
@@ -72,7 +73,7 @@ def _unsigned(m: Writer, a: Long, b: Long) -> tuple[Long, Long]:
         m.assign(rests[0], rest)
     with m.when(~short), m.repeat(Value(m, Const(64, I32))):
         _bit(m, b, left, rests)
-    return Long.of_words(*left), Long.of_words(*rests)
+    return LongInteger.of_words(*left), LongInteger.of_words(*rests)
 
 
 def _of_words(m: Writer, x: Value, y: Value) -> tuple[Value, Value]:
@@ -83,12 +84,14 @@ def _of_words(m: Writer, x: Value, y: Value) -> tuple[Value, Value]:
     return m.select(nothing, quotient.like(ALL), quotient), m.select(nothing, x, rest)
 
 
-def _bit(m: Writer, b: Long, left: list[Value], rest: list[Value]) -> None:
+def _bit(m: Writer, b: LongInteger, left: list[Value], rest: list[Value]) -> None:
     """The next bit of the dividend goes to the remainder, from which the divisor is subtracted
     where it is as large: that is the next bit of the quotient.
     """
     over = (rest[1] >> 31).ne(0)  # out of 64 bits, so above every divisor
-    raised = Long.of_words((rest[0] << 1) | (left[1] >> 31), (rest[1] << 1) | (rest[0] >> 31))
+    raised = LongInteger.of_words(
+        (rest[0] << 1) | (left[1] >> 31), (rest[1] << 1) | (rest[0] >> 31)
+    )
     taken = over | ~arithmetic.less(m, raised, b, DType.U64)
     new = arithmetic.select(m, taken, arithmetic.sub(m, raised, b), raised)
     low = (left[0] << 1) | taken.cast(U32)

@@ -30,7 +30,6 @@ from xlac_sdk.lowering.math.writer import Writer
 from xlac_sdk.lowering.unused_prefix import UnusedNames
 from xlac_sdk.target import Target
 
-Long = LongInteger
 Split = Expr | LongInteger
 
 
@@ -41,7 +40,7 @@ class SplitExpressions:
         self.kernel, self.target = kernel, target
         self.m = Writer(target, FORMS, UnusedNames(kernel))
         self.long = LongOperations(self.m)
-        self.names: dict[str, Long] = {}  # 64-bit names in scope
+        self.names: dict[str, LongInteger] = {}  # 64-bit names in scope
         self._memo: dict[int, tuple[Expr, Split]] = {}
         self._buffers: dict[Buffer, Buffer] = {}
 
@@ -72,7 +71,7 @@ class SplitExpressions:
         assert not isinstance(made, LongInteger)
         return made
 
-    def _long(self, root: Expr) -> Long:
+    def _long(self, root: Expr) -> LongInteger:
         """A 64-bit integer."""
         made = self._split(root)
         assert isinstance(made, LongInteger)
@@ -134,7 +133,7 @@ class SplitExpressions:
             at = self._at(index, expr.lanes, which)
             return self.m.value(Load(buffer, at, expr.lanes, mask))
 
-        return Long.of_loads(self.m, expr.lanes, lambda: word(0), lambda: word(1))
+        return LongInteger.of_loads(self.m, expr.lanes, lambda: word(0), lambda: word(1))
 
     def _at(self, index: Expr, lanes: int, which: int) -> Expr:
         """The place of the lower (0) or upper (1) word of an element, in words."""
@@ -153,17 +152,17 @@ class SplitExpressions:
 
     # ---- 64-bit results ----------------------------------------------------------------------
 
-    def _made_long(self, expr: Expr, given: tuple[Split, ...]) -> Long:
+    def _made_long(self, expr: Expr, given: tuple[Split, ...]) -> LongInteger:
         m = self.m
         match expr:
             case Const(value=value, lanes=lanes):
-                return Long.of_number(m, int(value), lanes)
+                return LongInteger.of_number(m, int(value), lanes)
             case Var(name=name):
                 known = self.names[name]
                 if known.narrow is None or known.bounds is None:
                     return known
                 # words that one statement makes of it are not named in others
-                return Long.of_int(m, known.narrow, known.bounds)
+                return LongInteger.of_int(m, known.narrow, known.bounds)
             case Apply():
                 return self._apply(expr, given)
         longs = tuple(one for one in given if isinstance(one, LongInteger))
@@ -175,25 +174,25 @@ class SplitExpressions:
                 return self.long.ramp(longs[0], expr)
             case Splat(lanes=lanes):
                 if whole:
-                    return Long.of_int(m, Splat(narrow[0], lanes), bounds[0])
+                    return LongInteger.of_int(m, Splat(narrow[0], lanes), bounds[0])
                 parts = self.long.words(lambda word: Splat(word, lanes), longs, lanes)
             case Shuffle(picks=picks):
                 if whole:
                     low, high = zip(*bounds, strict=True)
-                    return Long.of_int(m, Shuffle(narrow, picks), (min(low), max(high)))
+                    return LongInteger.of_int(m, Shuffle(narrow, picks), (min(low), max(high)))
                 parts = self.long.words(lambda *words: Shuffle(words, picks), longs, len(picks))
             case Exchange(distance=distance):
                 # every thread takes part in both: neither is put off
                 if whole:
-                    return Long.of_int(m, Exchange(narrow[0], distance), bounds[0])
+                    return LongInteger.of_int(m, Exchange(narrow[0], distance), bounds[0])
                 parts = self.long.words(lambda word: Exchange(word, distance), longs, expr.lanes)
-                return Long.of_words(parts.low, parts.high)
+                return LongInteger.of_words(parts.low, parts.high)
             case _:
                 assert isinstance(expr, Fold)
                 return self.long.fold(expr, longs[0])
         return parts
 
-    def _apply(self, expr: Apply, given: tuple[Split, ...]) -> Long:
+    def _apply(self, expr: Apply, given: tuple[Split, ...]) -> LongInteger:
         m, primitive = self.m, expr.primitive
         longs = tuple(one for one in given if isinstance(one, LongInteger))
         source = expr.operands[-1].dtype
@@ -221,7 +220,7 @@ class SplitExpressions:
 
     # ---- results of other types --------------------------------------------------------------
 
-    def _from_long(self, expr: Apply, given: tuple[Long, ...]) -> Expr:
+    def _from_long(self, expr: Apply, given: tuple[LongInteger, ...]) -> Expr:
         """A comparison, a conversion or the bits of 64-bit integers."""
         m, primitive, dtype = self.m, expr.primitive, expr.operands[-1].dtype
         if primitive is P.CAST:
