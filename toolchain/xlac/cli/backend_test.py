@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from xlac.cli.finished_cases import FinishedCases
-    from xlac.debug.last_failed import LastFailed
+    from xlac.debug.case_records import FinishedCases, LastFailed
     from xlac_sdk.backend import Backend
     from xlac_sdk.conformance import ConformanceReport, Outcome
     from xlac_sdk.target import Request
@@ -82,8 +81,7 @@ def test(
     What fails is printed as it comes, and kept in the cache's folder for --lf. Cases for element
     types that the target lacks are left out, and counted.
     """
-    from xlac.cli.finished_cases import FinishedCases
-    from xlac.debug.last_failed import LastFailed
+    from xlac.debug.case_records import FinishedCases, LastFailed
     from xlac_sdk.host.registry import find
     from xlac_sdk.target import Request
 
