@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,10 @@ def test_broken_spec(name: str, golden: object, monkeypatch: pytest.MonkeyPatch)
         load(Path("specs/broken") / f"{name}.yaml")
     assert all(d.span is not None for d in caught.value.diagnostics), "a diagnostic without a place"
     golden.check_file(BROKEN / f"{name}.txt", f"{caught.value}\n")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_one_is_singular(name: str) -> None:
+    """`xlac_sdk.support.counts` gives a count its noun."""
+    text = (BROKEN / f"{name}.txt").read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\d.,:\[(-])\b1 (?!axis|is|as|has|was|times|plus)[a-z]+s\b", text)

@@ -18,6 +18,7 @@ from xlac_sdk.host.array_values import as_array, wrong
 from xlac_sdk.programs.program import Slot
 from xlac_sdk.source import SourceError
 from xlac_sdk.support.choices import nearest
+from xlac_sdk.support.counts import number_of
 
 # ---- names
 # -------------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ def by_name(
     if len(arrays) > len(placed) and not parameters.rest:
         expected = ", ".join(placed) or "none"
         takes = f"it takes {len(placed)}" + ("" if len(placed) == len(names) else " by position")
-        raise wrong("XL6001", f"{len(arrays)} inputs given, but {takes}: {expected}")
+        raise wrong("XL6001", f"{number_of(len(arrays), 'input')} given, but {takes}: {expected}")
     given = dict(zip(placed, arrays, strict=False))
     nameable = names[parameters.unnamed :] if parameters.unnamed else names
     for name, value in named.items():

@@ -26,6 +26,7 @@ from xlac_sdk.programs.program import Program, Slot
 from xlac_sdk.programs.signature import shown, text_of
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.counts import number_of
 
 
 class EntryCall:
@@ -125,7 +126,7 @@ class ProgramState:
         return self._slots[name]
 
     def __repr__(self) -> str:
-        return f"<ProgramState of {len(self._slots)} tensors>"
+        return f"<ProgramState of {number_of(len(self._slots), 'tensor')}>"
 
 
 def entry_calls(program: Program, executable: Executable) -> dict[str, EntryCall]:

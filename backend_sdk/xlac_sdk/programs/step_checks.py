@@ -33,6 +33,7 @@ from xlac_sdk.programs.program import (
 )
 from xlac_sdk.programs.slot_bytes import Life, byte_range, first_byte
 from xlac_sdk.source import VerifyError
+from xlac_sdk.support.counts import number_of
 
 
 class StepChecks:
@@ -196,12 +197,13 @@ class StepChecks:
         kernel = step.kernel
         if len(step.arguments) != len(kernel.parameters):
             raise VerifyError(
-                f"kernel {kernel.name} takes {len(kernel.parameters)} buffers, not "
+                f"kernel {kernel.name} takes {number_of(len(kernel.parameters), 'buffer')}, not "
                 f"{len(step.arguments)}"
             )
         if len(step.sizes) != len(kernel.sizes):
             raise VerifyError(
-                f"kernel {kernel.name} takes {len(kernel.sizes)} sizes, not {len(step.sizes)}"
+                f"kernel {kernel.name} takes {number_of(len(kernel.sizes), 'size')}, "
+                f"not {len(step.sizes)}"
             )
         names = {
             v.name: self.known(value) for v, value in zip(kernel.sizes, step.sizes, strict=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.amounts import peak, size
+from xlac_sdk.support.counts import number_of
 
 if TYPE_CHECKING:
     from xlac.driver import Lowered
@@ -29,7 +30,9 @@ def announced(name: str, backend: Backend, programs: Sequence[Lowered]) -> list[
     program = compared[0].program
     for line in not_compared(program.facts):
         click.echo(f"warning: {line}", err=True)
-    click.echo(f"{name} for {backend.name}: {len(program.kernels)} kernels, {peak(program)}")
+    click.echo(
+        f"{name} for {backend.name}: {number_of(len(program.kernels), 'kernel')}, {peak(program)}"
+    )
     for one in own(program):
         kept = (
             f"{size(one.weights)} of weights in a layout of its own"

@@ -23,6 +23,7 @@ from xlac.support.failures import Asked
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.array_values import as_array, device_of, type_of, wrong
 from xlac_sdk.source import SourceError
+from xlac_sdk.support.counts import number_of
 from xlac_sdk.support.limits import checkpoint, valid, within
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -235,7 +236,7 @@ def _shown(jitted: Jitted, arguments: Arguments) -> str:
 
     given = dict.fromkeys(arguments.names, "")
     kept = [repr(program.compiled) for program in jitted._programs.kept()]
-    programs = f"{len(kept)} programs" + (f", the last {kept[-1]}" if kept else "")
+    programs = number_of(len(kept), "program") + (f", the last {kept[-1]}" if kept else "")
     return shown("Jitted", jitted._name, given, {"…": ""}, programs)
 
 

@@ -9,6 +9,7 @@ from xlac.ranks.program import RankProgram, memory_of
 from xlac.spmd.cost import NetworkLink, seconds, sent
 from xlac.spmd.mesh import Sharding
 from xlac.spmd.model import collectives
+from xlac_sdk.support.counts import number_of
 
 
 def tell_ranks(program: RankProgram, link: NetworkLink) -> str:
@@ -16,7 +17,7 @@ def tell_ranks(program: RankProgram, link: NetworkLink) -> str:
     predicted time; what is divided; and the memory of each rank, which is the same for all.
     """
     plan = program.plan
-    lines = [f"mesh {plan.mesh}: {plan.mesh.ranks} ranks; links of {link}"]
+    lines = [f"mesh {plan.mesh}: {number_of(plan.mesh.ranks, 'rank')}; links of {link}"]
     for title, shardings in (
         ("inputs", plan.inputs),
         ("weights", plan.weights),

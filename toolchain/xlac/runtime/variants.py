@@ -8,6 +8,7 @@ from typing import Any
 from xlac_sdk.dims import Symbol
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import chosen
+from xlac_sdk.support.counts import number_of
 
 SIZES = ("specialize", "symbolic")
 MOST = 64  # variants of one program, each of which is compiled
@@ -29,7 +30,9 @@ def checked(
     variant, and one that can never be selected.
     """
     if len(variants) > MOST:
-        raise _wrong(f"{len(variants)} variants are asked for, and a program has at most {MOST}")
+        raise _wrong(
+            f"{number_of(len(variants), 'variant')} are asked for, and a program has at most {MOST}"
+        )
     sizes_of_variants: list[dict[str, int]] = []
     for variant in variants:
         if not isinstance(variant, Mapping) or not variant:

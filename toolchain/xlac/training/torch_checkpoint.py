@@ -24,6 +24,7 @@ from xlac.spec.weights.state_dict import StateDict
 from xlac.spec.weights.tensor_files import BadFile, TensorFile
 from xlac.training.state import STEP, state_prefix
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.counts import number_of
 
 ADAM = {"m": "exp_avg", "v": "exp_avg_sq"}
 SLOTS = {
@@ -140,14 +141,14 @@ class TorchCheckpoint:
         given = list(names) if names is not None else said
         if not given and len(groups) > 1:
             raise self.fault(
-                f"its parameters have no names, and are in {len(groups)} groups",
+                f"its parameters have no names, and are in {number_of(len(groups), 'group')}",
                 "names=[…] gives them in order; PyTorch keeps names that an "
                 "optimizer is given: Adam(model.named_parameters())",
             )
         given = given or list(order)
         if len(given) != len(numbered):
             raise self.fault(
-                f"its optimizer has {len(numbered)} parameters, "
+                f"its optimizer has {number_of(len(numbered), 'parameter')}, "
                 f"and there are names of {len(given)}",
                 "names=[…] gives them in the order in which the optimizer was given them",
             )

@@ -33,6 +33,7 @@ from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric
 from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
 from xlac_sdk.host.entry_calls import setting_number
+from xlac_sdk.support.counts import number_of
 
 LEAST_SCALE = 2.0**-14  # gradients that overflow with this loss scale would do so without one
 
@@ -135,7 +136,7 @@ class Trainer(SavedState, FactorFiles):
     def __repr__(self) -> str:
         kept = sum(tensor.type.size for tensor in self._tensors.values() if tensor.learns)
         tensors, done = len(self._tensors), self.steps_done
-        return f"<Trainer of {kept:,} weights in {tensors} tensors, {done} steps done>"
+        return f"<Trainer of {kept:,} weights in {number_of(tensors, 'tensor')}, {done} steps done>"
 
     # ---- what a loop calls -------------------------------------------------------------------
 

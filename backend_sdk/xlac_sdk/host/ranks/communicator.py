@@ -24,6 +24,7 @@ from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.programs.exchange_checks import MESH
 from xlac_sdk.programs.program import Program, exchanges
 from xlac_sdk.source import Diagnostic, UnsupportedError
+from xlac_sdk.support.counts import number_of
 
 START = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -122,7 +123,7 @@ def prepared(program: Program) -> list[PreparedExchange]:
     ranks, here = prod(size for _, size in mesh), current()
     if here is None or here.size != ranks:
         shown = ",".join(f"{name}={size}" for name, size in mesh)
-        problem = f"the program is for {ranks} ranks, mesh {shown}; there are "
+        problem = f"the program is for {number_of(ranks, 'rank')}, mesh {shown}; there are "
         problem += "no others here" if here is None else f"{here.size}"
         hint = f"mpirun -n {ranks} xlac run … --mesh {shown}"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))

@@ -10,6 +10,7 @@ import click
 
 from xlac.cli.choice import chosen
 from xlac.cli.measuring import calling, lowered_with_inputs, measured_options
+from xlac_sdk.support.counts import number_of
 
 
 @click.command(name="profile")
@@ -95,7 +96,7 @@ def _tell(profiled: Any, model: str, choice: Any, top: int, trace: Path | None) 
     click.echo(
         f"{model} on {choice.target}, {choice.threads} thread(s): "
         f"{_time(profiled.seconds)} a call in "
-        f"{len(profiled.rows)} steps, over {profiled.calls} calls"
+        f"{number_of(len(profiled.rows), 'step')}, over {number_of(profiled.calls, 'call')}"
     )
     _kernels(profiled, top)
     _lines(profiled, top)

@@ -12,6 +12,7 @@ import click
 
 from xlac.cli.choice import chosen
 from xlac.cli.measuring import lowered_with_inputs, tuned_options
+from xlac_sdk.support.counts import number_of
 
 if TYPE_CHECKING:
     from xlac.codegen.schedules.tuned import TuningRecords
@@ -130,7 +131,10 @@ def _tell(records: TuningRecords, before: TuningRecords, output: Path) -> None:
         click.echo(f"{group.what}: {times}; {group.measured} schedules, {end}")
     default = sum(group.default_us for group in records.groups.values())
     tuned = sum(group.tuned_us for group in records.groups.values())
-    click.echo(f"{output}: {default:.1f} us -> {tuned:.1f} us, over {len(records.groups)} groups")
+    click.echo(
+        f"{output}: {default:.1f} us -> {tuned:.1f} us, "
+        f"over {number_of(len(records.groups), 'group')}"
+    )
 
 
 def serve() -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from xlac_sdk.support.counts import number_of
+
 if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
     from xlac.model import Model
@@ -55,7 +57,9 @@ def check_size(here: MpiRank, mesh: Mesh) -> None:
     from xlac_sdk.source import Diagnostic, UnsupportedError
 
     if here.size != mesh.ranks:
-        problem = f"mesh {mesh} has {mesh.ranks} ranks, and {here.size} processes were started"
+        problem = f"mesh {mesh} has {number_of(mesh.ranks, 'rank')}, and " + (
+            number_of(here.size, "process was", "processes were") + " started"
+        )
         hint = f"mpirun -n {mesh.ranks} xlac run … --mesh {mesh}"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
 
@@ -176,7 +180,9 @@ def _together(
     if here.rank == 0:
         needs = memory_of(program)
         text = ", ".join(f"{name} {amount:,} B" for name, amount in needs.items())
-        click.echo(f"{model.name} on {mesh.ranks} ranks, mesh {mesh}; each: {text}", err=True)
+        click.echo(
+            f"{model.name} on {number_of(mesh.ranks, 'rank')}, mesh {mesh}; each: {text}", err=True
+        )
     return _called(here, program, compiled, inputs)
 
 

@@ -19,6 +19,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops.control.control import Pick
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor import leaf, view
+from xlac_sdk.support.counts import number_of
 
 TOGETHER = {
     Kind.ELEMENTWISE: "one loop computes each element; nothing between is written to memory",
@@ -97,7 +98,8 @@ def tell(
     if lines and name is None:
         program = lowered.program
         lines.append(
-            f"in all: {len(program.kernels)} kernels, {program.work.flops:,} flops a call, "
+            f"in all: {number_of(len(program.kernels), 'kernel')}, "
+            f"{program.work.flops:,} flops a call, "
             f"an arena of {program.arena_bytes:,} bytes"
         )
         if "recomputed" in program.facts:

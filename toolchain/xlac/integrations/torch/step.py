@@ -24,6 +24,7 @@ from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
 from xlac_sdk.dtypes import DType
 from xlac_sdk.support.choices import chosen
+from xlac_sdk.support.counts import number_of
 from xlac_sdk.support.limits import checkpoint, within
 
 VARIANTS = 8  # of options of the optimizer, for which programs are made
@@ -71,9 +72,8 @@ class TorchStep:
 
     def __repr__(self) -> str:
         rule = type(self.optimizer).__name__
-        return (
-            f"<TorchStep of {type(self.model).__name__} by {rule}, {len(self._programs)} programs>"
-        )
+        programs = number_of(len(self._programs), "program")
+        return f"<TorchStep of {type(self.model).__name__} by {rule}, {programs}>"
 
     def __call__(self, /, *args: Any, **named: Any) -> torch.Tensor:
         return self.part(args, named, 1 / self.accumulate, self.waiting + 1 == self.accumulate)

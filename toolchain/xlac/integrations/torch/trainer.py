@@ -28,6 +28,7 @@ from xlac.training.loop.saved import SavedState
 from xlac.training.loop.steps import AveragedSteps, Sums
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.support.counts import number_of
 
 BATCH, REST = "batch", "rest"
 MOST_ROWS = 2**31 - 1
@@ -271,7 +272,7 @@ def torch_trainer(
         )
     if not 0 < targets < len(inputs):
         raise refuse(
-            f"targets is {targets}, and there are {len(inputs)} inputs",
+            f"targets is {targets}, and there are {number_of(len(inputs), 'input')}",
             "one at least is the model's, and one the loss's",
         )
     return TorchTrainer(

@@ -16,6 +16,7 @@ from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, in_order
 from xlac.spec.report import Attempts, Fault, Place, Poisoned
 from xlac.spec.schema.document import BROKEN, SpecEntry
 from xlac_sdk.source import Origin
+from xlac_sdk.support.counts import number_of
 from xlac_sdk.support.limits import count_operation
 
 
@@ -95,8 +96,8 @@ def bind(scope: Scope, names: tuple[str, ...], value: Value, place: Place) -> No
         else (value,)
     )
     if len(results) != len(names):
-        got = "one result" if len(results) == 1 else f"{len(results)} results"
-        raise Fault("XL2012", f"{len(names)} names for {got}", place.key)
+        got = number_of(len(results), "result")
+        raise Fault("XL2012", f"{number_of(len(names), 'name')} for {got}", place.key)
     for name, result in zip(names, results, strict=True):
         # it was made for this entry, and is not used elsewhere yet
         if isinstance(result, Node) and result.op.mnemonic == "pick":
@@ -115,7 +116,9 @@ def call_by_origin(scope: Scope, names: tuple[str, ...], entry: SpecEntry[Any]) 
     path = scope.path(names[0])
     if isinstance(given, list) and len(given) != len(names):
         raise Fault(
-            "XL2012", f"{len(given)} names for {len(names)} results", entry.place.at("from").span
+            "XL2012",
+            f"{number_of(len(given), 'name')} for {number_of(len(names), 'result')}",
+            entry.place.at("from").span,
         )
     for number, name in enumerate(names):
         whole, mark, _ = name.rpartition("~")

@@ -12,6 +12,7 @@ import numpy as np
 from xlac.ir.op import Array
 from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, StoredTensor, lacking
 from xlac_sdk.dtypes import DType
+from xlac_sdk.support.counts import number_of
 
 
 class Archive:
@@ -26,7 +27,9 @@ class Archive:
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             raise BadFile(f"it is a damaged zip archive: {error}") from None
         if len(infos) > MAX_TENSORS:
-            raise BadFile(f"it has {len(infos):,} members; at most {MAX_TENSORS:,} are read")
+            raise BadFile(
+                f"it has {number_of(len(infos), 'member')}; at most {MAX_TENSORS:,} are read"
+            )
         for info in infos:
             if info.filename in self.members:
                 raise BadFile(f"its member {info.filename[:80]!r} is there twice")

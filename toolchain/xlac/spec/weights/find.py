@@ -18,6 +18,7 @@ from xlac.spec.weights.initial import draw, scheme_of
 from xlac.spec.weights.stored import Stored, described, elements
 from xlac.spec.weights.tensor_files import TensorFile
 from xlac_sdk.dtypes import DType
+from xlac_sdk.support.counts import number_of
 
 MAX_LISTED = 20
 NARROWER = {DType.F64: (DType.F32, DType.F16, DType.BF16), DType.F32: (DType.F16, DType.BF16)}
@@ -35,7 +36,8 @@ def find(wanted: Mapping[str, Node], stored: Stored, constants: Constants) -> La
             some = ", ".join(list(wanted)[:3]) + (", …" if len(wanted) > 3 else "")
             report.add(
                 "XL3003",
-                f"the model learns {len(wanted)} tensors ({some}), and the spec gives no weights",
+                f"the model learns {number_of(len(wanted), 'tensor')} ({some}), "
+                "and the spec gives no weights",
                 first.origin.span if first.origin else None,
                 "weights: model.safetensors, or weights: {init: {seed: 0}}",
             )

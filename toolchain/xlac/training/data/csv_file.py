@@ -15,6 +15,7 @@ from xlac.training.data.column import ArrayColumn, Column, TrainingInput, fault
 from xlac.training.data.spill import SpilledRows
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.source import Diagnostic, SourceError, Span
+from xlac_sdk.support.counts import number_of
 from xlac_sdk.support.files import regular
 
 CHUNK_ROWS = 4096  # rows that are parsed at once
@@ -128,7 +129,8 @@ class CsvTable:
         whole = raw.rstrip("\r\n").split(self.delimiter) == record
         column = sum(len(text) + 1 for text in record[:at]) + 1 if whole else 1
         if at >= len(record):
-            problem = f"there are {len(record)} values, and the first line names {len(self.names)}"
+            values = number_of(len(record), "value")
+            problem = f"there are {values}, and the first line names {len(self.names)}"
             return SourceError(Diagnostic("XL6308", problem, Span(self.path, line, 1)))
         kind = "a number" if one.type.dtype.is_float else "an integer"
         shown = f"'{record[at][:40]}' is not {kind}" if record[at] else "nothing is here"

@@ -31,6 +31,7 @@ from xlac.training.state import StateTensor
 from xlac_sdk.host.ranks.communicator import Communicator, current
 from xlac_sdk.host.registry import find
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+from xlac_sdk.support.counts import number_of
 
 TAKEN = ("target", "threads", "cpu", "triple", "arch", "precision", "schedules", "passes")
 """Options of a trainer that go with a mesh."""
@@ -235,7 +236,7 @@ def _communicator(mesh: Mesh) -> Communicator:
     here = current()
     if here is None or here.size != mesh.ranks:
         started = "this process is alone" if here is None else f"{here.size} were started"
-        problem = f"mesh {mesh} has {mesh.ranks} ranks, and {started}"
+        problem = f"mesh {mesh} has {number_of(mesh.ranks, 'rank')}, and {started}"
         hint = f"mpirun -n {mesh.ranks} xlac train … --mesh {mesh}"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
     return here

@@ -9,6 +9,7 @@ import click
 
 from xlac.cli.choice import chosen
 from xlac.cli.options import spec_options
+from xlac_sdk.support.counts import number_of
 
 
 @click.command(name="import")
@@ -41,7 +42,8 @@ def command(output: Path | None, force: bool, **options: Any) -> None:
     progress.stage(f"writing {file.name}")
     files = write(model, file, progress.update)
     click.echo(
-        f"{model.name}: {len(model.graph.order):,} nodes, {len(model.inputs)} inputs, "
-        f"{len(model.graph.outputs)} outputs"
+        f"{model.name}: {number_of(len(model.graph.order), 'node')}, "
+        f"{number_of(len(model.inputs), 'input')}, "
+        f"{number_of(len(model.graph.outputs), 'output')}"
     )
     written_files.listed(files)

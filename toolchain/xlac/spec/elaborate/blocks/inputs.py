@@ -13,6 +13,7 @@ from xlac.spec.schema import schema
 from xlac.spec.schema.document import SpecEntry
 from xlac.spec.text.spans import NodeSpans
 from xlac_sdk.source import Origin
+from xlac_sdk.support.counts import number_of
 
 
 def arguments(
@@ -82,7 +83,9 @@ def chained(
     pairs = spec.chain if isinstance(spec.chain, dict) else dict(zip(ins, spec.chain, strict=False))
     if isinstance(spec.chain, list) and len(spec.chain) > len(ins):
         raise Fault(
-            "XL2008", f"block {name!r} has {len(ins)} inputs to feed", place.at("chain").span
+            "XL2008",
+            f"block {name!r} has {number_of(len(ins), 'input')} to feed",
+            place.at("chain").span,
         )
     for number, (into, out) in enumerate(pairs.items()):
         spot = place.at("chain", number if isinstance(spec.chain, list) else into)
@@ -110,7 +113,8 @@ def of_copy(
         if len(value.items) != count:
             raise Fault(
                 "XL2009",
-                f"input {key!r} holds {len(value.items)} copies for {count} repetitions",
+                f"input {key!r} holds {number_of(len(value.items), 'copy', 'copies')} "
+                f"for {number_of(count, 'repetition')}",
                 span,
             )
         return value.items[number]

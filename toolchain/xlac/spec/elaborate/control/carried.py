@@ -16,6 +16,7 @@ from xlac.spec.elaborate.scope import Copies, Scope, Value
 from xlac.spec.report import Attempts, Fault, Place, nearest
 from xlac.spec.schema import schema
 from xlac_sdk.source import Origin
+from xlac_sdk.support.counts import number_of
 
 MAX_COPIES = 10_000
 
@@ -145,7 +146,8 @@ class Carried:
         if len(items) != len(inits):
             raise Fault(
                 "XL2009",
-                f"{name!r} is carried in {len(inits)} copies, and this is {len(items)}",
+                f"{name!r} is carried in {number_of(len(inits), 'copy', 'copies')}, "
+                f"and this is {len(items)}",
                 at.span,
             )
         nodes = [
