@@ -16,7 +16,8 @@ from shipped import FOLDER, MODELS
 from xlac.autodiff.gradient import linearize
 from xlac.driver import specialized
 from xlac.frontends.loader import load
-from xlac.ir.graph import Graph, Node
+from xlac.ir.dims import Sym, Symbol
+from xlac.ir.graph import Graph
 from xlac.ir.op import Array
 from xlac.model import MeshSection, Model, SaidSharding
 from xlac.ops import build
@@ -41,7 +42,7 @@ def kinds(made: Partitioned) -> Counter[str]:
 
 
 def annotated(graph: Graph, mesh: Mesh, random: Random) -> dict[str, Sharding]:
-    """Any way to divide some of the parameters."""
+    """Any way to divide some of the parameters, into equal parts or not."""
     given: dict[str, Sharding] = {}
     for node in graph.nodes():
         if not isinstance(node.op, Param) or random.random() < 0.2:
@@ -50,8 +51,7 @@ def annotated(graph: Graph, mesh: Mesh, random: Random) -> dict[str, Sharding]:
         for size in node.shape:
             options = [(), *((name,) for name in left), tuple(left), tuple(reversed(left))]
             names = random.choice(options)
-            assert isinstance(size, int)
-            if size < 2 or size % mesh.parts(names):
+            if size == 1:
                 names = ()
             left = [name for name in left if name not in names]
             axes.append(names)
@@ -175,6 +175,50 @@ def test_sums_that_are_added_are_one() -> None:
     parted.check(graph, made, arrays, {})
 
 
+ROWS_DATA: Sharding = (("data",), ())
+
+
+@pytest.mark.parametrize("mesh", [Mesh((("data", 3),)), Mesh((("data", 4), ("model", 2)))])
+def test_parts_that_are_not_equal(mesh: Mesh) -> None:
+    """Five rows among three or four ranks. What is in the padding is no number where the logarithm
+    of zero is multiplied by it, and decides no largest, no product and no sum.
+    """
+    x, w = build.param("x", DType.F32, (5, 3)), build.param("w", DType.F32, (3, 7), "weight")
+    product = build.dot(x, w, contract=((1,), (0,)))
+    y = build.mul(build.log(product), product)
+    outputs = {
+        name: build.apply1("reduce", y, axes=(0, 1), combine=name)
+        for name in ("add", "mul", "max", "min")
+    }
+    outputs |= {"y": y, "gram": build.dot(y, y, contract=((0,), (0,)))}
+    given = {"x": ROWS_DATA}
+    if "model" in mesh.sizes:
+        given["w"] = ((), ("model",))
+    rng = np.random.default_rng(0)
+    arrays = {n.op.name: rng.uniform(0.1, 0.6, n.shape).astype(np.float32) for n in (x, w)}  # type: ignore[attr-defined, arg-type]
+    (by_w,) = linearize([outputs["add"]], [w]).transposed([build.as_node(1.0, DType.F32)])
+    graph = expanded(Graph("g", (x,), {**outputs, "by_w": by_w}), TARGET)
+    parted.check(graph, partitioned(graph, mesh, given), arrays, arrays)
+
+
+def test_an_axis_is_moved_where_neither_has_equal_parts() -> None:
+    """To other axes of the mesh, and from one axis of the value to the other."""
+    x = build.param("x", DType.F32, (5, 7))
+    one = build.apply1("shard", build.exp(x), axes=(None, "data"))
+    two = build.apply1("shard", one, axes=(("data", "model"), None))
+    three = build.apply1("shard", two, axes=("data", None))
+    graph = Graph("g", (x,), {"one": one, "two": two, "three": three})
+    made = partitioned(graph, BOTH, {"x": ROWS_DATA})
+    assert kinds(made) == {"all_to_all": 1, "all_gather": 2}
+    whole = build.exp(x)
+    parted.check(
+        Graph("g", (x,), dict.fromkeys(graph.outputs, whole)),
+        made,
+        {"x": np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)},
+        {},
+    )
+
+
 def test_a_sum_wanted_in_parts_is_scattered() -> None:
     x, w = build.param("x", DType.F32, (4, 8)), build.param("w", DType.F32, (8, 6), "weight")
     product = build.dot(x, w, contract=((1,), (0,)))
@@ -230,11 +274,11 @@ def test_a_mesh_that_is_not_known(
         mesh_of(MeshSection(section), given)
 
 
-def test_sizes_that_do_not_divide() -> None:
-    x = Node.of(Param("x", build.param("x", DType.F32, (3, 4)).type))
+def test_sizes_that_are_not_known() -> None:
+    x = build.param("x", DType.F32, (Sym((((Symbol("n", 1, 8, 4),), 1),)), 4))
     section = MeshSection({"model": 2}, {"x": SaidSharding((("model",), ()))})
     model = Model(Graph("g", (x,), {"y": build.exp(x)}), {}, ranks=section)
-    with pytest.raises(SourceError, match="has no 2 equal parts") as caught:
+    with pytest.raises(SourceError, match="has no fixed size") as caught:
         of_rank(model, mesh_of(section, {}), 0, TARGET)
     assert caught.value.diagnostics[0].code == "XL7804"
 

@@ -148,7 +148,10 @@ def test_groups_are_those_of_the_mesh() -> None:
     assert group_of(mesh, ["model", "data"], 4) == ((0, 3, 1, 4, 2, 5), 3)
 
 
-@pytest.mark.parametrize("sizes", [{"data": 2, "model": 1}, {"data": 1, "model": 2}, {"data": 2}])
+SIZES = [{"data": 2, "model": 1}, {"data": 1, "model": 2}, {"data": 2}, {"data": 3, "model": 3}]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
 def test_a_spec_on_ranks_equals_one_process(sizes: dict[str, int]) -> None:
     said = {"h1.weight": SaidSharding((("model",), ()))} if "model" in sizes else {}
     axes = MeshSection({"data": None, "model": None} if said else {"data": None}, said)

@@ -16,7 +16,7 @@ from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
-from xlac.spmd.mesh import Mesh, Sharding, assembled, slices
+from xlac.spmd.mesh import Mesh, assembled, part_of
 from xlac.spmd.model import of_rank
 from xlac.spmd.partition import Partitioned
 from xlac_sdk.backend import Backend
@@ -59,7 +59,7 @@ class RankProgram:
             return given
         type, sharding = self.inputs[name], self.plan.inputs[name]
         array = as_input(name, type.dtype, type.shape, given)
-        return part_of(array, self.plan.mesh, self.rank, sharding)
+        return np.ascontiguousarray(part_of(array, self.plan.mesh, self.rank, sharding))
 
     def whole_output(self, name: str, parts: Mapping[int, Array]) -> Array:
         """An output from the parts of ranks, by number."""
@@ -69,11 +69,6 @@ class RankProgram:
     def divided(self, name: str) -> bool:
         """Whether ranks hold different parts of an output."""
         return any(self.plan.outputs[name])
-
-
-def part_of(array: Array, mesh: Mesh, rank: int, sharding: Sharding) -> Array:
-    """A rank's part of a whole array, as a dense one."""
-    return np.ascontiguousarray(array[slices(mesh, rank, sharding, array.shape)])
 
 
 def rank_program(

@@ -27,7 +27,8 @@ class _Classes:
 
     def __init__(self) -> None:
         self.parent: dict[Place, Place] = {}
-        self.size: dict[Place, int] = {}  # of a class: numbers of parts divide it; 1: it is whole
+        self.size: dict[Place, int] = {}  # of a class, in elements; 1: it is whole
+        self.even: set[Place] = set()  # classes whose size numbers of parts must divide
 
     def of(self, place: Place) -> Place:
         """The class of an axis."""
@@ -41,12 +42,20 @@ class _Classes:
         a, b = self.of(one), self.of(other)
         if a != b:
             self.parent[b] = a
-            self.limit(a, self.size.pop(b, 0))
+            if b in self.even:
+                self.even.add(a)
+            if b in self.size:
+                self.limit(a, self.size.pop(b))
 
-    def limit(self, place: Place, size: int) -> None:
-        """The parts of a class divide `size`, too."""
+    def limit(self, place: Place, size: int, even: bool = False) -> None:
+        """An axis of a class has `size` elements; where others have more or fewer, or `even` is
+        said, numbers of parts divide all of them.
+        """
         root = self.of(place)
-        self.size[root] = gcd(self.size.get(root, 0), size)
+        before = self.size.get(root, size)
+        self.size[root] = gcd(before, size)
+        if even or before != size:
+            self.even.add(root)
 
 
 class _Bodies:
@@ -92,7 +101,8 @@ class _Bodies:
                     self.classes.limit(place, 1)
                     continue
                 self.classes.join(places.setdefault(factor, place), place)
-                self.classes.limit(place, 1 if factor in rule.combine else rule.sizes[factor])
+                size = 1 if factor in rule.combine else rule.sizes[factor]
+                self.classes.limit(place, size, factor in rule.even)
         if isinstance(node.op, Iota):  # where a part begins is not known inside
             self.classes.limit((node, 0, node.op.axis), 1)
 
@@ -154,6 +164,7 @@ def rule(node: Node, rule_of: RuleOf) -> ShardingRule:
         for n, t in enumerate(node.results)
     )
     sizes = {number: classes.size[root] for root, number in numbers.items()}
+    even = {number for root, number in numbers.items() if root in classes.even}
 
     def local(parts: Parts) -> Any:
         if all(parts(number) == 1 for number in numbers.values()):
@@ -171,7 +182,7 @@ def rule(node: Node, rule_of: RuleOf) -> ShardingRule:
         }
         return replace(node.op, **changed)
 
-    return ShardingRule(operands, results, sizes, local)
+    return ShardingRule(operands, results, sizes, local, even=even)
 
 
 def _meetings(node: Node) -> list[tuple[tuple[Node, int] | None, Place]]:

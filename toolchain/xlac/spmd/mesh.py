@@ -57,32 +57,55 @@ class Mesh:
         return ",".join(f"{name}={size}" for name, size in self.axes)
 
 
+def part_size(size: int, parts: int) -> int:
+    """The elements of each of `parts` equal parts of an axis; the last ones may be padding."""
+    return -(-size // parts)
+
+
 def slices(mesh: Mesh, rank: int, sharding: Sharding, shape: Sequence[int]) -> tuple[slice, ...]:
-    """Which part of an array of `shape` a rank holds."""
+    """Which part of an array of `shape` a rank holds, without padding."""
     slices = []
     for names, size in zip(sharding, shape, strict=True):
-        part = size // mesh.parts(names)
-        start = part * mesh.number(rank, names)
-        slices.append(slice(start, start + part))
+        part = part_size(size, mesh.parts(names))
+        start = min(part * mesh.number(rank, names), size)
+        slices.append(slice(start, min(start + part, size)))
     return tuple(slices)
+
+
+def part_of(array: Array, mesh: Mesh, rank: int, sharding: Sharding) -> Array:
+    """A rank's part of a whole array, padded with zeros at the end of axes that have no equal
+    parts. A view where nothing is padded.
+    """
+    own = array[slices(mesh, rank, sharding, array.shape)]
+    shape = tuple(
+        part_size(size, mesh.parts(names))
+        for size, names in zip(array.shape, sharding, strict=True)
+    )
+    if own.shape == shape:
+        return own
+    padded: Array = np.zeros(shape, array.dtype)
+    padded[tuple(map(slice, own.shape))] = own
+    return padded
 
 
 def distributed(array: Array, mesh: Mesh, sharding: Sharding) -> Array:
     """The parts of all ranks, with the axes of the mesh first."""
     shape = tuple(size for _, size in mesh.axes)
-    parts = [array[slices(mesh, rank, sharding, array.shape)] for rank in range(mesh.ranks)]
+    parts = [part_of(array, mesh, rank, sharding) for rank in range(mesh.ranks)]
     return np.stack(parts).reshape(*shape, *parts[0].shape)
 
 
 def assembled(
     parts: Mapping[int, Array], mesh: Mesh, sharding: Sharding, shape: Sequence[int]
 ) -> Array:
-    """The whole array from the parts of ranks, by number; where ranks hold the same part, that of
-    the first.
+    """The whole array from the parts of ranks, by number, without their padding; where ranks hold
+    the same part, that of the first.
     """
     whole: Array = np.empty(tuple(shape), next(iter(parts.values())).dtype)
     for rank in sorted(parts, reverse=True):
-        whole[slices(mesh, rank, sharding, shape)] = parts[rank]
+        place = slices(mesh, rank, sharding, shape)
+        held = tuple(slice(at.stop - at.start) for at in place)
+        whole[place] = parts[rank][held]
     return whole
 
 

@@ -17,7 +17,7 @@ from xlac.passes.expand import ExpandPass
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
-from xlac.spmd.mesh import Mesh, Sharding, slices
+from xlac.spmd.mesh import Mesh, Sharding, part_of
 from xlac.spmd.partition import Partitioned, partitioned
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.support.choices import similar
@@ -77,7 +77,8 @@ def of_rank(
     the mesh that divides nothing.
     """
     graph = expanded(model.graph, target)
-    given = _said(model, mesh) | _data(model, graph, mesh)
+    said = _said(model, mesh)
+    given = said | _data(model, graph, mesh, said)
     _check_nodes(graph, mesh)
     partition = partitioned(graph, mesh, given, tuple(model.state.items()))
     if not idle_axes:
@@ -109,7 +110,7 @@ class RankWeights(Mapping[str, Array]):
         sharding = self._shardings.get(name, ())
         if not any(sharding):
             return array
-        return array[slices(self._mesh, self._rank, sharding, array.shape)]
+        return part_of(array, self._mesh, self._rank, sharding)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._given)
@@ -132,22 +133,27 @@ def _said(model: Model, mesh: Mesh) -> dict[str, Sharding]:
     return shardings
 
 
-def _data(model: Model, graph: Graph, mesh: Mesh) -> dict[str, Sharding]:
+def _data(
+    model: Model, graph: Graph, mesh: Mesh, said: Mapping[str, Sharding]
+) -> dict[str, Sharding]:
     """The first axis of every input, along DATA, where nothing else uses that axis of the mesh."""
     if DATA not in mesh.sizes:
         return {}
     if any(DATA in names for names in _used(model, graph)):
         return {}
-    parts, said = mesh.sizes[DATA], model.ranks.params if model.ranks else {}
-    batches = [n for n in model.inputs if n.type.rank and n.name not in said]
+    batches = [n for n in model.inputs if n.type.rank and not _is_whole(param(n).name, said)]
     size = batches[0].shape[0] if batches else 0
-    if not isinstance(size, int) or not size or size % parts:
+    if not isinstance(size, int) or size <= 1:
         return {}
-    return {
-        n.op.name: ((DATA,), *((),) * (n.type.rank - 1))
-        for n in batches
-        if isinstance(n.op, Param) and n.shape[0] == size
-    }
+    first = {param(n).name: n.type.rank for n in batches if n.shape[0] == size}
+    return {name: ((DATA,), *said.get(name, ((),) * rank)[1:]) for name, rank in first.items()}
+
+
+def _is_whole(name: str, said: Mapping[str, Sharding]) -> bool:
+    """Whether a model says that the first axis of an input is divided otherwise, or that nothing of
+    the input is.
+    """
+    return name in said and (bool(said[name][0]) or not any(said[name]))
 
 
 def _used(model: Model, graph: Graph) -> Iterator[tuple[str, ...]]:
@@ -198,14 +204,9 @@ def _check_divides(name: str, type: Type, axes: Sharding, mesh: Mesh, span: Span
         if strange:
             problem = f"the mesh {mesh} has no axis '{strange[0]}', which divides '{name}'"
             raise SourceError(Diagnostic("XL7802", problem, span))
-        parts = mesh.parts(names)
-        if not isinstance(size, int) or size % parts:
-            problem = (
-                f"axis {number} of '{name}', {type}, has no {parts} equal parts for the ranks "
-                f"along {', '.join(names)}"
-            )
-            hint = f"{size} is not a multiple of {parts}; take another mesh, or pad the value"
-            raise SourceError(Diagnostic("XL7804", problem, span, hint))
+        if names and not isinstance(size, int):
+            problem = f"axis {number} of '{name}', {type}, has no fixed size to be divided"
+            raise SourceError(Diagnostic("XL7804", problem, span, "give its dimensions: --dim"))
 
 
 def collectives(partition: Partitioned) -> list[tuple[Node, str]]:

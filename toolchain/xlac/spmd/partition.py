@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.collective.shard import Shard
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Iota, Param
 from xlac.spmd.merge_sums import merge_sums
-from xlac.spmd.mesh import AxisNames, Mesh, Sharding
+from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_size
 from xlac.spmd.propagate import Shardings, value_of
 from xlac.spmd.reshard import Local, Resharder, describe
 from xlac.spmd.rule import Dims, Factor, Parts, ShardingRule
@@ -59,7 +60,7 @@ def partitioned(
         if name in linked:
             wanted = partitioner.value(linked[name]).sharding
         reason = f"output '{name}' is divided as its state"
-        outputs[name] = partitioner.resharder.to(value, wanted, reason)
+        outputs[name] = partitioner.resharder.to(value, wanted, reason).node
         shardings[name] = wanted
     inputs = tuple(partitioner.value(i).node for i in graph.inputs)
     known = {name: partitioner.value(node).sharding for name, node in params.items()}
@@ -92,12 +93,15 @@ class _Partitioner:
         if isinstance(node.op, Pick) or (node, 0) in self.locals:
             return
         sharding = self.shardings.of((node, 0)) if len(node.results) == 1 else ()
-        if isinstance(node.op, Param):
-            self.locals[node, 0] = Local(self._param(node, sharding), sharding)
-        elif isinstance(node.op, Shard):
+        op = node.op
+        if isinstance(op, Param):
+            state = op.kind == "state"  # whose padding is what the last call left
+            dirty = self._uneven(node.shape, sharding) if state else frozenset()
+            self.locals[node, 0] = Local(self._param(node, sharding), node.shape, sharding, dirty)
+        elif isinstance(op, Shard):
             reason = f"{describe(node.origin, 'shard')} asks for it"
             source = self.value(node.inputs[0])
-            self.locals[node, 0] = Local(self.resharder.to(source, sharding, reason), sharding)
+            self.locals[node, 0] = self.resharder.to(source, sharding, reason)
         else:
             self._compute(node)
 
@@ -107,7 +111,7 @@ class _Partitioner:
         if not any(sharding):
             return node
         sizes = [(s, self.mesh.parts(n)) for s, n in zip(op.type.shape, sharding, strict=True)]
-        shape = tuple(size // parts for size, parts in sizes if isinstance(size, int))
+        shape = tuple(part_size(size, parts) for size, parts in sizes if isinstance(size, int))
         return Node.of(replace(op, type=op.type.with_shape(shape)), origin=node.origin)
 
     def _compute(self, node: Node) -> None:
@@ -115,7 +119,7 @@ class _Partitioner:
         axes = self._assigned(node, rule)
         what = describe(node.origin, node.op.mnemonic)
         inputs = [
-            self.resharder.to(self.value(i), _sharding(dims, axes), f"{what} needs its operand so")
+            self._operand(self.value(i), rule, dims, axes, f"{what} needs its operand so")
             for i, dims in zip(node.inputs, rule.operands, strict=True)
         ]
 
@@ -130,12 +134,29 @@ class _Partitioner:
                 if len(node.results) == 1
                 else Node(Pick(number), (local,), local.results[number], node.origin)
             )
-            value = Local(self._counted(node, own, dims, axes), _sharding(dims, axes))
+            shape, sharding = node.results[number].shape, _sharding(dims, axes)
+            dirty = self._uneven(shape, sharding)
+            value = Local(self._counted(node, own, dims, axes), shape, sharding, dirty)
             for combine, names in partial.items():
                 along = f"{what} combines its parts along {', '.join(names)}"
                 wanted = self.shardings.of((node, number))
                 value = self.resharder.total(value, names, combine, wanted, along)
             self.locals[node, number] = value
+
+    def _uneven(self, shape: Sequence[Dim], sharding: Sharding) -> frozenset[int]:
+        """The axes that have no equal parts, so that the last parts end in padding."""
+        axes = enumerate(zip(shape, sharding, strict=True))
+        return frozenset(a for a, (n, names) in axes if not self.resharder.even(n, names))
+
+    def _operand(
+        self, value: Local, rule: ShardingRule, dims: Dims, axes: Assignment, reason: str
+    ) -> Node:
+        """A rank's part of an operand. The padding of axes that are combined is masked."""
+        own = self.resharder.to(value, _sharding(dims, axes), reason)
+        for axis, factor in enumerate(dims):
+            if factor is not None and factor in rule.combine:
+                own = replace(own, node=self.resharder.masked(own, axis, rule.combine[factor]))
+        return own.node
 
     def _local_node(self, node: Node, rule: ShardingRule, parts: Parts, inputs: list[Node]) -> Node:
         op = rule.local(parts)
@@ -180,7 +201,7 @@ class _Partitioner:
         used: set[str] = set()
         for factor, options in said.items():
             for names in options:
-                fits = rule.sizes[factor] % self.mesh.parts(names) == 0
+                fits = rule.fits(factor, self.mesh.parts(names))
                 if names and fits and not used & set(names):
                     axes[factor] = names
                     used |= set(names)

@@ -98,7 +98,7 @@ class Shardings:
                     places.setdefault(factor, []).append((value, axis))
         for factor, where in places.items():
             said = list(dict.fromkeys(s for value, axis in where if (s := self.known[value][axis])))
-            if len(said) != 1 or rule.sizes[factor] % self.mesh.parts(said[0]):
+            if len(said) != 1 or not rule.fits(factor, self.mesh.parts(said[0])):
                 continue
             for value, axis in where:
                 if not self.known[value][axis]:
@@ -118,7 +118,7 @@ class Shardings:
             return False
         others = {name for a, used in enumerate(self.known[value]) if a != axis for name in used}
         size = value[0].results[value[1]].shape[axis]
-        if others & set(names) or not isinstance(size, int) or size % self.mesh.parts(names):
+        if others & set(names) or not isinstance(size, int):
             return False
         self.known[value][axis] = names
         return True

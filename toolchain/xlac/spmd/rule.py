@@ -10,11 +10,13 @@ give partial results.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import gcd
 
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
+from xlac.spmd.mesh import part_size
 
 Factor = int
 Dims = tuple[Factor | None, ...]
@@ -30,8 +32,9 @@ LocalOp = Callable[[Parts], Op]
 class ShardingRule:
     """The factors of one node.
 
-    `sizes`: the numbers of parts of a factor divide its size. `combine`: how partial results are
-    combined, for factors that results lack. `local` makes the operation of one rank.
+    `sizes`: the elements of a factor; one in `even` is divided into numbers of parts that divide
+    its size, others into any, the last parts padded. `combine`: how partial results are combined,
+    for factors that results lack. `local` makes the operation of one rank.
     """
 
     operands: tuple[Dims, ...]
@@ -39,6 +42,11 @@ class ShardingRule:
     sizes: Mapping[Factor, int]
     local: LocalOp
     combine: Mapping[Factor, str] = field(default_factory=dict)
+    even: AbstractSet[Factor] = frozenset()
+
+    def fits(self, factor: Factor, parts: int) -> bool:
+        """Whether a factor can be divided into so many parts."""
+        return factor not in self.even or self.sizes[factor] % parts == 0
 
 
 class FactorNumbers:
@@ -46,6 +54,7 @@ class FactorNumbers:
 
     def __init__(self) -> None:
         self.sizes: dict[Factor, int] = {}
+        self.even: set[Factor] = set()
 
     def new(self, size: object) -> Factor | None:
         """A factor of a size; None where the axis has a single element, or an unknown number."""
@@ -60,9 +69,10 @@ class FactorNumbers:
         return tuple(map(self.new, shape))
 
     def within(self, factor: Factor | None, size: object) -> Factor | None:
-        """The factor, of which parts must divide `size`, too."""
+        """The factor, of which numbers of parts divide its size and `size`."""
         if factor is not None and isinstance(size, int):
             self.sizes[factor] = gcd(self.sizes[factor], size)
+            self.even.add(factor)
         return factor
 
 
@@ -84,5 +94,5 @@ def cut(shape: Sequence[object], dims: Dims, parts: Parts) -> tuple[int, ...]:
     sizes = []
     for size, factor in zip(shape, dims, strict=True):
         assert isinstance(size, int)
-        sizes.append(size // parts(factor))
+        sizes.append(part_size(size, parts(factor)))
     return tuple(sizes)

@@ -47,7 +47,8 @@ def conv(node: Node) -> ShardingRule:
     given: dict[str, Factor | None] = {}
     combine: dict[Factor, str] = {}
     features, batches = op.feature_groups, op.batch_groups
-    groups = factors.new(features * batches)  # the two are never both more than one
+    count = features * batches  # the two are never both more than one
+    groups = factors.within(factors.new(count), count)
     if batches == 1:
         first["N"] = given["N"] = factors.new(size["N"])
     else:
@@ -71,7 +72,7 @@ def conv(node: Node) -> ShardingRule:
         tuple(known.get(letter) for letter in text)
         for known, text in zip((first, taps, given), op.layout, strict=True)
     )
-    return ShardingRule(dims[:2], dims[2:], factors.sizes, local, combine)
+    return ShardingRule(dims[:2], dims[2:], factors.sizes, local, combine, factors.even)
 
 
 def reduce(node: Node) -> ShardingRule:

@@ -10,6 +10,7 @@ from xlac.ops.tensor.dynamic_slice import DynSlice
 from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.leaf import Iota
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
+from xlac.spmd.mesh import part_size
 from xlac.spmd.rule import Dims, Factor, FactorNumbers, Parts, ShardingRule, cut, unchanged
 
 
@@ -54,7 +55,7 @@ def reshape(node: Node) -> ShardingRule:
     def local(parts: Parts) -> Reshape:
         return replace(op, shape=cut(op.shape, after, parts))
 
-    return ShardingRule((before,), (after,), factors.sizes, local)
+    return ShardingRule((before,), (after,), factors.sizes, local, even=factors.even)
 
 
 def _regrouped(
@@ -77,7 +78,9 @@ def _regrouped(
             old, new = (old, run[1]) if left == 1 else (run[0], new)
             continue
         factor = factors.new(left)
-        olds[run[0]] = news[run[1]] = factors.within(factor, right)
+        if left != right:
+            factor = factors.within(factor, right)
+        olds[run[0]] = news[run[1]] = factor
         while left != right:
             if left < right:
                 left, old = left * int(str(before[old])), old + 1
@@ -98,7 +101,7 @@ def sliced(node: Node) -> ShardingRule:
 
     def local(parts: Parts) -> Slice:
         stops = tuple(
-            stop if factor is None else stop // parts(factor)
+            part_size(stop, parts(factor)) if factor is not None and isinstance(stop, int) else stop
             for stop, factor in zip(op.stops, dims, strict=True)
         )
         return replace(op, stops=stops)

@@ -22,9 +22,9 @@ from xlac.ops.walks import substituted
 from xlac.options import CompileOptions
 from xlac.passes.pipeline import Pipeline
 from xlac.ranks.agreement import rank_0_first
-from xlac.ranks.program import RankProgram, part_of, rank_program
+from xlac.ranks.program import RankProgram, rank_program
 from xlac.runtime.compiled import Compiled
-from xlac.spmd.mesh import Mesh, Sharding, assembled
+from xlac.spmd.mesh import Mesh, Sharding, assembled, part_of
 from xlac.spmd.model import DATA, mesh_of, of_rank, parsed
 from xlac.training.shared_state import TrainingPrograms
 from xlac.training.state import StateTensor
@@ -60,8 +60,6 @@ class RankTraining:
 class RankTrainingPrograms(TrainingPrograms):
     """The programs of one rank. Calls take whole batches and return whole outputs, and the state is
     given and read whole; every rank makes the same calls in one order.
-
-    A batch whose rows are not a multiple of the ranks along an axis is computed whole by each.
     """
 
     def __init__(
@@ -191,7 +189,8 @@ class RankTrainingPrograms(TrainingPrograms):
         sharding = self._shardings[name]
         if not any(sharding):
             return array
-        return part_of(np.asarray(array), self._mesh, self._ranks.rank, sharding)
+        own = part_of(np.asarray(array), self._mesh, self._ranks.rank, sharding)
+        return np.ascontiguousarray(own)
 
     def _whole(self, part: Array, sharding: Sharding, shape: tuple[int, ...]) -> Array:
         """A whole array, on every rank, from the part of each."""
