@@ -1,0 +1,212 @@
+"""Searches meshes, and weights to divide, on paper: plans by the step time that is predicted.
+
+Every mesh of so many ranks is tried. Within one, weights are tried in the order of their bytes,
+each along the axes of the mesh other than that of the batch, and what shortens the step is kept;
+what is not said of a weight follows from the others by propagation. Weights of one name but for
+numbers, as those of equal layers, are divided alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Elementwise
+from xlac.model import MeshSection, Model, SaidSharding
+from xlac.ops.collective.group import Collective
+from xlac.ops.cost import cost, nbytes
+from xlac.ops.tensor.leaf import Param
+from xlac.spmd.cost import SCALES, NetworkLink, seconds
+from xlac.spmd.mesh import Mesh, Sharding
+from xlac.spmd.model import DATA, collectives, expanded, of_rank
+from xlac.spmd.partition import Partitioned
+from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target import Target
+
+AXES = (DATA, "model")  # of a mesh where a model names none
+GROUPS = 12  # of weights that are tried, the largest
+OPTIMIZER = "optimizer."  # its state is divided as the weights are
+
+
+@dataclass(frozen=True, slots=True)
+class RankDevice:
+    """What a rank computes with: operations, and bytes of memory moved, in a second."""
+
+    flops: float = 100e9
+    rate: float = 20e9
+
+    @staticmethod
+    def parse(text: str) -> RankDevice:
+        """`300Tflop/s,2TB/s`. Raises SourceError for other text."""
+        form = r"([\d.]+)\s*([kmgt]?)flop/s\s*,\s*([\d.]+)\s*([kmgt]?)b/s"
+        match = re.fullmatch(form, text.strip(), re.IGNORECASE)
+        try:
+            flops = float(match[1]) * SCALES[match[2].lower()] if match else 0.0
+            rate = float(match[3]) * SCALES[match[4].lower()] if match else 0.0
+        except ValueError:  # such as 1.2.3
+            flops = rate = 0.0
+        if flops <= 0 or rate <= 0:
+            problem = f"'{text}' is no device"
+            raise SourceError(Diagnostic("XL7810", problem, hint="--device 300Tflop/s,2TB/s"))
+        return RankDevice(flops, rate)
+
+    def __str__(self) -> str:
+        return f"{self.flops / 1e9:g} Gflop/s, {self.rate / 1e9:g} GB/s"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeshPlan:
+    """A model with a mesh of known sizes and weights to divide, and what is predicted of a step, in
+    seconds. `kept`: bytes of weights and state on a rank.
+    """
+
+    model: Model
+    mesh: Mesh
+    chosen: Mapping[str, Sharding]
+    compute: float
+    wire: float
+    kept: int
+
+    @property
+    def seconds(self) -> float:
+        """The time of a step of which nothing hides another part."""
+        return self.compute + self.wire
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSearch:
+    """What plans are made for. `limit`: bytes of a rank."""
+
+    target: Target
+    link: NetworkLink
+    device: RankDevice
+    limit: int | None = None
+
+    def plans(self, model: Model, ranks: int) -> list[MeshPlan]:
+        """The best plan of every mesh, the shortest step first. Meshes that leave ranks without
+        work of their own are left out, and those whose weights and state alone exceed the limit.
+        Raises SourceError where none is left.
+        """
+        model = replace(model, graph=expanded(model.graph, self.target))
+        plans = [plan for mesh in meshes(model.ranks, ranks) if (plan := self._best(model, mesh))]
+        if not plans:
+            problem = f"no mesh of {ranks} ranks gives each of them work of its own"
+            hint = "larger dimensions, fewer --ranks, or a section mesh with other axes"
+            raise SourceError(Diagnostic("XL7814", problem, hint=hint))
+        fitting = [plan for plan in plans if not self._over(plan)]
+        if not fitting:
+            raise too_large(min(plan.kept for plan in plans), self.limit)
+        return sorted(fitting, key=lambda plan: plan.seconds)
+
+    def alone(self, model: Model) -> float:
+        """The time of a step in one process."""
+        return computing(expanded(model.graph, self.target), self.device)
+
+    def _best(self, model: Model, mesh: Mesh) -> MeshPlan | None:
+        """The best plan of a mesh; None where none divides along all of its axes."""
+        best = self._tried(model, mesh, {})
+        for group in weight_groups(model):
+            chosen = best.chosen if best is not None else {}
+            for option in _options(group, mesh):
+                trial = self._tried(model, mesh, {**chosen, **option})
+                if trial and (best is None or self._order(trial) < self._order(best)):
+                    best = trial
+        return best
+
+    def _order(self, plan: MeshPlan) -> tuple[int, float]:
+        return self._over(plan), plan.seconds
+
+    def _over(self, plan: MeshPlan) -> int:
+        return 0 if self.limit is None else max(plan.kept - self.limit, 0)
+
+    def _tried(self, model: Model, mesh: Mesh, chosen: Mapping[str, Sharding]) -> MeshPlan | None:
+        said = dict(model.ranks.params) if model.ranks else {}
+        said |= {name: SaidSharding(axes) for name, axes in chosen.items()}
+        own = replace(model, ranks=MeshSection(dict(mesh.axes), said))
+        try:
+            _, made = of_rank(own, mesh, 0, self.target)
+        except SourceError:  # ranks along an axis would do the same work
+            return None
+        wire = sum(seconds(node, self.link) for node, _ in collectives(made))
+        return MeshPlan(own, mesh, chosen, computing(made.graph, self.device), wire, kept(made))
+
+
+def too_large(least: int, limit: int | None) -> SourceError:
+    """The error where no plan fits the memory of a rank."""
+    problem = f"every plan needs {least:,} bytes on a rank or more, and {limit:,} are allowed"
+    return SourceError(Diagnostic("XL7814", problem, hint="more --ranks, or more --max-memory"))
+
+
+def meshes(section: MeshSection | None, ranks: int) -> Iterator[Mesh]:
+    """Every mesh of so many ranks: sizes for the axes that a model leaves open, or for AXES."""
+    axes = dict(section.mesh) if section is not None and section.mesh else dict.fromkeys(AXES)
+    fixed = prod(size for size in axes.values() if size is not None)
+    open_axes = [name for name, size in axes.items() if size is None]
+    if ranks % fixed:
+        return
+    for sizes in _products(ranks // fixed, len(open_axes)):
+        given = dict(zip(open_axes, sizes, strict=True))
+        yield Mesh(tuple((n, given[n] if size is None else size) for n, size in axes.items()))
+
+
+def _products(number: int, count: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write a number as a product of so many, in order."""
+    if count == 0:
+        if number == 1:
+            yield ()
+        return
+    for first in range(1, number + 1):
+        if number % first == 0:
+            for others in _products(number // first, count - 1):
+                yield first, *others
+
+
+def weight_groups(model: Model) -> list[list[Node]]:
+    """The weights that may be divided and of which the model says nothing, the largest first."""
+    said = model.ranks.params if model.ranks else {}
+    groups: dict[tuple[str, object], list[Node]] = {}
+    for node in dict.fromkeys((*model.graph.inputs, *model.graph.nodes())):
+        op = node.op
+        if not isinstance(op, Param) or op.kind == "input" or node.type.rank < 2:
+            continue
+        if op.name not in said and not op.name.startswith(OPTIMIZER):
+            groups.setdefault((re.sub(r"\d+", "*", op.name), node.shape), []).append(node)
+    large = sorted(groups.values(), key=lambda group: -sum(nbytes(n.type) for n in group))
+    return large[:GROUPS]
+
+
+def _options(group: Sequence[Node], mesh: Mesh) -> Iterator[dict[str, Sharding]]:
+    """The ways to divide the weights of a group into equal parts, along one axis of the mesh."""
+    for name, parts in mesh.axes:
+        if name == DATA or parts == 1:
+            continue
+        for axis, size in enumerate(group[0].shape):
+            if isinstance(size, int) and size % parts == 0:
+                rank = group[0].type.rank
+                sharding = tuple((name,) if a == axis else () for a in range(rank))
+                yield {n.op.name: sharding for n in group if isinstance(n.op, Param)}
+
+
+def computing(graph: Graph, device: RankDevice) -> float:
+    """The least time that a device needs for a graph, by its arithmetic or its memory for each
+    operation. Element-wise operations are fused, so they move no bytes; parameters and results are
+    moved once.
+    """
+    total = 0.0
+    for node in graph.nodes():
+        if isinstance(node.op, Collective):
+            continue
+        needs = cost(node)
+        moved = 0 if isinstance(node.op, Elementwise) else needs.read + needs.written
+        total += max(needs.flops / device.flops, moved / device.rate)
+    ends = [*graph.inputs, *graph.outputs.values()]
+    return total + sum(nbytes(t) for node in ends for t in node.results) / device.rate
+
+
+def kept(made: Partitioned) -> int:
+    """Bytes of weights and state on a rank."""
+    params = (n for n in dict.fromkeys((*made.graph.inputs, *made.graph.nodes())))
+    return sum(nbytes(n.type) for n in params if isinstance(n.op, Param) and n.op.kind != "input")
