@@ -1,16 +1,23 @@
 """Loads and runs the output of `xlac build` without the compiler: a manifest, a backend, and calls
-by name.
+by name. What was loaded can be pickled: it is the files of its folder.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from xlac.runtime.compiled import Compiled
 from xlac.support.failures import FACT
 from xlac_sdk.host.entry_calls import ProgramState, entry_calls
-from xlac_sdk.host.manifest import Manifest, read
+from xlac_sdk.host.manifest import NAME, Manifest, read
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Target
 
@@ -18,6 +25,9 @@ from xlac_sdk.target import Target
 class Loaded(Compiled):
     """An artefact, called like a compiled model; `manifest` describes it. For a training model,
     `entries` are its other functions and `state` is shared by them.
+
+    A pickle of it holds the files of its folder and its state, so other processes and machines run
+    it without the folder, and compile nothing.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
@@ -28,9 +38,38 @@ class Loaded(Compiled):
         if len(whole.outputs) == len(program.outputs) and FACT in whole.facts:
             program = replace(program, facts={**program.facts, FACT: whole.facts[FACT]})
         super().__init__(program, Target(manifest.target), executable)
-        self.manifest = manifest
+        self.manifest, self._folder, self._copied = manifest, folder, copy_weights
         self.entries = entry_calls(artefact.program, executable)
         self.state = ProgramState(artefact.program, executable)
+
+    def __reduce__(self) -> tuple[Callable[..., Loaded], tuple[Any, ...]]:
+        """The files of the folder by name, the weights among them. Raises SourceError where they
+        have changed since they were loaded.
+        """
+        folder = self._folder
+        names = (*read(folder).files, NAME)
+        files = {name: (folder / name).read_bytes() for name in names}
+        state = self.executable.read_state().tobytes() if self.program.state_bytes else b""
+        return _unpickled, (files, self._copied, state)
+
+
+def _unpickled(files: Mapping[str, bytes], copy_weights: bool, state: bytes) -> Loaded:
+    """What was pickled, from files in a folder that is gone with it. Raises UnsupportedError where
+    it cannot run on this machine.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="xlac-"))
+    try:
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        loaded = load(folder, copy_weights=copy_weights)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(loaded, shutil.rmtree, folder, ignore_errors=True)
+    if state:
+        loaded.executable.write_state(np.frombuffer(state, np.uint8))
+    return loaded
 
 
 def load(folder: str | Path, *, copy_weights: bool = False) -> Loaded:

@@ -139,6 +139,13 @@ class Compiled:
             self.target.name,
         )
 
+    def __reduce__(self) -> Any:
+        """Raises TypeError: the code is in this process alone. Artefacts can be pickled."""
+        raise TypeError(
+            "a compiled model cannot be pickled: write it with `xlac build`, and pickle what "
+            "xlac.load gives"
+        )
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs, in the order of positional arguments."""
