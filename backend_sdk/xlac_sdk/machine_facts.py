@@ -15,7 +15,10 @@ from typing import Any
 
 from xlac_sdk.support.hashing import blake2b
 
-MEASURED = ("l2_part", "l2_rate", "l3_rate", "memory_rate", "stride_penalty")
+MEASURED = (
+    "l2_part", "l2_rate", "l2_total", "l3_rate", "l3_spread", "l3_total", "memory_rate",
+    "memory_spread", "memory_total", "stride_penalty",
+)  # fmt: skip
 """The facts that are measured where possible."""
 TRANSFORM = 15  # instructions per vector and Winograd point, for transforms
 PACKED = 4  # times that packing moves each byte of a panel: read, transpose, write, read again
@@ -50,6 +53,14 @@ class MachineFacts:
     l2_rate: float = 24.0
     l3_rate: float = 12.0  # also of data that one loop writes and the next reads
     memory_rate: float = 4.5
+    # caches that are shared, and memory, are faster at some times than at others: by this factor
+    # above and below the rate
+    l3_spread: float = 1.0
+    memory_spread: float = 1.0
+    # the same rates of all threads together; 0: unknown, and threads do not slow each other
+    l2_total: float = 0.0
+    l3_total: float = 0.0
+    memory_total: float = 0.0
     # the additional cost of reading rows in place, as a multiple of contiguous reads at `l2_rate`:
     # for rows that stay in the second-level cache, and for rows 2^k bytes apart that evict each
     # other
@@ -85,13 +96,24 @@ class MachineFacts:
         """Cycles per vector and Winograd point, for transforms."""
         return TRANSFORM / self.issue
 
-    def packing_pays(self, stays: bool) -> float:
-        """How often a panel must be read for a packed copy to pay: packing moves it `PACKED` times
-        at `l3_rate`, and each read then saves the penalty of reading in place. `stays`: the panel
+    def rates(self, level: str, threads: int) -> tuple[float, float]:
+        """The lowest and the highest rate of each of `threads` threads that read at the same time;
+        `level` is l2, l3 or memory.
+        """
+        rate, total = getattr(self, f"{level}_rate"), getattr(self, f"{level}_total")
+        spread = 1.0 if level == "l2" else getattr(self, f"{level}_spread")
+        shared = min(rate, total / threads) if total else rate
+        return shared / spread, shared * spread
+
+    def packing_pays(self, stays: bool, threads: int = 1) -> float:
+        """How often each of `threads` threads must read a panel for a packed copy to pay wherever
+        the rate of the third-level cache is in its range: packing moves the panel `PACKED` times at
+        that rate, and each read then saves the penalty of reading in place. `stays`: the panel
         stays in the second-level cache; otherwise its rows evict each other.
         """
-        saved = (self.apart_penalty if stays else self.stride_penalty) / self.l2_rate
-        return PACKED / self.l3_rate / saved
+        penalty = self.apart_penalty if stays else self.stride_penalty
+        saved = penalty / self.rates("l2", threads)[0]
+        return PACKED / self.rates("l3", threads)[0] / saved
 
     @property
     def digest(self) -> str:
@@ -148,6 +170,7 @@ _NAME = Limit(
     lambda value: isinstance(value, str) and 1 <= len(value) <= 80 and value.isprintable(),
 )
 _SIZE, _RATE, _PENALTY = _whole(1, 1 << 40), _number(0.01, 4096), _number(0.001, 1000)
+_TOTAL = _number(0, 1 << 22)
 LIMITS: Mapping[str, Limit] = {
     "processor": _NAME,
     "l1_bytes": _SIZE, "l2_bytes": _SIZE, "l3_bytes": _SIZE,
@@ -158,6 +181,8 @@ LIMITS: Mapping[str, Limit] = {
     "fma_latency": _number(1, 32), "fmas": _number(0.1, 16), "loads": _number(0.1, 16),
     "issue": _number(0.25, 32), "load_cycles": _number(0, 4), "loop_cycles": _number(0, 8),
     "l2_rate": _RATE, "l3_rate": _RATE, "memory_rate": _RATE,
+    "l3_spread": _number(1, 16), "memory_spread": _number(1, 16),
+    "l2_total": _TOTAL, "l3_total": _TOTAL, "memory_total": _TOTAL,
     "apart_penalty": _PENALTY, "stride_penalty": _PENALTY,
     "prefetch_tiles": _whole(1, 64), "stream_outputs": _number(0.01, 1000),
 }  # fmt: skip

@@ -11,8 +11,9 @@ import pytest
 from xlac.cache.compilations import question
 from xlac.cli import status
 from xlac.cli.facts import facts_given
-from xlac.options import CompileOptions
-from xlac.support import measured_facts
+from xlac.options import CompileOptions, host_facts
+from xlac.support import measure, measured_facts
+from xlac_sdk.backend import Backend
 from xlac_sdk.host.registry import find, installed
 from xlac_sdk.machine.system_facts import system_facts
 from xlac_sdk.machine_facts import LIMITS, TUNABLE
@@ -46,6 +47,31 @@ def test_what_is_measured_is_kept_until_it_is_replaced(cache: Path) -> None:
     assert CompileOptions(cpu="haswell").request.facts == ()
     measured_facts.keep({"l2_rate": 16.0}, {})
     assert measured_facts.kept() == (("l2_rate", 16.0),)
+
+
+def test_the_environment_asks_for_one_measurement(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[str] = []
+
+    def measured(backend: Backend, tell: object) -> measure.Measurement:
+        taken.append(backend.name)
+        return measure.Measurement({}, {}, {"l2_rate": 32.0})
+
+    monkeypatch.setattr(measure, "measure", measured)
+    measure.measured_once.cache_clear()
+    assert CompileOptions().request.facts == () == host_facts() and not taken
+    monkeypatch.setenv("XLAC_MEASURE", "1")
+    assert CompileOptions(cpu="haswell").request.facts == () and not taken
+    wanted = (("l2_rate", 32.0),)
+    assert CompileOptions().request.facts == wanted == measured_facts.kept()
+    measure.measured_once.cache_clear()  # another process
+    assert dict(facts_given("host"))["l2_rate"] == 32.0 and taken == ["cpu"]
+    measured_facts.keep({}, {})  # nothing was steady: that is kept, too
+    assert host_facts() == () and taken == ["cpu"]
+    monkeypatch.setenv("XLAC_CACHE", "off")
+    assert host_facts() == host_facts() == wanted and taken == ["cpu"] * 2
+    measure.measured_once.cache_clear()
 
 
 @pytest.mark.parametrize(

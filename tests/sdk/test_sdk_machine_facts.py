@@ -35,17 +35,16 @@ def test_facts_are_json_and_back() -> None:
 
 def test_digests_tell_every_fact_apart() -> None:
     base = MachineFacts()
-    others = [
-        replace(base, **{name: "x" if name == "processor" else _other(getattr(base, name))})
-        for name in LIMITS
-    ]
+    others = [MachineFacts.from_json({name: _other(name)}) for name in LIMITS]
     assert len({one.digest for one in (base, *others)}) == len(LIMITS) + 1
     assert MachineFacts().digest == base.digest and len(base.digest) == 16
     assert MachineFacts(issue=4).digest == MachineFacts(issue=4.0).digest
 
 
-def _other(value: float) -> float:
-    return value * 2 or 1 if value != 1.0 or isinstance(value, int) else 0.5
+def _other(name: str) -> object:
+    """Another valid value of a fact than its default."""
+    value = getattr(MachineFacts(), name)
+    return next(v for v in ("x", 1, 2, 4, 0.5, 128, 512) if v != value and LIMITS[name].holds(v))
 
 
 def test_defaults_give_the_constants_that_choices_had() -> None:
@@ -64,3 +63,21 @@ def test_a_target_without_measured_facts_is_what_it_is_with_them_aside() -> None
     assert measured.shipped == target and measured.hardware.l2_rate == 60
     assert Target.from_json(json.loads(json.dumps(measured.to_json()))) == measured
     assert target.with_facts(l1_bytes=1 << 14).l1_bytes == 1 << 14
+
+
+def test_threads_share_what_is_measured_of_all() -> None:
+    alone = MachineFacts(l2_rate=32, l3_rate=16, memory_rate=8)
+    assert alone.rates("l3", 1) == alone.rates("l3", 64) == (16, 16)
+    facts = replace(alone, l3_spread=2, l3_total=40, l2_total=64)
+    assert facts.rates("l3", 1) == (8, 32) and facts.rates("l3", 4) == (5, 20)
+    assert facts.rates("l2", 2) == (32, 32) and facts.rates("l2", 4) == (16, 16)
+    assert facts.rates("memory", 4) == (8, 8)
+
+
+def test_packing_pays_at_both_ends_of_a_range() -> None:
+    facts = MachineFacts(l2_rate=32, l3_rate=16, apart_penalty=0.5)
+    wide = replace(facts, l3_spread=2)
+    slow, fast = replace(facts, l3_rate=8), replace(facts, l3_rate=32)
+    both = max(slow.packing_pays(True), fast.packing_pays(True))
+    assert wide.packing_pays(True) == both == 32
+    assert replace(facts, l3_total=16).packing_pays(True, threads=2) == 32

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from xlac.settings import settings
 from xlac.support.dependencies import content
 from xlac.support.failures import Asked, kinds
-from xlac.support.measured_facts import Facts, kept
+from xlac.support.measured_facts import Facts, found
 from xlac.support.tuned_facts import tuned_facts
 from xlac_sdk.machine_facts import TUNABLE
 from xlac_sdk.target import Request
@@ -51,7 +51,8 @@ class CompileOptions:
         """The target's request. Raises SourceError for an impossible number of threads."""
         threads = settings().threads if self.threads is None else self.threads
         if self.facts is None:
-            facts, tuned = () if self.cpu or self.triple or self.arch else kept(), tuned_facts()
+            elsewhere = self.cpu or self.triple or self.arch
+            facts, tuned = () if elsewhere else host_facts(), tuned_facts()
         else:
             facts = tuple(fact for fact in self.facts if fact[0] not in TUNABLE)
             tuned = (("", self.facts),) if self.facts else ()
@@ -82,3 +83,15 @@ class CompileOptions:
             "allow_kernels": self.allow_kernels,
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }
+
+
+def host_facts() -> Facts:
+    """The measured facts of this machine. With XLAC_MEASURE=1 it is measured, which takes seconds,
+    if it never was.
+    """
+    facts = found()
+    if facts is None and settings().measure:
+        from xlac.support.measure import measured_once
+
+        return measured_once()
+    return facts or ()

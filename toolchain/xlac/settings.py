@@ -12,8 +12,8 @@ CACHE_BYTES = 1 << 30
 
 
 class Settings(NamedTuple):
-    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none), XLAC_CACHE_BYTES, XLAC_CHECKED
-    and XLAC_VERIFY_EACH.
+    """XLAC_THREADS, XLAC_CACHE (a folder; `off` or `0` for none), XLAC_CACHE_BYTES, XLAC_CHECKED,
+    XLAC_VERIFY_EACH and XLAC_MEASURE.
     """
 
     threads: int
@@ -22,6 +22,8 @@ class Settings(NamedTuple):
     # 1: every program is checked; or the kinds of checks, as `xlac.compile` takes them
     checked: bool | str = False
     verify_each: bool = False  # 1: the graph is verified after every pass that changed it
+    # 1: this machine is measured before the first compilation for it
+    measure: bool = False
 
 
 def settings() -> Settings:
@@ -31,8 +33,13 @@ def settings() -> Settings:
         _cache(),
         _number("XLAC_CACHE_BYTES", CACHE_BYTES, 0, 1 << 50),
         _checked(),
-        os.environ.get("XLAC_VERIFY_EACH", "").lower() not in ("", "0", "off"),
+        _switch("XLAC_VERIFY_EACH"),
+        _switch("XLAC_MEASURE"),
     )
+
+
+def _switch(name: str) -> bool:
+    return os.environ.get(name, "").lower() not in ("", "0", "off")
 
 
 def _number(name: str, default: int, low: int, high: int) -> int:

@@ -98,6 +98,21 @@ def multiply_adds(lanes: int, accumulators: int, turns: int, target: Target) -> 
     return _program(Kernel("multiply_add", (x, y), b.body()))
 
 
+def functions(primitive: Primitive, lanes: int, elements: int, times: int) -> Program:
+    """Sums of a function of each of `elements` numbers, which are zeros, again and again; a
+    multiple of four vectors.
+    """
+    b, x, y = _ends(F32)
+    memory = Buffer("memory", F32, elements, align=lanes)
+    sums = [b.variable("sum", build.splat(Const(0.0, F32), lanes)) for _ in range(4)]
+    with b.loop("time", 0, times), b.loop("i", 0, elements, 4 * lanes) as i:
+        for n, total in enumerate(sums):
+            value = build.apply(primitive, build.load(memory, build.add(i, n * lanes), lanes))
+            b.assign(total, build.apply(P.ADD, total, value))
+    b.store(y, 0, build.apply(P.ADD, _joined(P.ADD, sums), build.load(x, 0)))
+    return _program(Kernel("function", (x, memory, y), b.body()))
+
+
 def busy(blocks: int, threads: int, turns: int, live: int, target: Target) -> Program:
     """Blocks of threads, each of which keeps `live` sums, as those of matrix products do, gets a
     number from another of its block once a turn, and multiplies and adds to every sum.

@@ -133,7 +133,8 @@ class Tuner:
         nbytes = {probe.name: probe.nbytes for probe in probes.probes}
         rate = measuring.rates(measured, nbytes)
         self._rates("bytes a cycle", rate)
-        for name, value in measuring.facts(rate).items():
+        shared = measuring.ranges(measured, nbytes)
+        for name, value in measuring.facts(rate, shared).items():
             self._fact(name, value)
 
     def access_width(self) -> None:

@@ -94,7 +94,8 @@ class CpuBackend(Backend):
     def probes(self, target: Target) -> Probes:
         from xlac_cpu.run import probes
 
-        return probes.probes(target.hardware)
+        found = probes.probes(target.hardware)
+        return found._replace(probes=[*found.probes, *probes.arithmetic(self, target)])
 
     def settle(self, artifact: Path, program: Program, target: Target, folder: Path) -> None:
         """A shared library of the objects, if there is a linker: the system loads it

@@ -11,6 +11,7 @@ from slate_port import SlateBackend
 
 from xlac_sdk.dtypes import Array
 from xlac_sdk.interpreter.programs import Interpreter
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.machine import measuring
 from xlac_sdk.machine.measuring import Probes, RunCycles, TimedProbe
 from xlac_sdk.machine_facts import LIMITS, TUNABLE
@@ -54,6 +55,11 @@ def test_readers_read_zeros() -> None:
 def test_sums_are_multiplied_and_added_to(target: Target) -> None:
     (got,) = result(probe_kernels.multiply_adds(4, 3, 2, target), 0.5, 1, 0, 0)
     assert got == sum(4 * ((n * 0.5 + 1) * 0.5 + 1) for n in range(3))
+
+
+def test_a_function_is_summed() -> None:
+    (got,) = result(probe_kernels.functions(Primitive.EXP, 4, 32, 3), 0.5, 0, 0, 0)
+    assert got == 0.5 + 3 * 32
 
 
 def test_threads_meet_and_copy_and_exchange() -> None:

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from xlac.support.measured_facts import Facts, kept
+from xlac.options import host_facts
+from xlac.support.measured_facts import Facts
 from xlac_sdk.machine.system_facts import system_facts
 from xlac_sdk.machine_facts import LIMITS, TUNABLE
 from xlac_sdk.source import Diagnostic, SourceError
@@ -36,7 +37,7 @@ def facts_given(text: str) -> Facts:
     value out of bounds.
     """
     if text == HOST:
-        return tuple(sorted({**system_facts(), **dict(kept())}.items()))
+        return tuple(sorted({**system_facts(), **dict(host_facts())}.items()))
     from xlac.spec.text import yaml
 
     source = yaml.read(Path(text))

@@ -1,5 +1,6 @@
-"""The facts of this machine that `xlac doctor --measure` wrote to the cache's folder: one small
-file, read by every compilation for this machine and replaced by the next measurement.
+"""The facts of this machine that `xlac doctor --measure` (or XLAC_MEASURE=1) wrote to the cache's
+folder: one small file, read by every compilation for this machine and replaced by the next
+measurement.
 """
 
 from __future__ import annotations
@@ -48,18 +49,23 @@ def place() -> str | None:
 
 
 def kept() -> Facts:
-    """The measured facts of this machine; empty where there are none, they are of another machine,
-    or the file is damaged.
+    """The measured facts of this machine; empty where there are none."""
+    return found() or ()
+
+
+def found() -> Facts | None:
+    """The measured facts of this machine, which may be none; None where it was not measured: there
+    is no file, it is of another machine, or it is damaged.
     """
     file = place()
     try:
         with open(file or "", encoding="utf-8") as opened:
             record = json.load(opened)
         if record["machine"] != machine():
-            return ()
+            return None
         return ordered(record["facts"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return ()
+        return None
 
 
 def ordered(facts: Mapping[str, Any]) -> Facts:

@@ -88,8 +88,8 @@ def _said(target: str) -> tuple[str, bool]:
 
 def _measure() -> int:
     """Measures, shows and stores facts of this machine; fails where no measurement was steady."""
-    from xlac.debug.measure import keep
-    from xlac.debug.measure import measure as measured
+    from xlac.support.measure import keep
+    from xlac.support.measure import measure as measured
     from xlac_sdk.host.registry import find
 
     measurement = measured(find("cpu"), click.echo)

@@ -257,7 +257,7 @@ def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -
     hardware = target.hardware
     apart = gcd(hardware.l2_bytes, *(size_hint(a.right) * nbytes for a in c.inner))
     stays = size_hint(c.depth) * max(apart, tile.width * nbytes) <= hardware.l2_room // 2
-    return reuse <= hardware.packing_pays(stays)
+    return reuse <= hardware.packing_pays(stays, target.threads)
 
 
 def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:

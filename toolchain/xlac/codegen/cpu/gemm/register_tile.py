@@ -66,7 +66,7 @@ def choose(
     lanes, hardware = lanes_for(target, dtype, columns), target.hardware
     if target.size:
         return RegisterTile((1, 1), 1, lanes)
-    vectors = -(-columns // lanes)
+    vectors, rate = -(-columns // lanes), hardware.rates("l2", target.threads)[0]
     best: tuple[float, RegisterTile] | None = None
     for tall in range(1, target.vector_registers):
         for wide in range(1, min(WIDEST, vectors) + 1):
@@ -87,7 +87,7 @@ def choose(
                     for breadth, panels in _parts(across):
                         moved = (breadth * lanes + height * length) * dtype.nbytes if far else 0
                         step = cycles(height * length, breadth, hardware, apart(target))
-                        total += many * times * panels * max(step, moved / hardware.l2_rate)
+                        total += many * times * panels * max(step, moved / rate)
             if best is None or total < best[0] * 0.995:
                 best = total, RegisterTile((outer.step, inner.step), across.step, lanes)
     assert best is not None

@@ -124,7 +124,8 @@ def _cycles(t: Tiling, target: Target) -> float:
     products = t.points * _products(target, t.tiles, t.columns, t.channels)
     vectors = each * (t.tiles * (t.channels + t.columns) + blocks * t.channels * t.columns)
     transforms = vectors * hardware.transform_cycles
-    moved = t.points * t.tiles * t.channels * DType.F32.nbytes / hardware.l3_rate
+    moved = t.points * t.tiles * t.channels * DType.F32.nbytes
+    moved /= hardware.rates("l3", target.threads)[0]
     looks = each * t.tiles * t.channels * LOOK if t.guarded else 0.0
     return products + _waiting(t, target) + transforms + moved + looks
 
@@ -140,7 +141,7 @@ def _waiting(t: Tiling, target: Target) -> float:
     size = toom_cook.TAPS**2 * t.channels * t.columns * DType.F32.nbytes
     if size <= target.hardware.l2_room // 2:
         return 0.0
-    return target.threads * size / target.hardware.memory_rate
+    return target.threads * size / target.hardware.rates("memory", target.threads)[0]
 
 
 # ---- blocking ------------------------------------------------------------------------------------

@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from xlac.support import measured_facts
+from xlac.support.measured_facts import Facts
 from xlac_sdk.backend import Backend
+from xlac_sdk.host.registry import find
 from xlac_sdk.machine import measuring
-from xlac_sdk.machine.measuring import Probes, RunCycles
+from xlac_sdk.machine.measuring import Probes, RunCycles, TimedProbe
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request
+
+VECTORS = ("fma_", "exp")  # how names of probes begin whose amounts are vectors, not bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The results of a measurement: cycles of each probe, its bytes, and the facts derived."""
+    """The results of a measurement: cycles of each probe, its bytes or vectors, and the facts
+    derived.
+    """
 
     probes: dict[str, RunCycles]
-    nbytes: dict[str, int]
+    amounts: dict[str, int]
     facts: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        """The measurement for the file: bytes per cycle, spread and samples of each probe."""
+        """The measurement for the file: rate, spread, samples and clock of each probe."""
         return {
             name: {
-                "bytes_per_cycle": round(self.nbytes[name] / one.cycles, 3),
+                unit(name): round(self.amounts[name] / one.cycles, 3),
                 "spread": round(one.spread, 3),
                 "samples": [one.counted, one.taken],
+                "ghz": round(one.clock, 2),
             }
             for name, one in self.probes.items()
             if one.counted
         }
+
+
+def unit(probe: str) -> str:
+    """The unit of a probe's rate: bytes or vectors per cycle."""
+    return "vectors_per_cycle" if probe.startswith(VECTORS) else "bytes_per_cycle"
 
 
 def measure(backend: Backend, tell: Callable[[str], object]) -> Measurement:
@@ -44,8 +58,9 @@ def measure(backend: Backend, tell: Callable[[str], object]) -> Measurement:
         problem = f"the {backend.name} backend has nothing that measures a machine"
         raise UnsupportedError(Diagnostic("XL5043", problem, hint="--target cpu has"))
     cycles = _taken(probes, tell)
-    nbytes = {probe.name: probe.nbytes for probe in probes.probes}
-    return Measurement(cycles, nbytes, measuring.facts(measuring.rates(cycles, nbytes)))
+    amounts = {probe.name: probe.nbytes for probe in probes.probes}
+    rates, ranges = measuring.rates(cycles, amounts), measuring.ranges(cycles, amounts)
+    return Measurement(cycles, amounts, measuring.facts(rates, ranges))
 
 
 def _taken(probes: Probes, tell: Callable[[str], object]) -> dict[str, RunCycles]:
@@ -53,13 +68,19 @@ def _taken(probes: Probes, tell: Callable[[str], object]) -> dict[str, RunCycles
     for probe in probes.probes:
         one = measuring.summary(measuring.sampled(probe, probes), probes.chain_cycles)
         cycles[probe.name] = one
-        rate = f"{probe.nbytes / one.cycles:7.2f} bytes a cycle" if one.counted else "nothing"
-        verdict = "" if one.steady else "; too unsteady to be used"
-        tell(
-            f"{probe.name:<12} {rate}, quartiles {one.spread:.0%} apart, "
-            f"{one.counted} of {one.taken} samples undisturbed{verdict}"
-        )
+        tell(f"{probe.name:<13} {_described(probe, one)}")
     return cycles
+
+
+def _described(probe: TimedProbe, one: RunCycles) -> str:
+    """The result of a probe in words."""
+    if not one.counted:
+        return f"nothing: all of {one.taken} samples were disturbed"
+    words = unit(probe.name).replace("_per_", " per ")
+    rate = f"{probe.nbytes / one.cycles:7.2f} {words} at {one.clock:.2f} GHz"
+    verdict = "" if one.steady else "; too unsteady to be used"
+    counted = f"{one.counted} of {one.taken} samples undisturbed"
+    return f"{rate}, quartiles {one.spread:.0%} apart, {counted}{verdict}"
 
 
 def keep(measurement: Measurement) -> str:
@@ -74,3 +95,14 @@ def keep(measurement: Measurement) -> str:
     except OSError as error:
         problem = f"what was measured cannot be kept: {error}"
         raise SourceError(Diagnostic("XL5043", problem, hint="XLAC_CACHE names a folder")) from None
+
+
+@cache
+def measured_once() -> Facts:
+    """Measures this machine for XLAC_MEASURE=1, once in a process, and keeps what was found, also
+    where that is nothing; without a cache it is used and not kept.
+    """
+    measurement = measure(find("cpu"), lambda line: None)
+    with suppress(SourceError):
+        keep(measurement)
+    return measured_facts.ordered(measurement.facts)
