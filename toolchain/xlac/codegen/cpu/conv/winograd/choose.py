@@ -125,9 +125,9 @@ def _cycles(t: Tiling, target: Target) -> float:
     vectors = each * (t.tiles * (t.channels + t.columns) + blocks * t.channels * t.columns)
     transforms = vectors * hardware.transform_cycles
     moved = t.points * t.tiles * t.channels * DType.F32.nbytes
-    moved /= hardware.rates("l3", target.threads)[0]
+    moving = moved / hardware.rates("l3", target.threads)[0]
     looks = each * t.tiles * t.channels * LOOK if t.guarded else 0.0
-    return products + _waiting(t, target) + transforms + moved + looks
+    return products + _waiting(t, target) + transforms + moving + looks
 
 
 def _direct(t: Tiling, target: Target) -> float:
