@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import keras
 import numpy as np
 from keras import layers as L
 from keras_case import IMAGE, MODELS, SERIES, SOLID, case, one
+from keras_mask_cases import masks, pictures, stateful
 from keras_shape_cases import functions, preprocessing, shapes
 
 
@@ -225,7 +227,7 @@ def models() -> None:
     one("open", (None, 4), lambda x: L.Conv1D(3, 3, padding="same")(x))
 
 
-def cases() -> dict[str, tuple[Any, list[np.ndarray]]]:
+def cases(without: Collection[str] = ()) -> dict[str, tuple[Any, list[np.ndarray]]]:
     """Models by name, with weights and inputs from seeds."""
     if not MODELS:
         for made in (
@@ -236,6 +238,9 @@ def cases() -> dict[str, tuple[Any, list[np.ndarray]]]:
             normalizations,
             recurrents,
             attentions,
+            masks,
+            pictures,
+            stateful,
             shapes,
             preprocessing,
             functions,
@@ -244,10 +249,17 @@ def cases() -> dict[str, tuple[Any, list[np.ndarray]]]:
             made()
     found = {}
     for name, (wanted, made, dtypes) in MODELS.items():
+        if name in without:
+            continue
         keras.backend.clear_session()
         random = np.random.default_rng(len(name))
         given = [
-            keras.Input(shape, name=f"x{n}", dtype=dtypes.get(f"x{n}", "float32"))
+            keras.Input(
+                shape,
+                name=f"x{n}",
+                dtype=dtypes.get(f"x{n}", "float32"),
+                batch_size=2 if name.startswith("stateful") else None,
+            )
             for n, shape in enumerate(wanted)
         ]
         model = keras.Model(given, made(*given))

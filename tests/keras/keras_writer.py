@@ -30,7 +30,7 @@ class Recorded:
         return found
 
     def part(self, case: str, side: str) -> list[np.ndarray]:
-        """The inputs (`in`) or the results (`out`) of a case."""
+        """The inputs (`in`) or the results (`out`, of a second call `again`) of a case."""
         held = self.by_case[case]
         return [held[f"{side}/{n}"] for n in range(sum(k.startswith(f"{side}/") for k in held))]
 

@@ -44,6 +44,22 @@ def test_a_layer_gives_what_keras_gives(name: str, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("name", [name for name in names() if name.startswith("stateful")])
+@pytest.mark.parametrize("target", ["reference", pytest.param("cpu", marks=pytest.mark.sampled(4))])
+def test_states_live_on_until_they_are_reset(name: str, target: str, tmp_path: Path) -> None:
+    file = tmp_path / "model.keras"
+    archived(name, file)
+    program = xlac.compile(file, target=target)
+    inputs = EXPECTED.part(name, "in")
+    for side in ("out", "again", "reset", "again"):
+        if side == "reset":
+            program.reset()
+        results: Any = program(*inputs)
+        listed = list(results.values()) if isinstance(results, dict) else [results]
+        for found, wanted in zip(listed, EXPECTED.part(name, side.replace("reset", "out"))):
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=LIMIT)
+
+
 def test_every_layer_and_activation_has_a_case() -> None:
     used = {
         kind

@@ -11,6 +11,7 @@ import numpy as np
 from xlac.frontends.keras.config import LayerConfig, layer_of, sequence
 from xlac.frontends.keras.file.malformed import MalformedKerasFile
 from xlac.frontends.keras.file.weights import Fits, WeightStore
+from xlac.frontends.keras.masks import Mask
 from xlac.frontends.keras.registry import ACTIVATIONS, LAYERS
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -43,6 +44,7 @@ class LayerCall:
     inputs: tuple[Node, ...]
     kwargs: Mapping[str, Any]
     importer: KerasImporter
+    masks: tuple[Mask, ...] = ()  # of the inputs, as the layer is given them
     _next: int = field(default=0)
 
     @property
@@ -51,6 +53,11 @@ class LayerCall:
         if len(self.inputs) != 1:
             self.fail(f"it takes one tensor, and is called with {len(self.inputs)}")
         return self.inputs[0]
+
+    @property
+    def mask(self) -> Mask:
+        """Which steps of the first input count; None where all do."""
+        return self.masks[0] if self.masks else None
 
     @property
     def dtype(self) -> DType:
@@ -215,12 +222,17 @@ class LayerCall:
         )
 
     def within(
-        self, layer: LayerConfig, attribute: str, inputs: Sequence[Node], fits: Fits | None = None
+        self,
+        layer: LayerConfig,
+        attribute: str,
+        inputs: Sequence[Node],
+        fits: Fits | None = None,
+        mask: Mask = None,
     ) -> tuple[Node, ...]:
         """The results of another layer inside this one."""
         store = self.store.child(attribute, fits or (lambda name: name == layer.name))
         return self.importer.called(
-            layer, f"{self.path}.{attribute.rpartition('/')[2]}", store, inputs, {}
+            layer, f"{self.path}.{attribute.rpartition('/')[2]}", store, inputs, {"mask": mask}
         )
 
     @property

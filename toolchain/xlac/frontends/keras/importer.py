@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import xlac.frontends.keras.layers  # noqa: F401 - registers the builders
 from xlac.frontends.importing.model_importer import MissingValue, ModelImporter
+from xlac.frontends.importing.state_variables import StateVariables
 from xlac.frontends.keras.arguments import check_arguments
 from xlac.frontends.keras.call import LayerCall, UnsupportedLayer
 from xlac.frontends.keras.config import CallConfig, LayerConfig, TensorRef, ends_of, layers_of
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
 from xlac.frontends.keras.file.weights import WeightStore
+from xlac.frontends.keras.masks import Masks
+from xlac.frontends.keras.order import ordered
 from xlac.frontends.keras.refused import reason
 from xlac.frontends.keras.registry import LAYERS, OPERATIONS
 from xlac.frontends.keras.snake_case import snake_case
@@ -33,6 +35,8 @@ class KerasImporter(ModelImporter):
     def __init__(self) -> None:
         super().__init__()
         self.held: dict[str, Node] = {}  # the nodes of weights, which several calls may share
+        self.masks = Masks()
+        self.variables = StateVariables()
         self.calls = 0
         self.depth = 0
 
@@ -83,7 +87,9 @@ class KerasImporter(ModelImporter):
             raise ShapeError(f"it takes {len(entries)} tensors, and is called with {len(inputs)}")
         for ref, node in zip(entries, inputs, strict=True):
             values[ref.layer, ref.call] = [node]
-        for name, number in _ordered([layer for layer, _ in layers.values()], set(values), place):
+        ends = ends_of(model, "output_layers", place)
+        listed = [layer for layer, _ in layers.values()]
+        for name, number in ordered(listed, set(values), ends, place):
             if (name, number) not in values:
                 layer, at = layers[name]
                 call = layer.calls[number]
@@ -91,7 +97,6 @@ class KerasImporter(ModelImporter):
                 values[name, number] = self.layer_results(
                     layer, _joined(path, name), at, args, kwargs
                 )
-        ends = ends_of(model, "output_layers", place)
         for ref in ends:
             if (ref.layer, ref.call) not in values:
                 raise MalformedKerasFile(
@@ -172,19 +177,27 @@ class KerasImporter(ModelImporter):
         if not _is_known(layer):
             raise self._unknown(layer)
         if layer.model:
-            return tuple(self.run(layer, path, store, _flat(args)))
+            tensors = _flat(args)
+            if kwargs.get("mask") is not None:
+                for x, mask in zip(tensors, self.masks.given(args, tensors, kwargs), strict=False):
+                    self.masks.set(x, mask)
+            return tuple(self.run(layer, path, store, tensors))
         with within(operations=OPERATIONS_OF_ONE):
             if layer.operation:
                 function, options = _function(layer), _options(layer, kwargs)
                 check_arguments(function, args, options)
                 return _results(function(*args, **options))
             tensors = _flat(args)
-            if kwargs.get("mask") is not None:
-                raise UnsupportedLayer("masks are not supported")
             # a model predicts whatever `training` its layers were called with
             asked = {k: v for k, v in kwargs.items() if k not in ("training", "mask")}
-            call = LayerCall(layer, path, store, tuple(tensors), asked, self)
-            return _results(LAYERS[layer.kind](call))
+            given = tuple(self.masks.given(args, tensors, kwargs))
+            if any(mask is not None for mask in given):
+                before = list(given)
+            else:
+                before = [self.masks.of(x) for x in tensors]
+            call = LayerCall(layer, path, store, tuple(tensors), asked, self, given)
+            results = _results(LAYERS[layer.kind](call))
+            return self.masks.hand_on(layer, tensors, before, results)
 
     def _unknown(self, layer: LayerConfig) -> UnsupportedLayer:
         if layer.custom:
@@ -258,27 +271,3 @@ def _placed(
         number = seen[kind]
         seen[kind] += 1
         yield layer, store.layer(layer.name, f"{kind}_{number}" if number else kind)
-
-
-def _ordered(
-    layers: Sequence[LayerConfig], entries: set[tuple[str, int]], place: str
-) -> list[tuple[str, int]]:
-    """The calls of all layers, each after those whose results it takes; `entries` are the inputs.
-    Raises MalformedKerasFile for references to calls that do not exist.
-    """
-    calls = {(layer.name, n): call for layer in layers for n, call in enumerate(layer.calls)}
-    after: dict[tuple[str, int], list[tuple[str, int]]] = {}
-    for key, call in calls.items():
-        after[key] = [(ref.layer, ref.call) for ref in call.refs()]
-        after[key] = [before for before in after[key] if before not in entries]
-        for before in after[key]:
-            if before not in calls:
-                raise MalformedKerasFile(
-                    f"{place}: layer '{key[0]}' takes a result of '{before[0]}', call "
-                    f"{before[1]}, which the model does not have"
-                )
-    try:
-        return list(TopologicalSorter(after).static_order())
-    except CycleError as error:
-        names = " -> ".join(name for name, _ in error.args[1])
-        raise MalformedKerasFile(f"{place} has a circle of layers: {names}"[:300]) from None

@@ -86,13 +86,11 @@ class _KerasReading:
             importer.problems.append(Diagnostic("XL7603", str(error), hint=error.hint))
         if importer.problems:
             raise SourceError(*importer.problems)
-        graph = Graph(
-            plain(self.path.stem),
-            tuple(self.inputs.nodes),
-            dict(zip(self._named(len(results)), results, strict=True)),
-        )
-        graph = verified(graph, PRODUCED, "Keras")
-        return Model(graph, importer.weights, dims=self.inputs.sizes.open())
+        outputs = dict(zip(self._named(len(results)), results, strict=True))
+        state = importer.variables.state(outputs)
+        nodes = (*self.inputs.nodes, *importer.variables.params)
+        graph = verified(Graph(plain(self.path.stem), nodes, outputs), PRODUCED, "Keras")
+        return Model(graph, importer.weights, dims=self.inputs.sizes.open(), state=state)
 
     def _asked(self, layers: Mapping[str, LayerConfig]) -> dict[str, Mapping[str, Any]]:
         """The inputs by name, each with its configuration."""

@@ -7,7 +7,6 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "text and tables of it have no numbers": (
         "Hashing", "HashedCrossing", "IntegerLookup", "StringLookup", "TextVectorization",
     ),
-    "masks are not carried to later layers": ("Masking",),
     "it works on data sets, not on tensors of a model": ("FeatureSpace", "Pipeline"),
     "it changes bounding boxes": ("MaxNumBoundingBoxes",),
     "it chooses its window by chance": ("RandomCrop",),
@@ -17,9 +16,6 @@ REFUSED: dict[str, tuple[str, ...]] = {
     ),
     "spectrograms are not imported": ("MelSpectrogram", "STFTSpectrogram"),
     "counts of categories are not imported": ("CategoryEncoding",),
-    "convolutions inside recurrent cells are not imported": (
-        "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D",
-    ),
     "windows of unequal sizes are not imported": (
         "AdaptiveAveragePooling3D", "AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D",
         "AdaptiveMaxPooling3D",

@@ -10,6 +10,7 @@ from functools import partial
 from xlac.frontends.importing.captures import Captures
 from xlac.frontends.importing.model_importer import MissingValue
 from xlac.frontends.importing.operator_importer import OperatorImporter, UnsupportedOperator
+from xlac.frontends.importing.state_variables import StateVariables
 from xlac.frontends.limits import check_size
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
@@ -17,7 +18,6 @@ from xlac.frontends.tflite.file.model_file import ModelFile, OperatorEntry, SubG
 from xlac.frontends.tflite.file.tensors import COMPLEX, TensorInfo, array_of
 from xlac.frontends.tflite.list_writes import ListWrite, list_writes
 from xlac.frontends.tflite.registry import OF_COMPLEX, OPERATORS
-from xlac.frontends.tflite.variables import StateVariables
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build

@@ -6,6 +6,7 @@ from xlac.frontends.keras.call import LayerCall
 from xlac.frontends.keras.registry import activation, layer
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac_sdk.dtypes import DType
 
 
 @activation("linear")
@@ -149,5 +150,9 @@ def prelu(call: LayerCall) -> Node:
 @layer("Softmax")
 def softmax(call: LayerCall) -> Node:
     """Softmax along an axis."""
-    x = call.x
-    return build.apply1("softmax", x, axis=call.axis("axis", x.type.rank, -1))
+    x, axis = call.x, call.axis("axis", call.x.type.rank, -1)
+    if call.mask is None:
+        return build.apply1("softmax", x, axis=axis)
+    lowest = -3e4 if x.type.dtype is DType.F16 else -1e9  # as Keras
+    y = build.apply1("softmax", build.select(call.mask, x, build.like(lowest, x)), axis=axis)
+    return build.select(call.mask, y, build.like(0.0, y))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xlac.frontends.keras.call import LayerCall
+from xlac.frontends.keras.masks import as_bool, both, column
 from xlac.frontends.keras.registry import layer
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -58,21 +59,40 @@ def _arguments(call: LayerCall) -> tuple[Node, Node, Node]:
     return query, value, key
 
 
-def _mask(call: LayerCall, query: Node, key: Node) -> Node | None:
-    """Which keys each query may attend to: (batch, 1, queries, keys)."""
-    for name in ("query_mask", "value_mask", "key_mask"):
-        if call.kwargs.get(name) is not None:
-            call.unsupported(f"the argument {name} is not supported", "attention_mask is")
-    given = call.kwargs.get("attention_mask")
-    mask: Node | None = None
-    if isinstance(given, Node):
-        mask = given if given.type.dtype is DType.BOOL else build.compare(given, "ne", 0)
+def _mask(call: LayerCall, query: Node, value: Node, key: Node) -> Node | None:
+    """Which keys each query may attend to: (batch, 1, queries, keys). The arguments are tensors as
+    the layer was called with them, which have masks.
+    """
+    masks: list[Node] = []
+    asked = call.kwargs.get("attention_mask")
+    if isinstance(asked, Node):
+        mask = as_bool(asked)
         if mask.type.rank == 3:
             mask = build.reshape(mask, (mask.shape[0], 1, *mask.shape[1:]))
+        masks.append(mask)
+    for name, x in (("query_mask", query), ("value_mask", value), ("key_mask", key)):
+        held = _mask_of(call, name, x)
+        if held is None:
+            continue
+        if held.type.rank != 2:
+            call.fail(f"{name} is (batch, time), got {held.type}")
+        batch, time = held.shape
+        queries, keys = (time, 1) if name == "query_mask" else (1, time)
+        masks.append(build.reshape(held, (batch, 1, queries, keys)))
     if call.kwargs.get("use_causal_mask"):
-        seen = _causal(query.shape[1], key.shape[1])
-        mask = seen if mask is None else build.apply1("and", mask, seen)
-    return mask
+        masks.append(_causal(query.shape[1], key.shape[1]))
+    return both("and", masks) if masks else None
+
+
+def _mask_of(call: LayerCall, name: str, x: Node) -> Node | None:
+    """The mask of an argument: the one given beside it, else its own. MultiHeadAttention takes the
+    query's own alone, as Keras does.
+    """
+    asked, own = call.kwargs.get(name), call.importer.masks.of(x)
+    if isinstance(asked, Node) and (name, call.layer.kind) != ("query_mask", "MultiHeadAttention"):
+        return as_bool(asked)
+    has_key = len(call.inputs) > 2 or isinstance(call.kwargs.get("key"), Node)
+    return own if name != "key_mask" or has_key else None
 
 
 def _causal(queries: Dim, keys: Dim) -> Node:
@@ -88,12 +108,16 @@ def _several(call: LayerCall, heads: int, kv_heads: int, key_width: int, width: 
     for name in ("use_gate", "sliding_window"):
         if call.get(name):
             call.unsupported(f"{name} is not supported")
-    query, value, key = (call.floats(x) for x in _arguments(call))
+    given = _arguments(call)
+    query, value, key = (call.floats(x) for x in given)
     bias = call.flag("use_bias", True)
     q = _projected(call, query, "query", heads, key_width, bias)
     k = _projected(call, key, "key", kv_heads, key_width, bias)
     v = _projected(call, value, "value", kv_heads, width, bias)
-    mask = _mask(call, query, key)
+    mask = _mask(call, *given)
+    if call.layer.kind == "MultiHeadAttention":
+        for x in given:
+            call.importer.masks.set(x, None)
     parts = [
         build.transpose(build.reshape(x, (*x.shape[:2], n, size)), (0, 2, 1, 3))
         for x, n, size in ((q, heads, key_width), (k, kv_heads, key_width), (v, kv_heads, width))
@@ -130,12 +154,19 @@ def _weighed(call: LayerCall, scores: Node, value: Node, query: Node, key: Node)
     """The mean of values, weighted by softmax of scores (batch, queries, keys)."""
     if call.kwargs.get("return_attention_scores"):
         call.unsupported("return_attention_scores is not supported")
+    of_query, of_value = (*call.masks, None, None)[:2]
+    masks = []
+    if of_value is not None:
+        masks.append(build.reshape(of_value, (of_value.shape[0], 1, *of_value.shape[1:])))
     if call.kwargs.get("use_causal_mask"):
         seen = _causal(query.shape[1], key.shape[1])
-        seen = build.reshape(seen, (1, query.shape[1], key.shape[1]))
-        scores = build.select(seen, scores, build.like(-1e9, scores))
+        masks.append(build.reshape(seen, (1, query.shape[1], key.shape[1])))
+    if masks:
+        hidden = 65504.0 if scores.type.dtype is DType.F16 else 1e9  # as Keras
+        scores = build.select(both("and", masks), scores, build.sub(scores, hidden))
     weights = build.apply1("softmax", scores, axis=-1)
-    return build.dot(weights, value, ((2,), (1,)), ((0,), (0,)))
+    y = build.dot(weights, value, ((2,), (1,)), ((0,), (0,)))
+    return y if of_query is None else build.select(column(of_query, 3), y, build.like(0.0, y))
 
 
 def _scaled(call: LayerCall, shape: Sequence[Dim], name: str = "scale") -> Node:

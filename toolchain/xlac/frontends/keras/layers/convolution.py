@@ -16,7 +16,7 @@ from xlac.ops import build
 Pads = list[tuple[int, int]]
 
 
-def _filters_first(kernel: Array) -> Array:
+def filters_first(kernel: Array) -> Array:
     """(…, inputs, filters) as (filters, inputs, …)."""
     rank = kernel.ndim - 2
     return np.transpose(kernel, (rank + 1, rank, *range(rank)))
@@ -54,7 +54,7 @@ def _pads(call: LayerCall, x: Node, kernel: Sequence[int], strides: Sequence[int
     return [(spans[0] - 1, 0)]
 
 
-def _convolved(
+def convolved(
     call: LayerCall, x: Node, learned: Sequence[Node], filters: int, groups: int, pointwise: bool
 ) -> Node:
     """x convolved with a kernel and a bias, if it is among what is learned."""
@@ -89,9 +89,9 @@ def _plain(call: LayerCall, rank: int) -> Node:
     if call.get("lora_rank") is not None or call.get("quantization_mode") is not None:
         call.unsupported("low-rank or quantized kernels are not supported")
     size = call.integers("kernel_size", rank)
-    kernel = call.weight("kernel", (*size, channels // groups, filters), _filters_first)
+    kernel = call.weight("kernel", (*size, channels // groups, filters), filters_first)
     learned = [kernel, *_bias(call, filters)]
-    return call.activated(_convolved(call, x, learned, filters, groups, False))
+    return call.activated(convolved(call, x, learned, filters, groups, False))
 
 
 def _depthwise(call: LayerCall, rank: int) -> Node:
@@ -101,7 +101,7 @@ def _depthwise(call: LayerCall, rank: int) -> Node:
     # `depthwise_kernel` in files of Keras 2
     name = "kernel" if call.store.array(0, "kernel") is not None else "depthwise_kernel"
     learned = [call.weight(name, shape, _depthwise_filters), *_bias(call, channels * many)]
-    return call.activated(_convolved(call, x, learned, channels * many, channels, False))
+    return call.activated(convolved(call, x, learned, channels * many, channels, False))
 
 
 def _separable(call: LayerCall, rank: int) -> Node:
@@ -109,12 +109,10 @@ def _separable(call: LayerCall, rank: int) -> Node:
     channels, filters = _channels(call, x, rank), call.integer("filters")
     size = call.integers("kernel_size", rank)
     depth = call.weight("depthwise_kernel", (*size, channels, many), _depthwise_filters)
-    point = call.weight(
-        "pointwise_kernel", (*(1,) * rank, channels * many, filters), _filters_first
-    )
-    middle = _convolved(call, x, [depth], channels * many, channels, False)
+    point = call.weight("pointwise_kernel", (*(1,) * rank, channels * many, filters), filters_first)
+    middle = convolved(call, x, [depth], channels * many, channels, False)
     learned = [point, *_bias(call, filters)]
-    return call.activated(_convolved(call, middle, learned, filters, 1, True))
+    return call.activated(convolved(call, middle, learned, filters, 1, True))
 
 
 def _transposed(call: LayerCall, rank: int) -> Node:
@@ -137,7 +135,7 @@ def _transposed(call: LayerCall, rank: int) -> Node:
         low = total // 2
         pads.append((low, max(span - wanted - low, 0)))
         more.append(max(wanted - span + low, 0))
-    weight = call.weight("kernel", (*kernel, filters, channels), _filters_first)
+    weight = call.weight("kernel", (*kernel, filters, channels), filters_first)
     learned = [weight, *_bias(call, filters)]
     y = build.apply1(
         f"conv_transpose{rank}d",

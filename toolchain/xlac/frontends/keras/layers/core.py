@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlac.frontends.keras.call import LayerCall
+from xlac.frontends.keras.masks import GIVEN_MASKS, column
 from xlac.frontends.keras.registry import layer
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -49,8 +50,6 @@ def einsum_dense(call: LayerCall) -> Node:
 @layer("Embedding")
 def embedding(call: LayerCall) -> Node:
     """Rows of a table, one for each index."""
-    if call.flag("mask_zero"):
-        call.unsupported("mask_zero is not supported", "masks are not carried to later layers")
     count, dim = call.integer("input_dim"), call.integer("output_dim")
     if call.get("lora_rank") is not None or call.get("quantization_mode") is not None:
         call.unsupported("low-rank or quantized tables are not supported")
@@ -58,7 +57,23 @@ def embedding(call: LayerCall) -> Node:
     x = call.x
     if x.type.dtype.is_float:
         x = build.cast(x, DType.I32)
-    return build.apply1("embedding", x, table, count=count, dim=dim, dtype=table.type.dtype)
+    y = build.apply1("embedding", x, table, count=count, dim=dim, dtype=table.type.dtype)
+    if call.flag("mask_zero"):
+        call.importer.masks.set(y, build.compare(call.x, "ne", 0))
+    return y
+
+
+@layer("Masking")
+def masking(call: LayerCall) -> Node:
+    """x with zeros at the steps whose features all have one value; its mask leaves them out."""
+    x = call.floats(call.x)
+    if x.type.rank < 2:
+        call.fail(f"it takes at least two axes, got {x.type}")
+    differs = build.compare(x, "ne", build.like(call.number("mask_value", 0.0), x))
+    mask = build.reduce(differs, "or", x.type.rank - 1)
+    y = build.select(column(mask, x.type.rank), x, build.like(0.0, x))
+    call.importer.masks.set(y, mask)
+    return y
 
 
 @layer("Identity", "InputLayer")
@@ -73,6 +88,8 @@ def time_distributed(call: LayerCall) -> Node:
     x, inner = call.x, call.inner()
     if x.type.rank < 3:
         call.fail(f"it takes at least three axes, got {x.type}")
+    if call.mask is not None and (inner.model or inner.kind in GIVEN_MASKS):
+        call.unsupported(f"{inner.kind} in it, called with a mask, is not supported")
     joined = build.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
     results = call.within(inner, "layer", [joined])
     if len(results) != 1:

@@ -132,6 +132,14 @@ def get_item(x: Node, key: Any) -> Node:
     return build.index(x, keys)
 
 
+@operation("ConvertToTensor")
+def convert_to_tensor(x: Node, dtype: str | None = None) -> Node:
+    """x itself: masks of attention layers are converted."""
+    if dtype is not None:
+        raise ShapeError("another dtype is not supported", hint="keras.ops.cast is")
+    return x
+
+
 @operation("Cast")
 def cast(x: Node, dtype: str) -> Node:
     """Another type of elements."""

@@ -57,7 +57,24 @@ def _pooled(call: LayerCall, rank: int, combine: str) -> Node:
 
 def _global(call: LayerCall, rank: int, operation: str) -> Node:
     axes = spatial(call, rank, call.channels_last)
+    if call.mask is not None and (rank, operation) == (1, "mean"):
+        return _counted_mean(call, axes[0], call.mask)
     return build.apply1(operation, call.x, axis=list(axes), keepdims=call.flag("keepdims"))
+
+
+def _counted_mean(call: LayerCall, axis: int, mask: Node) -> Node:
+    """The mean of the steps that count; not a number where none does."""
+    x, keepdims = call.x, call.flag("keepdims")
+    if mask.type.rank != 2:
+        call.fail(f"its mask is (batch, time), got {mask.type}")
+    batch, time = mask.shape
+    mask = build.reshape(mask, (batch, time, 1) if axis == 1 else (batch, 1, time))
+    kept = build.select(mask, x, build.like(0.0, x))
+    sums = [
+        build.apply1("sum", part, axis=[axis], keepdims=keepdims)
+        for part in (kept, build.cast(mask, x.type.dtype))
+    ]
+    return build.div(sums[0], sums[1])
 
 
 def _adaptive(call: LayerCall, rank: int) -> Node:

@@ -1,191 +1,127 @@
-"""Recurrent layers. The products of all steps with the kernel are computed at once."""
+"""Recurrent layers. What cells make of the inputs of all steps is computed before the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from xlac.frontends.keras.call import LayerCall
 from xlac.frontends.keras.config import LayerConfig, layer_of
 from xlac.frontends.keras.file.malformed import MalformedKerasFile
+from xlac.frontends.keras.file.weights import Fits
+from xlac.frontends.keras.layers.conv_lstm import conv_lstm
+from xlac.frontends.keras.layers.recurrent_cells import (
+    CELLS,
+    RecurrentCell,
+    gru,
+    lstm,
+    simple,
+    stacked,
+)
+from xlac.frontends.keras.masks import column
 from xlac.frontends.keras.registry import layer
 from xlac.frontends.keras.snake_case import snake_case
 from xlac.ir.graph import Node
+from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Scan
 
-Step = Callable[[Sequence[Node], Node, Sequence[Node]], tuple[Node, ...]]
-
 
 @dataclass(frozen=True, slots=True)
-class RecurrentCell:
-    """A cell: `step` makes new states from states, the product of its input with the kernel, and
-    what all steps share; the first state is the output.
+class Steps:
+    """The results of a loop: outputs by time, the last states, and the last output."""
+
+    outputs: Node  # (time, batch, …)
+    states: tuple[Node, ...]
+    last: Node
+
+
+def _run(call: LayerCall, cell: RecurrentCell, output: int = 0) -> tuple[Node, ...]:
+    """The results of a recurrent layer: outputs, and with `return_state` the last states. The
+    output of a step is the state of number `output`.
     """
-
-    units: tuple[int, ...]  # of each state
-    learned: tuple[Node, ...]  # the kernel, and a bias if there is one
-    step: Step
-    shared: tuple[Node, ...]
-
-
-def _product(x: Node, kernel: Node) -> Node:
-    return build.dot(x, kernel, ((x.type.rank - 1,), (0,)))
-
-
-def _before(x: Node, learned: Sequence[Node]) -> Node:
-    """The product of an input (…, features) with a kernel, plus a bias."""
-    product = _product(x, learned[0])
-    return build.add(product, learned[1]) if len(learned) > 1 else product
-
-
-def _parts(x: Node, count: int, units: int) -> list[Node]:
-    axis = x.type.rank - 1
-    return [build.cut(x, axis, n * units, (n + 1) * units) for n in range(count)]
-
-
-def _kernels(call: LayerCall, gates: int) -> tuple[int, Node, Node]:
-    units = call.integer("units")
-    kernel = call.weight("kernel", (None, gates * units))
-    return units, kernel, call.weight("recurrent_kernel", (units, gates * units))
-
-
-def _simple(call: LayerCall) -> RecurrentCell:
-    """h = activation(x W + b + h R)."""
-    units, kernel, recurrent = _kernels(call, 1)
-    bias = [call.weight("bias", (units,))] if call.flag("use_bias", True) else []
-    f = _activation(call, "activation", "tanh")
-
-    def step(states: Sequence[Node], x: Node, shared: Sequence[Node]) -> tuple[Node, ...]:
-        return (f(build.add(x, _product(states[0], shared[0]))),)
-
-    return RecurrentCell((units,), (kernel, *bias), step, (recurrent,))
-
-
-def _lstm(call: LayerCall) -> RecurrentCell:
-    """Gates in the order input, forget, cell, output."""
-    units, kernel, recurrent = _kernels(call, 4)
-    bias = [call.weight("bias", (4 * units,))] if call.flag("use_bias", True) else []
-    f = _activation(call, "activation", "tanh")
-    g = _activation(call, "recurrent_activation", "sigmoid")
-
-    def step(states: Sequence[Node], x: Node, shared: Sequence[Node]) -> tuple[Node, ...]:
-        h, c = states
-        enter, forget, new, out = _parts(build.add(x, _product(h, shared[0])), 4, units)
-        c = build.add(build.mul(g(forget), c), build.mul(g(enter), f(new)))
-        return build.mul(g(out), f(c)), c
-
-    return RecurrentCell((units, units), (kernel, *bias), step, (recurrent,))
-
-
-def _gru(call: LayerCall) -> RecurrentCell:
-    """Gates in the order update, reset, new; `reset_after` resets what the kernel gives."""
-    units, kernel, recurrent = _kernels(call, 3)
-    after, biased = call.flag("reset_after", True), call.flag("use_bias", True)
-    shape = (2, 3 * units) if after else (3 * units,)
-    bias = [call.weight("bias", shape)] if biased else []
-    f = _activation(call, "activation", "tanh")
-    g = _activation(call, "recurrent_activation", "sigmoid")
-    rows = (
-        [build.reshape(build.cut(b, 0, n, n + 1), (3 * units,)) for b in bias for n in range(2)]
-        if after
-        else bias
-    )
-
-    def step(states: Sequence[Node], x: Node, shared: Sequence[Node]) -> tuple[Node, ...]:
-        (h,) = states
-        xz, xr, xh = _parts(x, 3, units)
-        if after:
-            inner = _product(h, shared[0])
-            inner = build.add(inner, shared[1]) if len(shared) > 1 else inner
-            hz, hr, hh = _parts(inner, 3, units)
-            z, r = g(build.add(xz, hz)), g(build.add(xr, hr))
-            new = f(build.add(xh, build.mul(r, hh)))
-        else:
-            hz, hr = _parts(_product(h, build.cut(shared[0], 1, 0, 2 * units)), 2, units)
-            z, r = g(build.add(xz, hz)), g(build.add(xr, hr))
-            last = build.cut(shared[0], 1, 2 * units, 3 * units)
-            new = f(build.add(xh, _product(build.mul(r, h), last)))
-        return (build.add(build.mul(z, h), build.mul(build.sub(1.0, z), new)),)
-
-    return RecurrentCell((units,), (kernel, *rows[:1]), step, (recurrent, *rows[1:]))
-
-
-CELLS = {"SimpleRNNCell": _simple, "LSTMCell": _lstm, "GRUCell": _gru}
-
-
-def _activation(call: LayerCall, name: str, default: str) -> Callable[[Node], Node]:
-    """The activation of a layer; its default where the configuration leaves it out."""
-    if name in call.layer.config:
-        return call.activation(name)
-    config = {**call.layer.config, name: default}
-    return replace(call, layer=replace(call.layer, config=config)).activation(name)
-
-
-def _stacked(cells: Sequence[RecurrentCell]) -> RecurrentCell:
-    """Cells one after another: each takes the output of the one before."""
-
-    def step(states: Sequence[Node], x: Node, shared: Sequence[Node]) -> tuple[Node, ...]:
-        after: list[Node] = []
-        states, shared = list(states), list(shared)
-        for number, cell in enumerate(cells):
-            own, states = states[: len(cell.units)], states[len(cell.units) :]
-            if number:
-                learned, shared = shared[: len(cell.learned)], shared[len(cell.learned) :]
-                x = _before(x, learned)
-            kernels, shared = shared[: len(cell.shared)], shared[len(cell.shared) :]
-            new = cell.step(own, x, kernels)
-            after += new
-            x = new[0]
-        return *after, x
-
-    units = tuple(n for cell in cells for n in cell.units)
-    kept = [*cells[0].shared]
-    for cell in cells[1:]:
-        kept += [*cell.learned, *cell.shared]
-    return RecurrentCell(units, cells[0].learned, step, tuple(kept))
-
-
-def _run(call: LayerCall, cell: RecurrentCell, stack: bool = False) -> tuple[Node, ...]:
-    """The results of a recurrent layer: outputs, and with `return_state` the last states."""
-    if call.flag("stateful"):
-        call.unsupported("stateful layers are not supported", "give them their states as inputs")
     if call.flag("time_major"):
         call.unsupported("time_major is not supported")
-    x, *initial = call.inputs
+    x = call.floats(call.inputs[0]) if call.inputs else call.x
+    if x.type.rank != len(cell.states[0]) + 2:
+        call.fail(f"x has {len(cell.states[0]) + 2} axes, got {x.type}")
+    steps = _steps(call, cell, output, cell.inputs(x), _first_states(call, cell, x))
+    if call.flag("stateful"):
+        for number, state in enumerate(steps.states):
+            call.importer.variables.write(_state_name(call, number), state)
+    every = _time_first(steps.outputs)
+    if call.flag("go_backwards") and call.flag("return_sequences"):
+        every = build.apply1("flip", every, axis=[1])
+    result = every if call.flag("return_sequences") else steps.last
+    return (result, *steps.states) if call.flag("return_state") else (result,)
+
+
+def _first_states(call: LayerCall, cell: RecurrentCell, x: Node) -> list[Node]:
+    """The states that the loop begins with: those given, those of the call before, or zeros."""
+    initial = list(call.inputs[1:])
     given = call.kwargs.get("initial_state")
     if given is not None:
         initial += [given] if isinstance(given, Node) else list(given)
-    x = call.floats(x)
-    if x.type.rank != 3:
-        call.fail(f"x is (batch, time, features), got {x.type}")
-    states = initial or [build.full(0.0, (x.shape[0], n), x.type.dtype) for n in cell.units]
-    if len(states) != len(cell.units):
-        call.fail(f"it has {len(cell.units)} states, and is called with {len(states)}")
-    back = call.flag("go_backwards")
-    steps = build.transpose(_before(x, cell.learned), (1, 0, 2))
+    if initial and len(initial) != len(cell.states):
+        call.fail(f"it has {len(cell.states)} states, and is called with {len(initial)}")
+    if initial:
+        return initial
+    batch = x.shape[0]
+    if not call.flag("stateful"):
+        return [build.full(0.0, (batch, *shape), x.type.dtype) for shape in cell.states]
+    if not isinstance(batch, int):
+        call.fail(f"it is stateful, and the batch {batch} is open", f"--dim {batch}=…")
+    return [
+        call.importer.variables.read(_state_name(call, number), Type(x.type.dtype, (batch, *shape)))
+        for number, shape in enumerate(cell.states)
+    ]
+
+
+def _state_name(call: LayerCall, number: int) -> str:
+    return f"{call.path}.state{number}"
+
+
+def _steps(call: LayerCall, cell: RecurrentCell, output: int, x: Node, states: list[Node]) -> Steps:
+    """Runs a cell over all steps of x (batch, time, …). At a step that a mask leaves out states
+    stay, and the output is that of the step before, at first zeros, or with `zero_output_for_mask`
+    always zeros.
+    """
+    count, mask = len(states), call.mask
+    zero = call.flag("zero_output_for_mask")
+    scanned, carried = [_time_first(x)], list(states)
+    if mask is not None:
+        if mask.type.rank not in (2, x.type.rank):
+            call.fail(f"its mask is (batch, time), got {mask.type}")
+        scanned.append(_time_first(column(mask, states[0].type.rank + 1)))
+        carried.append(_zeros(states[output]))
 
     def body(*values: Node) -> tuple[Node, ...]:
-        count = len(states)
-        new = cell.step(values[:count], values[count], values[count + 1 :])
-        return (*new, new[0]) if len(new) == count else new
+        before, rest = values[: len(carried)], values[len(carried) :]
+        after = cell.step(before[:count], rest[0], rest[len(scanned) :])[:count]
+        if mask is None:
+            return (*after, after[output])
+        kept = [build.select(rest[1], new, old) for new, old in zip(after, before, strict=False)]
+        otherwise = _zeros(after[output]) if zero else before[count]
+        y = build.select(rest[1], after[output], otherwise)
+        return (*kept, y, y)
 
-    kept = [*states, *cell.shared]
-    types = [*(s.type for s in states), steps.type.with_shape(steps.shape[1:])]
+    types = [node.type for node in carried]
+    types += [node.type.with_shape(node.shape[1:]) for node in scanned]
     types += [node.type for node in cell.shared]
-    op = Scan(build.graph("step", types, body), steps.shape[0], len(states), 1, back)
-    *last, y = build.results(Node.of(op, *kept[: len(states)], steps, *cell.shared))
-    every = build.transpose(y, (1, 0, 2))
-    if back and call.flag("return_sequences"):
-        every = build.apply1("flip", every, axis=[1])
-    end = last[0] if not stack else last[_last_output(cell, call)]
-    result = every if call.flag("return_sequences") else end
-    return (result, *last) if call.flag("return_state") else (result,)
+    loop = build.graph("step", types, body)
+    back = call.flag("go_backwards")
+    op = Scan(loop, scanned[0].shape[0], len(carried), len(scanned), back)
+    *last, y = build.results(Node.of(op, *carried, *scanned, *cell.shared))
+    return Steps(y, tuple(last[:count]), last[output] if mask is None else last[count])
 
 
-def _last_output(cell: RecurrentCell, call: LayerCall) -> int:
-    """The number of the state that is the output of the last of several cells."""
-    return len(cell.units) - len(_cells(call)[-1].units)
+def _time_first(x: Node) -> Node:
+    """(batch, time, …) as (time, batch, …), and back."""
+    return build.transpose(x, (1, 0, *range(2, x.type.rank)))
+
+
+def _zeros(x: Node) -> Node:
+    return build.full(0.0, x.shape, x.type.dtype)
 
 
 def _layer(make: Callable[[LayerCall], RecurrentCell], name: str) -> Callable[..., object]:
@@ -197,7 +133,12 @@ def _layer(make: Callable[[LayerCall], RecurrentCell], name: str) -> Callable[..
     return build_layer
 
 
-for _name, _cell in (("SimpleRNN", _simple), ("LSTM", _lstm), ("GRU", _gru)):
+for _name, _cell in (
+    ("SimpleRNN", simple),
+    ("LSTM", lstm),
+    ("GRU", gru),
+    *((f"ConvLSTM{rank}D", conv_lstm) for rank in (1, 2, 3)),
+):
     layer(_name)(_layer(_cell, _name))
 
 
@@ -240,7 +181,7 @@ def rnn(call: LayerCall) -> tuple[Node, ...]:
     cells = _cells(call)
     if len(cells) == 1:
         return _run(call, cells[0])
-    return _run(call, _stacked(cells), stack=True)
+    return _run(call, stacked(cells), sum(len(cell.states) for cell in cells[:-1]))
 
 
 @layer("Bidirectional")
@@ -256,8 +197,8 @@ def bidirectional(call: LayerCall) -> tuple[Node, ...]:
     )
     if call.kwargs.get("initial_state") is not None or len(call.inputs) != 1:
         call.unsupported("initial states are not supported in it")
-    ahead = call.within(first, "forward_layer", [call.x], lambda n: n.startswith("forward_"))
-    behind = call.within(second, "backward_layer", [call.x], lambda n: n.startswith("backward_"))
+    ahead = call.within(first, "forward_layer", [call.x], _named("forward_"), call.mask)
+    behind = call.within(second, "backward_layer", [call.x], _named("backward_"), call.mask)
     y, z = ahead[0], behind[0]
     if second.config.get("return_sequences"):
         z = build.apply1("flip", z, axis=[1])
@@ -274,3 +215,7 @@ def bidirectional(call: LayerCall) -> tuple[Node, ...]:
         merged = build.add(y, z)
         merged = build.mul(merged, 0.5) if mode == "ave" else merged
     return merged, *states
+
+
+def _named(prefix: str) -> Fits:
+    return lambda name: name.startswith(prefix)

@@ -1,4 +1,4 @@
-"""Variables of a TensorFlow Lite model, which persist between calls as state of the program."""
+"""Variables of an imported model, which persist between calls as state of the program."""
 
 from __future__ import annotations
 
