@@ -91,7 +91,7 @@ def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
         ("LSTM", "LSTM", {"stateful": True}, "it is stateful, and the batch batch is open"),
         ("ConvLSTM1D", "ConvLSTM1D", {"padding": "other"}, "padding 'other' is not supported"),
         ("Masking", "Masking", {"mask_value": "0"}, "mask_value is '0', not a number"),
-        ("mask_LSTM", "InputLayer", {"batch_shape": [None, 5, 2]}, "its mask"),
+        ("mask_ConvLSTM2D", "ConvLSTM2D", {"kernel_size": [3]}, "kernel_size is [3], not 2"),
         (
             "mask_to_TimeDistributed",
             "TimeDistributed",

@@ -56,7 +56,8 @@ def test_states_live_on_until_they_are_reset(name: str, target: str, tmp_path: P
             program.reset()
         results: Any = program(*inputs)
         listed = list(results.values()) if isinstance(results, dict) else [results]
-        for found, wanted in zip(listed, EXPECTED.part(name, side.replace("reset", "out"))):
+        outputs = EXPECTED.part(name, "out" if side == "reset" else side)
+        for found, wanted in zip(listed, outputs, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=0, atol=LIMIT)
 
 

@@ -133,10 +133,12 @@ def get_item(x: Node, key: Any) -> Node:
 
 
 @operation("ConvertToTensor")
-def convert_to_tensor(x: Node, dtype: str | None = None) -> Node:
-    """x itself: masks of attention layers are converted."""
-    if dtype is not None:
-        raise ShapeError("another dtype is not supported", hint="keras.ops.cast is")
+def convert_to_tensor(
+    x: Node, dtype: str | None = None, sparse: bool | None = None, ragged: bool | None = None
+) -> Node:
+    """x itself; Keras converts the masks of attention layers so."""
+    if dtype is not None or sparse or ragged:
+        raise ShapeError("another type is not supported", hint="keras.ops.cast is")
     return x
 
 
