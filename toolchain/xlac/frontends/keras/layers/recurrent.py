@@ -28,7 +28,7 @@ from xlac.ops.control.control import Scan
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class RecurrentSteps:
     """The results of a loop: outputs by time, the last states, and the last output."""
 
     outputs: Node  # (time, batch, …)
@@ -81,7 +81,9 @@ def _state_name(call: LayerCall, number: int) -> str:
     return f"{call.path}.state{number}"
 
 
-def _steps(call: LayerCall, cell: RecurrentCell, output: int, x: Node, states: list[Node]) -> Steps:
+def _steps(
+    call: LayerCall, cell: RecurrentCell, output: int, x: Node, states: list[Node]
+) -> RecurrentSteps:
     """Runs a cell over all steps of x (batch, time, …). At a step that a mask leaves out states
     stay, and the output is that of the step before, at first zeros, or with `zero_output_for_mask`
     always zeros.
@@ -112,7 +114,7 @@ def _steps(call: LayerCall, cell: RecurrentCell, output: int, x: Node, states: l
     back = call.flag("go_backwards")
     op = Scan(loop, scanned[0].shape[0], len(carried), len(scanned), back)
     *last, y = build.results(Node.of(op, *carried, *scanned, *cell.shared))
-    return Steps(y, tuple(last[:count]), last[output] if mask is None else last[count])
+    return RecurrentSteps(y, tuple(last[:count]), last[output] if mask is None else last[count])
 
 
 def _time_first(x: Node) -> Node:
