@@ -15,6 +15,10 @@ def cases() -> Iterator[Case]:
     """The cases; recurrent layers are called three times."""
     for seed in range(3):
         yield from _odd_scales(np.random.default_rng(seed), seed)
+    for name in ("LOGISTIC", "TANH"):
+        for scale in (2.0**-12, 2.0**-11, 2.0**-10, 3e-4, 0.0017, 1e-5):
+            every = q(1 << 12, dtype="i16", scale=scale)
+            yield case(f"{name}_i16_{scale:.5f}", name, every, out=q(dtype="i16", scale=2.0**-15))
     yield _lstm("LSTM_i8", -15)
     yield _lstm("LSTM_i8_major", -12, major=True)
     yield _lstm("LSTM_i8_coupled", -11, coupled=True)
@@ -42,6 +46,10 @@ def _odd_scales(source: np.random.Generator, seed: int) -> Iterator[Case]:
             out = q(dtype=dtype, scale=largest * source.uniform(0.7, 1.5), zero=0)
             options = {} if name == "MUL" else {"pot_scale_int16": False}
             yield case(f"{name}_odd_{dtype}_{seed}", name, x, y, out=out, table=table, **options)
+    x = operand(3, 9, 67)
+    slopes = random(seed, 1, 1, 67, dtype="i8", scale=scale() / 9, zero=seed * 3)
+    out = q(scale=x.scale * source.uniform(0.2, 2), zero=int(source.integers(-90, 90)))
+    yield case(f"PRELU_odd_{seed}", "PRELU", x, slopes, out=out)
     x, y = operand(9, 67), operand(9, 67)
     out = q(scale=max(x.scale, y.scale) ** 2 * 90, zero=seed - 128)
     yield case(f"SQUARED_DIFFERENCE_odd_{seed}", "SQUARED_DIFFERENCE", x, y, out=out)

@@ -37,8 +37,20 @@ def _between(low: float, high: float) -> Callable[[Node], Node]:
     )
 
 
-_activation("LOGISTIC", lambda x: build.apply1("sigmoid", x))
-_activation("TANH", lambda x: build.apply1("tanh", x))
+@operator("LOGISTIC")
+def logistic(call: TFLiteCall) -> Node:
+    """1 / (1 + exp(-x))."""
+    result = integer_arithmetic.sigmoid_of_words(call, tanh=False)
+    return result if result is not None else call.give(build.apply1("sigmoid", call.real(0)))
+
+
+@operator("TANH")
+def tanh(call: TFLiteCall) -> Node:
+    """The hyperbolic tangent."""
+    result = integer_arithmetic.sigmoid_of_words(call, tanh=True)
+    return result if result is not None else call.give(build.apply1("tanh", call.real(0)))
+
+
 _clamp("RELU", 0.0, np.inf)
 _clamp("RELU6", 0.0, 6.0)
 _clamp("RELU_N1_TO_1", -1.0, 1.0)
@@ -71,6 +83,9 @@ def leaky_relu(call: TFLiteCall) -> Node:
 @operator("PRELU")
 def prelu(call: TFLiteCall) -> Node:
     """x where it is positive, elsewhere x times a slope, which broadcasts."""
+    result = integer_arithmetic.prelu(call)
+    if result is not None:
+        return result
     x, slope = call.real(0), call.real(1)
     return call.give(build.select(build.compare(x, "ge", 0.0), x, build.mul(x, slope)))
 

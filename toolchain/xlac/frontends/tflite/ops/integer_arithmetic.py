@@ -136,6 +136,84 @@ def rsqrt(call: TFLiteCall) -> Node | None:
     return build.select(build.compare(x, "eq", 0), 127, result)
 
 
+def sigmoid_of_words(call: TFLiteCall, tanh: bool) -> Node | None:
+    """The logistic function of 16 bits, or tanh(x) = 2 sigmoid(2 x) - 1: x with a scale of 1 / (3 *
+    4096) is looked up among sigmoid(n / 24), and what is between is interpolated.
+
+    Source: kernels/internal/reference/integer_ops/logistic.h and tanh.h, and TanhPrepare and
+    SigmoidPrepare of kernels/activations.cc. They take zero points of 0 and results of scale 2^-15.
+    """
+    found = _quantizations(call, 1)
+    if found is None or call[0].type.dtype is not DType.I16:
+        return None
+    before, after = found
+    if int(before.zeros[0]) or int(after.zeros[0]) or _scale(after) != 2.0**-15:
+        return None
+    factor, shift = _table_factor(_scale(before))
+    half = 1 << shift - 1 if shift else 0
+    x = build.add(build.mul(build.cast(call[0], DType.I32), factor), half)
+    x = build.apply1("shr", x, shift) if shift else x
+    bits = 8 if tanh else 9  # between two entries of the table
+    size = build.apply1("abs", x)
+    place = build.minimum(build.apply1("shr", size, bits), 255)
+    rest = build.apply1("and", size, (1 << bits) - 1)
+    table = build.constant(_sigmoid_table())
+    low = build.take(table, place, 0)
+    step = build.sub(build.take(table, build.add(place, 1), 0), low)
+    value = build.add(build.mul(low, 1 << bits), build.mul(rest, step))
+    most = 0xFFFF << 8 if tanh else 0x7FFF << 10
+    value = build.select(build.compare(place, "ge", 255), most, value)
+    positive = build.compare(x, "ge", 0)
+    if tanh:
+        above = build.add(value, (1 << 7) - (1 << 23))
+        below = build.sub((1 << 23) + (1 << 7) - 1, value)
+    else:
+        above = build.add(value, 1 << 9)
+        below = build.sub((1 << 25) + (1 << 9) - 1, value)
+    result = build.apply1("shr", build.select(positive, above, below), 8 if tanh else 10)
+    return build.cast(result, DType.I16)
+
+
+def _sigmoid_table() -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    """sigmoid(n / 24) with 16 bits after the point, each with half of what a line from it to the
+    next misses in the middle, so that interpolation errs to both sides alike. The last is 1.
+    """
+    value = 1 / (1 + np.exp(-np.arange(256) / 24))
+    bend = value * (1 - value) * (1 - 2 * value) / 24**2  # the second derivative
+    table = np.rint(65536 * (value - bend / 16)).astype(np.int32)
+    return np.append(table[:-1], np.int32([65535, 65535]))
+
+
+def _table_factor(scale: float) -> tuple[int, int]:
+    """What x is multiplied by to count 1 / (3 * 4096), and the bits that are cut off after that."""
+    power = round(np.log2(scale))
+    if abs(np.log2(scale) - power) < 1e-3 and power + 12 in (0, 1):
+        return 3 << power + 12, 0
+    factor, shift = float(np.float32(scale)) * 4096 * 3, 0
+    while factor <= 32767 / 2 and shift <= 30:
+        factor, shift = factor * 2, shift + 1
+    return int(factor), shift
+
+
+def prelu(call: TFLiteCall) -> Node | None:
+    """x where it is positive, elsewhere x times a slope."""
+    infos = (call.info(0), call.info(1), call.out())
+    found = tuple(info.quantization for info in infos if info.quantization is not None)
+    if len(found) < 3 or infos[0].dtype not in BYTES or not all(each.single for each in found):
+        return None
+    before, slopes, after = found
+    x, slope = (
+        build.cast(centred(call[n], each), DType.I32) for n, each in enumerate((before, slopes))
+    )
+    # the kernel multiplies in f32
+    plain = np.float32(before.scales[0]) / np.float32(after.scales[0])
+    sloped = np.float32(before.scales[0]) * np.float32(slopes.scales[0])
+    sloped = np.float32(sloped / np.float32(after.scales[0]))
+    above = scaled(x, float(plain), call.out(), most=1 << 9)
+    below = scaled(build.mul(x, slope), float(sloped), call.out(), most=1 << 18)
+    return build.select(build.compare(x, "ge", 0), above, below)
+
+
 def _high(x: Node, mantissa: int) -> Node:
     """Numbers of 16 bits times a mantissa with 15 bits after the point, rounded."""
     return build.apply1("shr", build.add(build.mul(x, mantissa), 1 << 14), 15)
