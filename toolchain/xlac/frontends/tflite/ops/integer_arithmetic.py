@@ -181,7 +181,7 @@ def _sigmoid_table() -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
     value = 1 / (1 + np.exp(-np.arange(256) / 24))
     bend = value * (1 - value) * (1 - 2 * value) / 24**2  # the second derivative
     table = np.rint(65536 * (value - bend / 16)).astype(np.int32)
-    return np.append(table[:-1], np.int32([65535, 65535]))
+    return np.append(table[:-1], np.array([65535, 65535], np.int32))
 
 
 def _table_factor(scale: float) -> tuple[int, int]:
