@@ -168,5 +168,15 @@ def test_a_disturbance_of_another_thread_counts(monkeypatch: pytest.MonkeyPatch)
     assert [one.disturbed for one in found] == [bool(n % 2) for n in range(29)]
 
 
+def test_undisturbed_runs_are_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = cycle([0, 10**9, 0, 3 * 10**9])
+    monkeypatch.setattr(measuring.time, "perf_counter_ns", lambda: next(clock))
+    told = cycle([1, 1, 2, 3])
+    monkeypatch.setattr(measuring, "disturbances", lambda: (next(told),))
+    assert measuring.undisturbed(lambda: None, 3, 9) == [1.0] * 3
+    told = cycle([1, 2])
+    assert measuring.undisturbed(lambda: None, 3, 4) in ([1, 3, 1, 3], [3, 1, 3, 1])
+
+
 def test_disturbances_are_what_the_system_tells() -> None:
     assert len(measuring.disturbances()) == 3

@@ -107,6 +107,22 @@ def sampled(probe: TimedProbe, probes: Probes) -> list[TimedRun]:
     return samples
 
 
+def undisturbed(run: Callable[[], object], least: int = LEAST, most: int = MOST) -> list[float]:
+    """Seconds of runs, until `least` were undisturbed or `most` are taken: of the undisturbed ones,
+    or of all where they are fewer than `least`.
+    """
+    seconds: list[float] = []
+    calm: list[float] = []
+    run()
+    while len(seconds) < most and len(calm) < least:
+        before, begin = disturbances(), time.perf_counter_ns()
+        run()
+        seconds.append((time.perf_counter_ns() - begin) / 1e9)
+        if disturbances() == before:
+            calm.append(seconds[-1])
+    return calm if len(calm) >= least else seconds
+
+
 def summary(samples: Sequence[TimedRun], chain_cycles: float) -> RunCycles:
     """The result of samples; infinite cycles where all were disturbed."""
     calm = [one for one in samples if not one.disturbed and one.chain_ns > 0]

@@ -11,9 +11,10 @@ from xlac.debug.report.spec_text import SpecText
 from xlac.debug.verify.verification import Verification
 from xlac.driver import Lowered
 from xlac_sdk.backend import Backend
+from xlac_sdk.machine import measuring
 
-RUNS = 7
-"""Runs of each probe of a ceiling."""
+RUNS, MOST = 7, 21
+"""Undisturbed runs of each probe of a ceiling, and the most that are taken."""
 
 
 def times_json(timing: profile.Profile, text: SpecText) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def ceilings_json(lowered: Lowered, backend: Backend) -> dict[str, Any] | None:
     if not lowered.target.vector_bytes:
         return None
     with ceilings.probes(backend, lowered.target) as probes:
-        runs = [timing.take(probe.run, 0.05 * RUNS).all for probe in probes]
+        runs = [measuring.undisturbed(probe.run, RUNS, MOST) for probe in probes]
     (flops, arithmetic), (nbytes, reading) = (
         (probe.amount, timing.ceiling(times)) for probe, times in zip(probes, runs, strict=True)
     )

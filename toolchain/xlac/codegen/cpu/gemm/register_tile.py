@@ -58,15 +58,45 @@ def registers(rows: int, vectors: int, target: Target) -> int:
     return rows * vectors + (min(rows, vectors) + 3 if apart(target) else vectors + 1)
 
 
+def whole(
+    tile: RegisterTile,
+    target: Target,
+    dtype: DType,
+    rows: tuple[int, int],
+    columns: int,
+    depth: int,
+) -> float:
+    """Estimated cycles of a whole result of `rows` (two axes) by `columns`, each a sum of `depth`
+    products, without packing: operands that do not stay in the first-level cache come from the
+    second at its rate.
+    """
+    hardware, lanes = target.hardware, tile.lanes
+    outer, inner = TileSplit(rows[0], tile.rows[0]), TileSplit(rows[1], tile.rows[1])
+    across = TileSplit(-(-columns // lanes), tile.vectors)
+    far = (
+        inner.count * outer.count > 1
+        and not apart(target)
+        and depth * across.step * lanes * dtype.nbytes > target.l1_bytes // 2
+    )
+    rate, total = hardware.rates("l2", target.threads)[0], 0.0
+    for height, many in _parts(outer):
+        for length, times in _parts(inner):
+            for breadth, panels in _parts(across):
+                moved = (breadth * lanes + height * length) * dtype.nbytes if far else 0
+                step = cycles(height * length, breadth, hardware, apart(target))
+                total += many * times * panels * max(step, moved / rate)
+    return total * depth
+
+
 @cache
 def choose(
     target: Target, dtype: DType, rows: tuple[int, int], columns: int, depth: int = 1
 ) -> RegisterTile:
     """The tile for a result of `rows` (two axes) by `columns`, each a sum of `depth` products."""
-    lanes, hardware = lanes_for(target, dtype, columns), target.hardware
+    lanes = lanes_for(target, dtype, columns)
     if target.size:
         return RegisterTile((1, 1), 1, lanes)
-    vectors, rate = -(-columns // lanes), hardware.rates("l2", target.threads)[0]
+    vectors = -(-columns // lanes)
     best: tuple[float, RegisterTile] | None = None
     for tall in range(1, target.vector_registers):
         for wide in range(1, min(WIDEST, vectors) + 1):
@@ -75,21 +105,10 @@ def choose(
             inner = even_split(rows[1], tall)
             outer = even_split(rows[0], max(1, tall // inner.step))
             across = even_split(vectors, wide)
-            passes = inner.count * outer.count
-            far = (
-                passes > 1
-                and not apart(target)
-                and depth * across.step * lanes * dtype.nbytes > target.l1_bytes // 2
-            )
-            total = 0.0
-            for height, many in _parts(outer):
-                for length, times in _parts(inner):
-                    for breadth, panels in _parts(across):
-                        moved = (breadth * lanes + height * length) * dtype.nbytes if far else 0
-                        step = cycles(height * length, breadth, hardware, apart(target))
-                        total += many * times * panels * max(step, moved / rate)
+            tile = RegisterTile((outer.step, inner.step), across.step, lanes)
+            total = whole(tile, target, dtype, rows, columns, depth)
             if best is None or total < best[0] * 0.995:
-                best = total, RegisterTile((outer.step, inner.step), across.step, lanes)
+                best = total, tile
     assert best is not None
     return best[1]
 
