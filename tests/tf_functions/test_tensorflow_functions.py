@@ -149,6 +149,41 @@ def test_arguments_that_are_not_given_keep_their_defaults() -> None:
     np.testing.assert_allclose(xlac.compile(tf.nn.softmax, (x,))(x), tf.nn.softmax(x), rtol=1e-5)
 
 
+def test_assigned_variables_are_seen_at_the_next_call() -> None:
+    """Their values are built into a program, until they are assigned, in whatever way."""
+    weight, bias = tf.Variable(drawn(16, 16)), tf.Variable(drawn(16))
+    x = drawn(4, 16)
+
+    def function(x: Any) -> Any:
+        return tf.matmul(x, weight) + bias
+
+    compiled = xlac.compile(function, (x,))
+    for change in (
+        lambda: None,
+        lambda: weight.assign(drawn(16, 16) + 1),
+        lambda: weight.assign_add(drawn(16, 16)),
+        lambda: bias.assign_sub(drawn(16)),
+        lambda: weight[3].assign(drawn(16)),
+        lambda: weight.scatter_nd_update([[1]], [tf.fill((16,), 7.0)]),
+        lambda: weight.assign(drawn(16, 16)),
+    ):
+        change()
+        for _ in range(3):
+            np.testing.assert_allclose(compiled(x), function(x), rtol=1e-4, atol=1e-5)
+
+
+def test_variables_that_stay_are_built_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])
+    compiled = xlac.compile(model, (drawn(2, 8),))
+    wanted = compiled(drawn(2, 8))
+    monkeypatch.setattr(compiled, "_forward", None)  # the program that takes them at every call
+    np.testing.assert_array_equal(compiled(drawn(2, 8)), wanted)
+    monkeypatch.undo()
+    for _ in range(12):  # whoever assigns them at every call passes them
+        model.layers[0].bias.assign_add(np.ones(4))
+        np.testing.assert_allclose(compiled(drawn(2, 8)), model(drawn(2, 8)), rtol=1e-5)
+
+
 def test_should_compile_says_why() -> None:
     assert "every operation is supported" in xlac.should_compile(model_fn, XYZ).reason
     small = xlac.should_compile(lambda x: x + 1.0, (tf.constant(1.0),))

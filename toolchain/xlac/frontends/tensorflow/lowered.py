@@ -49,9 +49,10 @@ class LoweredTensorFlow:
             names.append(name)
         return tuple(names)
 
-    def model(self) -> Model:
+    def model(self, read: Mapping[str, Any] | None = None) -> Model:
         """The function as a model: captured tensors are its weights, by their names; variables that
-        a call assigns are its state, and start as weights do.
+        a call assigns are its state, and start as weights do. `read` are arrays by name, by default
+        what the tensors hold now.
         """
         number_of = {id(variable): number for variable, number in self.updates}
         results = list(self.graph.outputs)
@@ -65,7 +66,7 @@ class LoweredTensorFlow:
             kind = "weight" if number is None else "state"
             new = build.param(name, node.type.dtype, node.shape, kind, Origin(name))
             change[node] = new
-            weights[name] = value.numpy()
+            weights[name] = value.numpy() if read is None else read[name]
             if number is not None:
                 kept.append(new)
                 state[name] = f"{name}.next"
