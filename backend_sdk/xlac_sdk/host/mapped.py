@@ -51,8 +51,8 @@ class MappedFile:
                 )
             )
 
-    def __del__(self) -> None:
-        os.close(self._descriptor)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self._descriptor)  # as a default, as modules may be gone when the process ends
 
 
 def watched_bytes(path: Path) -> memoryview:

@@ -20,6 +20,7 @@ VERBS = {
     "tune": "Search faster schedules for a spec by measuring them.",
     "report": "Write a page that shows graph, kernels, memory and times of a spec.",
     "explain": "Show which kernel computes each node and why, or explain an error code.",
+    "map": "Run a model over the rows of files, by many processes.",
     "plan": "Search how to divide a spec among many processes, on paper.",
     "inspect": "Print one stage: graph, fused, kernels, memory, source or asm.",
     "import": "Write a model of another framework as a spec and its weights.",

@@ -14,6 +14,7 @@ EXTRAS = {
     "sympy": "'xlac[torch]'", "functorch": "'xlac[torch]'", "jax": "'xlac[jax]'",
     "jaxlib": "'xlac[stablehlo]'", "absl": "'xlac[jax]'", "PIL": "'xlac[pictures]'",
     "llvmlite": "llvmlite", "pyarrow": "'xlac[parquet]'", "tensorboardX": "'xlac[tensorboard]'",
+    "dask": "'xlac[fleets]'", "distributed": "'xlac[fleets]'",
     "tensorflow": "tensorflow-cpu",
     "h5py": "'xlac[keras]'",
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""One model over many items of data, by processes that know nothing of each other."""
