@@ -23,9 +23,9 @@ def potrf(site: OperationSite) -> Built:
     """
     site.takes(1)
     _, report = site.results(2)
-    factor = build.apply1("cholesky", site.number(0), lower=_letter(site, "uplo", "LU") == "L")
+    factor = build.apply1("cholesky", site.number(0), lower=letter(site, "uplo", "LU") == "L")
     along = diagonal(factor)
-    return [factor, _first(build.compare(along, "ne", along), report)]
+    return [factor, first_of(build.compare(along, "ne", along), report)]
 
 
 def trsm(site: OperationSite) -> Built:
@@ -35,10 +35,10 @@ def trsm(site: OperationSite) -> Built:
         "triangular_solve",
         site.number(0),
         site.number(1),
-        left=_letter(site, "side", "LR") == "L",
-        lower=_letter(site, "uplo", "LU") == "L",
-        unit=_letter(site, "diag", "UN") == "U",
-        transpose=_letter(site, "trans_x", "NTC") != "N",
+        left=letter(site, "side", "LR") == "L",
+        lower=letter(site, "uplo", "LU") == "L",
+        unit=letter(site, "diag", "UN") == "U",
+        transpose=letter(site, "trans_x", "NTC") != "N",
     )
 
 
@@ -52,7 +52,7 @@ def getrf(site: OperationSite) -> Built:
     count, rank = pivots.shape[-1], packed.type.rank
     square = build.cut(build.cut(packed, rank - 2, 0, count), rank - 1, 0, count)
     zeros = build.compare(diagonal(square), "eq", 0.0)
-    return [packed, build.add(pivots, 1), _first(zeros, report)]
+    return [packed, build.add(pivots, 1), first_of(zeros, report)]
 
 
 def geqrf(site: OperationSite) -> Built:
@@ -78,10 +78,10 @@ def syevd(site: OperationSite) -> Built:
     """
     site.takes(1)
     report = site.results(3)[2]
-    _letter(site, "mode", "NV")
-    op = Eigh(lower=_letter(site, "uplo", "LU") == "L")
+    letter(site, "mode", "NV")
+    op = Eigh(lower=letter(site, "uplo", "LU") == "L")
     values, vectors = build.results(Node.of(op, site.number(0)))
-    return [vectors, values, _unknown(values, report)]
+    return [vectors, values, unknown(values, report)]
 
 
 def gesdd(site: OperationSite) -> Built:
@@ -90,18 +90,26 @@ def gesdd(site: OperationSite) -> Built:
     """
     site.takes(1)
     a, report = site.number(0), site.results(5)[4]
-    mode = _letter(site, "mode", "ASN")
-    u, s, v = build.results(Node.of(Svd(full_matrices=mode != "S"), a))
-    return [a, s, u, v, _unknown(s, report)]
+    u, s, v = build.results(Node.of(Svd(full_matrices=wants_square(site)), a))
+    return [a, s, u, v, unknown(s, report)]
 
 
-def _unknown(values: Node, report: TensorType) -> Node:
+def wants_square(site: OperationSite) -> bool:
+    """Whether the vectors of gesdd are those of whole square matrices. Without vectors (mode N) the
+    text states sizes of either kind.
+    """
+    mode, (_, _, u, v, _) = letter(site, "mode", "ASN"), site.results(5)
+    square = u.shape[-2:-1] == u.shape[-1:] and v.shape[-2:-1] == v.shape[-1:]
+    return mode == "A" or (mode == "N" and square)
+
+
+def unknown(values: Node, report: TensorType) -> Node:
     """1 where there are NaNs along the last axis, in the result type that the text states."""
-    unknown = build.reduce(build.compare(values, "ne", values), "or", values.type.rank - 1)
-    return build.cast(unknown, part_of(report.element).dtype)
+    missing = build.reduce(build.compare(values, "ne", values), "or", values.type.rank - 1)
+    return build.cast(missing, part_of(report.element).dtype)
 
 
-def _first(wrong: Node, report: TensorType) -> Node:
+def first_of(wrong: Node, report: TensorType) -> Node:
     """0, or the index (from 1) of the first true element along the last axis, in the result type
     that the text states.
     """
@@ -115,15 +123,17 @@ def _first(wrong: Node, report: TensorType) -> Node:
     return build.cast(build.select(build.compare(first, "gt", count), 0, first), dtype)
 
 
-def _letter(site: OperationSite, name: str, known: str) -> str:
+def letter(site: OperationSite, name: str, known: str) -> str:
     """A one-letter option of LAPACK, which JAX passes as a character code."""
     given = site.fields("mhlo.backend_config").get(name)
-    letter = chr(given) if isinstance(given, int) and 0 < given < 128 else ""
-    if letter not in known or not letter:
+    option = chr(given) if isinstance(given, int) and 0 < given < 128 else ""
+    if option not in known or not option:
         site.fail(f"{name} is one of {', '.join(known)}, as a number")
-    return letter
+    return option
 
 
 for _function in (potrf, trsm, getrf, geqrf, orgqr, syevd, gesdd):
     for _precision in "sd":
         CUSTOM_CALLS[f"lapack_{_precision}{_function.__name__}_ffi"] = _function
+for _precision in "sd":  # another algorithm for the same
+    CUSTOM_CALLS[f"lapack_{_precision}gesvd_ffi"] = gesdd

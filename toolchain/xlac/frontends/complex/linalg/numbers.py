@@ -1,0 +1,134 @@
+"""Matrices of real or complex numbers as one node or two: arithmetic that is the same for both.
+
+The last two axes are the matrices, all before them a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xlac.frontends.complex import arithmetic
+from xlac.ir.dims import Shape
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.linalg import matrices
+
+Numbers = tuple[Node, ...]
+"""The real part, and the imaginary part of complex numbers, of one shape."""
+
+
+def each(function: Callable[[Node], Node], x: Numbers) -> Numbers:
+    """A function of the parts, such as one that moves elements."""
+    return tuple(function(part) for part in x)
+
+
+def add(x: Numbers, y: Numbers) -> Numbers:
+    """x + y."""
+    return tuple(build.add(a, b) for a, b in zip(x, y, strict=True))
+
+
+def sub(x: Numbers, y: Numbers) -> Numbers:
+    """x - y."""
+    return tuple(build.sub(a, b) for a, b in zip(x, y, strict=True))
+
+
+def _bilinear(product: Callable[[Node, Node], Node], x: Numbers, y: Numbers) -> Numbers:
+    """A product of numbers from one of real numbers."""
+    if len(x) == 1:
+        return (product(x[0], y[0]),)
+    (a, b), (c, d) = x, y
+    real = build.sub(product(a, c), product(b, d))
+    return real, build.add(product(a, d), product(b, c))
+
+
+def mul(x: Numbers, y: Numbers) -> Numbers:
+    """x y, element by element."""
+    return _bilinear(build.mul, x, y)
+
+
+def product(x: Numbers, y: Numbers) -> Numbers:
+    """The products of matrices."""
+    return _bilinear(matrices.product, x, y)
+
+
+def div(x: Numbers, y: Numbers) -> Numbers:
+    """x / y, element by element."""
+    if len(x) == 1:
+        return (build.div(x[0], y[0]),)
+    return arithmetic.div((x[0], x[1]), (y[0], y[1]))
+
+
+def scaled(x: Numbers, by: Node) -> Numbers:
+    """Numbers times real numbers."""
+    return each(lambda part: build.mul(part, by), x)
+
+
+def conjugate(x: Numbers) -> Numbers:
+    """The complex conjugates."""
+    return x[0], *(build.apply1("neg", part) for part in x[1:])
+
+
+def swapped(x: Numbers) -> Numbers:
+    """The transposed matrices."""
+    return each(matrices.swapped, x)
+
+
+def adjoint(x: Numbers) -> Numbers:
+    """The conjugate transposes."""
+    return conjugate(swapped(x))
+
+
+def select(condition: Node, x: Numbers, y: Numbers) -> Numbers:
+    """x where the condition holds, y elsewhere."""
+    return tuple(build.select(condition, a, b) for a, b in zip(x, y, strict=True))
+
+
+def real(value: Node | float, like: Numbers) -> Numbers:
+    """Real numbers, as numbers of the kind of `like`, whose shape they have or take."""
+    first = value if isinstance(value, Node) else build.like(value, like[0])
+    return first, *(build.like(0.0, first) for _ in like[1:])
+
+
+def cut(x: Numbers, axis: int, start: int, stop: int) -> Numbers:
+    """A range of an axis."""
+    return each(lambda part: build.cut(part, axis, start, stop), x)
+
+
+def part(x: Numbers, rows: tuple[int, int], columns: tuple[int, int]) -> Numbers:
+    """The submatrix of rows and columns within half-open ranges."""
+    return each(lambda node: matrices.part(node, rows, columns), x)
+
+
+def concat(xs: Sequence[Numbers], axis: int) -> Numbers:
+    """Numbers one after the other along an axis."""
+    return tuple(build.concat(list(parts), axis) for parts in zip(*xs, strict=True))
+
+
+def entry(x: Numbers, axis: int, number: Node) -> Numbers:
+    """The slices at one position of an axis, which is removed."""
+    return each(lambda part: matrices.entry(part, axis, number), x)
+
+
+def back(x: Numbers, shape: Shape, axes: Sequence[int]) -> Numbers:
+    """Numbers broadcast to a shape that has `axes` more."""
+    return each(lambda part: build.back(part, shape, axes), x)
+
+
+def summed(x: Numbers, axis: int) -> Numbers:
+    """Sums along an axis, which is removed."""
+    return each(lambda part: build.reduce(part, "add", axis), x)
+
+
+def diagonal(x: Numbers) -> Numbers:
+    """The diagonals of square matrices."""
+    return each(matrices.diagonal, x)
+
+
+def rank(x: Numbers) -> int:
+    """The number of axes."""
+    return x[0].type.rank
+
+
+def sizes(x: Numbers) -> tuple[int, int]:
+    """Rows and columns, which must be known. Raises ShapeError."""
+    return matrices.check_matrix("linear algebra", x[0].type)
