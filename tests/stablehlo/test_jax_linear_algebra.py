@@ -68,7 +68,51 @@ def test_matrices_without_an_answer_are_nan() -> None:
             assert np.isnan(found).all()
 
 
-def test_complex_matrices_are_refused() -> None:
-    a = np.eye(2, dtype=np.complex64)
-    with pytest.raises(SourceError, match=r"lapack_cgetrf_ffi.*XL7209|XL7209.*lapack_cgetrf_ffi"):
-        xlac.from_jax(jnp.linalg.inv, a)(a)
+COMPLEX: dict[str, Callable[[Any], Any]] = {
+    "cholesky": lambda a: jnp.linalg.cholesky(a @ a.swapaxes(-1, -2).conj() + 2 * jnp.eye(4)),
+    "solve": lambda a: jnp.linalg.solve(a, a @ a + 1),
+    "inv": jnp.linalg.inv,
+    "det": jnp.linalg.det,
+    "expm": lambda a: scipy_linalg.expm(a / 4),
+    "lstsq": lambda a: jnp.linalg.lstsq(a[0, :, :3], a[1, :, :2])[0],
+    "qr": jnp.linalg.qr,
+    "eigenvalues": lambda a: jnp.linalg.eigvalsh(a + a.swapaxes(-1, -2).conj()),
+    "singular values": lambda a: jnp.linalg.svd(a[..., 1:, :], compute_uv=False),
+    "hessenberg": lambda a: scipy_linalg.hessenberg(a, calc_q=True),
+    "tridiagonal": lambda a: jax.lax.linalg.tridiagonal(a + a.swapaxes(-1, -2).conj())[1:],
+    "tridiagonal_solve": lambda a: jax.lax.linalg.tridiagonal_solve(
+        a[:, 0].at[:, 0].set(0), a[:, 1], a[:, 2].at[:, -1].set(0), a
+    ),
+    "gradient of det": jax.grad(lambda a: jnp.abs(jnp.linalg.det(a)).sum()),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+@pytest.mark.sampled(5)
+def test_results_of_complex_matrices_are_those_of_jax(name: str, dtype: Any) -> None:
+    a = (RNG.normal(size=(2, 4, 4)) + 1j * RNG.normal(size=(2, 4, 4))).astype(dtype)
+    with jax.enable_x64(True):
+        found = jax.tree.leaves(xlac.from_jax(COMPLEX[name], a)(a))
+        wanted = jax.tree.leaves(jax.jit(COMPLEX[name])(a))
+    exact = 1e-10 if dtype is np.complex128 else 2e-3
+    for x, y in zip(found, wanted, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape
+        np.testing.assert_allclose(x, y, exact, exact)
+
+
+@pytest.mark.parametrize("name", ["hessenberg", "tridiagonal", "tridiagonal_solve"])
+@pytest.mark.sampled(3)
+def test_results_of_real_matrices_are_those_of_jax(name: str) -> None:
+    a = RNG.normal(size=(2, 4, 4))
+    with jax.enable_x64(True):
+        found = jax.tree.leaves(xlac.from_jax(COMPLEX[name], a)(a))
+        wanted = jax.tree.leaves(jax.jit(COMPLEX[name])(a))
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, y, 1e-10, 1e-10)
+
+
+def test_eigenvalues_of_general_matrices_are_refused() -> None:
+    a = np.eye(2, dtype=np.float32)
+    with pytest.raises(SourceError, match=r"lapack_sgeev_ffi.*XL7209|XL7209.*lapack_sgeev_ffi"):
+        xlac.from_jax(jnp.linalg.eig, a)(a)

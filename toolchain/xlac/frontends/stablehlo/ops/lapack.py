@@ -6,6 +6,7 @@ from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.text.syntax import TensorType
+from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.linalg.eigh import Eigh
@@ -17,15 +18,17 @@ from xlac_sdk.dtypes import DType
 
 
 def potrf(site: OperationSite) -> Built:
-    """LAPACK's potrf, as JAX calls it for `cholesky`: the factor in triangle `uplo`, with zeros in
-    the other triangle, which LAPACK leaves unchanged; and i32, 0 or the first row (from 1) where a
-    is not positive definite.
+    """LAPACK's potrf, as JAX calls it for `cholesky`: the factor in triangle `uplo`, with what a
+    has in the other triangle; and i32, 0 or the first row (from 1) where a is not positive
+    definite.
     """
     site.takes(1)
     _, report = site.results(2)
-    factor = build.apply1("cholesky", site.number(0), lower=letter(site, "uplo", "LU") == "L")
+    a, lower = site.number(0), letter(site, "uplo", "LU") == "L"
+    factor = build.apply1("cholesky", a, lower=lower)
     along = diagonal(factor)
-    return [factor, first_of(build.compare(along, "ne", along), report)]
+    whole = build.select(in_triangle(a.shape, lower), factor, a)
+    return [whole, first_of(build.compare(along, "ne", along), report)]
 
 
 def trsm(site: OperationSite) -> Built:
@@ -92,6 +95,12 @@ def gesdd(site: OperationSite) -> Built:
     a, report = site.number(0), site.results(5)[4]
     u, s, v = build.results(Node.of(Svd(full_matrices=wants_square(site)), a))
     return [a, s, u, v, unknown(s, report)]
+
+
+def in_triangle(shape: Shape, lower: bool) -> Node:
+    """True on the diagonal of matrices and below it, or above it."""
+    row, column = (build.iota(shape, len(shape) - k) for k in (2, 1))
+    return build.compare(row, "ge" if lower else "le", column)
 
 
 def wants_square(site: OperationSite) -> bool:

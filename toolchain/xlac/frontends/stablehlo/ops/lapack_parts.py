@@ -5,9 +5,17 @@ complex matrices, and those of both kinds that are no operation of ours.
 from __future__ import annotations
 
 from xlac.frontends.complex.linalg import reflections, spectra, systems, tridiagonal
-from xlac.frontends.complex.linalg.numbers import Numbers, adjoint, diagonal, each, rank, swapped
+from xlac.frontends.complex.linalg.numbers import (
+    Numbers,
+    adjoint,
+    diagonal,
+    each,
+    rank,
+    select,
+    swapped,
+)
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
-from xlac.frontends.stablehlo.ops.lapack import first_of, letter, unknown, wants_square
+from xlac.frontends.stablehlo.ops.lapack import first_of, in_triangle, letter, unknown, wants_square
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.text.syntax import TensorType
@@ -30,15 +38,17 @@ def _value(site: OperationSite, parts: Numbers) -> Value:
 
 
 def potrf(site: OperationSite) -> Built:
-    """The factor in triangle `uplo`, with zeros in the other triangle, and the first row (from 1)
-    where a is not positive definite.
+    """The factor in triangle `uplo`, with what a has in the other triangle, and the first row (from
+    1) where a is not positive definite.
     """
     site.takes(1)
     _, report = site.results(2)
-    factor = systems.cholesky(_complex(site, 0), letter(site, "uplo", "LU") == "L")
+    a, lower = _complex(site, 0), letter(site, "uplo", "LU") == "L"
+    factor = systems.cholesky(a, lower)
     along = diagonal(factor)[0]
     wrong = first_of(build.compare(along, "ne", along), report)
-    return [_value(site, factor), TypedTensor(report.element, (wrong,))]
+    whole = select(in_triangle(a[0].shape, lower), factor, a)
+    return [_value(site, whole), TypedTensor(report.element, (wrong,))]
 
 
 def trsm(site: OperationSite) -> Built:
