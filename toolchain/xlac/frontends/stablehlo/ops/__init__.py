@@ -14,7 +14,6 @@ from xlac.frontends.stablehlo.ops import (
     elementwise,
     indexing,
     lapack,
-    lapack_parts,
     linear,
     normalization,
     random,
@@ -27,6 +26,6 @@ from xlac.frontends.stablehlo.ops import (
 
 __all__ = [
     "chlo", "collectives", "composites", "contraction", "control", "conversion", "creation",
-    "dynamic", "elementwise", "indexing", "lapack", "lapack_parts", "linear", "normalization",
-    "random", "reductions", "refused", "sorting", "views", "windows",
+    "dynamic", "elementwise", "indexing", "lapack", "linear", "normalization", "random",
+    "reductions", "refused", "sorting", "views", "windows",
 ]  # fmt: skip

@@ -15,7 +15,13 @@ from xlac.frontends.complex.linalg.numbers import (
     swapped,
 )
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
-from xlac.frontends.stablehlo.ops.lapack import first_of, in_triangle, letter, unknown, wants_square
+from xlac.frontends.stablehlo.ops.lapack.operations import (
+    first_of,
+    in_triangle,
+    letter,
+    unknown,
+    wants_square,
+)
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.text.syntax import TensorType

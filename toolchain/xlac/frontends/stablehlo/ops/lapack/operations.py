@@ -1,4 +1,4 @@
-"""LAPACK's functions, which JAX calls for linear algebra on a CPU."""
+"""Those of real matrices that are operations of ours."""
 
 from __future__ import annotations
 

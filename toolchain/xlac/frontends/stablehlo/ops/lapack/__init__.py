@@ -1,0 +1,7 @@
+"""LAPACK's functions, which JAX calls for linear algebra on a CPU. Importing the package registers
+them.
+"""
+
+from xlac.frontends.stablehlo.ops.lapack import operations, parts
+
+__all__ = ["operations", "parts"]
