@@ -27,12 +27,15 @@ FORMAT = "<{exponent_bits = 5 : i32, mantissa_bits = 2 : i32}>"
 TRANSFORM = "<{fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 4>}>"
 COMPLEX, HALF = "tensor<4xcomplex<f32>>", "tensor<3xcomplex<f32>>"
 LINE, WHOLE, REPORT = "tensor<3xf32>", "tensor<3xi32>", "tensor<i32>"
+PAIR, TWICE = "tensor<2xf32>", "tensor<3x3xcomplex<f32>>"
 LAPACK = (
-    ("getrf", "", [SQUARE], [SQUARE, WHOLE, REPORT]),
-    ("geqrf", "", [SQUARE], [SQUARE, LINE]),
-    ("orgqr", "", [SQUARE, LINE], [SQUARE]),
-    ("syevd", "mode = 86 : ui8, uplo = 76 : ui8", [SQUARE], [SQUARE, LINE, REPORT]),
-    ("gesdd", "mode = 65 : ui8", [SQUARE], [SQUARE, LINE, SQUARE, SQUARE, REPORT]),
+    ("sgetrf", "", [SQUARE], [SQUARE, WHOLE, REPORT]),
+    ("sgeqrf", "", [SQUARE], [SQUARE, LINE]),
+    ("sorgqr", "", [SQUARE, LINE], [SQUARE]),
+    ("ssyevd", "mode = 86 : ui8, uplo = 76 : ui8", [SQUARE], [SQUARE, LINE, REPORT]),
+    ("sgesdd", "mode = 65 : ui8", [SQUARE], [SQUARE, LINE, SQUARE, SQUARE, REPORT]),
+    ("ssytrd", "uplo = 76 : ui8", [SQUARE], [SQUARE, LINE, PAIR, PAIR, REPORT]),
+    ("cgetrf", "", [TWICE], [TWICE, WHOLE, REPORT]),
 )
 
 
@@ -44,7 +47,7 @@ def lapack(name: str, given: str, takes: list[str], gives: list[str]) -> str:
     return main(
         takes,
         gives,
-        f"    %0{f':{count}' if count > 1 else ''} = stablehlo.custom_call @lapack_s{name}_ffi"
+        f"    %0{f':{count}' if count > 1 else ''} = stablehlo.custom_call @lapack_{name}_ffi"
         f"({operands}) {{mhlo.backend_config = {{{given}}}}} : ({', '.join(takes)}) -> "
         f"({types})\n    return {', '.join(found)} : {types}",
     )
