@@ -4,8 +4,12 @@
 
 The cases come with the jax wheel (jax._src.internal_test_util.test_harnesses). Each is lowered by
 JAX, run by XLA and by xlac on the same arguments, and must agree in type and shape, in every NaN
-and infinity, and in numbers within a few units of the last place of its type. A case that XLA does
-not execute does not count.
+and infinity, and in numbers within a few units of the last place of its type. Signs of eigenvectors
+and singular vectors are not determined, so the products of factors and their orthogonality are
+compared instead. A case that XLA does not execute does not count.
+
+Those that are known to differ are in harnesses_left_out.yaml, by expressions for their whole names,
+with how many and why. A run of all cases fails where any other differs, or fewer than it says.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import yaml
 from jax._src.internal_test_util import test_harnesses
 
 import xlac
@@ -41,6 +46,11 @@ TOLERANCE = {
 }
 """Of a number's size, and of the root of the mean square of its tensor."""
 CODES = 1  # a minifloat may be the next one
+
+
+LEFT_OUT: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("harnesses_left_out.yaml").read_text("utf-8")
+)
 
 
 class Differs(Exception):
@@ -97,6 +107,43 @@ def check(found: Any, wanted: Any) -> None:
     numbers(a.astype(np.float64), b.astype(np.float64), TOLERANCE[name])
 
 
+def factors(group: str, results: list[Any]) -> list[tuple[str, Any]] | None:
+    """What does not depend on signs in the results of `eigh` and `svd`, with names: values, the
+    matrix that the factors make, and V* V for their vectors. None for other functions.
+    """
+    if group not in ("eigh", "svd") or len(results) == 1:
+        return None
+    arrays = [np.asarray(x) for x in results]
+    (values,) = (x for x in arrays if x.ndim == min(a.ndim for a in arrays))
+    matrices = [x for x in arrays if x is not values]
+    left, right = matrices[0], matrices[-1]
+    if group == "eigh":
+        right = turned(left)
+    size = values.shape[-1]
+    made = (left[..., :size] * values[..., None, :]) @ right[..., :size, :]
+    found = [("values", values), ("the product of factors", made), ("U* U", turned(left) @ left)]
+    return found if group == "eigh" else [*found, ("V* V", right @ turned(right))]
+
+
+def turned(x: Any) -> Any:
+    """The adjoint."""
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def check_factors(group: str, found: list[Any], wanted: list[Any]) -> None:
+    """Both products are within 30 n eps of the matrix, in the Frobenius norm. Raises Differs."""
+    for a, b in zip(found, wanted, strict=True):
+        if a.dtype != b.dtype or a.shape != b.shape:
+            raise Differs(f"{a.dtype}{list(a.shape)} is not {b.dtype}{list(b.shape)}")
+    pairs = zip(factors(group, found) or (), factors(group, wanted) or (), strict=True)
+    for (name, a), (_, b) in pairs:
+        axes = -1 if name == "values" else (-2, -1)
+        far = np.linalg.norm(a - b, axis=axes)
+        allowed = 60 * b.shape[-1] * np.finfo(b.dtype).eps * np.linalg.norm(b, axis=axes)
+        if not np.all(far <= allowed):
+            raise Differs(f"{name} differs by {np.max(far)}, {np.min(allowed)} is allowed")
+
+
 def numbers(a: Any, b: Any, tolerance: float) -> None:
     finite = np.isfinite(b)
     with np.errstate(all="ignore"):
@@ -122,8 +169,11 @@ def outcome(harness: Any) -> str:
         found = jax.tree.leaves(xlac.from_jax(function, *arguments)(*arguments))
         if len(found) != len(wanted):
             return f"{len(found)} results instead of {len(wanted)}"
-        for a, b in zip(found, wanted, strict=True):
-            check(a, b)
+        if factors(harness.group_name, wanted):
+            check_factors(harness.group_name, found, wanted)
+        else:
+            for a, b in zip(found, wanted, strict=True):
+                check(a, b)
     except (Differs, XlacError) as error:
         return f"{type(error).__name__}: {error}"
     except Exception as error:  # a crash is a failure like any other, and the rest must run
@@ -141,23 +191,34 @@ def main() -> int:
     counts: Counter[str] = Counter()
     groups: dict[str, Counter[str]] = defaultdict(Counter)
     failures: dict[str, str] = {}
+    known: Counter[str] = Counter()
     began = time.process_time()
     for harness in every(given.every, given.offset, given.group):
         told = outcome(harness)
         kind = "agree" if not told else "not run" if told == "-" else "differ"
+        if kind == "differ":
+            listed = next((k for k in LEFT_OUT if re.fullmatch(k, harness.fullname)), None)
+            if listed is not None:
+                kind = "known to differ"
+                known[listed] += 1
         counts[kind] += 1
         groups[harness.group_name][kind] += 1
         if kind == "differ":
             failures[harness.fullname] = told
             print(harness.fullname, "--", told.replace("\n", " ")[:300], flush=True)
-    counted = counts["agree"] + counts["differ"]
+    counted = counts["agree"] + counts["differ"] + counts["known to differ"]
     print(
-        f"{counts['agree']} of {counted} agree, {counts['not run']} do not count; "
+        f"{counts['agree']} of {counted} agree, {counts['known to differ']} are known to differ, "
+        f"{counts['not run']} do not count; "
         f"{time.process_time() - began:.0f} CPU seconds"
     )
     if given.json:
         given.json.write_text(json.dumps({"groups": groups, "failures": failures}, indent=1))
-    return 1 if failures else 0
+    whole = given.every == 1 and not given.group
+    stale = {k: v["cases"] for k, v in LEFT_OUT.items() if known[k] != v["cases"]} if whole else {}
+    for expression, cases in stale.items():
+        print(f"{known[expression]} and not {cases} differ, change the list: {expression}")
+    return 1 if failures or stale else 0
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def tridiagonal_solve(low: Numbers, d: Numbers, high: Numbers, b: Numbers) -> Nu
     """The X (…, n, k) for which the matrices with diagonal d (…, n), `low` (…, n - 1) below and
     `high` (…, n - 1) above it times X are b (…, n, k), by elimination with exchanges of
     neighbouring rows, as LAPACK's gtsv. The residual |a X - b| is below 16 eps |L| |U| |X|, with
-    the factors of that elimination.
+    the factors of that elimination. Long because it has the bodies of two loops.
     """
     rank, size = len(d[0].shape), d[0].shape[-1]
     count, columns = len(d), b[0].shape[-1]
