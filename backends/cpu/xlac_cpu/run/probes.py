@@ -38,7 +38,7 @@ LARGEST = 1 << 28  # most bytes of memory that runs cycle through
 PAGE = 1 << 21  # bytes of a huge page
 SMALL, LARGE = "MADV_NOHUGEPAGE", "MADV_HUGEPAGE"
 # how many times as many bytes each of several threads reads: for some milliseconds
-LONG = {"l1": 64, "l2": 32, "l3": 16, "memory": 8}
+LONG = {"l1": 256, "l2": 128, "l3": 64, "memory": 32}
 RUNNING = 0.85  # the share of a run that each thread has to be running for it to count
 MOST_THREADS = 64
 SUMS, FMAS = 12, 200_000  # independent sums that hide latencies, multiply-adds of each
