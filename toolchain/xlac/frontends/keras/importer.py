@@ -21,6 +21,7 @@ from xlac.frontends.keras.registry import LAYERS, OPERATIONS
 from xlac.frontends.keras.snake_case import snake_case
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
+from xlac.ops import build
 from xlac_sdk.source import Diagnostic, LimitError, Origin, SourceError
 from xlac_sdk.support.limits import within
 
@@ -196,8 +197,15 @@ class KerasImporter(ModelImporter):
             else:
                 before = [self.masks.of(x) for x in tensors]
             call = LayerCall(layer, path, store, tuple(tensors), asked, self, given)
-            results = _results(LAYERS[layer.kind](call))
+            results = [self._placed(y, path) for y in _results(LAYERS[layer.kind](call))]
             return self.masks.hand_on(layer, tensors, before, results)
+
+    def _placed(self, result: Node, path: str) -> Node:
+        """A result that is called after its layer, with the mask that the layer gave it."""
+        placed = build.placed(result, Origin(path))
+        if placed is not result:
+            self.masks.set(placed, self.masks.of(result))
+        return placed
 
     def _unknown(self, layer: LayerConfig) -> UnsupportedLayer:
         if layer.custom:
