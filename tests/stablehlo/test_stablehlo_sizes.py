@@ -105,3 +105,12 @@ def test_slices_pads_and_windows_with_sizes_as_operands() -> None:
     wanted = np.zeros((6, 4), np.float32)
     wanted[1:4:2, :3] = x[1:4:2]
     np.testing.assert_array_equal(found, wanted[:4])
+
+
+def test_results_keep_the_names_that_export_writes() -> None:
+    line = "tensor<2xf32>"
+    infos = ("loss", "result", "result[1]", "twice", "twice", "out9", "")
+    gives = [f'{line} {{jax.result_info = "{info}"}}' if info else line for info in infos]
+    names, types = ", ".join(["%arg0"] * 7), ", ".join([line] * 7)
+    text = main([line], gives, f"    return {names} : {types}")
+    assert list(load(text).graph.outputs) == ["loss", *(f"out{n}" for n in range(1, 7))]

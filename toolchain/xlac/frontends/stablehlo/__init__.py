@@ -25,8 +25,8 @@ def load(
     """A model from an .mlir or .mlirbc file, from text, or from the bytes of portable bytecode.
 
     The function `main` is the model; its arguments keep their names, and its results are called
-    out0, out1, …. A complex tensor is passed as real numbers with a last axis of 2, as its bytes
-    are; a minifloat as its code in u8, an integer of 2 or 4 bits in 8, a quantised tensor as its
+    out0, out1, …, or named as `xlac export` wrote them. A complex tensor is passed as real numbers
+    with a last axis of 2, as its bytes are; a minifloat as its code in u8, an integer of 2 or 4 bits in 8, a quantised tensor as its
     integers. `dims` fixes or bounds sizes that the text leaves dynamic (`arg0_0` is the first of
     %arg0); `params` fixes inputs to values. Raises SourceError.
     """

@@ -4,6 +4,7 @@ interface.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,13 @@ def united(equal: dict[str, Dim], unequal: Unequal, source: MlirSource, main: Ml
     )
 
 
+def is_name(info: str) -> bool:
+    """Whether the text for a result is a name, as `xlac export` writes it: not JAX's `result`, a
+    path in a tree, or a name that results without one have.
+    """
+    return info.isidentifier() and info != "result" and not re.fullmatch(r"out\d+", info)
+
+
 def lone(size: Dim) -> Symbol | None:
     """The symbol that a size consists of; None for other expressions."""
     open_symbols = symbols(size)
@@ -134,9 +142,12 @@ class Import:
             self.source.fail("XL6001", f"there is no input {name!r} to fix", self.main.at)
         results = self.importer.body(self.main, arguments)
         outputs: dict[str, Node] = {}
-        for value in results:
+        infos = self.main.infos or ("",) * len(results)
+        for value, info in zip(results, infos, strict=True):
             for tensor in tensors_in(value):
                 name = f"out{len(outputs)}"
+                if isinstance(value, TypedTensor) and is_name(info) and infos.count(info) == 1:
+                    name = info
                 outputs[name] = self._output(outward(tensor), name)
         if not outputs:
             self.source.fail("XL7207", "the function gives no tensor", self.main.at)

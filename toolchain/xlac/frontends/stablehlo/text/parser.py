@@ -100,29 +100,28 @@ class ModuleParser(OperationReader):
         name = self.symbol().name
         self.expect("(")
         listed = self.listed(")", self.argument)
-        gives: tuple[ValueType, ...] = ()
+        results: list[tuple[ValueType, str]] = []
         if self.accept("->"):
-            gives = self._gives()
+            results = self._typed_results()
         if self.accept("attributes"):
             self.attributes()
         if self.text != "{":
             self.source.fail("XL7202", f"function {name[:80]!r} has no body", at)
         body = self.region([(name, type) for name, type, _ in listed])
         self._location()
-        self._add(
-            MlirFunction(
-                name, body.arguments, [given for _, _, given in listed], gives, body, at, private
-            )
-        )
+        given = [attributes for _, _, attributes in listed]
+        gives, infos = tuple(type for type, _ in results), tuple(info for _, info in results)
+        self._add(MlirFunction(name, body.arguments, given, gives, body, at, private, infos))
 
-    def _gives(self) -> tuple[ValueType, ...]:
-        def one() -> ValueType:
+    def _typed_results(self) -> list[tuple[ValueType, str]]:
+        """The types of a function's results, each with its `jax.result_info`, or ""."""
+
+        def one() -> tuple[ValueType, str]:
             type: ValueType = self.type()
-            if self.text == "{":
-                self.attributes()
-            return type
+            info = self.attributes().get("jax.result_info") if self.text == "{" else None
+            return type, info if isinstance(info, str) else ""
 
-        return tuple(self.listed(")", one)) if self.accept("(") else (self.type(),)
+        return self.listed(")", one) if self.accept("(") else [(self.type(), "")]
 
     def _generic_top(self, operation: Operation) -> None:
         """`"builtin.module"() ({...})`, and in it `"func.func"() <{...}> ({...})`."""

@@ -126,7 +126,9 @@ class MlirRegion:
 
 @dataclass(slots=True)
 class MlirFunction:
-    """A function of the module; `attributes` are those of each argument."""
+    """A function of the module; `attributes` are those of each argument, `infos` the texts that
+    `jax.result_info` has for each result, "" where there is none.
+    """
 
     name: str
     arguments: list[tuple[str, ValueType]]
@@ -135,6 +137,7 @@ class MlirFunction:
     body: MlirRegion
     at: int
     private: bool = False
+    infos: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
