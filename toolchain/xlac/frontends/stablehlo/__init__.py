@@ -26,9 +26,9 @@ def load(
 
     The function `main` is the model; its arguments keep their names, and its results are called
     out0, out1, …, or named as `xlac export` wrote them. A complex tensor is passed as real numbers
-    with a last axis of 2, as its bytes are; a minifloat as its code in u8, an integer of 2 or 4 bits in 8, a quantised tensor as its
-    integers. `dims` fixes or bounds sizes that the text leaves dynamic (`arg0_0` is the first of
-    %arg0); `params` fixes inputs to values. Raises SourceError.
+    with a last axis of 2, as its bytes are; a minifloat as its code in u8, an integer of 2 or 4
+    bits in 8, a quantised tensor as its integers. `dims` fixes or bounds sizes that the text leaves
+    dynamic (`arg0_0` is the first of %arg0); `params` fixes inputs to values. Raises SourceError.
     """
     from xlac.frontends.stablehlo.module import load as read
 
