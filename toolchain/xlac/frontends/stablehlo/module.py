@@ -142,7 +142,9 @@ class Import:
             self.source.fail("XL6001", f"there is no input {name!r} to fix", self.main.at)
         results = self.importer.body(self.main, arguments)
         outputs: dict[str, Node] = {}
-        infos = self.main.infos or ("",) * len(results)
+        infos = self.main.infos
+        if len(infos) != len(results):
+            infos = ("",) * len(results)
         for value, info in zip(results, infos, strict=True):
             for tensor in tensors_in(value):
                 name = f"out{len(outputs)}"

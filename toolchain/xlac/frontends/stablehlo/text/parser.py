@@ -109,9 +109,19 @@ class ModuleParser(OperationReader):
             self.source.fail("XL7202", f"function {name[:80]!r} has no body", at)
         body = self.region([(name, type) for name, type, _ in listed])
         self._location()
-        given = [attributes for _, _, attributes in listed]
         gives, infos = tuple(type for type, _ in results), tuple(info for _, info in results)
-        self._add(MlirFunction(name, body.arguments, given, gives, body, at, private, infos))
+        self._add(
+            MlirFunction(
+                name,
+                body.arguments,
+                [given for _, _, given in listed],
+                gives,
+                body,
+                at,
+                private,
+                infos,
+            )
+        )
 
     def _typed_results(self) -> list[tuple[ValueType, str]]:
         """The types of a function's results, each with its `jax.result_info`, or ""."""
