@@ -36,7 +36,9 @@ class LogisticSteps:
     averages = False
     metrics = ("loss", "accuracy")
     losses = ("loss",)
+    step_metrics: tuple[str, ...] = ()
     parts: Mapping[str, Any] = {}
+    accumulate, needs_length, ranks = 1, False, None
 
     def __init__(
         self, width: int = 8, classes: int = 4, rate: float = 0.1, pause: float = 0

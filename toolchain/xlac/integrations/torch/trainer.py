@@ -23,6 +23,7 @@ from xlac.ir.types import Type
 from xlac.spec.weights.safetensors import TensorSource, write_tensors
 from xlac.support.digest import digest
 from xlac.training.averages import no_averages
+from xlac.training.data.column import IndexRange
 from xlac.training.loop.loader_state import LoaderState
 from xlac.training.loop.saved import SavedState
 from xlac.training.loop.steps import AveragedSteps, Sums
@@ -40,6 +41,9 @@ class TorchTrainer(SavedState):
     """
 
     batch, losses, averages = BATCH, ("loss",), False
+    step_metrics: tuple[str, ...] = ()
+    ranges: Mapping[str, IndexRange] = {}
+    needs_length, ranks = False, None
     parts: Mapping[str, Callable[[Path], None]] = {}
 
     def __init__(

@@ -142,7 +142,7 @@ def batch_size(
         if symbol.name == steps.batch
     )
     size = options.batch if options.batch is not None else symbol.opt
-    most = symbol.max * getattr(steps, "accumulate", 1)  # a step may divide the batch
+    most = symbol.max * steps.accumulate  # a step may divide the batch
     if not symbol.min <= size <= most or size % symbol.multiple_of:
         by = f", a multiple of {symbol.multiple_of}" if symbol.multiple_of > 1 else ""
         problem = f"{size} rows in a batch: the size '{symbol.name}' is {symbol.min}..{most}{by}"

@@ -31,10 +31,8 @@ from xlac.training.loop.steps import (
     is_finite,
     mean,
     means,
-    ranges,
 )
 from xlac.training.ranks.folder import run_files
-from xlac_sdk.host.ranks.communicator import Communicator
 from xlac_sdk.source import Diagnostic, LimitError, SourceError
 
 
@@ -61,15 +59,16 @@ class TrainingLoop:
         about: dict[str, Any] | None = None,
     ) -> None:
         self.steps, self.data, self.validate, self.options = steps, data, validate, options
-        self._ranks: Communicator | None = getattr(steps, "ranks", None)
+        self._ranks = steps.ranks
         self._writes = self._ranks is None or self._ranks.rank == 0
         self.report, self._about = report if self._writes else SilentReport(), about or {}
         if options.tensorboard:
             event_writer()
-        inputs = training_inputs(steps.inputs, steps.batch, ranges(steps))
+        inputs = training_inputs(steps.inputs, steps.batch, steps.ranges)
         self.batch = batch_size(steps, inputs, data, options)
-        own: tuple[str, ...] = getattr(steps, "step_metrics", ())
-        columns = metric_columns(steps.metrics, validate is not None, steps.averages, own)
+        columns = metric_columns(
+            steps.metrics, validate is not None, steps.averages, steps.step_metrics
+        )
         self.best = best_metric(options, columns[2:-1], validate is not None, steps.losses)
         self.folder, self.table = run_files(self._ranks, folder, options.keep, columns)
         self.position = RunPosition()

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from xlac.ir.types import Type
 from xlac.training.data.column import IndexRange
 from xlac_sdk.dtypes import Array
+from xlac_sdk.host.ranks.communicator import Communicator
 from xlac_sdk.source import Diagnostic, SourceError
 
 Sums = Mapping[str, tuple[float, ...]]
@@ -54,6 +55,26 @@ class TrainingSteps(Protocol):
     @property
     def losses(self) -> tuple[str, ...]:
         """The metrics that are minimised: "loss", or several."""
+
+    @property
+    def step_metrics(self) -> tuple[str, ...]:
+        """Names of numbers that training steps report and evaluations do not: the loss scale."""
+
+    @property
+    def ranges(self) -> Mapping[str, IndexRange]:
+        """The valid numbers of integer inputs, by input, where the model decides them."""
+
+    @property
+    def accumulate(self) -> int:
+        """The number of micro-batches that a step may divide its batch into."""
+
+    @property
+    def needs_length(self) -> bool:
+        """Whether the learning rate depends on the length of the run, which is not set yet."""
+
+    @property
+    def ranks(self) -> Communicator | None:
+        """The processes that train together, of which this is one; None where it is alone."""
 
     @property
     def fingerprint(self) -> str:
@@ -112,7 +133,7 @@ def begin_length(steps: TrainingSteps, length: int | None) -> None:
     """
     if length is not None:
         steps.set_length(length)
-    elif getattr(steps, "needs_length", False):
+    elif steps.needs_length:
         problem = "the learning rate depends on the length of the run, and the data have none"
         hint = "--max-steps N, or give the schedule its own: steps: 1000"
         raise SourceError(Diagnostic("XL6030", problem, hint=hint))
@@ -132,11 +153,6 @@ def is_finite(numbers: Sequence[float]) -> bool:
 def finite_only(sums: Sums) -> dict[str, tuple[float, ...]]:
     """Sums and counts, those of non-finite metrics replaced by 0."""
     return {n: one if is_finite(one) else (0.0,) * len(one) for n, one in sums.items()}
-
-
-def ranges(steps: TrainingSteps) -> dict[str, IndexRange]:
-    """The valid numbers of integer inputs, by input, where the model decides them."""
-    return dict(getattr(steps, "ranges", {}))
 
 
 def failed_step(error: SourceError, step: int, epoch: int, last: Path | None) -> SourceError:

@@ -15,7 +15,7 @@ from xlac.training.data.stream import python_data
 from xlac.training.loop.options import RunOptions
 from xlac.training.loop.report import RunReport, SilentReport
 from xlac.training.loop.run import TrainingLoop, TrainingRun
-from xlac.training.loop.steps import TrainingSteps, ranges
+from xlac.training.loop.steps import TrainingSteps
 
 
 def train(
@@ -57,7 +57,7 @@ def opened(
     trainer: TrainingSteps, data: Any, columns: Columns | None = None, resize: bool = False
 ) -> TrainingData:
     """Opens data of any kind that `train` accepts. Raises SourceError and OSError."""
-    inputs = training_inputs(trainer.inputs, trainer.batch, ranges(trainer))
+    inputs = training_inputs(trainer.inputs, trainer.batch, trainer.ranges)
     if isinstance(data, str | os.PathLike):
         data = [os.fspath(data)]
     if isinstance(data, Sequence) and data and all(isinstance(d, str | os.PathLike) for d in data):
