@@ -4,7 +4,7 @@ Two strategies run and the smaller result is kept. In order of time with best fi
 Buffer by buffer in an order of importance looks at every pair of buffers that are alive together,
 so it runs only where those are not too many: the largest, or what is alive longest, comes first,
 and what did not fit below the bound comes earlier the next time ("squeaky wheel" optimisation,
-Joslin and Clements, 1999).
+Joslin and Clements, 1999). A limit that neither meets is searched for on a skyline (skyline.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 
+from xlac.memory.skyline import packed_within
 from xlac_sdk.support.limits import count_work
 
 ALIGN = 64  # bytes: a cache line, and the widest vector
@@ -41,8 +42,10 @@ class ArenaLayout:
     bound: int
 
 
-def pack(spans: Sequence[LiveRange]) -> ArenaLayout:
-    """Offsets such that buffers alive at the same step never overlap."""
+def pack(spans: Sequence[LiveRange], within: int | None = None) -> ArenaLayout:
+    """Offsets such that buffers alive at the same step never overlap. Where they are to be `within`
+    so many bytes, which what is alive at once allows, a layout is searched for longer.
+    """
     sizes = [_round(s.nbytes) for s in spans]
     best, bound = _by_time(spans, sizes), live_bound(spans)
     if (
@@ -55,6 +58,9 @@ def pack(spans: Sequence[LiveRange]) -> ArenaLayout:
             best = min(best, offsets, key=lambda offsets: _extent(offsets, sizes))
             if _extent(best, sizes) <= bound + bound // 100:
                 break
+    if within is not None and bound <= within < _extent(best, sizes):
+        tight = packed_within([(s.first, s.last) for s in spans], sizes, within)
+        best = min(best, tight, key=lambda offsets: _extent(offsets, sizes))
     return ArenaLayout(tuple(best), _extent(best, sizes), bound)
 
 

@@ -34,9 +34,11 @@ class UnplacedProgram:
         """The first step at which that many are alive."""
         return live_peak(list(self.spans.values()))[1]
 
-    def placed(self) -> Program:
-        """The program with every temporary in its place."""
-        layout = pack(list(self.spans.values()))
+    def placed(self, within: int | None = None) -> Program:
+        """The program with every temporary in its place, in an arena `within` so many bytes where
+        such a layout is found.
+        """
+        layout = pack(list(self.spans.values()), within)
         moved = {
             slot: replace(slot, offset=o)
             for slot, o in zip(self.spans, layout.offsets, strict=True)

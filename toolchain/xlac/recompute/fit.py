@@ -105,7 +105,8 @@ def fitted(
     largest = max(map(problem.least, range(problem.required)), default=0)
     for _ in range(ATTEMPTS):
         partition_now = rebuilt(partition, ordered, plan.sequence)
-        program = planner(partition_now).placed()
+        unplaced = planner(partition_now)
+        program = unplaced.placed(limit)
         used = usage(problem, plan.sequence)
         if best is None or program.arena_bytes < best.program.arena_bytes:
             facts = {**program.facts, "recomputed": facts_of(ordered, plan)}
@@ -117,8 +118,8 @@ def fitted(
             break
         # the arena against the peak of live values: more by fragmentation, less where counted twice
         overhead = program.arena_bytes - max(used)
-        if not searched:
-            target = limit - overhead
+        if not searched:  # an arena within the limit is searched for, so gaps count later
+            target = limit - (unplaced.live_bytes - max(used))
         elif plan.fits:
             # gaps may take what a slightly lower target saves, so steps are doubled
             step = max(2 * step, target - (limit - overhead))
