@@ -114,8 +114,8 @@ def test_where_gaps_exceed_the_limit_plans_take_less_in_doubled_steps(
     free = lower(graph, machine).program
     placed, planned, targets = UnplacedProgram.placed, fit.planned, list[int]()
 
-    def with_gaps(program: UnplacedProgram) -> Program:
-        return replace(placed(program), arena_bytes=free.arena_bytes)
+    def with_gaps(program: UnplacedProgram, within: int | None = None) -> Program:
+        return replace(placed(program, within), arena_bytes=free.arena_bytes)
 
     def noted(problem: Problem, limit: int) -> RecomputePlan:
         targets.append(limit)
