@@ -91,6 +91,10 @@ class GradientTiles(GradientProducts):
         self.weights, self.changes = (
             builder.local(n, self.dtype, rows * blocks.keys) for n in "pc"
         )
+        if self._partly_written():
+            with builder.loop("z", 0, rows * blocks.keys, blocks.tile.lanes) as z:
+                for buffer in (self.weights, self.changes):
+                    self.put(buffer, z, zero(self.dtype, blocks.tile.lanes))
         with builder.loop("i", 0, build.mul(tall, self.height)) as i:
             row = self._row(build.add(first, i))
             self._copied(batch, row, self.h.queries, self.queries, i, blocks.query_lanes)
@@ -98,6 +102,14 @@ class GradientTiles(GradientProducts):
             with builder.loop("e", 0, width, blocks.query_lanes) as e:
                 place = build.add(build.mul(i, width), e)
                 self.put(self.score_gradients, place, zero(self.dtype, blocks.query_lanes))
+
+    def _partly_written(self) -> bool:
+        """Whether weights may be read, many at once, past the last key of a block's first tile,
+        where no product was written.
+        """
+        h, blocks = self.h, self.schedule
+        short = not isinstance(h.length, int) or h.length < blocks.wide
+        return bool(divisor(h.length) % blocks.wide) and (short or blocks.keys > blocks.wide)
 
     def _row(self, row: Expr) -> Expr:
         if divisor(self.h.rows) % self.schedule.rows:

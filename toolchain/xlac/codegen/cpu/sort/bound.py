@@ -47,31 +47,30 @@ class Bound:
 
     def _columns(self) -> None:
         """The first key of each column. The last vector of a row may overlap the one before; lanes
-        that do are not counted as columns.
+        that do hold no column, until elements that fill no row are shared among all lanes. So
+        no element is in two of them, and each has its own where a line is no longer than a row.
         """
         builder, lanes, groups = self.builder, self.lanes, self.schedule.groups
         rows, twice = self.lines.count // groups, self.vectors * lanes - groups
         places = [n * lanes for n in range(self.vectors)]
-        if twice and groups >= lanes:
+        if twice:
             places[-1] = groups - lanes
         last = Const(least(self.kind), self.kind, lanes)
         with builder.loop("g", 0, self.vectors * lanes, lanes) as g:
             builder.store(self.tops, build.ramp(build.add(self.tops_at, g), 1, lanes), last)
-        if groups >= lanes:
-            self._rows(rows, places)
-        first = 0 if groups < lanes else rows * groups
+        self._rows(rows, places)
+        if twice:
+            at = build.ramp(build.add(self.tops_at, (self.vectors - 1) * lanes), 1, lanes)
+            lane = build.ramp(build.index(0), 1, lanes)
+            again = build.apply(P.LT, lane, build.index(twice))
+            builder.store(self.tops, at, build.select(again, last, build.load(self.tops, at)))
+        first = rows * groups
 
         def rest(firsts: Sequence[Expr], wide: int, mask: Expr | None) -> None:
             for place in firsts:
                 self._raise(build.sub(place, first), place, wide, mask)
 
-        length = self.lines.count - first
-        strip_mine(builder, self.elements.target, first, length, lanes, 1, rest)
-        if twice and groups >= lanes:
-            at = build.ramp(build.add(self.tops_at, (self.vectors - 1) * lanes), 1, lanes)
-            lane = build.ramp(build.index(0), 1, lanes)
-            again = build.apply(P.LT, lane, build.index(twice))
-            builder.store(self.tops, at, build.select(again, last, build.load(self.tops, at)))
+        strip_mine(builder, self.elements.target, first, self.lines.count - first, lanes, 1, rest)
 
     def _rows(self, rows: Dim, places: Sequence[int]) -> None:
         """The first keys of columns over whole rows, whose vectors begin at `places`."""

@@ -109,3 +109,5 @@ def _check(schedule: SortSchedule, lines: Lines, target: Target) -> None:
         raise Misfit(("template",), "it needs to know how many elements are selected")
     if schedule.groups < lines.kept:
         raise Misfit(("groups",), f"it must be at least {lines.kept}, as many as are selected")
+    if schedule.groups < schedule.lanes:
+        raise Misfit(("groups",), f"it must be at least {schedule.lanes}, a vector of them")
