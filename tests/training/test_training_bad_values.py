@@ -85,7 +85,8 @@ def test_a_rate_is_a_number_of_at_least_0(value: str, tmp_path: Path) -> None:
 
 def _parameters() -> list[tuple[str, str]]:
     """Every number of optimizers and rates: the line that gives it, with room for both."""
-    found, texts = built_in(), {"adjust_lr_fn", "amsgrad", "centered", "lr", "nesterov"}
+    found = built_in()
+    texts = {"adjust_lr_fn", "amsgrad", "centered", "decoupled_weight_decay", "lr", "nesterov"}
     made = [
         ("optimizer: {" + name + ": {lr: 0.1, KEY: VALUE}}", key)
         for name, one in found.optimizers.items()

@@ -97,7 +97,7 @@ def test_a_gradient_that_is_not_linear_has_only_the_way_back() -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "no pair": (lambda x: xlac.scan(lambda c, r: c, x[0], x), "no pair.*XL2035"),
+    "no pair": (lambda x: xlac.scan(lambda c, r: c, x[0], x), "must return a pair.*XL2035"),
     "no length": (lambda x: xlac.scan(lambda c, r: (c, c), x[0]), "the number of steps.*XL2035"),
     "two lengths": (
         lambda x: xlac.scan(lambda c, r: (c, c), x[0], x, length=3),

@@ -39,7 +39,10 @@ Surveyed = Sequence[tuple[Job, Survey]]
 def choose(jobs: Surveyed, group: Group, target: Target) -> ElementwiseSchedule:
     """A kernel for each nest with much work; nests with little work share kernels."""
     work = cost.work(group)
-    nests = tuple(_nest(job, survey, group, target) for job, survey in jobs)
+    written = sum(map(cost.nbytes, group.outputs))
+    far = written > target.hardware.stream_outputs * target.l3_bytes
+    seams = any(isinstance(node.op, Concat | Pad) for node in group.nodes)
+    nests = tuple(_nest(job, survey, seams, far, target) for job, survey in jobs)
     parallel = any(nest.threads.loops for nest in nests) or any(
         size_hint(volume(job.shape)) * operations(survey) >= SERIAL_WORK for job, survey in jobs
     )
@@ -53,7 +56,7 @@ def operations(survey: Survey) -> int:
     return survey.flops + len(survey.accesses)
 
 
-def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
+def _nest(job: Job, survey: Survey, seams: bool, streaming: bool, target: Target) -> Nest:
     count_work()
     loops = runs(job.shape, survey)
     if not loops:
@@ -61,7 +64,7 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
     each, (*around, inner) = operations(survey), loops
     lanes = lanes_for(target, survey.dtypes, inner.extent)
     unroll, join = unroll_for(target, survey.statements, survey.flops), joins(target, survey.flops)
-    if not around and _few(inner.extent, group):
+    if not around and _few(inner.extent, seams):
         lanes, unroll, join = 1, size_hint(inner.extent), False
     blocks = _blocks(job, survey, loops, min(lanes, TURNED), target)
     if blocks and blocks.in_registers:
@@ -84,19 +87,16 @@ def _nest(job: Job, survey: Survey, group: Group, target: Target) -> Nest:
             chunk = piece
         shared = [*around, pieces_of(inner.extent, chunk)] if chunk else around
         threads = share(target, shared, (chunk or inner.usual) * each)
-    far = target.hardware.stream_outputs * target.l3_bytes
-    streaming = sum(map(cost.nbytes, group.outputs)) > far
     axes = tuple(run.axes for run in loops)
     return Nest(axes, len(around), lanes, unroll, join, blocks, chunk, threads, streaming)
 
 
-def _few(extent: Dim, group: Group) -> bool:
+def _few(extent: Dim, seams: bool) -> bool:
     """Whether a nest has so few elements that each is computed as a scalar: they fill no vector, or
-    each is a separate piece of a concatenation.
+    each is a separate piece of a concatenation or padding (the group has `seams`).
     """
     if not isinstance(extent, int) or not 1 < extent <= NUMBERS:
         return False
-    seams = any(isinstance(node.op, Concat | Pad) for node in group.nodes)
     return seams or bool(extent & (extent - 1))
 
 

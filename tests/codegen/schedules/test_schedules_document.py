@@ -20,7 +20,7 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Target
 
-SPECS = Path(__file__).parents[2] / "specs"
+SPECS = Path(__file__).parents[3] / "specs"
 VECTOR = Target("vector", vector_bytes=64, vector_registers=32, masked=True, fma=True, threads=4)
 PLAIN = Target("plain", vector_bytes=16, fma=False)
 SMALL: dict[str, dict[str, Any]] = {

@@ -1,37 +1,15 @@
-"""Kernels of schedules drawn at random compute what the graph means, and every field is heeded."""
+"""Groups of contractions, elementwise operations and reductions whose CPU schedules are drawn at
+random.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partialmethod
-from random import Random
-from typing import Any
 
-import numpy as np
-import pytest
-from contraction_harness import TARGETS, TOLERANCE, compute, conv, group, meaning, values
-from gpu_schedule_cases import GPU_CASES
-from kind_schedule_cases import KIND_CASES
-from operand_schedule_cases import OPERAND_CASES
-from schedule_draws import (
-    Drawn,
-    Field,
-    dot,
-    drawn,
-    every_field,
-    lowered,
-    matmul,
-    neighbours,
-    text,
-    x,
-)
+from contraction_harness import TARGETS, conv, group
+from schedule_draws import Drawn, dot, matmul, x
 
-from xlac.codegen.core.lowered_group import LoweredGroup
-from xlac.codegen.cpu import elementwise
-from xlac.codegen.cpu.gemm.inner_product import InnerProduct
-from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
-from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -39,12 +17,14 @@ from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.dtypes import DType
-from xlac_sdk.interpreter.kernels import KernelFault
-from xlac_sdk.target import Target
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 F32, F16 = DType.F32, DType.F16
 AVX512, AVX2, SSE = TARGETS["avx512"], TARGETS["avx2"], TARGETS["sse"]
 VECTORIZED = replace(SSE, vectorizes=True)
+BYTES, FEW_BYTES = (
+    replace(target, primitives=target.primitives | {Primitive.DOT4}) for target in (AVX512, SSE)
+)
 
 
 def chain() -> Group:
@@ -103,6 +83,13 @@ def turned_cube() -> Group:
     return group(Kind.ELEMENTWISE, build.transpose(x("x", 34, 33, 35), (2, 1, 0)))
 
 
+def turned_both_ways() -> Group:
+    """Two operands, each contiguous along another loop than the result."""
+    first, second = x("x", 34, 33, 35), x("y", 35, 34, 33)
+    turned = build.add(build.transpose(first, (2, 1, 0)), build.transpose(second, (0, 2, 1)))
+    return group(Kind.ELEMENTWISE, turned)
+
+
 def large() -> Group:
     y = x("x", 300, 300)
     return group(Kind.ELEMENTWISE, build.add(y, y))
@@ -112,6 +99,23 @@ def half() -> Group:
     b = x("b", 40, 19, dtype=F16, kind="weight")
     y = Node.of(Dot(contract_lhs=(1,), contract_rhs=(0,)), x("a", 9, 40, dtype=F16), b)
     return group(Kind.DOT, y)
+
+
+def bytes_dot(m: int, n: int, k: int, kind: str = "weight") -> Callable[[], Group]:
+    op = Dot(contract_lhs=(1,), contract_rhs=(0,), out_dtype=DType.I32)
+    left, right = x("a", m, k, dtype=DType.U8), x("b", k, n, dtype=DType.I8, kind=kind)
+    return lambda: group(Kind.DOT, Node.of(op, left, right))
+
+
+def bytes_window() -> Group:
+    """The same of bytes, each pixel of four of them."""
+    op = {"out_dtype": DType.I32}
+    return group(Kind.CONV, conv((1, 1, 30, 4), (1, 3, 4, 8), dtype=DType.I8, **op))
+
+
+def turned_bytes() -> Group:
+    made = bytes_dot(20, 24, 12)().outputs[0]
+    return group(Kind.DOT, made, build.transpose(made, (1, 0)))
 
 
 def column() -> Group:
@@ -138,6 +142,7 @@ def long_epilogue() -> Group:
     return group(Kind.DOT, y, z)
 
 
+TALL = {"tile": {"rows": (1, 4), "vectors": 1, "lanes": 4}}
 ONE = {"rows": (1, 1), "vectors": 1, "lanes": 1}
 SINGLE = {"tile": ONE, "right": "constant", "backward": False}
 PIECES = {"blocking": {"axis": "second", "piece": 1, "parts": 1, "chunk": 0}}
@@ -153,12 +158,13 @@ def split(loops: list[list[int]], vector: int, stretch: int) -> Mapping[str, obj
     }  # fmt: skip
 
 
-CASES: dict[str, Drawn] = {
+CPU_CASES: dict[str, Drawn] = {
     "chain": Drawn(chain, AVX512, "elementwise", exact=True),
     "chain_sse": Drawn(chain, SSE, "elementwise", exact=True),
     "two_shapes": Drawn(two_shapes, AVX2, "elementwise", exact=True),
     "transposition": Drawn(transposition, AVX2, "elementwise", exact=True),
     "turned_cube": Drawn(turned_cube, AVX2, "elementwise", exact=True),
+    "turned_both_ways": Drawn(turned_both_ways, AVX2, "elementwise", exact=True),
     "large": Drawn(large, SSE, "elementwise", exact=True),
     "rows": Drawn(softmax, AVX512, "row_reduction", starts=(SHARED,)),
     "two_kept": Drawn(two_kept, AVX2, "row_reduction", starts=(ONE_KEPT,)),
@@ -175,6 +181,15 @@ CASES: dict[str, Drawn] = {
     "dot_packed": Drawn(dot(21, 35, 17, turned=True), SSE, "gemm pack", starts=(SHARED, PIECES)),
     "dot_long": Drawn(dot(20, 8, 512, kind="weight"), AVX2.with_facts(l2_bytes=4 << 10), "gemm"),
     "dot_half": Drawn(half, AVX512, "gemm"),
+    "dot_bytes": Drawn(bytes_dot(9, 40, 24), BYTES, "bytes_gemm", exact=True),
+    "dot_bytes_packed": Drawn(
+        bytes_dot(21, 37, 36, "input"), FEW_BYTES, "bytes_gemm", exact=True, starts=(SHARED, PIECES)
+    ),
+    "dot_bytes_turned": Drawn(turned_bytes, FEW_BYTES, "bytes_gemm", exact=True, starts=(TALL,)),
+    "dot_bytes_long": Drawn(
+        bytes_dot(20, 8, 2048), FEW_BYTES.with_facts(l2_bytes=4 << 10), "bytes_gemm", exact=True
+    ),
+    "window_bytes": Drawn(bytes_window, FEW_BYTES, "bytes_gemm", exact=True),
     "window": Drawn(window, SSE, "gemm"),
     "dot_column": Drawn(dot(30, 1, 40), AVX512, "inner_product", starts=(SHARED,)),
     "dot_transposed": Drawn(transposed_result, AVX2, "gemm"),
@@ -185,110 +200,4 @@ CASES: dict[str, Drawn] = {
         column, VECTORIZED, "autovectorized", starts=({"width": 1, "right": "constant"},)
     ),
     "gemm_column": Drawn(column, SSE, "gemm", starts=(SINGLE,)),
-    **KIND_CASES,
-    **GPU_CASES,
-    **OPERAND_CASES,
 }
-
-
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.runs])
-@pytest.mark.sampled(160)
-def test_any_schedule_computes_the_same(name: str, seed: int) -> None:
-    case, rng = CASES[name], Random(f"{name} {seed}")
-    made = case.made()
-    chosen = beginning(name, made)
-    given = values(made, seed)
-    wanted, before = meaning(made, given), compute(made, case.target, given)
-    tried = 0
-    for _ in range(600):
-        part = rng.choice(sorted(chosen.schedules))
-        asked = {part: drawn(chosen.schedules[part], rng, rng.randint(1, 3))}
-        if lowered(made, case.target, asked) is None:
-            continue
-        found = compute(made, case.target, given, asked)
-        for got, want, same in zip(found, wanted, before, strict=True):
-            if case.exact:
-                np.testing.assert_array_equal(got, same, err_msg=str(asked))
-            bound = TOLERANCE.get(want.dtype.name, 0.0)  # integers are the same
-            scale = float(np.abs(want).max(initial=1))
-            np.testing.assert_allclose(
-                got, want, rtol=bound, atol=bound * scale, err_msg=str(asked)
-            )
-        tried += 1
-        if tried == case.schedules:
-            return
-    assert tried, "no schedule that was drawn fits"
-
-
-def beginning(name: str, made: Group) -> LoweredGroup:
-    """A case lowered as is chosen, or by what it says in its place."""
-    case = CASES[name]
-    asked = {"main": from_data(case.instead, TEMPLATES)} if case.instead else None
-    found = lowered(made, case.target, asked)
-    assert found is not None and found.schedules
-    return found
-
-
-def unheeded(template: str) -> set[Field]:
-    """The fields of a template that change no kernel: each is changed alone beside what was chosen,
-    beside what cases say and beside some schedules that are drawn.
-    """
-    left = set(every_field(TEMPLATES[template]))
-    for name, case in CASES.items():
-        made = case.made()
-        if template not in case.templates.split():
-            continue
-        for part, schedule in beginning(name, made).schedules.items():
-            if schedule.template == template:
-                for start in starts(name, schedule):
-                    heeded(made, case.target, part, start, left)
-    return left
-
-
-def starts(name: str, schedule: Schedule) -> Iterator[Schedule]:
-    yield schedule
-    data = to_data(schedule)
-    for more in CASES[name].starts:
-        if set(more) <= set(data):  # else they are of another part
-            yield from_data({**data, **more}, TEMPLATES)
-    rng = Random(name)
-    yield from (drawn(schedule, rng, changes) for changes in (1, 1, 2, 2, 3))
-
-
-def heeded(made: Group, target: Target, part: str, start: Schedule, left: set[Field]) -> None:
-    """Takes those fields away of which one alone changes the kernels beside a schedule."""
-    beside = lowered(made, target, {part: start}) if left else None
-    if beside is None:
-        return
-    for field, other in neighbours(start, frozenset(left)):
-        if field in left:
-            again = lowered(made, target, {part: other})
-            if again is not None and text(again) != text(beside):
-                left.discard(field)
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.sampled(12)
-def test_every_field_changes_some_kernel(template: str) -> None:
-    assert unheeded(template) == set()
-
-
-def test_a_field_that_is_not_heeded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(InnerProduct, "_stretch", partialmethod(_one_vector, InnerProduct._stretch))
-    assert unheeded("inner_product") == {("unroll",)}
-
-
-def _one_vector(self: InnerProduct, stretch: Callable[..., Any], *given: Any) -> Any:
-    """The emitter with a fault: it takes one vector at a time, whatever its schedule says."""
-    return stretch(self, *given[:-1], 1)
-
-
-def test_a_field_that_is_misused_gives_wrong_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(builder: object, start: object, extent: int, size: int) -> int:
-        return size // 2
-
-    monkeypatch.setattr(elementwise, "piece", short)
-    with pytest.raises((AssertionError, KernelFault)):
-        for seed in range(20):
-            test_any_schedule_computes_the_same("chain", seed)

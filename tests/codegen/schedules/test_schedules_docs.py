@@ -21,8 +21,8 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request
 
-CHAPTER = Path(__file__).parents[2] / "docs" / "SCHEDULES.md"
-START = "<!-- written by tests/codegen/test_schedules_docs.py --bless -->\n"
+CHAPTER = Path(__file__).parents[3] / "docs" / "SCHEDULES.md"
+START = "<!-- written by tests/codegen/schedules/test_schedules_docs.py --bless -->\n"
 
 
 def blocks() -> list[str]:

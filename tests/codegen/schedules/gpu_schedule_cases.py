@@ -220,7 +220,7 @@ CACHED = {"written_out": False, "kept": (3,)}
 
 
 GPU_CASES: dict[str, Drawn] = {
-    "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm"),
+    "gpu_skinny": Drawn(dot(3, 40, 64), GPU, "skinny_gemm", starts=({"vector": 1},)),
     "gpu_skinny_deep": Drawn(dot(3, 40, 64, turned=True), GPU, "skinny_gemm"),
     "gpu_simt": Drawn(dot(20, 24, 64), GPU, "simt_gemm", starts=(ONE_BY_ONE, APART)),
     "gpu_simt_parts": Drawn(dot(12, 12, 256), replace(GPU, processors=64), "simt_gemm"),

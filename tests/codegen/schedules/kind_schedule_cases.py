@@ -204,7 +204,14 @@ GEMM = {
 SMALL_WINOGRAD = {**WINOGRAD, "tile": {"rows": [1, 3], "vectors": 2, "lanes": 4}}
 
 KIND_CASES: dict[str, Drawn] = {
-    "sort": Drawn(ordered, SSE, "merge_sort", exact=True, starts=(SHARED,)),
+    "sort": Drawn(
+        ordered,
+        SSE,
+        "merge_sort",
+        exact=True,
+        instead={"template": "merge_sort", "threads": {"loops": 0, "grain": 1}},
+        starts=(SHARED,),
+    ),
     "sort_ranked": Drawn(
         ordered, AVX2, "rank_sort", exact=True, starts=(SHARED, {"lanes": 2}), schedules=2
     ),
