@@ -36,9 +36,8 @@ _HOMES = {
     "torch_step": "xlac.integrations.torch.step",
     "torch_trainer": "xlac.integrations.torch.trainer",
     "from_jax": "xlac.integrations.jax",
-    **dict.fromkeys(
-        ("from_tensorflow", "from_saved_model", "should_compile"), "xlac.integrations.tensorflow"
-    ),
+    **dict.fromkeys(("from_tensorflow", "from_saved_model"), "xlac.integrations.tensorflow"),
+    "should_compile": "xlac.integrations.tensorflow_decision",
     "timeout": "xlac_sdk.host.stopping",
     "Tensor": "xlac.frontends.tracing",
     "DType": "xlac_sdk.dtypes",

@@ -1,11 +1,10 @@
-"""`xlac.from_tensorflow` and `xlac.should_compile`: functions of TensorFlow, compiled."""
+"""`xlac.from_tensorflow` and `xlac.from_saved_model`: functions of TensorFlow, compiled."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from xlac.integrations.jit import jit
 from xlac.integrations.tensorflow_bound import BoundVariables
 from xlac.integrations.transforms import vjp
 from xlac.model import Model
-from xlac.ops.cost import total
-from xlac_sdk.source import Diagnostic, SourceError, XlacError
+from xlac_sdk.source import Diagnostic, SourceError
 
 
 class TensorFlowFunction:
@@ -232,33 +230,3 @@ def from_saved_model(
             )
         )
     return TensorFlowFunction(call, args or tuple(specs.values()), options, variables)
-
-
-SMALL = 20_000  # floating point operations below which a call costs more than they do
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Whether to compile a function, which is its truth value, and why."""
-
-    compiles: bool
-    reason: str
-
-    def __bool__(self) -> bool:
-        return self.compiles
-
-
-def should_compile(function: Any, args: Sequence[Any]) -> Decision:
-    """Whether a function of TensorFlow is worth compiling for example arguments: every operation is
-    supported, and it computes more than a call from TensorFlow costs. The answer says why.
-    """
-    try:
-        tf_lowered = lowered(function, args)
-    except XlacError as error:
-        return Decision(False, str(error))
-    work = total(tf_lowered.graph)
-    if work.flops < SMALL:
-        return Decision(
-            False, f"{work.flops} operations on numbers take less time than the call itself"
-        )
-    return Decision(True, f"every operation is supported; {work.flops} operations on numbers")
