@@ -116,6 +116,7 @@ def test_what_cannot_be_met_says_the_least_and_where(tmp_path: Path) -> None:
         step(UNET, tmp_path, 8, small)
     (told,) = caught.value.diagnostics
     assert told.code == "XL4020" and "at least, whatever is computed again" in told.message
+    assert told.hint and "--quantize" not in told.hint  # weights are trained
     assert f"more than the {small:,} allowed" in told.message and "is computed:" in told.message
     assert told.span is not None and told.span.file.name == "m.yaml"
 

@@ -99,7 +99,9 @@ def check(
         f"a call takes {total:,} bytes{how}, more than the {limit:,} allowed; the most that is in "
         f"memory at once{where}:"
     )
-    hint = "smaller --dim values, --quantize int8 for weights, or a larger --max-memory"
+    stored = any(one.role is Role.CONSTANT for one, _ in held)  # weights that training changes are
+    narrower = "--quantize int8 for weights, " if stored else ""  # state, and stay as they are
+    hint = f"smaller --dim values, {narrower}or a larger --max-memory"
     span = place.span if place else None
     error = MemoryLimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), span, hint))
     error.nbytes = total
