@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 
-from xlac.memory.skyline import packed_within
+from xlac.memory.skyline import MOST, packed_within
 from xlac_sdk.support.limits import count_work
 
 ALIGN = 64  # bytes: a cache line, and the widest vector
@@ -44,7 +44,8 @@ class ArenaLayout:
 
 def pack(spans: Sequence[LiveRange], within: int | None = None) -> ArenaLayout:
     """Offsets such that buffers alive at the same step never overlap. Where they are to be `within`
-    so many bytes, which what is alive at once allows, a layout is searched for longer.
+    so many bytes, which what is alive at once allows, a layout is searched for longer, unless there
+    are more than skyline.MOST of them.
     """
     sizes = [_round(s.nbytes) for s in spans]
     best, bound = _by_time(spans, sizes), live_bound(spans)
@@ -58,7 +59,7 @@ def pack(spans: Sequence[LiveRange], within: int | None = None) -> ArenaLayout:
             best = min(best, offsets, key=lambda offsets: _extent(offsets, sizes))
             if _extent(best, sizes) <= bound + bound // 100:
                 break
-    if within is not None and bound <= within < _extent(best, sizes):
+    if within is not None and len(spans) <= MOST and bound <= within < _extent(best, sizes):
         tight = packed_within([(s.first, s.last) for s in spans], sizes, within)
         best = min(best, tight, key=lambda offsets: _extent(offsets, sizes))
     return ArenaLayout(tuple(best), _extent(best, sizes), bound)

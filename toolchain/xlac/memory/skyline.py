@@ -16,6 +16,7 @@ from random import Random
 
 from xlac_sdk.support.limits import count_work
 
+MOST = 3000  # buffers: the time of one layout grows with the square, to a second for so many
 WORK = 3_000_000  # looks at a buffer or a part of a skyline: less than a second
 TURNS = 150  # layouts tried from each of the initial priorities
 SIZE_WEIGHTS = (0.0, 0.5, 2.0)  # weight of a size, beside the lifetime's, in initial priorities
