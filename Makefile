@@ -16,7 +16,7 @@ demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify th
 test: $(VENV)/.tested lint types ## lint, types, import contracts and every test; under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests
 
-test-all: $(VENV)/.tested ## every case of every test, also those of which `make test` runs a sample: about forty minutes
+test-all: $(VENV)/.tested ## every case of every test, also those of which `make test` runs a sample: an hour and a half
 	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests
 
 test-cost: $(VENV)/.tested ## the processor seconds of `make test` by folder, file and test: what to look at when it has become slow
