@@ -57,6 +57,7 @@ test-fleets: $(VENV)/.tested ## a model over many rows by the workers of Dask, s
 
 test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; transformers too where PyTorch is installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check onnxruntime
+	! $(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check "transformers>=5" onnxscript
 	$(BIN)/python -m pytest --all tests/onnx/test_onnx_models.py
 
 test-tflite: $(VENV)/.tested ## every operator of TensorFlow Lite beside LiteRT's reference kernels; some minutes
