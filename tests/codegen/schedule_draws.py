@@ -22,6 +22,7 @@ from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.window import Window
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import For, LoopKind, Stmt, children
 from xlac_sdk.kernel_ir.text import show
@@ -59,6 +60,23 @@ def matmul(m: int, n: int, k: int, turned: bool = False, kind: str = "input") ->
 
 def dot(m: int, n: int, k: int, turned: bool = False, kind: str = "input") -> Callable[[], Group]:
     return lambda: group(Kind.DOT, matmul(m, n, k, turned, kind))
+
+
+def greatest_of_windows(
+    shape: tuple[int, ...], window: tuple[int, ...], strides: tuple[int, ...]
+) -> Group:
+    """The maxima of windows that hang over both ends of the second of three axes by one element."""
+    ones, edge = (1, 1, 1), (0, 1, 0)
+    op = Window(
+        combine="max",
+        window=window,
+        strides=strides,
+        low=edge,
+        high=edge,
+        base_dilation=ones,
+        window_dilation=ones,
+    )
+    return group(Kind.WINDOW, Node.of(op, x("x", *shape)))
 
 
 def lowered(made: Group, target: Target, asked: Parts | None = None) -> LoweredGroup | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from contraction_harness import conv, group
 from kind_schedule_cases import bits, ordered, scattered
-from schedule_draws import Drawn, dot, x
+from schedule_draws import Drawn, dot, greatest_of_windows, x
 
 from xlac.codegen.gpu.core import tma
 from xlac.codegen.gpu.core.instructions import COMMIT, COPY, FENCE, GROUPED, MMA, SETTLE, WAIT
@@ -20,7 +20,6 @@ from xlac.ops.control.control import Pick
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.reduction.window import Window
 from xlac.ops.tensor.dynamic import Compact
 from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac.ops.tensor.extend import Concat
@@ -151,16 +150,7 @@ def part(loops: list[list[int]], vector: int, lanes: int, combine: bool) -> Mapp
 
 def pooled() -> Group:
     """Windows along rows, whose results are vectors across them."""
-    op = Window(
-        combine="max",
-        window=(2, 3, 1),
-        strides=(1, 2, 1),
-        low=(0, 1, 0),
-        high=(0, 1, 0),
-        base_dilation=(1, 1, 1),
-        window_dilation=(1, 1, 1),
-    )
-    return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 16)))
+    return greatest_of_windows((3, 6, 16), (2, 3, 1), (1, 2, 1))
 
 
 def channels(kind: str) -> Callable[[], Group]:

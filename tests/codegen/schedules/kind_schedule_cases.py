@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from contraction_harness import TARGETS, conv, group
-from schedule_draws import Drawn, x
+from schedule_draws import Drawn, greatest_of_windows, x
 
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node, pick
@@ -17,7 +17,6 @@ from xlac.ops.control.control import Pick
 from xlac.ops.nn.attention_derivatives import AttentionGradient
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.order import Sort
-from xlac.ops.reduction.window import Window
 from xlac.ops.reduction.window_choice import SelectAndScatter
 from xlac.ops.tensor.dynamic_slice import DynUpdate
 from xlac.ops.tensor.extend import Concat
@@ -96,16 +95,7 @@ def running_sums() -> Group:
 
 def pooled() -> Group:
     """Windows that hang over the edges of rows, and are wholly inside of them."""
-    op = Window(
-        combine="max",
-        window=(1, 3, 2),
-        strides=(1, 1, 2),
-        low=(0, 1, 0),
-        high=(0, 1, 0),
-        base_dilation=(1, 1, 1),
-        window_dilation=(1, 1, 1),
-    )
-    return group(Kind.WINDOW, Node.of(op, x("x", 3, 6, 90)))
+    return greatest_of_windows((3, 6, 90), (1, 3, 2), (1, 1, 2))
 
 
 def chosen(last: bool) -> Callable[[], Group]:

@@ -58,6 +58,14 @@ def div(x: Numbers, y: Numbers) -> Numbers:
     return arithmetic.div((x[0], x[1]), (y[0], y[1]))
 
 
+def magnitude(x: Numbers) -> Node:
+    """The absolute value, or the sum of those of the parts, by which LAPACK compares."""
+    total = build.apply1("abs", x[0])
+    for other in x[1:]:
+        total = build.add(total, build.apply1("abs", other))
+    return total
+
+
 def scaled(x: Numbers, by: Node) -> Numbers:
     """Numbers times real numbers."""
     return each(lambda part: build.mul(part, by), x)

@@ -17,6 +17,7 @@ from xlac.frontends.complex.linalg.numbers import (
     div,
     each,
     entry,
+    magnitude,
     mul,
     product,
     rank,
@@ -156,10 +157,7 @@ def _lu_by_columns(a: Numbers) -> tuple[Numbers, Node, Node]:
         a, order, number = carried[:count], carried[count], carried[count + 1]
         column = entry(a, last - 1, number)  # (…, m)
         line = build.iota(column[0].shape, last - 2)
-        size = build.apply1("abs", column[0])
-        for other in column[1:]:
-            size = build.add(size, build.apply1("abs", other))
-        left = build.select(build.compare(line, "ge", number), size, -1.0)
+        left = build.select(build.compare(line, "ge", number), magnitude(column), -1.0)
         pivot = build.apply1("argmax", left, axis=last - 2, keepdims=True, dtype=DType.I32)
         here, there = build.compare(line, "eq", number), build.compare(line, "eq", pivot)
         first = back(entry(a, last - 2, number), (*batch, 1, columns), (last - 2,))

@@ -8,6 +8,7 @@ from xlac.frontends.complex.linalg.numbers import (
     div,
     each,
     entry,
+    magnitude,
     mul,
     real,
     select,
@@ -17,12 +18,6 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, pick
 from xlac.ops import build
 from xlac.ops.linalg.matrices import over
-
-
-def _size(x: Numbers) -> Node:
-    """The absolute value, or the sum of those of the parts, by which LAPACK compares."""
-    sizes = [build.apply1("abs", part) for part in x]
-    return sizes[0] if len(sizes) == 1 else build.add(*sizes)
 
 
 def _wide(x: Numbers, count: Dim) -> Numbers:
@@ -64,7 +59,7 @@ def tridiagonal_solve(low: Numbers, d: Numbers, high: Numbers, b: Numbers) -> Nu
             *(entry(x, axis, following) for x in (d, above)),
         )
         other = entry(b, axis, following)
-        exchange = build.compare(_size(p), "lt", _size(under))
+        exchange = build.compare(magnitude(p), "lt", magnitude(under))
         both = build.back(exchange, y[0].shape, (rank - 1,))
         pivot, rest = select(exchange, under, p), select(exchange, p, under)
         factor = div(rest, pivot)
