@@ -25,6 +25,11 @@ from xlac.ir.graph import Graph
 from xlac.ir.interpret import interpret
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
+WIDE = {
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
 BY_NAME = {
     f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db
 }
@@ -45,6 +50,11 @@ class Case:
     def eager(self) -> list[torch.Tensor]:
         found: list[torch.Tensor] = self.function(*[t.clone() for t in self.tensors])
         return found
+
+    def exact(self) -> list[torch.Tensor]:
+        """What eager gives for the same numbers as float64 or complex128."""
+        wide = [t.to(WIDE.get(t.dtype, t.dtype)) for t in self.tensors]
+        return Case(self.function, wide).eager()
 
     def graph(self) -> GraphModule:
         """Functional ATen operations, as AOTAutograd gives them to a backend."""

@@ -87,11 +87,34 @@ def check(case: opinfo.Case, native: bool, values: bool = True) -> None:
         runs.append(list(subgraph.program()(list(case.tensors))))
     for found in runs:
         assert len(found) == len(wanted)
-        for ours, theirs in zip(found, wanted, strict=True):
+        for at, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
             assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
             if values and subgraph.importer.random.seed is None:
-                near = closeness(theirs)
-                torch.testing.assert_close(ours, theirs.resolve_conj(), equal_nan=True, **near)
+                compare(ours, theirs.resolve_conj(), case, at)
+
+
+def compare(ours: torch.Tensor, theirs: torch.Tensor, case: opinfo.Case, at: int) -> None:
+    """Our result `at` is close to eager's. Where numbers cancel, two ways of computing lose other
+    digits: what is not close is at most twice as far from eager's result in float64 as eager's own
+    is, and close to that where eager's own is not finite.
+    """
+    near = closeness(theirs)
+    try:
+        torch.testing.assert_close(ours, theirs, equal_nan=True, **near)
+    except AssertionError:
+        exact = case.exact()[at].resolve_conj()
+        if not theirs.isfinite().all():
+            exact = exact.to(ours.dtype)
+            torch.testing.assert_close(ours, exact, equal_nan=True, **closeness(exact))
+            return
+        other = ~torch.isclose(ours, theirs, **near)
+        ours, theirs, exact = (t[other].to(exact.dtype) for t in (ours, theirs, exact))
+        if not (exact.isfinite().all() and distance(ours, exact) <= 2 * distance(theirs, exact)):
+            raise
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a - b).abs().max())
 
 
 @pytest.mark.parametrize("name", SOME)

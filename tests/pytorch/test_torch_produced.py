@@ -34,6 +34,7 @@ SAMPLED = """
     linalg.cholesky linalg.eigh linalg.svd linalg.lu_factor linalg.lu_solve linalg.qr geqrf
     linalg.householder_product linalg.inv linalg.solve linalg.slogdet linalg.det
     take_along_dim lu_unpack special.zeta polygamma.polygamma_n_1
+    fft.fft fft.ifft fft.rfft fft.irfft
     """.split()
 
 

@@ -12,7 +12,7 @@ from xlac.ops.control.control import While
 from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.linalg.eigh import Eigh
 from xlac.ops.linalg.lu import permutation_of
-from xlac.ops.linalg.matrices import swapped
+from xlac.ops.linalg.matrices import part, swapped
 from xlac.ops.linalg.svd import Svd
 from xlac.ops.walks import closed
 from xlac_sdk.dtypes import DType
@@ -127,10 +127,29 @@ revisited, 2005, table 2.3 and (2.3)).
 
 @aten("linalg_matrix_exp")
 def matrix_exp(call: AtenCall, self: Node) -> Node:
-    """The exponential of matrices: a Padé approximant of a / 2^k, squared k times."""
+    """The exponential of matrices; its gradient at a, from ct, is the upper right block of the
+    exponential of [[aᵀ, ct], [0, aᵀ]] (Al-Mohy and Higham, Computing the Fréchet derivative of the
+    matrix exponential, 2009, (1.3)). It has no second derivative.
+    """
     if 0 in self.shape:
         return self
     a = build.cast(self, DType.F64 if call.dtype is DType.F64 else DType.F32)
+    size = a.shape[-1]
+    assert isinstance(size, int)
+    ct, turned = build.param("ct", a.type.dtype, a.shape), swapped(a)
+    zeros = build.broadcast_to(build.constant(0, a.type.dtype), a.shape)
+    upper = build.apply1("concat", turned, ct, axis=-1)
+    lower = build.apply1("concat", zeros, turned, axis=-1)
+    both = _exponential(build.apply1("concat", upper, lower, axis=-2))
+    back = part(both, (0, size), (size, 2 * size))
+    result = _exponential(a)
+    body = closed("matrix_exp", [a], [result])
+    gradient = closed("matrix_exp_gradient", [a, result, ct], [back])
+    return build.cast(Node.of(CustomGradient(body, gradient, "matrix_exp"), a), call.dtype)
+
+
+def _exponential(a: Node) -> Node:
+    """A Padé approximant of exp(a / 2^k), squared k times."""
     bound, coefficients = PADE[a.type.dtype]
     norm = build.reduce(build.apply1("abs", a), "add", a.type.rank - 2)
     norm = build.reduce(norm, "max", norm.type.rank - 1)
@@ -140,11 +159,13 @@ def matrix_exp(call: AtenCall, self: Node) -> Node:
     times = build.cast(build.select(usual, count, 0.0), DType.I32)
     scale = build.apply1("exp2", build.apply1("neg", build.cast(times, a.type.dtype)))
     a = build.mul(a, build.reshape(scale, (*scale.shape, 1, 1)))
-    return build.cast(_squared(_pade(a, coefficients), times), call.dtype)
+    return _squared(_pade(a, coefficients), times)
 
 
 def _pade(a: Node, coefficients: tuple[int, ...]) -> Node:
-    """The approximant (V - U)⁻¹ (V + U) of exp(a), with odd powers in U and even ones in V."""
+    """The approximant (V - U)⁻¹ (V + U) of exp(a), with odd powers in U and even ones in V; as
+    I + 2 (V - U)⁻¹ U, which rounds only what is not I where a is small.
+    """
     eye = build.apply1("eye", rows=a.shape[-1], columns=a.shape[-1], dtype=a.type.dtype)
     powers, square = [build.broadcast_to(eye, a.shape)], product(a, a)
     for _ in range(len(coefficients) // 2 - 1):
@@ -160,7 +181,8 @@ def _pade(a: Node, coefficients: tuple[int, ...]) -> Node:
         return held
 
     odd, even = product(a, total(1)), total(0)
-    return build.apply1("solve", build.sub(even, odd), build.add(even, odd))
+    rest = build.apply1("solve", build.sub(even, odd), odd)
+    return build.add(powers[0], build.mul(rest, 2.0))
 
 
 def _squared(x: Node, times: Node) -> Node:
