@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -253,9 +255,26 @@ def test_the_verbs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ": in the cache" in capsys.readouterr().out
     assert status(["cache", "ls"]) == 0
     assert "mlp_small" in capsys.readouterr().out
-    assert status(["cache", "gc", "--all"]) == 0
+    assert status(["cache", "gc"]) == 0
+    assert "0 entries removed, 0 B" in capsys.readouterr().out
+    assert status(["cache", "clear"]) == 0
+    assert " entries removed, " in capsys.readouterr().out
     assert status(["cache", "ls"]) == 0
     assert "0 entries," in capsys.readouterr().out
+
+
+def test_a_cache_that_cannot_be_cleared_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile(SPEC)
+
+    def read_only(*_: object, **__: object) -> str:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", read_only)
+    assert status(["cache", "clear"]) == 2
+    told = capsys.readouterr()
+    assert "0 entries removed" in told.out and f"is {folder} read-only?" in told.err
 
 
 @pytest.mark.parametrize(("name", "value"), [("XLAC_THREADS", "many"), ("XLAC_CACHE_BYTES", "-1")])

@@ -8,6 +8,7 @@ import click
 
 from xlac.cli.choice import chosen
 from xlac.cli.options import entry_option, spec_options, target_options
+from xlac_sdk.support.counts import number_of
 
 
 @click.group(name="cache")
@@ -42,16 +43,39 @@ def list_() -> None:
             f"{entry.program}"
         )
         total, count = total + entry.nbytes, count + 1
-    click.echo(f"{count} entries, {size(total)} of {size(cache.limit)}, in {cache.folder}")
+    entries = number_of(count, "entry", "entries")
+    click.echo(f"{entries}, {size(total)} of {size(cache.limit)}, in {cache.folder}")
 
 
 @command.command()
-@click.option("--all", "everything", is_flag=True, help="Remove every entry.")
-def gc(everything: bool) -> None:
+def gc() -> None:
     """Remove the least recently used entries until the cache fits its bound."""
     cache = _open()
-    removed = cache.collect(0 if everything else None)
-    click.echo(f"{len(removed)} entries removed")
+    _remove(cache, cache.limit)
+
+
+@command.command()
+def clear() -> None:
+    """Remove every entry. The measured facts of the machine stay."""
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    cache = _open()
+    before = [entry.folder for entry in cache.entries()]
+    _remove(cache, 0)
+    if left := sum(folder.exists() for folder in before):
+        entries = number_of(left, "entry", "entries")
+        raise SourceError(
+            Diagnostic("XL3001", f"{entries} could not be removed: is {cache.folder} read-only?")
+        )
+
+
+def _remove(cache: Any, limit: int) -> None:
+    """Removes entries until the others fit in `limit` bytes, and prints what it removed."""
+    from xlac.cli.amounts import size
+
+    removed = cache.collect(limit)
+    freed = size(sum(entry.nbytes for entry in removed))
+    click.echo(f"{number_of(len(removed), 'entry', 'entries')} removed, {freed}")
 
 
 @command.command()

@@ -28,11 +28,12 @@ class Files:
 
     def model(self) -> Any:
         """The ModelProto without tensor data, which stays in the file. Raises SourceError."""
+        read = messages().ModelProto.FromString  # first, since it says that onnx is missing
         from google.protobuf.message import DecodeError
 
         assert self.path is not None
         try:
-            proto = messages().ModelProto.FromString(without_data(self._map(self.path), self.own))
+            proto = read(without_data(self._map(self.path), self.own))
         except (MalformedProtobuf, DecodeError) as error:
             raise SourceError(
                 Diagnostic("XL7001", f"{self.path} is not an ONNX model: {error}")
